@@ -1,0 +1,1 @@
+"""The rules of the bus, without any I/O."""

@@ -1,0 +1,211 @@
+"""A delivery: one message for one subscription; an attempt: one POST of it; an outcome: what came of it.
+
+States (semantics.md): ``pending -> delivered | retrying | skipped | canceled``;
+``retrying -> delivered | dead | parked | canceled``; a person sets any but ``pending`` to ``resend``.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Final
+
+import msgspec
+
+from bus.domain.message import Message
+
+
+class Status(enum.StrEnum):
+    """Where a delivery stands; also, as the worst of its deliveries, where a message stands."""
+
+    PENDING = "pending"
+    RETRYING = "retrying"
+    RESEND = "resend"
+    DELIVERED = "delivered"
+    SKIPPED = "skipped"
+    CANCELED = "canceled"
+    PARKED = "parked"
+    DEAD = "dead"
+
+
+# Inside one generation the greater rank wins, whatever the order in which outcomes arrive.
+RANK: Final = {
+    Status.PENDING: 0,
+    Status.RESEND: 1,
+    Status.RETRYING: 2,
+    Status.PARKED: 3,
+    Status.DEAD: 4,
+    Status.CANCELED: 5,
+    Status.SKIPPED: 6,
+    Status.DELIVERED: 7,
+}
+
+# How bad a state is for the message as a whole, the worst first.
+WORST_FIRST: Final = (
+    Status.DEAD,
+    Status.PARKED,
+    Status.RETRYING,
+    Status.RESEND,
+    Status.PENDING,
+    Status.CANCELED,
+    Status.DELIVERED,
+    Status.SKIPPED,
+)
+SEVERITY: Final = {status: len(WORST_FIRST) - place for place, status in enumerate(WORST_FIRST)}
+FINAL: Final = frozenset({Status.DELIVERED, Status.SKIPPED, Status.CANCELED, Status.DEAD, Status.PARKED})
+
+
+class Origin(enum.StrEnum):
+    """Why an attempt was made."""
+
+    ROAD = "road"
+    RETRY = "retry"
+    STUCK = "stuck"
+    RESEND = "resend"
+
+
+class Attempt(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One POST.
+
+    Attributes
+    ----------
+    id
+        Unique; a repeated report of the same attempt changes nothing.
+    n
+        From 1, going on over resends.
+    started_at
+        Milliseconds since the epoch.
+    duration
+        Milliseconds of the whole call.
+    phases
+        dns, connect, tls, send, first byte, receive in milliseconds; None where a phase did not happen.
+    response
+        The first bytes of a failed answer's body.
+    node
+        The dispatcher that made it.
+    """
+
+    id: str
+    n: int
+    by: Origin
+    started_at: int
+    duration: float
+    phases: tuple[float | None, ...]
+    status_code: int | None
+    error: str
+    response: bytes
+    node: str
+
+
+class Delivery(msgspec.Struct, frozen=True, gc=False):
+    """One message for one subscription, on its way to the subscriber.
+
+    Attributes
+    ----------
+    generation
+        0 on the road, raised by each resend.
+    attempts
+        POSTs made so far, over all generations.
+    tries
+        Failures so far in this generation.
+    since
+        When this generation began, in milliseconds since the epoch; retries' age counts from here.
+    handed_over
+        It did not come by the road, so the store is asked before the POST whether it is finished.
+    """
+
+    message: Message
+    subscription: str
+    generation: int = 0
+    attempts: int = 0
+    tries: int = 0
+    since: int = 0
+    by: Origin = Origin.ROAD
+    handed_over: bool = False
+
+
+class Outcome(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What came of a delivery; one durable record in the dispatcher's spool.
+
+    Attributes
+    ----------
+    at
+        When it was decided, in milliseconds since the epoch.
+    reason
+        Why, in words a person understands; empty for a plain success.
+    attempt
+        The POST; None when the state changed without one (skipped, canceled).
+    due_at
+        When to try again; 0 unless the status is ``retrying`` or ``resend``.
+    message
+        The whole encoded message while the delivery is unfinished, so that a retry never waits for a store write.
+    """
+
+    message_id: str
+    destination: str
+    subscription: str
+    retention_days: int
+    url: str
+    status: Status
+    generation: int
+    at: int
+    reason: str = ""
+    attempt: Attempt | None = None
+    due_at: int = 0
+    attempts: int = 0
+    tries: int = 0
+    since: int = 0
+    message: bytes = b""
+
+
+class Compensation(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Unfinished work by due time: a delivery to retry, or with an empty subscription a message to publish.
+
+    While ``lease_until`` is ahead, ``epoch`` fences the one who leased it.
+    """
+
+    message_id: str
+    destination: str
+    subscription: str
+    retention_days: int
+    generation: int
+    attempts: int
+    tries: int
+    since: int
+    due_at: int
+    by: Origin
+    message: bytes
+    epoch: int = 0
+    lease_until: int = 0
+
+
+_outcome_encoder: Final = msgspec.msgpack.Encoder()
+_outcome_decoder: Final = msgspec.msgpack.Decoder(Outcome)
+
+
+def encode_outcome(outcome: Outcome) -> bytes:
+    """Return the form in which an outcome rests in the dispatcher's spool."""
+    return _outcome_encoder.encode(outcome)
+
+
+def decode_outcome(payload: bytes) -> Outcome:
+    """Undo ``encode_outcome``; raises ``msgspec.DecodeError`` when the bytes are something else."""
+    return _outcome_decoder.decode(payload)
+
+
+def compensation_of(outcome: Outcome) -> Compensation | None:
+    """Return the row that carries an unfinished delivery on, or None when the outcome finishes it."""
+    if outcome.status not in (Status.RETRYING, Status.RESEND):
+        return None
+    return Compensation(
+        message_id=outcome.message_id,
+        destination=outcome.destination,
+        subscription=outcome.subscription,
+        retention_days=outcome.retention_days,
+        generation=outcome.generation,
+        attempts=outcome.attempts,
+        tries=outcome.tries,
+        since=outcome.since,
+        due_at=outcome.due_at,
+        by=Origin.RESEND if outcome.status is Status.RESEND else Origin.RETRY,
+        message=outcome.message,
+    )

@@ -1,0 +1,32 @@
+"""Durations as people write them: ``500ms``, ``5s``, ``2m``, ``1h``, ``7d``."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_UNITS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_PATTERN: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+
+
+def parse_duration(text: str) -> int:
+    """Return a duration in milliseconds.
+
+    Raises
+    ------
+    ValueError
+        The text is not a number with one of the units ms, s, m, h, d.
+    """
+    match = _PATTERN.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"{text!r} is not a duration such as 500ms, 5s, 2m, 1h or 7d")
+    return round(float(match[1]) * _UNITS[match[2]])
+
+
+def format_duration(milliseconds: int) -> str:
+    """Return the shortest exact spelling of a duration."""
+    for unit in ("d", "h", "m", "s"):
+        count, rest = divmod(milliseconds, _UNITS[unit])
+        if count and not rest:
+            return f"{count}{unit}"
+    return f"{milliseconds}ms"

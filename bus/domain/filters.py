@@ -1,0 +1,54 @@
+"""A subscription's filter: a JMESPath expression over a message."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jmespath
+import msgspec
+from jmespath.exceptions import JMESPathError
+
+from bus.domain.message import Message
+
+
+class Filter:
+    """Decides whether a subscription wants a message.
+
+    Raises
+    ------
+    ValueError
+        The expression does not compile.
+    """
+
+    def __init__(self, expression: str) -> None:
+        try:
+            self._compiled = jmespath.compile(expression)
+        except JMESPathError as error:
+            raise ValueError(f"the filter does not compile: {error}") from error
+
+    def wants(self, message: Message) -> bool:
+        """Whether the expression is true (JMESPath's truth: not null, false, or empty).
+
+        Raises
+        ------
+        ValueError
+            The expression fails on this message; the caller delivers it and counts.
+        """
+        try:
+            return bool(self._compiled.search(_view(message)) not in (None, False, "", [], {}))
+        except (JMESPathError, TypeError, AttributeError) as error:
+            raise ValueError(f"the filter fails on message {message.id}: {error}") from error
+
+
+def _view(message: Message) -> dict[str, Any]:
+    try:
+        body = msgspec.json.decode(message.body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        body = None
+    return {
+        "body": body,
+        "headers": message.headers,
+        "biz_id": message.biz_id,
+        "key": message.key,
+        "source": message.source,
+    }

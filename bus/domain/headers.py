@@ -1,0 +1,39 @@
+"""Names and values that a message's own headers, or a subscription's constant ones, may have."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+# RFC 9110 section 5.6.2 (token) and 5.5 (field value without controls).
+_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}")
+_BAD_VALUE: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+_RESERVED: Final = frozenset(
+    {
+        "connection",
+        "content-length",
+        "content-type",
+        "expect",
+        "host",
+        "keep-alive",
+        "proxy-connection",
+        "te",
+        "traceparent",
+        "tracestate",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    }
+)
+_RESERVED_PREFIXES: Final = ("bus-", "webhook-", "proxy-")
+
+
+def check_header(name: str, value: str) -> None:
+    """Raise ``ValueError`` unless the pair can be sent to a subscriber as it is."""
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"{name!r} is not a header name")
+    lower = name.lower()
+    if lower in _RESERVED or lower.startswith(_RESERVED_PREFIXES):
+        raise ValueError(f"header {name!r} is set by the bus itself")
+    if _BAD_VALUE.search(value):
+        raise ValueError(f"header {name!r} has a control character in its value")

@@ -1,0 +1,52 @@
+"""Message ids: UUID version 7 (RFC 9562), so that ids sort by time and a partition follows from the id."""
+
+from __future__ import annotations
+
+import os
+import re
+import uuid
+from typing import Final
+
+_CANONICAL: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
+_RANDOM_BYTES: Final = 10
+
+
+def new_id(now: int, random: bytes | None = None) -> str:
+    """Make an id.
+
+    Parameters
+    ----------
+    now
+        Milliseconds since the epoch.
+    random
+        10 bytes; from the operating system when not given.
+    """
+    noise = (random or os.urandom(_RANDOM_BYTES)).hex()
+    stamp = f"{now:012x}"
+    variant = "89ab"[int(noise[3], 16) & 3]
+    return f"{stamp[:8]}-{stamp[8:]}-7{noise[:3]}-{variant}{noise[4:7]}-{noise[7:19]}"
+
+
+def parse_id(text: str) -> str:
+    """Return the canonical spelling of an id.
+
+    Raises
+    ------
+    ValueError
+        The text is not a UUID of version 7.
+    """
+    canonical = text if _CANONICAL.fullmatch(text) else str(uuid.UUID(text))
+    if not _CANONICAL.fullmatch(canonical):
+        raise ValueError(f"{text!r} is not a UUID of version 7")
+    return canonical
+
+
+def id_time(message_id: str) -> int:
+    """Return the milliseconds since the epoch that a canonical id carries."""
+    return int(message_id[:8] + message_id[9:13], 16)
+
+
+def id_floor(time: int) -> str:
+    """Return the smallest possible id of a time in milliseconds, for ranges over ids."""
+    stamp = f"{time:012x}"
+    return f"{stamp[:8]}-{stamp[8:]}-7000-8000-000000000000"

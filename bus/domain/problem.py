@@ -1,0 +1,84 @@
+"""Errors as RFC 9457 problem documents."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from bus.errors import (
+    AccessDenied,
+    BusError,
+    Conflict,
+    EgressDenied,
+    InvalidDestination,
+    InvalidMessage,
+    MessageTooLarge,
+    NotFound,
+    SpoolError,
+    SpoolFull,
+    StoreUnavailable,
+)
+
+CONTENT_TYPE: Final = "application/problem+json"
+_RETRY_SECONDS: Final = {429: "1", 503: "1"}
+_TITLES: Final = {
+    400: "Malformed request",
+    401: "A key is needed",
+    403: "Not allowed",
+    404: "Not found",
+    405: "Method not allowed",
+    408: "Request not received in time",
+    409: "Conflict",
+    413: "Too large",
+    415: "Unsupported content type",
+    422: "Invalid value",
+    429: "Too many requests",
+    500: "Internal error",
+    503: "Temporarily unavailable",
+    507: "Spool full",
+}
+# The first class that matches decides.
+_STATUS: Final[tuple[tuple[type[BusError], int], ...]] = (
+    (MessageTooLarge, 413),
+    (InvalidDestination, 404),
+    (InvalidMessage, 422),
+    (EgressDenied, 422),
+    (SpoolFull, 507),
+    (SpoolError, 503),
+    (StoreUnavailable, 503),
+    (NotFound, 404),
+    (Conflict, 409),
+)
+
+
+class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What happened, what was not lost, what to do."""
+
+    title: str
+    status: int
+    detail: str = ""
+    hint: str = ""
+    field: str = ""
+    type: str = "about:blank"
+
+
+def problem(status: int, detail: str, *, hint: str = "", field: str = "") -> Problem:
+    """Return the document of a status."""
+    return Problem(_TITLES.get(status, "Error"), status, detail, hint, field)
+
+
+def problem_of(error: BusError) -> Problem:
+    """Return the document of an error of the bus."""
+    if isinstance(error, AccessDenied):
+        return problem(error.status, str(error), hint=error.hint)
+    field = error.field if isinstance(error, InvalidMessage) else ""
+    if isinstance(error, EgressDenied):
+        field = "url"
+    status = next((code for kind, code in _STATUS if isinstance(error, kind)), 500)
+    return problem(status, str(error), hint=error.hint, field=field)
+
+
+def retry_after(status: int) -> str | None:
+    """Return the Retry-After value that goes with a status."""
+    return _RETRY_SECONDS.get(status)

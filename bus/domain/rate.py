@@ -1,0 +1,49 @@
+"""Token buckets: so many a second, with one second's worth at once."""
+
+from __future__ import annotations
+
+
+class TokenBucket:
+    """Lets ``rate`` things a second through; None lets everything through. Times are monotonic seconds."""
+
+    def __init__(self, rate: float | None) -> None:
+        self._rate = rate
+        self._tokens = max(1.0, rate) if rate is not None else 0.0
+        self._seen = 0.0
+
+    @property
+    def rate(self) -> float | None:
+        """The rate in force."""
+        return self._rate
+
+    def change(self, rate: float | None) -> None:
+        """Set another rate; takes effect at the next call."""
+        if rate != self._rate:
+            self._rate = rate
+            self._tokens = min(self._tokens, max(1.0, rate)) if rate is not None else 0.0
+
+    def available(self, now: float, most: int) -> int:
+        """Return how many of ``most`` could pass now."""
+        if self._rate is None:
+            return most
+        self._refill(now, self._rate)
+        return min(most, int(self._tokens))
+
+    def take(self, count: int) -> None:
+        """Spend tokens; more than are there makes later calls wait."""
+        if self._rate is not None:
+            self._tokens -= count
+
+    def wait(self, now: float) -> float:
+        """Return the seconds until at least one may pass."""
+        if self._rate is None:
+            return 0.0
+        self._refill(now, self._rate)
+        if self._tokens >= 1:
+            return 0.0
+        return (1 - self._tokens) / self._rate if self._rate > 0 else 1.0
+
+    def _refill(self, now: float, rate: float) -> None:
+        elapsed = max(0.0, now - self._seen) if self._seen else 0.0
+        self._tokens = min(max(1.0, rate), self._tokens + elapsed * rate)
+        self._seen = now

@@ -1,0 +1,116 @@
+"""When a failed delivery is tried again, and when it is given up."""
+
+from __future__ import annotations
+
+from email.utils import parsedate_to_datetime
+from typing import Final
+
+import msgspec
+
+from bus.domain.durations import format_duration, parse_duration
+from bus.domain.times import DAY
+
+JITTER: Final = 0.2
+RETRY_AFTER_CAP: Final = DAY
+DEFAULT_SCHEDULE: Final = ("5s", "30s", "2m", "10m", "1h", "3h", "8h", "12h")
+
+
+class Schedule(msgspec.Struct, frozen=True, tag="schedule"):
+    """Explicit waits in milliseconds after the first, second, ... failure; the last repeats."""
+
+    waits: tuple[int, ...]
+
+    def wait(self, tries: int) -> int:
+        """Return the wait after the ``tries``-th failure (from 1), without jitter."""
+        return self.waits[min(tries, len(self.waits)) - 1]
+
+
+class Exponential(msgspec.Struct, frozen=True, tag="exponential"):
+    """``first`` times ``factor`` to the power of the failures so far, at most ``max`` (milliseconds)."""
+
+    first: int
+    factor: float
+    max: int
+
+    def wait(self, tries: int) -> int:
+        """Return the wait after the ``tries``-th failure (from 1), without jitter."""
+        wait = float(self.first)
+        for _ in range(tries - 1):
+            wait *= self.factor
+            if wait >= self.max:
+                break
+        return min(round(wait), self.max)
+
+
+class RetryPolicy(msgspec.Struct, frozen=True):
+    """The waits, and the limits by age (milliseconds) and by count (None: no limit)."""
+
+    waits: Schedule | Exponential = Schedule(tuple(parse_duration(text) for text in DEFAULT_SCHEDULE))
+    max_age: int = 7 * DAY
+    max_attempts: int | None = None
+
+    def next_due(self, *, tries: int, since: int, now: int, noise: float, retry_after: int | None = None) -> int | None:
+        """Return when to try again, or None when the delivery is dead.
+
+        Parameters
+        ----------
+        tries
+            Failures in this generation, this one included.
+        since
+            When this generation began, in milliseconds since the epoch.
+        noise
+            Uniform in [0, 1): spreads the wait by +-20 %, so that failures of one moment do not return as one.
+        retry_after
+            What the subscriber asked for, in milliseconds from now; capped, and never shortens the wait.
+        """
+        if self.max_attempts is not None and tries >= self.max_attempts:
+            return None
+        if now - since >= self.max_age:
+            return None
+        wait = round(self.waits.wait(tries) * (1 - JITTER + 2 * JITTER * noise))
+        if retry_after is not None:
+            wait = max(wait, min(retry_after, RETRY_AFTER_CAP))
+        return min(now + wait, max(since + self.max_age, now))
+
+
+def parse_waits(form: list[str] | dict[str, object]) -> Schedule | Exponential:
+    """Read the contract's ``retry`` field: a list of waits, or ``{"first", "factor", "max"}``.
+
+    Raises
+    ------
+    ValueError
+        The form is empty, has another field, or a value that is not a duration.
+    """
+    if isinstance(form, list):
+        if not form:
+            raise ValueError('retry needs at least one wait, such as ["5s", "30s"]')
+        return Schedule(tuple(parse_duration(text) for text in form))
+    if set(form) != {"first", "factor", "max"}:
+        raise ValueError('the exponential form of retry is {"first": "5s", "factor": 3, "max": "12h"}')
+    factor = float(str(form["factor"]))
+    if not 1 <= factor <= 100:  # noqa: PLR2004 - a factor outside is a slip of the keyboard
+        raise ValueError("retry.factor must be from 1 to 100")
+    first, longest = parse_duration(str(form["first"])), parse_duration(str(form["max"]))
+    if first < 1 or longest < first:
+        raise ValueError("retry.first must be above zero and retry.max not below it")
+    return Exponential(first, factor, longest)
+
+
+def format_waits(waits: Schedule | Exponential) -> list[str] | dict[str, object]:
+    """Undo ``parse_waits``."""
+    if isinstance(waits, Schedule):
+        return [format_duration(wait) for wait in waits.waits]
+    return {"first": format_duration(waits.first), "factor": waits.factor, "max": format_duration(waits.max)}
+
+
+def parse_retry_after(value: str | None, now: int) -> int | None:
+    """Read a Retry-After header (RFC 9110 section 10.2.3) as milliseconds from ``now``; None when it says nothing."""
+    if not value:
+        return None
+    if value.strip().isdigit():
+        return min(int(value) * 1000, RETRY_AFTER_CAP)
+    try:
+        moment = parsedate_to_datetime(value)
+    except ValueError:
+        return None
+    return max(0, round(moment.timestamp() * 1000) - now)

@@ -1,0 +1,63 @@
+"""A subscription: one URL that gets a destination's messages, and how."""
+
+from __future__ import annotations
+
+import msgspec
+
+from bus.domain.retry import RetryPolicy
+
+DEFAULT_STUCK_AFTER = 300_000
+
+
+class Secret(msgspec.Struct, frozen=True):
+    """A signing secret; ``expires_at`` (ms) is set on the old one during a rotation, 0 means never."""
+
+    value: str
+    expires_at: int = 0
+
+
+class Subscription(msgspec.Struct, frozen=True, kw_only=True):
+    """Configuration of one subscription.
+
+    Attributes
+    ----------
+    max_concurrency
+        Requests in flight to the URL at once.
+    rate
+        Deliveries started a second, None for no limit.
+    timeout
+        Deadline of one POST in milliseconds.
+    filter
+        A JMESPath expression over ``{body, headers, biz_id, key, source}``; None takes every message.
+    headers
+        Constant headers of each POST.
+    stuck_after
+        Milliseconds without an outcome after which a delivery that no road holds is compensated.
+    paused_reason
+        Who paused it: a person, or the subscriber by answering 410.
+    """
+
+    destination: str
+    name: str
+    url: str
+    max_concurrency: int = 16
+    rate: float | None = None
+    timeout: int = 10_000
+    retry: RetryPolicy = RetryPolicy()
+    secrets: tuple[Secret, ...] = ()
+    filter: str | None = None
+    headers: dict[str, str] = {}
+    stuck_after: int = DEFAULT_STUCK_AFTER
+    paused: bool = False
+    paused_reason: str = ""
+    created_at: int = 0
+    version: int = 0
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What names a subscription: its destination and its own name."""
+        return (self.destination, self.name)
+
+    def signing_secrets(self, now: int) -> list[str]:
+        """Return the secrets to sign with at a time, the newest first."""
+        return [secret.value for secret in self.secrets if not secret.expires_at or secret.expires_at > now]

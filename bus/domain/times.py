@@ -1,0 +1,38 @@
+"""Times at the edges are RFC 3339 in UTC with milliseconds; inside they are milliseconds since the epoch."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+DAY: Final = 86_400_000
+
+
+def format_time(time: int) -> str:
+    """Return ``2026-01-31T12:00:00.000Z``."""
+    return (_EPOCH + timedelta(milliseconds=time)).strftime("%Y-%m-%dT%H:%M:%S.") + f"{time % 1000:03d}Z"
+
+
+def parse_time(text: str) -> int:
+    """Return the milliseconds of an RFC 3339 time.
+
+    Raises
+    ------
+    ValueError
+        The text is not a time, or has no zone.
+    """
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        raise ValueError(f"{text!r} has no zone; write it as 2026-01-31T12:00:00Z")
+    return (moment - _EPOCH) // timedelta(milliseconds=1)
+
+
+def day_of(time: int) -> str:
+    """Return the day in UTC as ``20260131``."""
+    return (_EPOCH + timedelta(milliseconds=time)).strftime("%Y%m%d")
+
+
+def day_start(day: str) -> int:
+    """Return the first millisecond of a day written as ``20260131``."""
+    return (datetime.strptime(day, "%Y%m%d").replace(tzinfo=UTC) - _EPOCH) // timedelta(milliseconds=1)

@@ -1,0 +1,202 @@
+"""The life of a message as one document, built from writes that arrive in any order and more than once.
+
+Messages and outcomes travel on different roads, so every merge here commutes and is idempotent: the greatest
+(generation, rank, attempts) of a delivery wins, and attempts are a map by id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from bus.domain.delivery import FINAL, RANK, SEVERITY, Attempt, Outcome, Status
+from bus.domain.identity import id_time
+from bus.domain.message import Message, encode_message
+from bus.domain.selection import Selection
+
+
+class DeliveryTrace(msgspec.Struct, array_like=True, gc=False):
+    """State and attempts of one delivery; ``at`` is when the state was reached, in milliseconds since the epoch."""
+
+    status: Status = Status.PENDING
+    generation: int = 0
+    attempts_made: int = 0
+    at: int = 0
+    reason: str = ""
+    due_at: int = 0
+    url: str = ""
+    attempts: dict[str, Attempt] = {}
+
+
+class Trace(msgspec.Struct, array_like=True, gc=False):
+    """One message's document.
+
+    ``message`` is None while an outcome has arrived before the message; its body is kept apart (``body_bytes`` long).
+    """
+
+    id: str
+    destination: str
+    retention_days: int
+    message: Message | None = None
+    body_bytes: int = 0
+    deliveries: dict[str, DeliveryTrace] = {}
+
+    @property
+    def status(self) -> Status:
+        """The worst of the deliveries' states; ``skipped`` for a message that nobody subscribed to."""
+        worst = Status.SKIPPED
+        for delivery in self.deliveries.values():
+            if SEVERITY[delivery.status] > SEVERITY[worst]:
+                worst = delivery.status
+        return worst
+
+    @property
+    def completed_at(self) -> int:
+        """When the last delivery was finished, in milliseconds since the epoch; 0 while one is not."""
+        if not self.deliveries:
+            return self.message.received_at if self.message else 0
+        latest = 0
+        for delivery in self.deliveries.values():
+            if delivery.status not in FINAL:
+                return 0
+            latest = max(latest, delivery.at)
+        return latest
+
+
+def start_trace(message_id: str, destination: str, retention_days: int) -> Trace:
+    """Return an empty document."""
+    return Trace(message_id, destination, retention_days, deliveries={})
+
+
+def merge_message(trace: Trace, message: Message) -> bool:
+    """Fill in the message and its expected deliveries; whether it is now the document's message.
+
+    Of several messages with one id the first that a receiver took wins; the rest only add expected deliveries.
+    """
+    shell = msgspec.structs.replace(message, body=b"")
+    wins = trace.message is None or _precedes(shell, len(message.body), trace.message, trace.body_bytes)
+    if wins:
+        trace.message = shell
+        trace.body_bytes = len(message.body)
+    deliveries = trace.deliveries
+    for name in message.expected:
+        if name not in deliveries:
+            deliveries[name] = DeliveryTrace(attempts={})
+    received_at = trace.message.received_at if trace.message else 0
+    for delivery in deliveries.values():
+        if _is_implied(delivery):
+            delivery.at = received_at
+    return wins
+
+
+def merge_outcome(trace: Trace, outcome: Outcome) -> None:
+    """Add the outcome's attempt, and take its state when it is newer than the one known."""
+    delivery = trace.deliveries.get(outcome.subscription)
+    if delivery is None:
+        at = trace.message.received_at if trace.message else 0
+        delivery = trace.deliveries[outcome.subscription] = DeliveryTrace(at=at, attempts={})
+    if outcome.attempt is not None:
+        _add_attempt(delivery.attempts, outcome.attempt)
+    if _supersedes(outcome, delivery, known=trace.message is not None):
+        delivery.status = outcome.status
+        delivery.generation = outcome.generation
+        delivery.attempts_made = outcome.attempts
+        delivery.at = outcome.at
+        delivery.reason = outcome.reason
+        delivery.due_at = outcome.due_at
+        delivery.url = outcome.url
+
+
+def is_finished(trace: Trace, subscription: str, generation: int) -> bool:
+    """Whether a delivery needs no further POST in this generation: it is final, or a newer generation took over."""
+    delivery = trace.deliveries.get(subscription)
+    if delivery is None:
+        return False
+    return delivery.generation > generation or (delivery.generation == generation and delivery.status in FINAL)
+
+
+def matches(trace: Trace, selection: Selection) -> bool:
+    """Whether a document meets a selection; its times are those that the id carries, ``before`` exclusive.
+
+    A document whose message has not arrived meets none.
+    """
+    message = trace.message
+    if message is None:
+        return False
+    made_at = id_time(trace.id)
+    return (
+        selection.destination in (None, trace.destination)
+        and selection.biz_id in (None, message.biz_id)
+        and selection.source in (None, message.source)
+        and (selection.since is None or made_at >= selection.since)
+        and (selection.before is None or made_at < selection.before)
+        and (not selection.text or any(selection.text in text for text in (trace.id, message.biz_id, message.source)))
+        and _has_status(trace, selection)
+    )
+
+
+def _has_status(trace: Trace, selection: Selection) -> bool:
+    if selection.subscription is None:
+        return selection.status in (None, trace.status)
+    delivery = trace.deliveries.get(selection.subscription)
+    return delivery is not None and selection.status in (None, delivery.status)
+
+
+def _precedes(shell: Message, size: int, other: Message, other_size: int) -> bool:
+    """Whether a message without its body was received first; a tie is broken by the bytes, so that any order agrees."""
+    if shell.received_at != other.received_at:
+        return shell.received_at < other.received_at
+    return (encode_message(shell), size) < (encode_message(other), other_size)
+
+
+def _add_attempt(attempts: dict[str, Attempt], attempt: Attempt) -> None:
+    known = attempts.setdefault(attempt.id, attempt)
+    if known is not attempt and _encoder.encode(attempt) > _encoder.encode(known):
+        attempts[attempt.id] = attempt
+
+
+def _is_implied(delivery: DeliveryTrace) -> bool:
+    """Whether the state is the one that being expected implies, so that its time follows from the message."""
+    return (
+        delivery.status is Status.PENDING
+        and not delivery.generation
+        and not delivery.attempts_made
+        and not (delivery.reason or delivery.due_at or delivery.url)
+    )
+
+
+def _supersedes(outcome: Outcome, delivery: DeliveryTrace, *, known: bool) -> bool:
+    """Whether an outcome's state is newer: a total order over all that it says; the implied state is below any."""
+    new = (outcome.generation, RANK[outcome.status], outcome.attempts)
+    old = (delivery.generation, RANK[delivery.status], delivery.attempts_made)
+    if new != old:
+        return new > old
+    said = (outcome.reason, outcome.due_at, outcome.url)
+    if new == _IMPLIED and said == _NOTHING:
+        return not known and _is_implied(delivery) and outcome.at > delivery.at
+    if _is_implied(delivery):
+        return True
+    return (outcome.at, *said) > (delivery.at, delivery.reason, delivery.due_at, delivery.url)
+
+
+_IMPLIED: Final = (0, RANK[Status.PENDING], 0)
+_NOTHING: Final = ("", 0, "")
+_encoder: Final = msgspec.msgpack.Encoder()
+_decoder: Final = msgspec.msgpack.Decoder(Trace)
+
+
+def encode_trace(trace: Trace) -> bytes:
+    """Return the document as bytes."""
+    return _encoder.encode(trace)
+
+
+def decode_trace(payload: bytes) -> Trace:
+    """Undo ``encode_trace``."""
+    return _decoder.decode(payload)
+
+
+def attempts_in_order(delivery: DeliveryTrace) -> Iterable[Attempt]:
+    """Return a delivery's attempts by number, then by start."""
+    return sorted(delivery.attempts.values(), key=lambda attempt: (attempt.n, attempt.started_at))

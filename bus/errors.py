@@ -1,0 +1,143 @@
+"""Every error the bus raises, as one tree.
+
+    BusError
+    ├── ConfigurationError      a setting is impossible; the start stops
+    ├── InvalidMessage          the message itself is wrong; sending it again cannot help
+    │   ├── InvalidDestination  no such code, or not a possible code
+    │   └── MessageTooLarge     over the limit in bytes
+    ├── SpoolError              a local file queue
+    │   ├── SpoolFull           size limit or disk reserve reached; nothing stored was dropped   (retriable)
+    │   ├── SpoolLocked         another live process owns the directory
+    │   ├── SpoolFailed         the disk failed; nothing was acknowledged after the failure
+    │   └── SpoolClosed         used after close()
+    ├── TransportError          a broker refused or did not answer                               (retriable)
+    ├── StoreError              the store refused
+    │   ├── StoreUnavailable    the store did not answer                                         (retriable)
+    │   ├── NotFound            no such document
+    │   └── Conflict            somebody else changed the document first
+    ├── ReceiverError           the receiver's answer to the SDK or the CLI
+    │   ├── ReceiverUnavailable no answer, 429 or 5xx                                            (retriable)
+    │   └── ReceiverRefused     any other refusal: the record cannot be accepted as it is
+    ├── EgressDenied            a subscriber's address is one that the bus may not call
+    └── AccessDenied            a key or user is missing, wrong, or not allowed to do this
+
+Retry code asks the error: ``error.retriable``.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class BusError(Exception):
+    """Root of every error of the bus.
+
+    Parameters
+    ----------
+    message
+        What happened, and what was not lost.
+    hint
+        What to do next; shown by the command line after the message.
+    """
+
+    retriable: ClassVar[bool] = False
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class ConfigurationError(BusError):
+    """A setting is unknown or impossible."""
+
+
+class InvalidMessage(BusError):
+    """The message cannot be accepted as it is, now or later."""
+
+    def __init__(self, message: str, *, hint: str = "", field: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.field = field
+
+
+class InvalidDestination(InvalidMessage):
+    """The destination code is malformed or unknown."""
+
+
+class MessageTooLarge(InvalidMessage):
+    """The body is over the limit."""
+
+
+class SpoolError(BusError):
+    """A local file queue cannot do what was asked."""
+
+
+class SpoolFull(SpoolError):
+    """The queue's size limit or the disk's reserve is reached; what is stored stays stored."""
+
+    retriable = True
+
+
+class SpoolLocked(SpoolError):
+    """Another live process owns this directory."""
+
+
+class SpoolFailed(SpoolError):
+    """The disk failed. What was acknowledged before is on disk; nothing was acknowledged since."""
+
+
+class SpoolClosed(SpoolError):
+    """The queue was used after it was closed."""
+
+
+class TransportError(BusError):
+    """A broker refused or did not answer."""
+
+    retriable = True
+
+
+class StoreError(BusError):
+    """The store refused."""
+
+
+class StoreUnavailable(StoreError):
+    """The store did not answer; the writes stay in the spool."""
+
+    retriable = True
+
+
+class NotFound(StoreError):
+    """There is no such document."""
+
+
+class Conflict(StoreError):
+    """The document was changed by somebody else first."""
+
+
+class ReceiverError(BusError):
+    """What a receiver answered."""
+
+    def __init__(self, message: str, *, hint: str = "", status: int | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.status = status
+
+
+class ReceiverUnavailable(ReceiverError):
+    """No answer, 401, 403, 429 or 5xx: the record stays in the spool and is sent again."""
+
+    retriable = True
+
+
+class ReceiverRefused(ReceiverError):
+    """The receiver refused the record for good (404, 413, 422)."""
+
+
+class EgressDenied(BusError):
+    """The address is one that the bus may not call."""
+
+
+class AccessDenied(BusError):
+    """The key or user is missing or wrong (``status`` 401), or not allowed to do this (403)."""
+
+    def __init__(self, message: str, *, hint: str = "", status: int = 403) -> None:
+        super().__init__(message, hint=hint)
+        self.status = status

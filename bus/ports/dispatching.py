@@ -1,0 +1,24 @@
+"""The way to hand a delivery to a dispatcher without a broker: a call in one process, HTTP between processes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from bus.domain.delivery import Delivery
+
+
+class Dispatching(Protocol):
+    """Takes deliveries that the compensator leased."""
+
+    def room(self) -> dict[tuple[str, str], int]:
+        """Return how many deliveries each (destination, subscription) takes now; those with none are left out."""
+        ...
+
+    def offer(self, deliveries: Sequence[Delivery]) -> list[bool]:
+        """Hand deliveries over and say for each whether it was taken.
+
+        A delivery that is taken is POSTed and its outcome recorded, or forgotten when the process dies: its lease
+        stays the owner. One that a newer recorded outcome has overtaken is not taken.
+        """
+        ...

@@ -1,0 +1,84 @@
+"""One POST to a subscriber."""
+
+from __future__ import annotations
+
+import enum
+from typing import NamedTuple, Protocol
+
+
+class PostFailure(enum.StrEnum):
+    """Why a POST has no usable answer."""
+
+    DENIED = "denied"  # the egress policy forbids the address
+    DNS = "dns"
+    REFUSED = "refused"  # nobody listens
+    CONNECT = "connect"  # any other failure to connect
+    TLS = "tls"
+    TIMEOUT = "timeout"
+    PROTOCOL = "protocol"  # the answer is not HTTP, or breaks its rules
+    RESET = "reset"  # the peer closed before the answer was whole
+
+
+class Phases(NamedTuple):
+    """Milliseconds spent in each phase; None where the phase did not happen (a kept connection has no connect)."""
+
+    dns: float | None
+    connect: float | None
+    tls: float | None
+    send: float | None
+    first_byte: float | None
+    receive: float | None
+
+
+class PostResult(NamedTuple):
+    """What came of one POST: either ``status`` is set, or ``failure`` and ``error``.
+
+    ``indeterminate`` is True when the request may have reached the subscriber though no whole answer came back.
+    """
+
+    status: int | None
+    failure: PostFailure | None
+    error: str
+    indeterminate: bool
+    duration: float  # milliseconds, whole
+    phases: Phases
+    retry_after: str | None  # the header as sent
+    response: bytes  # the first bytes of the answer's body, capped
+
+
+class Target(Protocol):
+    """A parsed URL with its constant headers, made once per subscription."""
+
+    @property
+    def url(self) -> str:
+        """The URL as given."""
+        ...
+
+
+class Poster(Protocol):
+    """Sends one request at a time over kept connections; never follows redirects, never retries an answered POST."""
+
+    def target(self, url: str, headers: dict[str, str]) -> Target:
+        """Parse a URL and its constant headers once.
+
+        Raises
+        ------
+        EgressDenied
+            Another scheme than http or https, user info, a broken host, or a literal address that is denied.
+        ValueError
+            A header name or value that HTTP does not allow (CR, LF, NUL, a reserved name).
+        """
+        ...
+
+    async def post(self, target: Target, headers: list[tuple[str, str]], body: bytes, timeout: float) -> PostResult:  # noqa: ASYNC109
+        """POST ``body`` and return the outcome; network trouble is a result, never an exception.
+
+        Resolves the host, checks every address against the egress policy, and connects to a checked one.
+        ``timeout`` is the whole call's deadline in seconds. A kept connection that the peer closed before
+        any byte of an answer is replaced by a new one, once. Cancelling closes the connection.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Close all connections."""
+        ...

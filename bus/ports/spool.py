@@ -1,0 +1,122 @@
+"""The local durable queue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+
+class NewRecord(NamedTuple):
+    """A record to append.
+
+    Attributes
+    ----------
+    lane
+        The queue inside the queue, a destination as a rule; a stalled lane never fills another's window.
+    payload
+        Opaque bytes.
+    time
+        When the record was made, in milliseconds since the epoch.
+    """
+
+    lane: str
+    payload: bytes
+    time: int
+
+
+class Record(NamedTuple):
+    """A durable record: what was appended, and its position, which grows inside a lane and is never used again."""
+
+    position: int
+    lane: str
+    payload: bytes
+    time: int
+
+
+class ConsumerStats(NamedTuple):
+    """How far one consumer is behind in one lane (``records`` waiting or claimed; ``oldest`` in ms, or None)."""
+
+    lane: str
+    consumer: str
+    records: int
+    oldest: int | None
+
+
+class SpoolStats(NamedTuple):
+    """``records`` and ``bytes`` on disk, the size ``limit``, ``damaged`` records set aside, and each consumer's."""
+
+    records: int
+    bytes: int
+    limit: int
+    damaged: int
+    consumers: list[ConsumerStats]
+
+
+class Spool(Protocol):
+    """A durable local queue with several named consumers, each acking single records in any order.
+
+    A record leaves the file when every consumer attached to its lane acked it. Delivery is at least once:
+    an ack that was not committed before a crash is forgotten and its record is claimed again.
+    """
+
+    async def append(self, records: Sequence[NewRecord], *, urgent: bool = False) -> list[int]:
+        """Store the records, all or none, and return their positions in order.
+
+        Durable (fsync) when it returns. Callers at the same time share one fsync. Cancelling the wait
+        leaves it open whether the records were stored. ``urgent`` may use the disk reserve.
+
+        Raises
+        ------
+        SpoolFull
+            The size limit or the disk reserve is reached; nothing of this call was stored.
+        SpoolFailed
+            The disk failed; whether this call was stored is unknown, as after a time-out.
+        """
+        ...
+
+    def lanes(self, consumer: str) -> Sequence[str]:
+        """Lanes in which this consumer could claim now, those that were claimed from longest ago first."""
+        ...
+
+    async def wait(self, consumer: str, lane: str | None = None) -> None:
+        """Return when this consumer could claim, from ``lane`` or from any."""
+        ...
+
+    async def claim(self, consumer: str, limit: int, lane: str) -> list[Record]:
+        """Take up to ``limit`` durable records of a lane, in order, that this consumer neither holds nor acked.
+
+        Damaged records are set aside, counted, and never returned. May return none.
+        """
+        ...
+
+    def ack(self, consumer: str, records: Sequence[Record]) -> None:
+        """Finish claimed records. Durable with the next commit, which follows at once; may be called twice."""
+        ...
+
+    def release(self, consumer: str, records: Sequence[Record]) -> None:
+        """Give claimed records back; they are the next to be claimed."""
+        ...
+
+    async def settle(self) -> None:
+        """Return when all acks made so far are durable."""
+        ...
+
+    def attach(self, lane: str, consumer: str) -> None:
+        """Let a consumer take part in a lane from the records appended next on; no effect if it does already."""
+        ...
+
+    def detach(self, lane: str, consumer: str) -> None:
+        """End a consumer's part in a lane; records that waited only for it leave the file."""
+        ...
+
+    def recovered(self, consumer: str, record: Record) -> bool:
+        """Whether the record may have been claimed by this consumer before a crash or restart."""
+        ...
+
+    def stats(self) -> SpoolStats:
+        """Return counts kept in memory; costs no disk access."""
+        ...
+
+    async def close(self) -> None:
+        """Commit what is pending and give up the directory. Waiting callers end with SpoolClosed."""
+        ...

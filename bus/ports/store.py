@@ -1,0 +1,158 @@
+"""The store: traces, unfinished work, and documents of configuration.
+
+Every write is an idempotent upsert that gives the same result in any order. A role asks for the part it needs.
+All methods raise ``StoreUnavailable`` (retriable) when the store does not answer, and then may or may not have
+taken effect; all may be called again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from bus.domain.delivery import Compensation, Outcome
+from bus.domain.message import Message
+from bus.domain.selection import Selection
+from bus.domain.trace import Trace
+
+
+class DeliveryKey(NamedTuple):
+    """One delivery in one generation."""
+
+    message_id: str
+    retention_days: int
+    subscription: str
+    generation: int
+
+
+class Page(NamedTuple):
+    """Traces of a search, the newest id first; ``next`` continues after them, None at the end."""
+
+    traces: list[Trace]
+    next: str | None
+
+
+class TraceStore(Protocol):
+    """Messages and what became of them."""
+
+    async def write(self, writes: Sequence[Message | Outcome]) -> None:
+        """Merge messages and outcomes into their documents; durable when it returns.
+
+        For each outcome, first the compensation row (made, replaced by a newer one, or deleted when the outcome
+        finishes its delivery), then the state. Callers at the same time share one commit.
+        """
+        ...
+
+    async def trace(self, message_id: str) -> Trace | None:
+        """Return a message's document, without its body."""
+        ...
+
+    async def message(self, message_id: str) -> Message | None:
+        """Return the whole message with its body; None when it is unknown or only outcomes arrived so far."""
+        ...
+
+    async def finished(self, keys: Sequence[DeliveryKey]) -> set[DeliveryKey]:
+        """Return those deliveries that need no further POST (``bus.domain.trace.is_finished``)."""
+        ...
+
+    async def search(self, selection: Selection, *, cursor: str | None = None, limit: int = 50) -> Page:
+        """Return one page, newest id first; the cost of a page does not grow with the store."""
+        ...
+
+    async def unsettled(self, destination: str, subscription: str, before: int, limit: int) -> list[Message]:
+        """Return whole messages whose delivery is ``pending`` and that were received before a time (ms)."""
+        ...
+
+    async def expire(self, now: int) -> tuple[list[str], list[str]]:
+        """Drop whole partitions past their retention in which nothing is unfinished.
+
+        Returns the names dropped, and the names past their retention that unfinished work keeps (an alarm).
+        """
+        ...
+
+
+class CompensationStore(Protocol):
+    """Unfinished work by due time, leased with an epoch."""
+
+    async def compensate(self, rows: Sequence[Compensation]) -> None:
+        """Insert rows; one of a greater (generation, attempts) replaces, any other leaves the present one."""
+        ...
+
+    async def lease(self, now: int, until: int, room: dict[tuple[str, str], int], limit: int) -> list[Compensation]:
+        """Take rows that are due and not leased, round robin over subscriptions, and raise their epoch.
+
+        Parameters
+        ----------
+        room
+            How many each (destination, subscription) takes; those not named are left. The subscription of
+            a message to publish is empty.
+        limit
+            How many in all.
+        """
+        ...
+
+    async def unlease(self, rows: Sequence[Compensation]) -> None:
+        """Give leased rows back, unless another lease (a greater epoch) has taken them."""
+        ...
+
+    async def finish(self, rows: Sequence[Compensation]) -> None:
+        """Delete rows of this or a smaller generation: their delivery is finished, or their message published."""
+        ...
+
+    async def cancel(self, destination: str, subscription: str, now: int) -> int:
+        """End all open deliveries of a removed subscription as ``canceled``; return how many."""
+        ...
+
+    async def due(self, now: int) -> dict[tuple[str, str], int]:
+        """Return how many rows wait for each (destination, subscription), due or not."""
+        ...
+
+    async def next_due(self) -> int | None:
+        """Return the earliest time (ms) at which a row can be leased, None when there are none."""
+        ...
+
+
+class Document(NamedTuple):
+    """A document with the version that a compare-and-set names."""
+
+    key: str
+    version: int
+    value: bytes
+
+
+class DocumentStore(Protocol):
+    """Small named documents with compare-and-set: configuration, keys, users, jobs."""
+
+    async def get(self, collection: str, key: str) -> Document | None:
+        """Return one document."""
+        ...
+
+    async def list(
+        self, collection: str, *, prefix: str = "", after: str = "", limit: int | None = None
+    ) -> list[Document]:
+        """Return documents by key order, those with the prefix and after a key."""
+        ...
+
+    async def put(self, collection: str, key: str, value: bytes, *, version: int | None = None) -> int:
+        """Write a document and return its new version; durable when it returns.
+
+        ``version`` is the one that must be there: 0 for none, None for any.
+
+        Raises
+        ------
+        Conflict
+            Another version is there.
+        """
+        ...
+
+    async def delete(self, collection: str, key: str) -> bool:
+        """Delete a document; whether it was there."""
+        ...
+
+
+class Store(TraceStore, CompensationStore, DocumentStore, Protocol):
+    """Everything a store does."""
+
+    async def close(self) -> None:
+        """Commit what is pending and give up the connections."""
+        ...

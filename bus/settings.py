@@ -1,0 +1,120 @@
+"""Settings from ``bus.toml`` and ``BUS_*`` environment variables; the environment wins.
+
+Unknown keys and impossible values stop the start with the key, the value and what is allowed.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import tomllib
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from bus.errors import ConfigurationError
+
+_PREFIX = "BUS_"
+# Read by the SDK and the command line, not by the services.
+_CLIENT_VARIABLES = frozenset({"BUS_URL", "BUS_API_KEY"})
+
+
+class Settings(BaseSettings):
+    """Everything that can be set. Sizes in bytes, times in seconds.
+
+    Attributes
+    ----------
+    data
+        Directory of the spools and, unless ``store`` says otherwise, of the store.
+    store
+        Where traces are kept: ``sqlite:///path``, or empty for SQLite under ``data``.
+    spool_limit
+        Size at which a spool refuses new records; old ones are never dropped.
+    disk_reserve
+        Free disk kept for outcomes; receivers answer 507 below it. None: 256 MiB or 10 % of the disk, the smaller.
+    secret_key
+        Encrypts secrets at rest.
+    egress_allow, egress_deny
+        Networks or host names, comma separated, that subscriber URLs may or may not reach beyond the defaults.
+    receive_timeout
+        Deadline for receiving one request.
+    drain_timeout
+        How long a stop waits for requests in flight.
+    """
+
+    model_config = SettingsConfigDict(env_prefix=_PREFIX, extra="forbid")
+
+    host: str = "127.0.0.1"
+    port: int = Field(default=8700, ge=0, le=65535)
+    data: Path = Path("data")
+    store: str = ""
+    node: str = ""
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_json: bool = False
+    spool_limit: int = Field(default=16 * 2**30, ge=2**20)
+    disk_reserve: int | None = Field(default=None, ge=0)
+    store_linger: float = Field(default=0.05, ge=0, le=0.5)
+    secret_key: str = ""
+    egress_allow: str = ""
+    egress_deny: str = ""
+    receive_timeout: float = Field(default=30.0, gt=0)
+    drain_timeout: float = Field(default=30.0, gt=0)
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether the bind address is reached from this machine only."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+
+def load_settings(config: Path | None, overrides: dict[str, Any]) -> Settings:
+    """Read the configuration; ``overrides`` come from the command line and win over all.
+
+    Raises
+    ------
+    ConfigurationError
+        The file cannot be read, a key is unknown, or a value is impossible.
+    """
+    values = _read(config) if config is not None else {}
+    _refuse_unknown(os.environ)
+    # The environment wins over the file, and the command line over both.
+    kept = {key: value for key, value in values.items() if f"{_PREFIX}{key}".upper() not in os.environ}
+    try:
+        return Settings(**{**kept, **{key: value for key, value in overrides.items() if value is not None}})
+    except ValidationError as error:
+        raise ConfigurationError(_explain(error), hint="see docs/configuration.md for every key") from error
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise ConfigurationError(f"cannot read {path}: {error.strerror}", hint="check --config") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{path} is not TOML: {error}", hint="see docs/configuration.md") from error
+
+
+def _refuse_unknown(environment: os._Environ[str]) -> None:
+    known = {f"{_PREFIX}{name}".upper() for name in Settings.model_fields} | _CLIENT_VARIABLES
+    for name in environment:
+        if name.startswith(_PREFIX) and name not in known and not name.startswith(("BUS_TEST_", "BUS_PROOF_")):
+            raise ConfigurationError(
+                f"unknown setting {name} in the environment", hint=f"allowed: {', '.join(sorted(known))}"
+            )
+
+
+def _explain(error: ValidationError) -> str:
+    lines = []
+    for detail in error.errors():
+        key = ".".join(str(part) for part in detail["loc"])
+        if detail["type"] == "extra_forbidden":
+            lines.append(f"unknown setting {key!r}; allowed: {', '.join(sorted(Settings.model_fields))}")
+        else:
+            lines.append(f"{key} = {detail['input']!r}: {detail['msg']}")
+    return "; ".join(lines)

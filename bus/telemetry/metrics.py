@@ -1,0 +1,84 @@
+"""The metrics of the contract; histograms in seconds."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+REGISTRY: Final = CollectorRegistry()
+_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 3600)
+
+ACCEPTED: Final = Counter(
+    "bus_messages_accepted", "Messages accepted durably.", ["destination", "source"], registry=REGISTRY
+)
+PUBLISHED: Final = Counter(
+    "bus_messages_published",
+    "Messages handed to a road, by result.",
+    ["destination", "transport", "result"],
+    registry=REGISTRY,
+)
+DELIVERIES: Final = Counter(
+    "bus_deliveries",
+    "Outcomes of deliveries, by status.",
+    ["destination", "subscription", "status"],
+    registry=REGISTRY,
+)
+ATTEMPT_SECONDS: Final = Histogram(
+    "bus_delivery_attempt_seconds",
+    "Time of one POST.",
+    ["destination", "subscription"],
+    buckets=_BUCKETS,
+    registry=REGISTRY,
+)
+LATENCY_SECONDS: Final = Histogram(
+    "bus_delivery_latency_seconds",
+    "From accepted to delivered.",
+    ["destination", "subscription"],
+    buckets=_BUCKETS,
+    registry=REGISTRY,
+)
+FILTER_FAILURES: Final = Counter(
+    "bus_filter_failures",
+    "Messages on which a filter failed; they were delivered.",
+    ["destination", "subscription"],
+    registry=REGISTRY,
+)
+PROBE_FAILURES: Final = Counter(
+    "bus_probe_failures",
+    "Probes of an open breaker that failed; they spend no attempt.",
+    ["destination", "subscription"],
+    registry=REGISTRY,
+)
+DEAD: Final = Counter(
+    "bus_deliveries_dead",
+    "Deliveries given up after their last retry.",
+    ["destination", "subscription"],
+    registry=REGISTRY,
+)
+PERMITS_IN_USE: Final = Gauge("bus_permits_in_use", "Requests in flight.", ["subscription"], registry=REGISTRY)
+PERMITS_MAX: Final = Gauge("bus_permits_max", "Requests allowed in flight.", ["subscription"], registry=REGISTRY)
+BREAKER_STATE: Final = Gauge("bus_breaker_state", "0 closed, 1 half open, 2 open.", ["subscription"], registry=REGISTRY)
+SPOOL_RECORDS: Final = Gauge(
+    "bus_spool_records", "Records that wait for a consumer.", ["spool", "consumer"], registry=REGISTRY
+)
+SPOOL_BYTES: Final = Gauge("bus_spool_bytes", "Bytes in a spool.", ["spool"], registry=REGISTRY)
+SPOOL_OLDEST: Final = Gauge(
+    "bus_spool_oldest_seconds", "Age of the oldest record of a consumer.", ["spool", "consumer"], registry=REGISTRY
+)
+SPOOL_DAMAGED: Final = Gauge("bus_spool_damaged", "Damaged records set aside.", ["spool"], registry=REGISTRY)
+BACKLOG: Final = Gauge(
+    "bus_broker_backlog",
+    "Messages that a road holds for a subscription.",
+    ["destination", "subscription", "transport", "cluster"],
+    registry=REGISTRY,
+)
+STORE_UP: Final = Gauge("bus_store_up", "Whether the store takes writes.", registry=REGISTRY)
+DEGRADED: Final = Gauge("bus_degraded", "1 while a part is down or refuses.", ["part"], registry=REGISTRY)
+COMPENSATIONS: Final = Gauge(
+    "bus_compensations",
+    "Unfinished deliveries that wait for a retry.",
+    ["destination", "subscription"],
+    registry=REGISTRY,
+)
+BUILD_INFO: Final = Gauge("bus_build_info", "Always 1.", ["version", "node"], registry=REGISTRY)
