@@ -1,0 +1,1 @@
+"""What people ask of the bus: configuration, search, traces, resends, spools, health."""

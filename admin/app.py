@@ -1,0 +1,68 @@
+"""The admin API as a FastAPI application."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.openapi.utils import get_openapi
+from starlette.exceptions import HTTPException
+
+from admin import destinations, messages, operations, resends, subscriptions
+from admin.deps import Office
+from bus.bootstrap import VERSION
+from bus.domain.problem import CONTENT_TYPE, Problem, problem, problem_of, retry_after
+from bus.errors import BusError
+
+
+def make_app(office: Office) -> FastAPI:
+    """Return the application of one process."""
+    app = FastAPI(title="Pier", version=VERSION, docs_url=None, redoc_url=None)
+    app.state.office = office
+    api = APIRouter(prefix="/api/v1")
+    for module in (destinations, subscriptions, messages, resends, operations):
+        api.include_router(module.router)
+    app.include_router(api)
+    app.add_exception_handler(BusError, _bus_error)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http)
+    app.openapi = lambda: _document(app, office)  # type: ignore[method-assign]
+    return app
+
+
+def _answer(answer: Problem) -> Response:
+    wait = retry_after(answer.status)
+    headers = {"retry-after": wait} if wait is not None else None
+    return Response(msgspec.json.encode(answer), answer.status, headers=headers, media_type=CONTENT_TYPE)
+
+
+async def _bus_error(_: Request, error: Exception) -> Response:
+    if not isinstance(error, BusError):
+        raise error
+    return _answer(problem_of(error))
+
+
+async def _invalid(_: Request, error: Exception) -> Response:
+    if not isinstance(error, RequestValidationError):
+        raise error
+    first = error.errors()[0]
+    place = [str(part) for part in first["loc"] if part not in ("body", "query", "path")]
+    status = 400 if first["type"] == "json_invalid" else 422
+    return _answer(problem(status, f"{'.'.join(place) or 'the body'}: {first['msg']}", field=".".join(place)))
+
+
+async def _http(_: Request, error: Exception) -> Response:
+    if not isinstance(error, HTTPException):
+        raise error
+    return _answer(problem(error.status_code, str(error.detail)))
+
+
+def _document(app: FastAPI, office: Office) -> dict[str, Any]:
+    """Return the OpenAPI document, with the hot routes that FastAPI does not serve."""
+    if app.openapi_schema is None:
+        document = get_openapi(title=app.title, version=app.version, routes=app.routes)
+        document["paths"].update(office.context.documented)
+        app.openapi_schema = document
+    return app.openapi_schema

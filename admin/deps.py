@@ -1,0 +1,54 @@
+"""What the admin's routes share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from admin.jobs import JobBook
+from admin.resender import Resender
+from admin.runner import ResendRunner
+from bus.bootstrap import Context
+from bus.security.keyring import Principal
+
+
+class Office:
+    """The services behind the routes of one process."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.resender = Resender(context.store, context.registry, context.clock)
+        self.book = JobBook(context.store)
+        self.runner = ResendRunner(context.store, context.registry, self.resender, self.book, context.clock)
+
+
+def office(request: Request) -> Office:
+    """Return the services of this process."""
+    found: Office = request.app.state.office
+    return found
+
+
+OfficeDep = Annotated[Office, Depends(office)]
+
+
+def may(action: str) -> Callable[[Request, OfficeDep], Principal]:
+    """Return a dependency that lets only those through who may do this."""
+
+    def check(request: Request, services: OfficeDep) -> Principal:
+        headers = request.headers
+        authorization, host = headers.get("authorization"), headers.get("host")
+        principal = services.context.keyring.authenticate(
+            authorization.encode() if authorization is not None else None, host.encode() if host is not None else None
+        )
+        principal.require(action, request.path_params.get("code"))
+        return principal
+
+    return check
+
+
+Reader = Annotated[Principal, Depends(may("read"))]
+Resending = Annotated[Principal, Depends(may("resend"))]
+Pauser = Annotated[Principal, Depends(may("pause"))]
+Configurer = Annotated[Principal, Depends(may("configure"))]

@@ -1,0 +1,57 @@
+"""Routes of destinations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Response
+
+from admin.deps import Configurer, OfficeDep, Reader
+from admin.merging import merged
+from admin.models import Code, DestinationBody
+from bus.errors import Conflict, InvalidMessage
+
+router = APIRouter(prefix="/destinations", tags=["destinations"])
+
+
+@router.get("")
+async def list_destinations(services: OfficeDep, _: Reader) -> dict[str, Any]:
+    """Return all destinations by code."""
+    found = services.context.registry.catalog.destinations
+    return {"items": [DestinationBody.of(found[code]) for code in sorted(found)], "next": None}
+
+
+@router.get("/{code}")
+async def get_destination(code: Code, services: OfficeDep, _: Reader) -> DestinationBody:
+    """Return one destination."""
+    return DestinationBody.of(services.context.registry.destination(code))
+
+
+@router.put("/{code}")
+async def put_destination(code: Code, body: DestinationBody, services: OfficeDep, _: Configurer) -> DestinationBody:
+    """Make or replace a destination."""
+    if body.code and body.code != code:
+        raise InvalidMessage(f"the path says {code!r}, the body {body.code!r}", field="code")
+    registry = services.context.registry
+    known = registry.catalog.destinations.get(code)
+    return DestinationBody.of(await registry.put_destination(body.to_domain(code, known.version if known else 0)))
+
+
+@router.patch("/{code}")
+async def patch_destination(code: Code, changes: dict[str, Any], services: OfficeDep, _: Configurer) -> DestinationBody:
+    """Change the fields that are sent."""
+    registry = services.context.registry
+    known = registry.destination(code)
+    body = merged(DestinationBody.of(known), changes)
+    return DestinationBody.of(await registry.put_destination(body.to_domain(code, known.version)))
+
+
+@router.delete("/{code}", status_code=204)
+async def delete_destination(code: Code, services: OfficeDep, _: Configurer) -> Response:
+    """Remove a destination that has no subscriptions; its messages stay searchable until their retention."""
+    registry = services.context.registry
+    registry.destination(code)
+    if registry.catalog.of(code):
+        raise Conflict(f"{code!r} still has subscriptions", hint="remove them first: bus subscription rm")
+    await registry.remove_destination(code)
+    return Response(status_code=204)

@@ -1,0 +1,101 @@
+"""Routes of messages: search, trace, body, resend."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Response
+
+from admin.deps import OfficeDep, Reader, Resending
+from admin.models import ResendBody, Time
+from admin.views import message_row, trace_view
+from bus.domain.delivery import Status
+from bus.domain.identity import new_id, parse_id
+from bus.domain.selection import Selection
+from bus.domain.times import parse_time
+from bus.domain.trace import Trace
+from bus.errors import InvalidMessage, NotFound
+
+router = APIRouter(prefix="/messages", tags=["messages"])
+
+
+@router.get("")
+async def search_messages(
+    services: OfficeDep,
+    _: Reader,
+    destination: str | None = None,
+    subscription: str | None = None,
+    status: Status | None = None,
+    biz_id: str | None = None,
+    source: str | None = None,
+    since: Annotated[Time | None, Query(alias="from")] = None,
+    before: Annotated[Time | None, Query(alias="to")] = None,
+    q: str | None = None,
+    cursor: str | None = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 50,
+) -> dict[str, Any]:
+    """Return one page of messages, the newest first."""
+    selection = Selection(
+        destination=destination,
+        subscription=subscription,
+        status=status,
+        biz_id=biz_id,
+        source=source,
+        since=parse_time(since) if since else None,
+        before=parse_time(before) if before else None,
+        text=q,
+    )
+    try:
+        page = await services.context.store.search(selection, cursor=cursor, limit=limit)
+    except ValueError as error:
+        raise InvalidMessage(str(error), field="cursor") from error
+    return {"items": [message_row(trace) for trace in page.traces], "next": page.next}
+
+
+@router.get("/{message_id}")
+async def get_trace(message_id: str, services: OfficeDep, _: Reader) -> dict[str, Any]:
+    """Return the whole life of a message."""
+    return trace_view(await _trace(services, message_id), services.context.registry.catalog)
+
+
+@router.get("/{message_id}/body")
+async def get_body(message_id: str, services: OfficeDep, _: Reader) -> Response:
+    """Return the exact bytes of a message, as a download: a browser never renders them."""
+    message = await services.context.store.message(_id(message_id))
+    if message is None:
+        raise _missing(message_id)
+    headers = {
+        "content-disposition": f'attachment; filename="{message.id}"',
+        "x-content-type-options": "nosniff",
+        "content-security-policy": "sandbox",
+    }
+    return Response(message.body, media_type=message.content_type, headers=headers)
+
+
+@router.post("/{message_id}/resend", status_code=202)
+async def resend_message(
+    message_id: str, services: OfficeDep, principal: Resending, body: ResendBody | None = None
+) -> dict[str, Any]:
+    """Deliver a message again, to all subscriptions or to those named."""
+    wanted = body.subscriptions if body is not None else None
+    targets = await services.resender.resend(_id(message_id), wanted, f"resent by {principal.name}")
+    resend_id = new_id(services.context.clock.now())
+    return {"id": resend_id, "subscriptions": [target.subscription for target in targets]}
+
+
+async def _trace(services: OfficeDep, message_id: str) -> Trace:
+    trace = await services.context.store.trace(_id(message_id))
+    if trace is None:
+        raise _missing(message_id)
+    return trace
+
+
+def _id(text: str) -> str:
+    try:
+        return parse_id(text)
+    except ValueError as error:
+        raise _missing(text) from error
+
+
+def _missing(message_id: str) -> NotFound:
+    return NotFound(f"there is no message {message_id[:64]}", hint="check the id; it may be past its retention")

@@ -1,0 +1,233 @@
+"""Bodies of the admin API; unknown fields are refused, fields not sent keep their defaults."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from bus.domain.delivery import Status
+from bus.domain.destination import Destination, TransportName
+from bus.domain.durations import format_duration, parse_duration
+from bus.domain.message import DEFAULT_MAX_BYTES, check_destination
+from bus.domain.retry import DEFAULT_SCHEDULE, RetryPolicy, format_waits, parse_waits
+from bus.domain.selection import Selection
+from bus.domain.subscription import Secret, Subscription
+from bus.domain.times import format_time, parse_time
+from bus.errors import InvalidDestination
+
+MAX_BODY = 16 * 2**20
+
+
+def _code(value: str) -> str:
+    try:
+        return check_destination(value)
+    except InvalidDestination as error:
+        raise ValueError(str(error)) from error
+
+
+def _duration(value: str) -> str:
+    parse_duration(value)
+    return value
+
+
+def _time(value: str) -> str:
+    parse_time(value)
+    return value
+
+
+Code = Annotated[str, AfterValidator(_code)]
+Duration = Annotated[str, AfterValidator(_duration)]
+Time = Annotated[str, AfterValidator(_time)]
+
+
+class Body(BaseModel):
+    """A body whose fields are all known."""
+
+    model_config = ConfigDict(extra="forbid", validate_assignment=True)
+
+
+class DestinationBody(Body):
+    """A destination as people write it."""
+
+    code: Code = ""
+    transport: TransportName = TransportName.DIRECT
+    cluster: None = None
+    ordering: Literal["none"] = "none"
+    retention_days: int = Field(default=30, ge=1, le=3650)
+    store_rate: float | None = Field(default=None, gt=0)
+    max_bytes: int = Field(default=DEFAULT_MAX_BYTES, ge=1, le=MAX_BODY)
+    paused: bool = False
+
+    def to_domain(self, code: str, version: int) -> Destination:
+        """Return the destination that this describes."""
+        return Destination(
+            code=code,
+            transport=self.transport,
+            retention_days=self.retention_days,
+            store_rate=self.store_rate,
+            max_bytes=self.max_bytes,
+            paused=self.paused,
+            version=version,
+        )
+
+    @classmethod
+    def of(cls, destination: Destination) -> DestinationBody:
+        """Return a destination as people read it."""
+        return cls(
+            code=destination.code,
+            transport=destination.transport,
+            retention_days=destination.retention_days,
+            store_rate=destination.store_rate,
+            max_bytes=destination.max_bytes,
+            paused=destination.paused,
+        )
+
+
+class ExponentialBody(Body):
+    """Waits that grow."""
+
+    first: Duration
+    factor: float = Field(ge=1, le=100)
+    max: Duration
+
+
+class SubscriptionBody(Body):
+    """A subscription as people write it."""
+
+    name: str = Field(default="", pattern=r"^([A-Za-z0-9_][A-Za-z0-9._-]{0,63})?$")
+    url: str
+    max_concurrency: int = Field(default=16, ge=1, le=10_000)
+    rate: float | None = Field(default=None, gt=0)
+    timeout_seconds: float = Field(default=10, gt=0, le=600)
+    retry: Annotated[list[Duration], Field(min_length=1, max_length=100)] | ExponentialBody = Field(
+        default_factory=lambda: list(DEFAULT_SCHEDULE)
+    )
+    retry_max_age: Duration = "7d"
+    retry_max_attempts: int | None = Field(default=None, ge=1)
+    secret: str | None = None
+    filter: str | None = None
+    headers: dict[str, str] = Field(default_factory=dict, max_length=64)
+    batch: Literal[1] = 1
+    on_failure: Literal["block"] = "block"
+    routing_pattern: Literal["#"] = "#"
+    stuck_after: Duration = "5m"
+    paused: bool = False
+
+    def to_domain(
+        self, destination: str, name: str, *, secrets: tuple[Secret, ...], created_at: int, version: int
+    ) -> Subscription:
+        """Return the subscription that this describes."""
+        form = self.retry if isinstance(self.retry, list) else self.retry.model_dump()
+        return Subscription(
+            destination=destination,
+            name=name,
+            url=self.url,
+            max_concurrency=self.max_concurrency,
+            rate=self.rate,
+            timeout=round(self.timeout_seconds * 1000),
+            retry=RetryPolicy(parse_waits(form), parse_duration(self.retry_max_age), self.retry_max_attempts),
+            secrets=secrets,
+            filter=self.filter or None,
+            headers=self.headers,
+            stuck_after=parse_duration(self.stuck_after),
+            paused=self.paused,
+            paused_reason="paused by a person" if self.paused else "",
+            created_at=created_at,
+            version=version,
+        )
+
+    @classmethod
+    def of(cls, subscription: Subscription) -> SubscriptionBody:
+        """Return a subscription as people read it, without its secret."""
+        retry: Any = format_waits(subscription.retry.waits)
+        return cls(
+            name=subscription.name,
+            url=subscription.url,
+            max_concurrency=subscription.max_concurrency,
+            rate=subscription.rate,
+            timeout_seconds=subscription.timeout / 1000,
+            retry=retry,
+            retry_max_age=format_duration(subscription.retry.max_age),
+            retry_max_attempts=subscription.retry.max_attempts,
+            filter=subscription.filter,
+            headers=subscription.headers,
+            stuck_after=format_duration(subscription.stuck_after),
+            paused=subscription.paused,
+        )
+
+
+class RotateBody(Body):
+    """How long the old secret still signs as well."""
+
+    overlap: Duration = "24h"
+
+
+class ResendBody(Body):
+    """Which subscriptions get one message again; null for all."""
+
+    subscriptions: list[str] | None = None
+
+
+class SelectionBody(Body):
+    """Which messages a bulk resend takes."""
+
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+
+    destination: str | None = None
+    subscription: str | None = None
+    status: Status | None = None
+    biz_id: str | None = None
+    source: str | None = None
+    since: Time | None = Field(default=None, alias="from")
+    before: Time | None = Field(default=None, alias="to")
+    q: str | None = None
+
+    def to_domain(self) -> Selection:
+        """Return the selection that this describes."""
+        return Selection(
+            destination=self.destination,
+            subscription=self.subscription,
+            status=self.status,
+            biz_id=self.biz_id,
+            source=self.source,
+            since=parse_time(self.since) if self.since else None,
+            before=parse_time(self.before) if self.before else None,
+            text=self.q,
+        )
+
+
+class ResendsBody(Body):
+    """A bulk resend: ``rate`` in messages a second."""
+
+    filter: SelectionBody
+    rate: float | None = Field(default=None, gt=0)
+    dry_run: bool = False
+    reason: str = Field(default="", max_length=1000)
+
+
+class RatesBody(Body):
+    """Store writes a second of each process; null for no limit."""
+
+    receiver: float | None = Field(default=None, gt=0)
+    dispatcher: float | None = Field(default=None, gt=0)
+
+
+class KeyBody(Body):
+    """An API key to make."""
+
+    name: str = Field(default="", max_length=200)
+    role: Literal["producer", "viewer", "operator", "admin"] = "producer"
+    destinations: list[Code] = Field(default_factory=list)
+
+
+class UserBody(Body):
+    """A user to make."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9._@-]{1,128}$")
+    role: Literal["viewer", "operator", "admin"] = "viewer"
+
+
+def optional_time(time: int) -> str | None:
+    """Return a time for people, null for one that is not known."""
+    return format_time(time) if time else None

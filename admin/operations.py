@@ -1,0 +1,111 @@
+"""Routes of spools, store rates, health, keys and users."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Response
+
+from admin.deps import Configurer, OfficeDep, Reader
+from admin.models import KeyBody, RatesBody, UserBody, optional_time
+from bus.errors import NotFound
+from bus.ports.spool import Spool
+from bus.registry import Rates
+
+router = APIRouter(tags=["operations"])
+
+
+@router.get("/spools")
+async def list_spools(services: OfficeDep, _: Reader) -> dict[str, Any]:
+    """Return the local queues of this process and how far each consumer is behind."""
+    return {"items": [_spool_view(name, spool) for name, spool in services.context.spools.items()], "next": None}
+
+
+@router.get("/rates")
+async def get_rates(services: OfficeDep, _: Reader) -> RatesBody:
+    """Return the store writes a second of each process."""
+    rates = services.context.registry.rates
+    return RatesBody(receiver=rates.receiver, dispatcher=rates.dispatcher)
+
+
+@router.put("/rates")
+async def put_rates(body: RatesBody, services: OfficeDep, _: Configurer) -> RatesBody:
+    """Change the store rates; in force at once."""
+    await services.context.registry.set_rates(Rates(body.receiver, body.dispatcher))
+    return body
+
+
+@router.get("/health")
+async def get_health(services: OfficeDep, _: Reader) -> dict[str, Any]:
+    """Return what is well and what is not, a line for each part."""
+    return services.context.health()
+
+
+@router.get("/keys")
+async def list_keys(services: OfficeDep, _: Configurer) -> dict[str, Any]:
+    """Return the API keys, without their secrets."""
+    items = [
+        {
+            "id": key.id,
+            "name": key.name,
+            "roles": list(key.roles),
+            "destinations": list(key.destinations),
+            "created_at": optional_time(key.created_at),
+        }
+        for key in services.context.keyring.all_keys()
+    ]
+    return {"items": items, "next": None}
+
+
+@router.post("/keys", status_code=201)
+async def create_key(body: KeyBody, services: OfficeDep, _: Configurer) -> dict[str, Any]:
+    """Make an API key; it is shown once."""
+    secret = await services.context.keyring.create_key(
+        roles=(body.role,), destinations=tuple(body.destinations), name=body.name
+    )
+    return {"key": secret, "role": body.role, "destinations": body.destinations}
+
+
+@router.delete("/keys/{key_id}", status_code=204)
+async def delete_key(key_id: str, services: OfficeDep, _: Configurer) -> Response:
+    """Revoke a key; in force at once."""
+    if not await services.context.keyring.delete_key(key_id):
+        raise NotFound(f"there is no key {key_id!r}")
+    return Response(status_code=204)
+
+
+@router.get("/users")
+async def list_users(services: OfficeDep, _: Configurer) -> dict[str, Any]:
+    """Return the users."""
+    items = [
+        {"name": user.name, "role": user.role, "created_at": optional_time(user.created_at)}
+        for user in services.context.keyring.all_users()
+    ]
+    return {"items": items, "next": None}
+
+
+@router.post("/users", status_code=201)
+async def create_user(body: UserBody, services: OfficeDep, _: Configurer) -> dict[str, Any]:
+    """Make a user; the password is shown once."""
+    password = await services.context.keyring.add_user(body.name, body.role)
+    return {"name": body.name, "role": body.role, "password": password}
+
+
+def _spool_view(name: str, spool: Spool) -> dict[str, Any]:
+    stats = spool.stats()
+    return {
+        "name": name,
+        "records": stats.records,
+        "bytes": stats.bytes,
+        "limit": stats.limit,
+        "damaged": stats.damaged,
+        "consumers": [
+            {
+                "lane": consumer.lane,
+                "consumer": consumer.consumer,
+                "records": consumer.records,
+                "oldest": optional_time(consumer.oldest or 0),
+            }
+            for consumer in stats.consumers
+        ],
+    }

@@ -1,0 +1,195 @@
+"""Works through bulk resends, one after the other, and goes on where a restart interrupted."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Final
+
+from admin.jobs import Counts, Item, Job, JobBook
+from admin.resender import Resender, Target, is_pending, target_of
+from bus.domain.delivery import FINAL, Status
+from bus.domain.rate import TokenBucket
+from bus.domain.selection import Selection
+from bus.domain.trace import Trace
+from bus.errors import NotFound, StoreError
+from bus.ports.clock import Clock
+from bus.ports.store import Store
+from bus.registry import Registry
+
+_log = logging.getLogger(__name__)
+_PAGE: Final = 100
+_SAMPLE: Final = 10
+_POLL: Final = 0.1
+_AFTER_FAILURE: Final = 1.0
+
+
+class ResendRunner:
+    """Selects, resends, and watches until each item of a job has an outcome."""
+
+    def __init__(self, store: Store, registry: Registry, resender: Resender, book: JobBook, clock: Clock) -> None:
+        self._store = store
+        self._registry = registry
+        self._resender = resender
+        self._book = book
+        self._clock = clock
+        self._wake = asyncio.Event()
+        self._canceled: set[str] = set()
+
+    async def submit(self, job: Job) -> None:
+        """Take a job; durable when it returns."""
+        await self._book.save(job)
+        self._wake.set()
+
+    async def cancel(self, job_id: str) -> None:
+        """Resend nothing more of a job; what was resent stays resent. Raises ``NotFound``."""
+        job = await self._book.job(job_id)
+        if not job.is_done:
+            self._canceled.add(job_id)
+            self._wake.set()
+
+    async def preview(self, selection: Selection) -> tuple[int, list[Trace]]:
+        """Return how many deliveries a selection takes now, and the first messages of it."""
+        count, cursor, sample = 0, None, list[Trace]()
+        while True:
+            page = await self._store.search(selection, cursor=cursor, limit=_PAGE)
+            count += sum(len(self._names(trace, selection)) for trace in page.traces)
+            sample += page.traces[: _SAMPLE - len(sample)]
+            cursor = page.next
+            if cursor is None:
+                return count, sample
+
+    async def run(self) -> None:
+        """Work until cancelled; the store may be away for any time."""
+        while True:
+            self._wake.clear()
+            try:
+                for job in await self._book.jobs():
+                    if not job.is_done:
+                        await self._work(job)
+            except StoreError as error:
+                _log.warning("resends wait for the store: %s", error)
+                await self._clock.sleep(_AFTER_FAILURE)
+                continue
+            await self._wake.wait()
+
+    async def _work(self, job: Job) -> None:
+        bucket = TokenBucket(job.rate)
+        # A crash may have fallen between a chunk and its job, so the counts are taken from the chunks.
+        job.counts = await self._count(job)
+        steps = {"selecting": self._select, "sending": lambda job: self._send(job, bucket), "waiting": self._settle}
+        while not job.is_done:
+            if job.id in self._canceled:
+                job.state = "canceled"
+                await self._book.save(job)
+                return
+            await steps[job.state](job)
+
+    async def _select(self, job: Job) -> None:
+        """Freeze one page of the selection as a chunk."""
+        page = await self._store.search(job.selection, cursor=job.cursor, limit=_PAGE)
+        items = [item for trace in page.traces for item in self._items(trace, job.selection)]
+        if items:
+            await self._book.save_items(job.id, job.chunks, items)
+            job.chunks += 1
+            job.counts.selected += len(items)
+            job.counts.waiting += sum(item.outcome == "waiting" for item in items)
+            job.counts.skipped += sum(item.outcome == "skipped" for item in items)
+        job.cursor = page.next
+        if page.next is None:
+            job.state = "sending"
+        await self._book.save(job)
+
+    async def _send(self, job: Job, bucket: TokenBucket) -> None:
+        """Resend one chunk; repeated after a crash it changes nothing, since the generations are frozen."""
+        if job.sent == job.chunks:
+            job.state = "waiting"
+            await self._book.save(job)
+            return
+        items = await self._book.items(job.id, job.sent)
+        for item in items:
+            if item.outcome == "waiting" and job.id not in self._canceled:
+                await self._resend(job, item, bucket)
+        await self._book.save_items(job.id, job.sent, items)
+        job.sent += 1
+        await self._book.save(job)
+
+    async def _resend(self, job: Job, item: Item, bucket: TokenBucket) -> None:
+        while (wait := bucket.wait(self._clock.monotonic())) > 0:
+            await self._clock.sleep(wait)
+        bucket.take(1)
+        target = Target(item.subscription, item.generation, item.attempts)
+        try:
+            await self._resender.apply(item.message_id, [target], job.reason)
+        except NotFound as error:
+            item.outcome, item.reason = "missing", str(error)
+            job.counts.waiting -= 1
+            job.counts.missing += 1
+
+    async def _settle(self, job: Job) -> None:
+        """Note the outcomes of the first chunk that is not settled."""
+        if job.settled == job.chunks:
+            job.state = "done"
+            await self._book.save(job)
+            return
+        chunk = job.settled
+        items = await self._book.items(job.id, chunk)
+        before = [item.outcome for item in items]
+        for item in items:
+            if item.outcome == "waiting":
+                await self._look(item)
+        if any(item.outcome == "waiting" for item in items):
+            await self._clock.sleep(_POLL)
+        else:
+            job.settled += 1
+        if before != [item.outcome for item in items]:
+            await self._book.save_items(job.id, chunk, items)
+        await self._recount(job, before, items)
+
+    async def _count(self, job: Job) -> Counts:
+        counts = Counts()
+        for chunk in range(job.chunks):
+            for item in await self._book.items(job.id, chunk):
+                counts.selected += 1
+                setattr(counts, item.outcome, getattr(counts, item.outcome) + 1)
+        return counts
+
+    async def _recount(self, job: Job, before: list[str], items: list[Item]) -> None:
+        for old, item in zip(before, items, strict=True):
+            if old != item.outcome:
+                job.counts.waiting -= 1
+                setattr(job.counts, item.outcome, getattr(job.counts, item.outcome) + 1)
+        await self._book.save(job)
+
+    async def _look(self, item: Item) -> None:
+        trace = await self._store.trace(item.message_id)
+        delivery = trace.deliveries.get(item.subscription) if trace is not None else None
+        if delivery is None:
+            item.outcome, item.reason = "missing", "the message is past its retention"
+        elif delivery.generation > item.generation:
+            item.outcome, item.reason = "skipped", "resent again since"
+        elif delivery.generation == item.generation and (
+            delivery.status in FINAL or delivery.attempts_made > item.attempts
+        ):
+            item.outcome = "delivered" if delivery.status is Status.DELIVERED else "failed"
+            item.reason = delivery.reason
+
+    def _items(self, trace: Trace, selection: Selection) -> list[Item]:
+        items = []
+        for name in self._names(trace, selection):
+            target = target_of(trace, name)
+            item = Item(trace.id, name, target.generation, target.attempts)
+            if is_pending(trace, name):
+                item.outcome, item.reason = "skipped", "still pending: it is on its way"
+            items.append(item)
+        return items
+
+    def _names(self, trace: Trace, selection: Selection) -> list[str]:
+        """Return the subscriptions that a selection takes of a message."""
+        known = self._registry.catalog.expected(trace.destination)
+        names = [name for name in trace.deliveries if name in known]
+        if selection.subscription is not None:
+            names = [selection.subscription] if selection.subscription in known else []
+        if selection.status is not None:
+            names = [name for name in names if trace.deliveries[name].status is selection.status]
+        return names

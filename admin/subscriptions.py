@@ -1,0 +1,142 @@
+"""Routes of subscriptions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from fastapi import APIRouter, Response
+
+from admin.deps import Configurer, Office, OfficeDep, Pauser, Reader
+from admin.merging import merged
+from admin.models import Code, RotateBody, SubscriptionBody
+from bus.domain.durations import parse_duration
+from bus.domain.filters import Filter
+from bus.domain.headers import check_header
+from bus.domain.subscription import Secret, Subscription
+from bus.errors import InvalidMessage
+from bus.security.signatures import Signer, new_secret
+
+router = APIRouter(prefix="/destinations/{code}/subscriptions", tags=["subscriptions"])
+_AUTO = "auto"
+
+
+@router.get("")
+async def list_subscriptions(code: Code, services: OfficeDep, _: Reader) -> dict[str, Any]:
+    """Return a destination's subscriptions by name."""
+    registry = services.context.registry
+    registry.destination(code)
+    found = sorted(registry.catalog.of(code), key=lambda subscription: subscription.name)
+    return {"items": [_view(subscription) for subscription in found], "next": None}
+
+
+@router.get("/{name}")
+async def get_subscription(code: Code, name: str, services: OfficeDep, _: Reader) -> dict[str, Any]:
+    """Return one subscription; its secret is never shown again."""
+    return _view(services.context.registry.subscription(code, name))
+
+
+@router.put("/{name}")
+async def put_subscription(
+    code: Code, name: str, body: SubscriptionBody, services: OfficeDep, _: Configurer
+) -> dict[str, Any]:
+    """Make or replace a subscription; answers once its queue is there. The secret is shown once, when it was made."""
+    if body.name and body.name != name:
+        raise InvalidMessage(f"the path says {name!r}, the body {body.name!r}", field="name")
+    registry = services.context.registry
+    registry.destination(code)
+    named = merged(body, {"name": name})
+    return await _put(services, code, named, registry.catalog.subscriptions.get((code, name)))
+
+
+@router.patch("/{name}")
+async def patch_subscription(
+    code: Code, name: str, changes: dict[str, Any], services: OfficeDep, principal: Pauser
+) -> dict[str, Any]:
+    """Change the fields that are sent; without ``secret`` the secrets stay. An operator may pause and resume only."""
+    if set(changes) != {"paused"}:
+        principal.require("configure", code)
+    known = services.context.registry.subscription(code, name)
+    if "secret" not in changes:
+        changes = {**changes, "secret": _AUTO if known.secrets else None}
+    body = merged(SubscriptionBody.of(known), {**changes, "name": name})
+    return await _put(services, code, body, known)
+
+
+@router.post("/{name}/rotate-secret")
+async def rotate_secret(code: Code, name: str, body: RotateBody, services: OfficeDep, _: Configurer) -> dict[str, Any]:
+    """Make a new secret; until the overlap is over both sign. The new one is shown once."""
+    registry = services.context.registry
+    known = registry.subscription(code, name)
+    expires_at = services.context.clock.now() + parse_duration(body.overlap)
+    fresh = new_secret()
+    old = tuple(Secret(secret.value, expires_at) for secret in known.secrets[:1])
+    stored = await registry.put_subscription(msgspec.structs.replace(known, secrets=(Secret(fresh), *old)))
+    return {**_view(stored), "secret": fresh}
+
+
+@router.delete("/{name}", status_code=204)
+async def delete_subscription(code: Code, name: str, services: OfficeDep, _: Configurer) -> Response:
+    """Remove a subscription; its open deliveries are canceled."""
+    context = services.context
+    context.registry.subscription(code, name)
+    await context.registry.remove_subscription(code, name)
+    await context.store.cancel(code, name, context.clock.now())
+    return Response(status_code=204)
+
+
+async def _put(services: Office, code: str, body: SubscriptionBody, known: Subscription | None) -> dict[str, Any]:
+    context = services.context
+    _check(services, body)
+    secrets, made = _secrets(body.secret, known)
+    stored = await context.registry.put_subscription(
+        body.to_domain(
+            code,
+            body.name,
+            secrets=secrets,
+            created_at=known.created_at if known else context.clock.now(),
+            version=known.version if known else 0,
+        )
+    )
+    return {**_view(stored), "secret": made} if made else _view(stored)
+
+
+def _check(services: Office, body: SubscriptionBody) -> None:
+    """Refuse what a dispatcher could not work with; raises ``InvalidMessage`` or ``EgressDenied``."""
+    services.context.egress.check_url(body.url)
+    for header, value in body.headers.items():
+        _field("headers", lambda header=header, value=value: check_header(header, value))
+    if body.filter:
+        expression = body.filter
+        _field("filter", lambda: Filter(expression))
+    if not isinstance(body.retry, list):
+        _field("retry", lambda: body.to_domain("x", "x", secrets=(), created_at=0, version=0))
+    if body.secret not in (None, _AUTO):
+        secret = str(body.secret)
+        _field("secret", lambda: Signer([secret]))
+
+
+def _field(name: str, check: Any) -> None:
+    try:
+        check()
+    except ValueError as error:
+        raise InvalidMessage(str(error), field=name) from error
+
+
+def _secrets(wanted: str | None, known: Subscription | None) -> tuple[tuple[Secret, ...], str | None]:
+    """Return the secrets to store, and the one that was made now."""
+    if wanted is None:
+        return (), None
+    if wanted != _AUTO:
+        return (Secret(wanted),), None
+    if known is not None and known.secrets:
+        return known.secrets, None
+    made = new_secret()
+    return (Secret(made),), made
+
+
+def _view(subscription: Subscription) -> dict[str, Any]:
+    view = SubscriptionBody.of(subscription).model_dump()
+    view["secret"] = "set" if subscription.secrets else None
+    view["paused_reason"] = subscription.paused_reason
+    return view

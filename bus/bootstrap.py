@@ -1,0 +1,190 @@
+"""The only module that chooses concrete classes: opens what the settings name, and runs roles on it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import shutil
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from importlib.metadata import entry_points, version
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from bus.clock import SystemClock
+from bus.errors import ConfigurationError
+from bus.ports.clock import Clock
+from bus.ports.dispatching import Dispatching
+from bus.ports.poster import Poster
+from bus.ports.spool import Spool
+from bus.ports.store import Store
+from bus.posters.http import HttpPoster
+from bus.registry import Registry
+from bus.security.egress import EgressPolicy
+from bus.security.keyring import Keyring
+from bus.security.secrets import SecretBox
+from bus.settings import Settings
+from bus.spool import AsyncSpool
+from bus.stores.sqlite import SqliteStore
+from bus.telemetry import metrics
+from bus.transports.direct import DirectTransport
+from bus.transports.roads import Roads
+
+_log = logging.getLogger(__name__)
+VERSION: Final = version("pier-bus")
+ROLES: Final = ("dispatcher", "receiver", "compensator", "admin")
+_RECEIVER_CONSUMERS: Final = ("publish", "store")
+
+
+@dataclass
+class Context:
+    """What roles of one process share. ``dispatching`` is set by the dispatcher's role when it is there."""
+
+    settings: Settings
+    node: str
+    started_at: int
+    clock: Clock
+    noise: Callable[[], float]
+    store: Store
+    registry: Registry
+    keyring: Keyring
+    roads: Roads
+    poster: Poster
+    egress: EgressPolicy
+    spools: dict[str, Spool]
+    dispatching: Dispatching | None = None
+    meters: list[Callable[[], None]] = field(default_factory=list)
+    async_meters: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
+    conditions: dict[str, Callable[[], str]] = field(default_factory=dict)
+    documented: dict[str, Any] = field(default_factory=dict)
+
+    def health(self) -> dict[str, Any]:
+        """Return a line for each part: its name, whether it is well, and what is wrong."""
+        found = {name: condition() for name, condition in self.conditions.items()}
+        checks = [{"name": name, "ok": not trouble, "detail": trouble} for name, trouble in found.items()]
+        return {"status": "degraded" if any(found.values()) else "ok", "node": self.node, "checks": checks}
+
+
+Asgi = Callable[..., Any]
+
+
+class Service(Protocol):
+    """A role at work in one process."""
+
+    async def run(self, ready: asyncio.Event, stopping: asyncio.Event) -> None:
+        """Set ``ready`` once it works; return after ``stopping`` when what it began is finished."""
+        ...
+
+    def routes(self) -> dict[str, Asgi]:
+        """Return ASGI applications by path prefix."""
+        ...
+
+
+class Role(Protocol):
+    """An entry point of the group ``bus.roles``."""
+
+    def __call__(self, context: Context) -> Service:
+        """Make the role's service."""
+        ...
+
+
+def load_roles(names: Sequence[str]) -> list[Role]:
+    """Load roles by name; raises ``ConfigurationError`` for one that is not installed."""
+    found = {entry.name: entry for entry in entry_points(group="bus.roles")}
+    missing = [name for name in names if name not in found]
+    if missing:
+        raise ConfigurationError(f"unknown role {missing[0]!r}; there are: {', '.join(sorted(found))}")
+    return [found[name].load() for name in names]
+
+
+@asynccontextmanager
+async def open_context(settings: Settings) -> AsyncIterator[Context]:
+    """Open stores, spools and roads under the data directory, and close them in the opposite order.
+
+    Raises
+    ------
+    SpoolLocked
+        Another process works on this data directory.
+    """
+    clock = SystemClock()
+    data = settings.data
+    spools: dict[str, Spool] = {}
+    store: Store | None = None
+    poster: HttpPoster | None = None
+    try:
+        spools["receiver"] = await _open_spool(data / "receiver", settings, _RECEIVER_CONSUMERS)
+        spools["direct"] = await _open_spool(data / "direct", settings, ())
+        spools["outcomes"] = await _open_spool(data / "outcomes", settings, ("store",))
+        store = await SqliteStore.open(data / "store")
+        egress = _egress(settings)
+        poster = HttpPoster(egress)
+        registry = Registry(store, SecretBox(settings.secret_key or None))
+        roads = Roads([DirectTransport(spools["direct"])])
+        registry.listen(roads.apply)
+        await registry.load()
+        keyring = Keyring(store, clock.now)
+        await keyring.load()
+        node = settings.node or socket.gethostname()
+        metrics.BUILD_INFO.labels(VERSION, node).set(1)
+        yield Context(
+            settings=settings,
+            node=node,
+            started_at=clock.now(),
+            clock=clock,
+            noise=random.random,
+            store=store,
+            registry=registry,
+            keyring=keyring,
+            roads=roads,
+            poster=poster,
+            egress=egress,
+            spools=spools,
+        )
+    finally:
+        if poster is not None:
+            await poster.close()
+        for spool in reversed(spools.values()):
+            await spool.close()
+        if store is not None:
+            await store.close()
+
+
+@asynccontextmanager
+async def open_offline_keyring(data: Path) -> AsyncIterator[Keyring]:
+    """Open the keys and users of a data directory without its bus, for ``bus key create --data``."""
+    store = await SqliteStore.open(data / "store")
+    try:
+        keyring = Keyring(store, SystemClock().now)
+        await keyring.load()
+        yield keyring
+    finally:
+        await store.close()
+
+
+def _egress(settings: Settings) -> EgressPolicy:
+    """Return the policy: on a loopback bind address subscribers may be on loopback as well."""
+    try:
+        return EgressPolicy(
+            _entries(settings.egress_allow), _entries(settings.egress_deny), allow_loopback=settings.is_loopback
+        )
+    except ValueError as error:
+        raise ConfigurationError(f"egress_allow or egress_deny: {error}") from error
+
+
+def _entries(text: str) -> list[str]:
+    return [entry.strip() for entry in text.split(",") if entry.strip()]
+
+
+def _reserve(settings: Settings) -> int:
+    """Return the free disk kept for outcomes: 256 MiB or 10 % of the disk, the smaller."""
+    if settings.disk_reserve is not None:
+        return settings.disk_reserve
+    settings.data.mkdir(parents=True, exist_ok=True)
+    return min(256 * 2**20, shutil.disk_usage(settings.data).total // 10)
+
+
+async def _open_spool(directory: Path, settings: Settings, consumers: tuple[str, ...]) -> AsyncSpool:
+    return await AsyncSpool.open(directory, consumers=consumers, limit=settings.spool_limit, reserve=_reserve(settings))

@@ -1,0 +1,149 @@
+"""The configuration in force, kept in the store and held here as one immutable catalog."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from bus.domain.catalog import Catalog
+from bus.domain.destination import Destination
+from bus.domain.subscription import Secret, Subscription
+from bus.errors import NotFound
+from bus.ports.store import Document, DocumentStore
+from bus.security.secrets import SecretBox
+
+DESTINATIONS = "destinations"
+SUBSCRIPTIONS = "subscriptions"
+SETTINGS = "settings"
+RATES = "rates"
+
+Listener = Callable[[Catalog], Awaitable[None]]
+
+
+class Rates(msgspec.Struct, frozen=True):
+    """Store writes a second of each process, changeable at run time; None for no limit."""
+
+    receiver: float | None = None
+    dispatcher: float | None = None
+
+
+class Registry:
+    """Reads and changes the configuration; every change is durable, then in force, then told to the listeners."""
+
+    def __init__(self, documents: DocumentStore, box: SecretBox) -> None:
+        self._documents = documents
+        self._box = box
+        self._listeners: list[Listener] = []
+        self._changing = asyncio.Lock()
+        self.catalog = Catalog()
+        self.rates = Rates()
+
+    def listen(self, listener: Listener) -> None:
+        """Call ``listener`` with each new catalog, before the change is answered."""
+        self._listeners.append(listener)
+
+    async def load(self) -> None:
+        """Read the whole configuration and put it in force."""
+        async with self._changing:
+            destinations = [
+                msgspec.structs.replace(msgspec.json.decode(found.value, type=Destination), version=found.version)
+                for found in await self._documents.list(DESTINATIONS)
+            ]
+            subscriptions = [self._unseal(found) for found in await self._documents.list(SUBSCRIPTIONS)]
+            rates = await self._documents.get(SETTINGS, RATES)
+            if rates is not None:
+                self.rates = msgspec.json.decode(rates.value, type=Rates)
+            await self._enforce(Catalog(destinations, subscriptions))
+
+    def destination(self, code: str) -> Destination:
+        """Return a destination; raises ``NotFound``."""
+        found = self.catalog.destinations.get(code)
+        if found is None:
+            raise NotFound(f"there is no destination {code!r}", hint=f"make it with: bus destination set {code}")
+        return found
+
+    def subscription(self, destination: str, name: str) -> Subscription:
+        """Return a subscription; raises ``NotFound``."""
+        found = self.catalog.subscriptions.get((destination, name))
+        if found is None:
+            raise NotFound(
+                f"there is no subscription {name!r} of {destination!r}",
+                hint=f"make it with: bus subscription set {destination} {name} --url URL",
+            )
+        return found
+
+    async def put_destination(self, destination: Destination) -> Destination:
+        """Store a destination and put it in force; raises ``Conflict`` when its version is not the stored one."""
+        async with self._changing:
+            code = destination.code
+            version = await self._documents.put(
+                DESTINATIONS, code, msgspec.json.encode(destination), version=destination.version
+            )
+            stored = msgspec.structs.replace(destination, version=version)
+            rest = [other for other in self.catalog.destinations.values() if other.code != code]
+            await self._enforce(Catalog([*rest, stored], self.catalog.subscriptions.values()))
+            return stored
+
+    async def put_subscription(self, subscription: Subscription) -> Subscription:
+        """Store a subscription and put it in force; raises ``Conflict`` when its version is not the stored one."""
+        async with self._changing:
+            version = await self._documents.put(
+                SUBSCRIPTIONS, _key(*subscription.key), self._seal(subscription), version=subscription.version
+            )
+            stored = msgspec.structs.replace(subscription, version=version)
+            rest = [other for other in self.catalog.subscriptions.values() if other.key != subscription.key]
+            await self._enforce(Catalog(self.catalog.destinations.values(), [*rest, stored]))
+            return stored
+
+    async def pause(self, key: tuple[str, str], reason: str) -> None:
+        """Pause a subscription, with the reason; no effect when it is paused or gone."""
+        found = self.catalog.subscriptions.get(key)
+        if found is not None and not found.paused:
+            await self.put_subscription(msgspec.structs.replace(found, paused=True, paused_reason=reason))
+
+    async def remove_destination(self, code: str) -> None:
+        """Remove a destination without subscriptions."""
+        async with self._changing:
+            await self._documents.delete(DESTINATIONS, code)
+            rest = [other for other in self.catalog.destinations.values() if other.code != code]
+            await self._enforce(Catalog(rest, self.catalog.subscriptions.values()))
+
+    async def remove_subscription(self, destination: str, name: str) -> None:
+        """Remove a subscription; its open deliveries are the caller's to cancel."""
+        async with self._changing:
+            await self._documents.delete(SUBSCRIPTIONS, _key(destination, name))
+            rest = [other for other in self.catalog.subscriptions.values() if other.key != (destination, name)]
+            await self._enforce(Catalog(self.catalog.destinations.values(), rest))
+
+    async def set_rates(self, rates: Rates) -> None:
+        """Change the store rates of the processes; in force at once."""
+        async with self._changing:
+            await self._documents.put(SETTINGS, RATES, msgspec.json.encode(rates))
+            self.rates = rates
+
+    def store_rate(self, destination: str) -> float | None:
+        """Return a destination's own store rate."""
+        found = self.catalog.destinations.get(destination)
+        return found.store_rate if found is not None else None
+
+    async def _enforce(self, catalog: Catalog) -> None:
+        # Listeners make the queues of new subscriptions first, so that no message is accepted for one without.
+        for listener in self._listeners:
+            await listener(catalog)
+        self.catalog = catalog
+
+    def _seal(self, subscription: Subscription) -> bytes:
+        """Return a subscription as it rests in the store, its secrets encrypted when there is a key."""
+        sealed = tuple(Secret(self._box.seal(secret.value), secret.expires_at) for secret in subscription.secrets)
+        return msgspec.json.encode(msgspec.structs.replace(subscription, secrets=sealed))
+
+    def _unseal(self, found: Document) -> Subscription:
+        stored = msgspec.json.decode(found.value, type=Subscription)
+        secrets = tuple(Secret(self._box.open(secret.value), secret.expires_at) for secret in stored.secrets)
+        return msgspec.structs.replace(stored, secrets=secrets, version=found.version)
+
+
+def _key(destination: str, name: str) -> str:
+    return f"{destination}/{name}"

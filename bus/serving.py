@@ -1,0 +1,296 @@
+"""Runs roles in one process behind one HTTP server, and stops them in order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import logging
+import signal
+import socket
+import sys
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import uvicorn
+import uvloop
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from bus.bootstrap import Asgi, Context, Service, load_roles, open_context
+from bus.domain.problem import CONTENT_TYPE, problem
+from bus.errors import BusError, ConfigurationError
+from bus.ports.spool import Spool
+from bus.settings import Settings
+from bus.telemetry import metrics
+from bus.telemetry.logs import configure_logs
+
+_log = logging.getLogger(__name__)
+_HEADER_DEADLINE: Final = 15.0
+_KEEP_ALIVE: Final = 75
+_BACKLOG: Final = 2048
+# A COMMIT's thread waits at most this long for the interpreter while the event loop is busy.
+_SWITCH_INTERVAL: Final = 0.001
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+
+def serve(settings: Settings, roles: Sequence[str], announce: Callable[[list[str]], None]) -> int:
+    """Run roles until SIGTERM or SIGINT, then drain; return the process's exit code.
+
+    ``announce`` is called with lines for people once everything serves.
+
+    Raises
+    ------
+    BusError
+        The start is not possible; nothing was changed.
+    """
+    configure_logs(level=settings.log_level, json=settings.log_json)
+    sys.setswitchinterval(_SWITCH_INTERVAL)
+    listener = _bind(settings)
+    try:
+        uvloop.run(_serve(settings, roles, listener, announce))
+    except* BusError as group:
+        raise _first(group) from None
+    finally:
+        listener.close()
+    return 0
+
+
+async def _serve(
+    settings: Settings, roles: Sequence[str], listener: socket.socket, announce: Callable[[list[str]], None]
+) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    async with open_context(settings) as context:
+        _refuse_open(settings, context)
+        services = [role(context) for role in load_roles(roles)]
+        _watch_spools(context)
+        async with asyncio.TaskGroup() as group:
+            running = [await _start(group, service) for service in services]
+            server = _Server(_config(settings, Gateway(context, services)))
+            serving = group.create_task(server.serve(sockets=[listener]))
+            await server.serves.wait()
+            announce(_lines(settings, listener, context))
+            await stop.wait()
+            _log.info("stopping: requests in flight are finished, what waits stays on disk")
+            server.should_exit = True
+            await serving
+            for run in reversed(running):
+                await _finish(run, settings.drain_timeout)
+
+
+class _Running(NamedTuple):
+    task: asyncio.Task[None]
+    stopping: asyncio.Event
+
+
+async def _start(group: asyncio.TaskGroup, service: Service) -> _Running:
+    ready, stopping = asyncio.Event(), asyncio.Event()
+    task = group.create_task(service.run(ready, stopping))
+    waiting = asyncio.ensure_future(ready.wait())
+    await asyncio.wait([task, waiting], return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+    return _Running(task, stopping)
+
+
+async def _finish(run: _Running, timeout: float) -> None:  # noqa: ASYNC109 - then it is cancelled
+    run.stopping.set()
+    done, _ = await asyncio.wait([run.task], timeout=timeout)
+    if not done:
+        _log.warning("requests still in flight after %g s are given up; they are delivered again", timeout)
+        run.task.cancel()
+
+
+class Gateway:
+    """Sends each request to the application of its path; health and metrics are answered here."""
+
+    def __init__(self, context: Context, services: Sequence[Service]) -> None:
+        self._context = context
+        self._routes = {prefix: app for service in services for prefix, app in service.routes().items()}
+        self._own = {"/healthz": self._healthz, "/readyz": self._readyz, "/metrics": self._metrics}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            return
+        path: str = scope["path"]
+        for prefix, app in self._routes.items():
+            if path.startswith(prefix):
+                await app(scope, receive, send)
+                return
+        own = self._own.get(path)
+        if own is None:
+            answer = msgspec.json.encode(problem(404, f"there is nothing at {path[:200]}"))
+            await _send(send, 404, CONTENT_TYPE, answer)
+            return
+        await own(send)
+
+    async def _healthz(self, send: Send) -> None:
+        await _send(send, 200, "application/json", b'{"status": "ok"}')
+
+    async def _readyz(self, send: Send) -> None:
+        await _send(send, 200, "application/json", msgspec.json.encode(self._context.health()))
+
+    async def _metrics(self, send: Send) -> None:
+        for meter in self._context.meters:
+            meter()
+        for async_meter in self._context.async_meters:
+            await async_meter()
+        await _send(send, 200, CONTENT_TYPE_LATEST, generate_latest(metrics.REGISTRY))
+
+
+async def _send(send: Send, status: int, content_type: str, body: bytes) -> None:
+    headers = [(b"content-type", content_type.encode()), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+class _Server(uvicorn.Server):
+    """uvicorn without signal handlers of its own: the roles stop in order. ``serves`` is set once it answers."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.serves = asyncio.Event()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave the signals alone."""
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Serve, and tell who waits for it."""
+        await super().startup(sockets)
+        self.serves.set()
+
+
+class _Protocol(HttpToolsProtocol):
+    """uvicorn's protocol with a deadline for a request's headers, which it lacks."""
+
+    _headers_due: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Expect the first request's headers."""
+        super().connection_made(transport)
+        self._headers_due = self.loop.call_later(_HEADER_DEADLINE, transport.close)
+
+    def on_message_begin(self) -> None:
+        """Expect the headers of a request on a kept connection."""
+        super().on_message_begin()
+        if self._headers_due is None:
+            self._headers_due = self.loop.call_later(_HEADER_DEADLINE, self.transport.close)
+
+    def on_headers_complete(self) -> None:
+        """Expect nothing more."""
+        self._forget()
+        super().on_headers_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Expect nothing more."""
+        self._forget()
+        super().connection_lost(exc)
+
+    def _forget(self) -> None:
+        if self._headers_due is not None:
+            self._headers_due.cancel()
+            self._headers_due = None
+
+
+def _config(settings: Settings, app: Asgi) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        loop="uvloop",
+        http=_Protocol,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=_KEEP_ALIVE,
+        timeout_graceful_shutdown=round(settings.drain_timeout),
+    )
+
+
+def _bind(settings: Settings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((settings.host, settings.port))
+        listener.listen(_BACKLOG)
+    except OSError as error:
+        listener.close()
+        reason = "in use" if error.errno == errno.EADDRINUSE else (error.strerror or str(error))
+        raise ConfigurationError(
+            f"cannot listen on {settings.host}:{settings.port}: {reason}", hint="choose another with --port"
+        ) from error
+    listener.setblocking(False)
+    return listener
+
+
+def _refuse_open(settings: Settings, context: Context) -> None:
+    if context.keyring.is_open and not settings.is_loopback:
+        raise ConfigurationError(
+            f"binding to {settings.host} needs a key or a user first",
+            hint=f"bus key create --role admin --data {settings.data}",
+        )
+
+
+def _watch_spools(context: Context) -> None:
+    for name, spool in context.spools.items():
+        context.meters.append(partial(_measure, context, name, spool))
+        context.conditions[f"spool {name}"] = partial(_spool_trouble, spool)
+
+
+def _measure(context: Context, name: str, spool: Spool) -> None:
+    stats = spool.stats()
+    metrics.SPOOL_BYTES.labels(name).set(stats.bytes)
+    metrics.SPOOL_DAMAGED.labels(name).set(stats.damaged)
+    waiting: dict[str, tuple[int, int | None]] = {}
+    for found in stats.consumers:
+        label = f"{found.lane}/{found.consumer}" if name == "direct" else found.consumer
+        count, oldest = waiting.get(label, (0, None))
+        times = [time for time in (oldest, found.oldest) if time is not None]
+        waiting[label] = (count + found.records, min(times, default=None))
+        if name == "direct":
+            metrics.BACKLOG.labels(found.lane, found.consumer, "direct", "").set(found.records)
+    now = context.clock.now()
+    for label, (count, oldest) in waiting.items():
+        metrics.SPOOL_RECORDS.labels(name, label).set(count)
+        metrics.SPOOL_OLDEST.labels(name, label).set((now - oldest) / 1000 if oldest is not None else 0)
+
+
+def _spool_trouble(spool: Spool) -> str:
+    stats = spool.stats()
+    if stats.bytes >= stats.limit:
+        return "full: new messages are refused, nothing stored is lost"
+    if stats.damaged:
+        return f"{stats.damaged} damaged records were set aside"
+    return ""
+
+
+def _lines(settings: Settings, listener: socket.socket, context: Context) -> list[str]:
+    host, port = listener.getsockname()[:2]
+    url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    lines = [f"Pier serves on {url}", f"  messages  {url}/v1/messages/DESTINATION", f"  admin     {url}/api/v1"]
+    lines.append(f"  data      {settings.data.absolute()}")
+    if context.keyring.is_open:
+        lines.append("  open      no key was made yet: whoever reaches this machine's loopback may do everything")
+    if settings.is_loopback:
+        lines.append("  egress    subscriber URLs on loopback are allowed, since this address is loopback")
+    return lines
+
+
+def _first(group: BaseExceptionGroup[BusError]) -> BusError:
+    found: BaseException = group
+    while isinstance(found, BaseExceptionGroup):
+        found = found.exceptions[0]
+    if not isinstance(found, BusError):
+        raise found
+    return found

@@ -1,0 +1,147 @@
+"""From a spool to the store, at a rate that can be changed while it runs."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
+
+from bus.domain.delivery import Outcome
+from bus.domain.message import Message
+from bus.domain.rate import TokenBucket
+from bus.errors import StoreError
+from bus.ports.clock import Clock
+from bus.ports.spool import Record, Spool
+from bus.ports.store import TraceStore
+
+_log = logging.getLogger(__name__)
+_BATCH: Final = 512
+_FIRST_BACKOFF: Final = 0.1
+_LONGEST_BACKOFF: Final = 5.0
+_IDLE: Final = 0.5
+
+StoreRates = Callable[[str], float | None]
+
+
+class StoreFeed:
+    """Moves the records of one spool consumer into the store and acks what is durable there.
+
+    Parameters
+    ----------
+    decode
+        Turns a record's payload into a store write.
+    total
+        Writes a second for this process, asked before each batch; None for no limit.
+    rate_of
+        Writes a second for a destination, asked before each claim.
+    """
+
+    def __init__(
+        self,
+        spool: Spool,
+        store: TraceStore,
+        clock: Clock,
+        *,
+        consumer: str,
+        decode: Callable[[bytes], Message | Outcome],
+        total: Callable[[], float | None],
+        rate_of: StoreRates,
+    ) -> None:
+        self._spool = spool
+        self._store = store
+        self._clock = clock
+        self._consumer = consumer
+        self._decode = decode
+        self._total = total
+        self._rate_of = rate_of
+        self._bucket = TokenBucket(None)
+        self._buckets: dict[str, TokenBucket] = {}
+        self._backoff = _FIRST_BACKOFF
+        self._idle = asyncio.Event()
+        self.up = True
+
+    async def run(self) -> None:
+        """Feed until cancelled; the store may be away for any time."""
+        while True:
+            batch = await self._gather()
+            if not batch:
+                await self._pause()
+                continue
+            self._idle.clear()
+            await self._write(batch)
+
+    async def caught_up(self, timeout: float) -> bool:  # noqa: ASYNC109 - a bound, not a failure
+        """Wait until the spool was seen empty once, at most ``timeout`` seconds; whether it was."""
+        try:
+            async with asyncio.timeout(timeout):
+                await self._idle.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def _gather(self) -> list[Record]:
+        now = self._clock.monotonic()
+        self._bucket.change(self._total())
+        room = self._bucket.available(now, _BATCH)
+        batch: list[Record] = []
+        for lane in self._spool.lanes(self._consumer):
+            if len(batch) >= room:
+                break
+            batch += await self._claim(lane, room - len(batch), now)
+        self._bucket.take(len(batch))
+        return batch
+
+    async def _claim(self, lane: str, most: int, now: float) -> list[Record]:
+        bucket = self._buckets.get(lane)
+        if bucket is None:
+            bucket = self._buckets[lane] = TokenBucket(None)
+        bucket.change(self._rate_of(lane))
+        limit = bucket.available(now, most)
+        if not limit:
+            return []
+        records = await self._spool.claim(self._consumer, limit, lane)
+        bucket.take(len(records))
+        return records
+
+    async def _pause(self) -> None:
+        lanes = self._spool.lanes(self._consumer)
+        if not lanes:
+            self._idle.set()
+            await self._spool.wait(self._consumer)
+            return
+        now = self._clock.monotonic()
+        waits = [self._buckets[lane].wait(now) for lane in lanes if lane in self._buckets]
+        soonest = max(self._bucket.wait(now), min(waits, default=0.0))
+        await self._clock.sleep(min(max(soonest, 0.001), _IDLE))
+
+    def _read(self, batch: Sequence[Record]) -> tuple[list[Record], list[Message | Outcome]]:
+        records: list[Record] = []
+        writes: list[Message | Outcome] = []
+        for record in batch:
+            try:
+                writes.append(self._decode(record.payload))
+            except msgspec.DecodeError:
+                # Its checksum holds, so another version wrote it: it stays claimed, that is, in the file and in view.
+                _log.exception("record %d of %s is of another version; it stays in the spool", *record[:2])
+            else:
+                records.append(record)
+        return records, writes
+
+    async def _write(self, claimed: Sequence[Record]) -> None:
+        batch, writes = self._read(claimed)
+        try:
+            await self._store.write(writes)
+        except StoreError as error:
+            self._spool.release(self._consumer, batch)
+            if self.up:
+                _log.warning("the store does not take writes; %d stay in the spool: %s", len(batch), error)
+            self.up = False
+            await self._clock.sleep(self._backoff)
+            self._backoff = min(self._backoff * 2, _LONGEST_BACKOFF)
+            return
+        self.up = True
+        self._backoff = _FIRST_BACKOFF
+        self._spool.ack(self._consumer, batch)

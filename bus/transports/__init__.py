@@ -1,0 +1,1 @@
+"""Roads from the receiver to the dispatcher; they do not know each other."""

@@ -1,0 +1,142 @@
+"""The direct road: a durable queue in the dispatcher, with one cursor per subscription."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from bus.domain.destination import Destination, TransportName
+from bus.domain.message import Message, decode_message
+from bus.errors import SpoolError
+from bus.ports.spool import NewRecord, Record, Spool
+from bus.ports.transport import Incoming, Lag, Outgoing
+
+_log = logging.getLogger(__name__)
+_RECENT_MESSAGES: Final = 2048
+_RECENT_BODY: Final = 16_384
+
+
+class DirectTransport:
+    """Publishes into a local spool, a lane for each destination, and consumes from it.
+
+    Parameters
+    ----------
+    queue
+        The dispatcher's spool, without default consumers.
+    """
+
+    def __init__(self, queue: Spool) -> None:
+        self._queue = queue
+        self._attached: dict[str, set[str]] = {}
+        # Messages just published, so that their consumers need not decode them again.
+        self._recent: dict[tuple[str, int], Message] = {}
+
+    @property
+    def name(self) -> str:
+        """Return ``direct``."""
+        return TransportName.DIRECT
+
+    async def ensure(self, destination: Destination, subscriptions: Sequence[str]) -> None:
+        """Attach the subscriptions from the next message on; durable when it returns."""
+        attached = self._attached.setdefault(destination.code, set())
+        for name in subscriptions:
+            self._queue.attach(destination.code, name)
+            attached.add(name)
+        await self._queue.settle()
+
+    async def remove(self, destination: str, subscription: str) -> None:
+        """Detach a subscription; messages that waited only for it leave the queue."""
+        self._attached.get(destination, set()).discard(subscription)
+        self._queue.detach(destination, subscription)
+        await self._queue.settle()
+
+    async def publish(self, batch: Sequence[Outgoing]) -> list[bool]:
+        """Append to the queue; what nobody subscribed to is confirmed without being stored."""
+        wanted = [item for item in batch if self._attached.get(item.message.destination)]
+        if not wanted:
+            return [True] * len(batch)
+        try:
+            positions = await self._queue.append(
+                [NewRecord(item.message.destination, item.payload, item.message.received_at) for item in wanted]
+            )
+        except SpoolError as error:
+            _log.warning("direct queue refused %d messages, they stay with the receiver: %s", len(wanted), error)
+            return [not self._attached.get(item.message.destination) for item in batch]
+        for item, position in zip(wanted, positions, strict=True):
+            self._remember(item.message, position)
+        return [True] * len(batch)
+
+    async def consume(self, destination: str, subscription: str) -> DirectConsumer:
+        """Return the subscription's consumer."""
+        return DirectConsumer(self, self._queue, destination, subscription)
+
+    def lags(self) -> dict[tuple[str, str], Lag]:
+        """Return what the queue holds for each subscription."""
+        return {
+            (stats.lane, stats.consumer): Lag(stats.records, stats.oldest) for stats in self._queue.stats().consumers
+        }
+
+    async def close(self) -> None:
+        """Do nothing: the queue belongs to whoever opened it."""
+
+    def decode(self, record: Record) -> Message:
+        """Return a record's message, from memory when it was published just now."""
+        message = self._recent.get((record.lane, record.position))
+        return message if message is not None else decode_message(record.payload)
+
+    def _remember(self, message: Message, position: int) -> None:
+        if len(message.body) > _RECENT_BODY:
+            return
+        recent = self._recent
+        recent[message.destination, position] = message
+        if len(recent) > _RECENT_MESSAGES:
+            del recent[next(iter(recent))]
+
+
+class DirectConsumer:
+    """One subscription's cursor in the queue."""
+
+    def __init__(self, transport: DirectTransport, queue: Spool, lane: str, name: str) -> None:
+        self._transport = transport
+        self._queue = queue
+        self._lane = lane
+        self._name = name
+
+    async def receive(self, limit: int) -> list[Incoming]:
+        """Wait for records and claim up to ``limit`` of them."""
+        while True:
+            records = await self._queue.claim(self._name, limit, self._lane)
+            incoming = [found for record in records if (found := self._read(record)) is not None]
+            if incoming:
+                return incoming
+            await self._queue.wait(self._name, self._lane)
+
+    def ack(self, incoming: Sequence[Incoming]) -> None:
+        """Finish records; durable with the queue's next commit."""
+        self._queue.ack(self._name, [_record(item) for item in incoming])
+
+    def release(self, incoming: Sequence[Incoming]) -> None:
+        """Give records back."""
+        self._queue.release(self._name, [_record(item) for item in incoming])
+
+    async def close(self) -> None:
+        """Make the acks durable."""
+        await self._queue.settle()
+
+    def _read(self, record: Record) -> Incoming | None:
+        try:
+            message = self._transport.decode(record)
+        except msgspec.DecodeError:
+            # Its checksum holds, so another version wrote it: it stays claimed, that is, in the file and in view.
+            _log.exception("record %d of %s is not a message; it stays in the queue", record.position, self._lane)
+            return None
+        return Incoming(message, record, self._queue.recovered(self._name, record))
+
+
+def _record(incoming: Incoming) -> Record:
+    if not isinstance(incoming.token, Record):
+        raise TypeError("this delivery came by another road")
+    return incoming.token

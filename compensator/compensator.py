@@ -1,0 +1,137 @@
+"""Due work: leased in batches, handed to the dispatcher; it never POSTs itself."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+from bus.domain.delivery import Compensation, Delivery
+from bus.domain.message import decode_message
+from bus.errors import StoreError
+from bus.ports.clock import Clock
+from bus.ports.dispatching import Dispatching
+from bus.ports.store import DeliveryKey, Store
+from bus.ports.transport import Outgoing
+from bus.registry import Registry
+from bus.telemetry import metrics
+from bus.transports.roads import Roads
+
+_log = logging.getLogger(__name__)
+_BATCH: Final = 256
+_SHORTEST: Final = 0.005
+_LONGEST: Final = 0.25
+_AFTER_FAILURE: Final = 1.0
+_PUBLISHED_AT_ONCE: Final = 64
+# A lease outlasts the wait behind a full courier (two rounds of time-outs) and the POST itself.
+_LEASE_TIMEOUTS: Final = 3
+_LEASE_MARGIN: Final = 30_000
+
+
+class Compensator:
+    """Leases what is due, as much as each subscription takes, and hands it on."""
+
+    def __init__(self, store: Store, registry: Registry, roads: Roads, dispatching: Dispatching, clock: Clock) -> None:
+        self._store = store
+        self._registry = registry
+        self._roads = roads
+        self._dispatching = dispatching
+        self._clock = clock
+
+    async def run(self) -> None:
+        """Work until cancelled; the store may be away for any time."""
+        while True:
+            try:
+                wait = await self.step()
+            except StoreError as error:
+                _log.warning("the store does not answer; due work waits: %s", error)
+                wait = _AFTER_FAILURE
+            await self._clock.sleep(wait)
+
+    async def step(self) -> float:
+        """Hand on one batch of due work; return the seconds after which to look again."""
+        now = self._clock.now()
+        room = self._room()
+        rows = await self._store.lease(now, now + self._lease_time(), room, _BATCH)
+        if rows:
+            await self._publish([row for row in rows if not row.subscription])
+            await self._hand_over([row for row in rows if row.subscription])
+            return _SHORTEST if len(rows) == _BATCH else _SHORTEST * 4
+        due = await self._store.next_due()
+        if due is None:
+            return _LONGEST
+        return min(max((due - now) / 1000, _SHORTEST * 4), _LONGEST)
+
+    async def measure(self) -> None:
+        """Set the gauge of unfinished deliveries."""
+        metrics.COMPENSATIONS.clear()
+        for key, count in (await self._store.due(self._clock.now())).items():
+            metrics.COMPENSATIONS.labels(*key).set(count)
+
+    def _room(self) -> dict[tuple[str, str], int]:
+        """Return what each live subscription takes, and how many messages for later each destination."""
+        destinations = self._registry.catalog.destinations
+        room = {
+            key: count
+            for key, count in self._dispatching.room().items()
+            if key[0] in destinations and not destinations[key[0]].paused
+        }
+        for code, destination in destinations.items():
+            if not destination.paused:
+                room[code, ""] = _PUBLISHED_AT_ONCE
+        return room
+
+    def _lease_time(self) -> int:
+        timeouts = [subscription.timeout for subscription in self._registry.catalog.subscriptions.values()]
+        return _LEASE_TIMEOUTS * max(timeouts, default=0) + _LEASE_MARGIN
+
+    async def _publish(self, rows: Sequence[Compensation]) -> None:
+        """Send messages whose time has come the normal road."""
+        for row in rows:
+            destination = self._registry.catalog.destinations.get(row.destination)
+            if destination is None:
+                await self._store.finish([row])
+                continue
+            outgoing = Outgoing(decode_message(row.message), row.message)
+            (confirmed,) = await self._roads.of(destination).publish([outgoing])
+            await (self._store.finish([row]) if confirmed else self._store.unlease([row]))
+
+    async def _hand_over(self, rows: Sequence[Compensation]) -> None:
+        rows = await self._without_finished(rows)
+        taken = self._dispatching.offer([_delivery(row) for row in rows])
+        room = self._dispatching.room()
+        # One that was not taken though there is room is on its way already: its lease stays until its outcome.
+        back = [
+            row
+            for row, was_taken in zip(rows, taken, strict=True)
+            if not was_taken and not room.get((row.destination, row.subscription))
+        ]
+        if back:
+            await self._store.unlease(back)
+
+    async def _without_finished(self, rows: Sequence[Compensation]) -> Sequence[Compensation]:
+        """Remove rows whose delivery is finished, and return the others."""
+        if not rows:
+            return rows
+        finished = await self._store.finished([_key(row) for row in rows])
+        done = [row for row in rows if _key(row) in finished]
+        if done:
+            await self._store.finish(done)
+        return [row for row in rows if _key(row) not in finished]
+
+
+def _key(row: Compensation) -> DeliveryKey:
+    return DeliveryKey(row.message_id, row.retention_days, row.subscription, row.generation)
+
+
+def _delivery(row: Compensation) -> Delivery:
+    return Delivery(
+        message=decode_message(row.message),
+        subscription=row.subscription,
+        generation=row.generation,
+        attempts=row.attempts,
+        tries=row.tries,
+        since=row.since,
+        by=row.by,
+        handed_over=True,
+    )

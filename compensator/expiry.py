@@ -1,0 +1,53 @@
+"""Partitions past their retention are dropped whole; old Idempotency-Keys with them."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from bus.domain.times import DAY, day_of
+from bus.errors import StoreError
+from bus.ports.clock import Clock
+from bus.ports.store import Store
+
+_log = logging.getLogger(__name__)
+_INTERVAL: Final = 600.0
+_IDEMPOTENCY: Final = "idempotency"
+_CHUNK: Final = 500
+
+
+class Expiry:
+    """Looks for what is past its time every ten minutes."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        while True:
+            try:
+                await self.step()
+            except StoreError as error:
+                _log.warning("nothing is expired while the store does not answer: %s", error)
+            await self._clock.sleep(_INTERVAL)
+
+    async def step(self) -> list[str]:
+        """Drop what can be dropped; return the names of the partitions dropped."""
+        now = self._clock.now()
+        dropped, kept = await self._store.expire(now)
+        for name in dropped:
+            _log.info("dropped partition %s: past its retention, nothing unfinished", name)
+        for name in kept:
+            _log.error("partition %s is past its retention but has unfinished work; it is kept", name)
+        await self._forget_keys(day_of(now - 2 * DAY))
+        return dropped
+
+    async def _forget_keys(self, last_day: str) -> None:
+        while True:
+            found = await self._store.list(_IDEMPOTENCY, limit=_CHUNK)
+            old = [document.key for document in found if document.key[:8] <= last_day]
+            for key in old:
+                await self._store.delete(_IDEMPOTENCY, key)
+            if len(old) < _CHUNK:
+                return

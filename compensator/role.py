@@ -1,0 +1,44 @@
+"""The compensator as a role of a process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from bus.bootstrap import Context
+from bus.errors import ConfigurationError
+from compensator.compensator import Compensator
+from compensator.expiry import Expiry
+from compensator.stuck import StuckSearch
+
+
+class CompensatorService:
+    """The three watches over the clock."""
+
+    def __init__(self, context: Context) -> None:
+        if context.dispatching is None:
+            raise ConfigurationError("the compensator needs a dispatcher to hand work to; run them in one process")
+        store, registry, roads, clock = context.store, context.registry, context.roads, context.clock
+        self._compensator = Compensator(store, registry, roads, context.dispatching, clock)
+        self._stuck = StuckSearch(store, registry, roads, context.spools["receiver"], clock)
+        self._expiry = Expiry(store, clock)
+        context.async_meters.append(self._compensator.measure)
+
+    def routes(self) -> dict[str, Callable[..., Any]]:
+        """Return no routes."""
+        return {}
+
+    async def run(self, ready: asyncio.Event, stopping: asyncio.Event) -> None:
+        """Watch until ``stopping``."""
+        async with asyncio.TaskGroup() as group:
+            watches = [
+                group.create_task(watch) for watch in (self._compensator.run(), self._stuck.run(), self._expiry.run())
+            ]
+            ready.set()
+            await stopping.wait()
+            for watch in watches:
+                watch.cancel()
+
+
+ROLE = CompensatorService

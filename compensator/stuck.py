@@ -1,0 +1,120 @@
+"""Deliveries that no road holds any more and that have no outcome: they are compensated."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Final
+
+from bus.domain.delivery import Compensation, Origin
+from bus.domain.message import Message, encode_message
+from bus.domain.subscription import Subscription
+from bus.errors import StoreError
+from bus.ports.clock import Clock
+from bus.ports.spool import Spool
+from bus.ports.store import Store
+from bus.ports.transport import Lag
+from bus.registry import Registry
+from bus.transports.roads import Roads
+
+_log = logging.getLogger(__name__)
+_BATCH: Final = 200
+_SLACK: Final = 2_000
+_INTERVAL: Final = 5.0
+
+
+class StuckSearch:
+    """Finds expected deliveries without an outcome for longer than ``stuck_after`` that are on no road.
+
+    What is older than the oldest message that a road or the receiver's spool still holds has been passed by.
+    """
+
+    def __init__(self, store: Store, registry: Registry, roads: Roads, spool: Spool, clock: Clock) -> None:
+        self._store = store
+        self._registry = registry
+        self._roads = roads
+        self._spool = spool
+        self._clock = clock
+
+    async def run(self) -> None:
+        """Search until cancelled."""
+        while True:
+            await self._clock.sleep(_INTERVAL)
+            try:
+                await self.step()
+            except StoreError as error:
+                _log.warning("the store does not answer; stuck deliveries are looked for later: %s", error)
+
+    async def step(self) -> int:
+        """Look through all subscriptions once; return how many deliveries were claimed."""
+        lags = self._lags()
+        if lags is None:
+            return 0
+        unpublished = self._unpublished()
+        claimed = 0
+        for subscription in self._registry.catalog.subscriptions.values():
+            if not self._is_held(subscription):
+                claimed += await self._claim(subscription, lags, unpublished.get(subscription.destination))
+        return claimed
+
+    def _is_held(self, subscription: Subscription) -> bool:
+        destination = self._registry.catalog.destinations.get(subscription.destination)
+        return subscription.paused or destination is None or destination.paused
+
+    async def _claim(
+        self, subscription: Subscription, lags: Mapping[tuple[str, str], Lag], unpublished: int | None
+    ) -> int:
+        now = self._clock.now()
+        lag = lags.get(subscription.key)
+        oldest = [time for time in (lag.oldest if lag else None, unpublished) if time is not None]
+        before = min([now - subscription.stuck_after, *(time - _SLACK for time in oldest)])
+        found = await self._store.unsettled(*subscription.key, before, _BATCH)
+        stuck = [message for message in found if message.deliver_at < now - subscription.stuck_after]
+        if stuck:
+            _log.warning(
+                "%d deliveries of %s/%s are on no road and have no outcome; they are compensated",
+                len(stuck),
+                *subscription.key,
+            )
+            await self._store.compensate([_row(message, subscription, now) for message in stuck])
+        return len(stuck)
+
+    def _lags(self) -> dict[tuple[str, str], Lag] | None:
+        """Return what the roads hold, or None while one of them cannot be asked."""
+        merged: dict[tuple[str, str], Lag] = {}
+        for road in self._roads.transports:
+            lags = road.lags()
+            if lags is None:
+                return None
+            for key, lag in lags.items():
+                known = merged.get(key)
+                if known is None or _earlier(lag, known):
+                    merged[key] = lag
+        return merged
+
+    def _unpublished(self) -> dict[str, int]:
+        return {
+            stats.lane: stats.oldest
+            for stats in self._spool.stats().consumers
+            if stats.consumer == "publish" and stats.oldest is not None
+        }
+
+
+def _earlier(lag: Lag, known: Lag) -> bool:
+    return lag.oldest is not None and (known.oldest is None or lag.oldest < known.oldest)
+
+
+def _row(message: Message, subscription: Subscription, now: int) -> Compensation:
+    return Compensation(
+        message_id=message.id,
+        destination=message.destination,
+        subscription=subscription.name,
+        retention_days=message.retention_days,
+        generation=0,
+        attempts=0,
+        tries=0,
+        since=now,
+        due_at=now,
+        by=Origin.STUCK,
+        message=encode_message(message),
+    )

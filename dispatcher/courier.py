@@ -1,0 +1,356 @@
+"""Delivers one subscription's messages: its own queue, permits, rate and breaker, so that it slows no other."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Final, NamedTuple
+
+from bus.domain.breaker import Breaker, BreakerState
+from bus.domain.delivery import Attempt, Delivery, Outcome, Status
+from bus.domain.filters import Filter
+from bus.domain.identity import id_time, new_id
+from bus.domain.rate import TokenBucket
+from bus.domain.retry import parse_retry_after
+from bus.domain.subscription import Subscription
+from bus.domain.verdict import GONE, Answer, judge, without_post
+from bus.errors import EgressDenied, StoreError
+from bus.ports.clock import Clock
+from bus.ports.poster import Phases, Poster, PostFailure, PostResult
+from bus.ports.store import DeliveryKey, TraceStore
+from bus.ports.transport import Consumer, Incoming
+from dispatcher.meter import Meter
+from dispatcher.outcomes import OutcomeLog
+from dispatcher.request import RequestMaker
+
+_log = logging.getLogger(__name__)
+_RESPONSE_KEPT: Final = 4096
+_BROKEN_URL_PAUSE: Final = 1.0
+
+
+class Means(NamedTuple):
+    """What every courier of a dispatcher shares."""
+
+    poster: Poster
+    outcomes: OutcomeLog
+    store: TraceStore
+    clock: Clock
+    noise: Callable[[], float]
+    node: str
+    started_at: int
+    gone: Callable[[Subscription], Awaitable[None]]
+
+
+class _Parcel(NamedTuple):
+    """A delivery, and what the road wants back for it; None when it was handed over."""
+
+    delivery: Delivery
+    incoming: Incoming | None
+
+
+class Courier:
+    """Delivers one subscription's messages until it is stopped.
+
+    At most ``max_concurrency`` requests are in flight, and as many outcomes wait to be recorded. Workers live only
+    while there is work, so an idle subscription costs one waiting task.
+    """
+
+    def __init__(self, subscription: Subscription, consumer: Consumer, means: Means) -> None:
+        self._consumer = consumer
+        self._means = means
+        self._waiting: deque[_Parcel] = deque()
+        self._held: set[str] = set()
+        self._workers = 0
+        self._unrecorded = 0
+        self._stopping = asyncio.Event()
+        self._wake = asyncio.Event()
+        self._recorded = asyncio.Event()
+        self._probe: asyncio.TimerHandle | None = None
+        self._rate = TokenBucket(subscription.rate)
+        self.breaker = Breaker()
+        self.subscription = subscription
+        self._meter = Meter(subscription)
+        self.update(subscription)
+
+    @property
+    def in_flight(self) -> int:
+        """Requests in flight now."""
+        return self._workers
+
+    @property
+    def room(self) -> int:
+        """How many handed-over deliveries it takes now."""
+        if self.subscription.paused or self._stopping.is_set():
+            return 0
+        if self.breaker.state is not BreakerState.CLOSED:
+            return 0 if self._waiting or self._workers else 1
+        return max(0, self._window - len(self._waiting) - self._workers)
+
+    def update(self, subscription: Subscription) -> None:
+        """Put another configuration of the same subscription in force."""
+        self.subscription = subscription
+        self._window = 2 * subscription.max_concurrency
+        self._rate.change(subscription.rate)
+        self._filter = Filter(subscription.filter) if subscription.filter else None
+        self._renew()
+        self._wake.set()
+
+    def offer(self, delivery: Delivery) -> bool:
+        """Take a handed-over delivery; False when there is no room or it is here already."""
+        if not self.room or delivery.message.id in self._held:
+            return False
+        self._admit(_Parcel(delivery, None))
+        self._spawn()
+        return True
+
+    async def run(self) -> None:
+        """Deliver until ``stop``; returns when nothing is in flight and every outcome is on its way to the disk."""
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            pump = group.create_task(self._pump())
+            await self._stopping.wait()
+            pump.cancel()
+            if self._probe is not None:
+                self._probe.cancel()
+            self._give_back()
+
+    def stop(self) -> None:
+        """Start no further request."""
+        self._stopping.set()
+
+    async def close(self) -> None:
+        """Leave the road; called after the last outcome was recorded."""
+        await self._consumer.close()
+
+    def recorded(self, tokens: Sequence[object]) -> None:
+        """Ack on the road what is now durable in the outcome spool."""
+        parcels = [token for token in tokens if isinstance(token, _Parcel)]
+        self._unrecorded -= len(parcels)
+        for parcel in parcels:
+            self._held.discard(parcel.delivery.message.id)
+        self._consumer.ack([parcel.incoming for parcel in parcels if parcel.incoming is not None])
+        self._recorded.set()
+        self._wake.set()
+
+    # --- taking in -------------------------------------------------------------------------------------------
+
+    async def _pump(self) -> None:
+        while True:
+            free = self._window - len(self._waiting) - self._workers
+            if self.subscription.paused or free < self.subscription.max_concurrency:
+                if self.subscription.paused:
+                    self._give_back()
+                self._wake.clear()
+                await self._wake.wait()
+                continue
+            incoming = await self._consumer.receive(free)
+            for item in await self._sift(incoming):
+                delivery = Delivery(item.message, self.subscription.name, since=self._means.clock.now())
+                self._admit(_Parcel(delivery, item))
+            self._spawn()
+
+    async def _sift(self, incoming: list[Incoming]) -> list[Incoming]:
+        """Ack and leave out what was delivered before."""
+        fresh: list[Incoming] = []
+        done: list[Incoming] = []
+        for item in incoming:
+            (done if self._known(item) else fresh).append(item)
+        suspects = [item for item in fresh if self._is_suspect(item)]
+        if suspects:
+            finished = await self._finished(suspects)
+            done += [item for item in suspects if item.message.id in finished]
+            fresh = [item for item in fresh if item.message.id not in finished]
+        if done:
+            self._consumer.ack(done)
+        return fresh
+
+    def _known(self, item: Incoming) -> bool:
+        message = item.message
+        return message.id in self._held or self._means.outcomes.overtaken(
+            message.destination, self.subscription.name, message.id, 0, 0
+        )
+
+    def _is_suspect(self, item: Incoming) -> bool:
+        """Whether an earlier life of this process, or somebody else, may have delivered it."""
+        if item.suspect or id_time(item.message.id) < self._means.started_at:
+            return True
+        return item.message.received_at < self._means.clock.now() - self.subscription.stuck_after
+
+    async def _finished(self, suspects: Iterable[Incoming]) -> set[str]:
+        keys = [
+            DeliveryKey(item.message.id, item.message.retention_days, self.subscription.name, 0) for item in suspects
+        ]
+        try:
+            return {key.message_id for key in await self._means.store.finished(keys)}
+        except StoreError:
+            return set()
+
+    def _admit(self, parcel: _Parcel) -> None:
+        self._held.add(parcel.delivery.message.id)
+        self._waiting.append(parcel)
+
+    def _give_back(self) -> None:
+        """Return what was not started: to its road, or to its lease."""
+        for parcel in self._waiting:
+            self._held.discard(parcel.delivery.message.id)
+        self._consumer.release([parcel.incoming for parcel in self._waiting if parcel.incoming is not None])
+        self._waiting.clear()
+
+    # --- working ---------------------------------------------------------------------------------------------
+
+    def _spawn(self) -> None:
+        """Start as many workers as there is work and permits."""
+        if self._stopping.is_set() or self.subscription.paused:
+            return
+        for _ in range(min(len(self._waiting), self.subscription.max_concurrency - self._workers)):
+            self._workers += 1
+            self._group.create_task(self._work())
+
+    async def _work(self) -> None:
+        try:
+            while self._may_start():
+                await self._step()
+        finally:
+            self._workers -= 1
+            self._wake.set()
+
+    def _may_start(self) -> bool:
+        if not self._waiting or self._stopping.is_set() or self.subscription.paused:
+            return False
+        if self._workers > self.subscription.max_concurrency:
+            return False
+        now = self._means.clock.monotonic()
+        if self.breaker.allows(now):
+            return True
+        self._probe_later(self.breaker.probe_in(now))
+        return False
+
+    async def _step(self) -> None:
+        """Deliver the next parcel, after the disk and the rate allow it."""
+        parcel = self._waiting.popleft()
+        if len(self._waiting) < self.subscription.max_concurrency:
+            self._wake.set()
+        try:
+            await self._clearance()
+            await self._deliver(parcel)
+        except asyncio.CancelledError:
+            self._held.discard(parcel.delivery.message.id)
+            if parcel.incoming is not None:
+                self._consumer.release([parcel.incoming])
+            self.breaker.abandoned(self._means.clock.monotonic())
+            raise
+
+    async def _clearance(self) -> None:
+        await self._means.outcomes.room()
+        while self._unrecorded >= self.subscription.max_concurrency:
+            self._recorded.clear()
+            await self._recorded.wait()
+        while (wait := self._rate.wait(self._means.clock.monotonic())) > 0:
+            await self._means.clock.sleep(wait)
+        self._rate.take(1)
+
+    async def _deliver(self, parcel: _Parcel) -> None:
+        delivery = parcel.delivery
+        if self._filter is not None and not self._wants(delivery):
+            self.breaker.abandoned(self._means.clock.monotonic())
+            outcome = without_post(delivery, self.subscription, Status.SKIPPED, "filter", self._means.clock.now())
+            self._record(outcome, parcel)
+            return
+        probing = self.breaker.state is BreakerState.HALF_OPEN
+        attempt, answer, refused = await self._post(delivery)
+        self._count(answer, refused=refused)
+        if probing and not answer.succeeded:
+            self._meter.probe_failed()
+            self._waiting.appendleft(parcel)
+            return
+        now = self._means.clock.now()
+        self._record(judge(delivery, self.subscription, attempt, answer, now=now, noise=self._means.noise()), parcel)
+        if answer.status == GONE:
+            await self._means.gone(self.subscription)
+
+    async def _post(self, delivery: Delivery) -> tuple[Attempt, Answer, bool]:
+        """Make one attempt; network trouble is an answer as well."""
+        clock, n = self._means.clock, delivery.attempts + 1
+        started = clock.now()
+        if self._requests is None or started >= self._requests.valid_until:
+            self._renew()
+        if self._requests is None:
+            await clock.sleep(_BROKEN_URL_PAUSE)
+            result = _unsent(self._broken)
+        else:
+            headers = self._requests.headers(delivery.message, n, started)
+            result = await self._means.poster.post(
+                self._requests.target, headers, delivery.message.body, self.subscription.timeout / 1000
+            )
+        self._meter.attempted(result.duration)
+        answer = Answer(result.status, result.error, parse_retry_after(result.retry_after, clock.now()))
+        attempt = Attempt(
+            id=new_id(started),
+            n=n,
+            by=delivery.by,
+            started_at=started,
+            duration=result.duration,
+            phases=result.phases,
+            status_code=result.status,
+            error=result.error,
+            response=b"" if answer.succeeded else result.response[:_RESPONSE_KEPT],
+            node=self._means.node,
+        )
+        return attempt, answer, result.failure is PostFailure.REFUSED
+
+    def _count(self, answer: Answer, *, refused: bool) -> None:
+        now = self._means.clock.monotonic()
+        if answer.succeeded:
+            was_closed = self.breaker.state is BreakerState.CLOSED
+            self.breaker.succeeded(now)
+            if not was_closed:
+                _log.info("subscription %s of %s answers again", self.subscription.name, self.subscription.destination)
+                self._spawn()
+            return
+        self.breaker.failed(now, refused=refused)
+
+    def _record(self, outcome: Outcome, parcel: _Parcel) -> None:
+        self._unrecorded += 1
+        self._means.outcomes.record(outcome, self, parcel)
+        self._meter.decided(outcome, parcel.delivery.message.received_at)
+
+    def _wants(self, delivery: Delivery) -> bool:
+        if self._filter is None:
+            return True
+        try:
+            return self._filter.wants(delivery.message)
+        except ValueError as error:
+            self._meter.filter_failed()
+            _log.warning("%s; it is delivered", error, extra={"message_id": delivery.message.id})
+            return True
+
+    def _probe_later(self, seconds: float) -> None:
+        if self._probe is not None and not self._probe.cancelled():
+            self._probe.cancel()
+        self._probe = asyncio.get_running_loop().call_later(seconds, self._spawn)
+
+    def _renew(self) -> None:
+        """Parse the URL and the secrets again; a URL that is denied now fails each attempt with the reason."""
+        try:
+            self._requests: RequestMaker | None = RequestMaker(
+                self.subscription, self._means.poster, self._means.clock.now()
+            )
+            self._broken = ""
+        except (EgressDenied, ValueError) as error:
+            self._requests, self._broken = None, str(error)
+
+
+def _unsent(error: str) -> PostResult:
+    """Return the result of a POST whose URL is not allowed."""
+    return PostResult(
+        status=None,
+        failure=PostFailure.DENIED,
+        error=error,
+        indeterminate=False,
+        duration=0.0,
+        phases=Phases(None, None, None, None, None, None),
+        retry_after=None,
+        response=b"",
+    )

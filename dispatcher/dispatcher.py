@@ -1,0 +1,110 @@
+"""All couriers of one dispatcher."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from bus.domain.catalog import Catalog
+from bus.domain.delivery import Delivery
+from bus.domain.subscription import Subscription
+from bus.telemetry import metrics
+from bus.transports.roads import Roads
+from dispatcher.courier import Courier, Means
+
+_log = logging.getLogger(__name__)
+
+
+class _Post(NamedTuple):
+    courier: Courier
+    task: asyncio.Task[None]
+
+
+class Dispatcher:
+    """Starts, changes and ends a courier for each subscription, as the configuration says.
+
+    It is the ``Dispatching`` that the compensator of the same process hands leased deliveries to.
+    """
+
+    def __init__(self, roads: Roads, means: Means) -> None:
+        self._roads = roads
+        self._means = means
+        self._posts: dict[tuple[str, str], _Post] = {}
+        self._group: asyncio.TaskGroup | None = None
+        self._changing = asyncio.Lock()
+
+    async def run(self, catalog: Catalog, stopping: asyncio.Event) -> None:
+        """Deliver until ``stopping``; then start nothing new, finish what is in flight, and leave the roads."""
+        async with asyncio.TaskGroup() as group:
+            log = group.create_task(self._means.outcomes.run())
+            self._group = group
+            await self.apply(catalog)
+            await stopping.wait()
+            self._group = None
+            await self._dismiss(self._posts.values())
+            await self._means.outcomes.drain()
+            for post in self._posts.values():
+                await post.courier.close()
+            log.cancel()
+
+    async def apply(self, catalog: Catalog) -> None:
+        """Put a configuration in force; a removed subscription's requests in flight are finished first."""
+        async with self._changing:
+            if self._group is None:
+                return
+            for key, post in list(self._posts.items()):
+                if key not in catalog.subscriptions:
+                    del self._posts[key]
+                    await self._dismiss([post])
+            for key, subscription in catalog.subscriptions.items():
+                if key in self._posts:
+                    self._posts[key].courier.update(subscription)
+                else:
+                    await self._hire(self._group, catalog, subscription)
+
+    def room(self) -> dict[tuple[str, str], int]:
+        """Return how many handed-over deliveries each subscription takes now."""
+        return {key: room for key, post in self._posts.items() if (room := post.courier.room)}
+
+    def offer(self, deliveries: Sequence[Delivery]) -> list[bool]:
+        """Take leased deliveries for which there is a courier with room."""
+        return [self._offer(delivery) for delivery in deliveries]
+
+    def measure(self) -> None:
+        """Set the gauges of permits and breakers."""
+        for (destination, name), post in self._posts.items():
+            label = f"{destination}/{name}"
+            metrics.PERMITS_IN_USE.labels(label).set(post.courier.in_flight)
+            metrics.PERMITS_MAX.labels(label).set(post.courier.subscription.max_concurrency)
+            metrics.BREAKER_STATE.labels(label).set(post.courier.breaker.state)
+
+    def breakers(self) -> dict[tuple[str, str], str]:
+        """Return the breakers' states by name."""
+        return {key: post.courier.breaker.state.name.lower() for key, post in self._posts.items()}
+
+    def _offer(self, delivery: Delivery) -> bool:
+        message = delivery.message
+        post = self._posts.get((message.destination, delivery.subscription))
+        if post is None or self._means.outcomes.overtaken(
+            message.destination, delivery.subscription, message.id, delivery.generation, delivery.attempts
+        ):
+            return False
+        return post.courier.offer(delivery)
+
+    async def _hire(self, group: asyncio.TaskGroup, catalog: Catalog, subscription: Subscription) -> None:
+        destination = catalog.destinations.get(subscription.destination)
+        if destination is None:
+            _log.error("subscription %s has no destination %s", subscription.name, subscription.destination)
+            return
+        consumer = await self._roads.of(destination).consume(*subscription.key)
+        courier = Courier(subscription, consumer, self._means)
+        self._posts[subscription.key] = _Post(courier, group.create_task(courier.run()))
+
+    async def _dismiss(self, posts: Iterable[_Post]) -> None:
+        leaving = list(posts)
+        for post in leaving:
+            post.courier.stop()
+        if leaving:
+            await asyncio.wait([post.task for post in leaving])

@@ -1,0 +1,39 @@
+"""One subscription's metrics, with their label look-ups done once."""
+
+from __future__ import annotations
+
+from bus.domain.delivery import Outcome, Status
+from bus.domain.subscription import Subscription
+from bus.telemetry import metrics
+
+
+class Meter:
+    """Counts what happens to one subscription's deliveries."""
+
+    def __init__(self, subscription: Subscription) -> None:
+        self._labels = subscription.key
+        self._attempt_seconds = metrics.ATTEMPT_SECONDS.labels(*self._labels)
+        self._latency_seconds = metrics.LATENCY_SECONDS.labels(*self._labels)
+        self._delivered = metrics.DELIVERIES.labels(*self._labels, Status.DELIVERED)
+
+    def attempted(self, milliseconds: float) -> None:
+        """Count one POST."""
+        self._attempt_seconds.observe(milliseconds / 1000)
+
+    def decided(self, outcome: Outcome, received_at: int) -> None:
+        """Count an outcome."""
+        if outcome.status is Status.DELIVERED:
+            self._delivered.inc()
+            self._latency_seconds.observe(max(0, outcome.at - received_at) / 1000)
+            return
+        metrics.DELIVERIES.labels(*self._labels, outcome.status).inc()
+        if outcome.status is Status.DEAD:
+            metrics.DEAD.labels(*self._labels).inc()
+
+    def probe_failed(self) -> None:
+        """Count a probe that spent no attempt."""
+        metrics.PROBE_FAILURES.labels(*self._labels).inc()
+
+    def filter_failed(self) -> None:
+        """Count a message on which the filter failed."""
+        metrics.FILTER_FAILURES.labels(*self._labels).inc()

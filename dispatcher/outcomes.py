@@ -1,0 +1,102 @@
+"""Outcomes are durable before the road's delivery is acked."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Final, NamedTuple, Protocol
+
+from bus.domain.delivery import Outcome, encode_outcome
+from bus.errors import SpoolFull
+from bus.ports.clock import Clock
+from bus.ports.spool import NewRecord, Spool
+
+_log = logging.getLogger(__name__)
+_RECENT: Final = 50_000
+_RETRY: Final = 0.2
+
+
+class Recorded(Protocol):
+    """Is told when outcomes that it recorded are durable."""
+
+    def recorded(self, tokens: Sequence[object]) -> None:
+        """Ack what these tokens stand for."""
+        ...
+
+
+class _Pending(NamedTuple):
+    record: NewRecord
+    owner: Recorded
+    token: object
+
+
+class OutcomeLog:
+    """Gathers outcomes of all subscriptions into shared commits of the dispatcher's spool."""
+
+    def __init__(self, spool: Spool, clock: Clock) -> None:
+        self._spool = spool
+        self._clock = clock
+        self._pending: list[_Pending] = []
+        self._wake = asyncio.Event()
+        self._room = asyncio.Event()
+        self._room.set()
+        self._recent: dict[tuple[str, str, str], tuple[int, int]] = {}
+
+    def record(self, outcome: Outcome, owner: Recorded, token: object) -> None:
+        """Take an outcome; ``owner.recorded`` follows once it is durable."""
+        record = NewRecord(outcome.destination, encode_outcome(outcome), outcome.at)
+        self._pending.append(_Pending(record, owner, token))
+        self._remember(outcome)
+        self._wake.set()
+
+    def overtaken(self, destination: str, subscription: str, message_id: str, generation: int, attempts: int) -> bool:
+        """Whether an outcome of a later attempt, or of a later generation, was recorded lately."""
+        known = self._recent.get((destination, subscription, message_id))
+        return known is not None and known > (generation, attempts)
+
+    async def room(self) -> None:
+        """Return at once, or when the disk takes outcomes again: nothing is POSTed that could not be recorded."""
+        await self._room.wait()
+
+    async def run(self) -> None:
+        """Write until cancelled."""
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            await self._flush()
+
+    async def drain(self) -> None:
+        """Write what is pending."""
+        while self._pending:
+            await self._flush()
+
+    async def _flush(self) -> None:
+        batch, self._pending = self._pending, []
+        if not batch:
+            return
+        await self._append([item.record for item in batch])
+        owners: dict[Recorded, list[object]] = {}
+        for item in batch:
+            owners.setdefault(item.owner, []).append(item.token)
+        for owner, tokens in owners.items():
+            owner.recorded(tokens)
+
+    async def _append(self, records: Sequence[NewRecord]) -> None:
+        while True:
+            try:
+                await self._spool.append(records, urgent=True)
+            except SpoolFull as error:
+                if self._room.is_set():
+                    _log.error("no room to record outcomes; deliveries stop until there is: %s", error)
+                self._room.clear()
+                await self._clock.sleep(_RETRY)
+            else:
+                self._room.set()
+                return
+
+    def _remember(self, outcome: Outcome) -> None:
+        recent = self._recent
+        recent[outcome.destination, outcome.subscription, outcome.message_id] = (outcome.generation, outcome.attempts)
+        if len(recent) > _RECENT:
+            del recent[next(iter(recent))]

@@ -1,0 +1,215 @@
+"""From a request to a draft of a message: headers of a single one, lines of a batch."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Iterable
+from typing import Final
+from urllib.parse import unquote
+
+import msgspec
+
+from bus.domain.headers import check_header
+from bus.domain.identity import parse_id
+from bus.domain.times import parse_time
+from bus.errors import InvalidMessage
+
+_OWN_HEADER: Final = b"bus-header-"
+_CLOUD_EVENT: Final = b"ce-"
+_LONGEST: Final = 512
+_JSON: Final = "application/json"
+_BINARY: Final = "application/octet-stream"
+
+
+class Draft(msgspec.Struct, gc=False):
+    """What the producer said; the receiver stamps the rest. Times in milliseconds since the epoch, 0 when not given."""
+
+    destination: str
+    body: bytes
+    id: str = ""
+    content_type: str = ""
+    sent_at: int = 0
+    source: str = ""
+    biz_id: str = ""
+    key: str = ""
+    routing_key: str = ""
+    headers: dict[str, str] = {}
+    deliver_at: int = 0
+    traceparent: str = ""
+    tracestate: str = ""
+    idempotency_key: str = ""
+    original_id: str = ""
+
+
+class _Line(msgspec.Struct):
+    destination: str
+    id: str = ""
+    biz_id: str = ""
+    key: str = ""
+    routing_key: str = ""
+    source: str = ""
+    sent_at: str = ""
+    headers: dict[str, str] = {}
+    content_type: str = ""
+    deliver_at: str = ""
+    idempotency_key: str = ""
+    traceparent: str = ""
+    tracestate: str = ""
+    original_id: str = ""
+    body: msgspec.Raw = msgspec.Raw()
+    body_base64: str | None = None
+
+
+_line_decoder: Final = msgspec.json.Decoder(_Line)
+
+
+def draft_of_request(destination: str, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> Draft:
+    """Read the headers of a single message.
+
+    Raises
+    ------
+    InvalidMessage
+        A header has an impossible value; ``field`` names it.
+    """
+    draft = Draft(destination, body)
+    own: dict[str, str] = {}
+    events: dict[str, str] = {}
+    for name, value in headers:
+        reader = _READERS.get(name)
+        if reader is not None:
+            reader(draft, value)
+        elif name.startswith(_OWN_HEADER):
+            _own_header(own, name[len(_OWN_HEADER) :].decode("latin-1"), _text(name, value))
+        elif name.startswith(_CLOUD_EVENT):
+            events[name.decode("latin-1")] = _text(name, value)
+    if events:
+        _cloud_event(draft, events)
+        own.update(events)
+    if own:
+        draft.headers = own
+    if not draft.content_type:
+        draft.content_type = _BINARY
+    return draft
+
+
+def draft_of_line(line: bytes) -> Draft:
+    """Read a line of a batch.
+
+    Raises
+    ------
+    InvalidMessage
+        The line is not such an object, or has neither or both of ``body`` and ``body_base64``.
+    """
+    try:
+        found = _line_decoder.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InvalidMessage(f"the line is not a message: {error}") from error
+    body, content_type = _line_body(found)
+    for name, value in found.headers.items():
+        _own_header({}, name, value)
+    return Draft(
+        destination=found.destination,
+        body=body,
+        id=_id(found.id, "id") if found.id else "",
+        content_type=_short(found.content_type, "content_type") or content_type,
+        sent_at=_time(found.sent_at, "sent_at"),
+        source=_short(found.source, "source"),
+        biz_id=_short(found.biz_id, "biz_id"),
+        key=_short(found.key, "key"),
+        routing_key=_short(found.routing_key, "routing_key"),
+        headers=found.headers,
+        deliver_at=_time(found.deliver_at, "deliver_at"),
+        traceparent=_short(found.traceparent, "traceparent"),
+        tracestate=_short(found.tracestate, "tracestate"),
+        idempotency_key=_short(found.idempotency_key, "idempotency_key"),
+        original_id=_id(found.original_id, "original_id") if found.original_id else "",
+    )
+
+
+def _line_body(line: _Line) -> tuple[bytes, str]:
+    raw = bytes(line.body)
+    if bool(raw) == (line.body_base64 is not None):
+        raise InvalidMessage('a line has either "body" or "body_base64"', field="body")
+    if line.body_base64 is None:
+        return raw, _JSON
+    try:
+        return base64.b64decode(line.body_base64, validate=True), _BINARY
+    except (binascii.Error, ValueError) as error:
+        raise InvalidMessage(f"body_base64 is not base64: {error}", field="body_base64") from error
+
+
+def _own_header(headers: dict[str, str], name: str, value: str) -> None:
+    try:
+        check_header(name, value)
+    except ValueError as error:
+        raise InvalidMessage(str(error), field="headers") from error
+    headers[name] = value
+
+
+def _cloud_event(draft: Draft, events: dict[str, str]) -> None:
+    """Understand the CloudEvents 1.0 binary binding: (source, id) identify an event, so they make it idempotent."""
+    source, event_id = unquote(events.get("ce-source", "")), unquote(events.get("ce-id", ""))
+    draft.source = draft.source or _short(source, "ce-source")
+    if event_id and not draft.idempotency_key:
+        draft.idempotency_key = f"ce:{source}:{event_id}"
+    draft.biz_id = draft.biz_id or _short(unquote(events.get("ce-subject", "")), "ce-subject")
+    draft.key = draft.key or _short(unquote(events.get("ce-partitionkey", "")), "ce-partitionkey")
+    if events.get("ce-time") and not draft.sent_at:
+        draft.sent_at = _time(events["ce-time"], "ce-time")
+
+
+def _text(name: bytes, value: bytes) -> str:
+    try:
+        return value.decode("utf-8")
+    except UnicodeDecodeError as error:
+        field = name.decode("latin-1")
+        raise InvalidMessage(f"header {field} is not UTF-8", field=field) from error
+
+
+def _short(value: str, field: str) -> str:
+    if len(value) > _LONGEST or not value.isprintable():
+        raise InvalidMessage(f"{field} is longer than {_LONGEST} characters or has a control character", field=field)
+    return value
+
+
+def _id(value: str, field: str) -> str:
+    try:
+        return parse_id(value)
+    except ValueError as error:
+        raise InvalidMessage(f"{field} {value[:64]!r} is not a UUID of version 7", field=field) from error
+
+
+def _time(value: str, field: str) -> int:
+    if not value:
+        return 0
+    try:
+        return parse_time(value)
+    except (ValueError, OverflowError) as error:
+        raise InvalidMessage(f"{field} {value[:64]!r} is not an RFC 3339 time", field=field) from error
+
+
+def _reader(attribute: str, field: str, convert: Callable[[str, str], object]) -> Callable[[Draft, bytes], None]:
+    def read(draft: Draft, value: bytes) -> None:
+        setattr(draft, attribute, convert(_text(field.encode(), value), field))
+
+    return read
+
+
+_READERS: Final = {
+    field.encode(): _reader(attribute, field, convert)
+    for field, attribute, convert in (
+        ("content-type", "content_type", _short),
+        ("bus-message-id", "id", _id),
+        ("bus-original-id", "original_id", _id),
+        ("bus-biz-id", "biz_id", _short),
+        ("bus-source", "source", _short),
+        ("bus-key", "key", _short),
+        ("bus-routing-key", "routing_key", _short),
+        ("bus-sent-at", "sent_at", _time),
+        ("bus-deliver-at", "deliver_at", _time),
+        ("idempotency-key", "idempotency_key", _short),
+        ("traceparent", "traceparent", _short),
+        ("tracestate", "tracestate", _short),
+    )
+}

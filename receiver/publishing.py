@@ -1,0 +1,142 @@
+"""From the receiver's spool to the destination's road."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from bus.domain.delivery import Compensation, Origin
+from bus.domain.destination import Destination
+from bus.domain.message import Message, decode_message
+from bus.errors import StoreError
+from bus.ports.clock import Clock
+from bus.ports.spool import Record, Spool
+from bus.ports.store import Store
+from bus.ports.transport import Outgoing
+from bus.registry import Registry
+from bus.telemetry import metrics
+from bus.transports.roads import Roads
+
+_log = logging.getLogger(__name__)
+_CONSUMER: Final = "publish"
+_BATCH: Final = 256
+_FIRST_BACKOFF: Final = 0.05
+_LONGEST_BACKOFF: Final = 5.0
+_HELD: Final = 0.1
+
+
+class Publisher:
+    """One worker for each destination that has had messages, so that a stalled road holds up no other."""
+
+    def __init__(self, registry: Registry, roads: Roads, spool: Spool, store: Store, clock: Clock) -> None:
+        self._registry = registry
+        self._roads = roads
+        self._spool = spool
+        self._store = store
+        self._clock = clock
+        self._group: asyncio.TaskGroup | None = None
+        self._lanes: dict[str, asyncio.Task[None]] = {}
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        """Publish until ``stopping``; what is not published stays in the spool."""
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            for lane in self._spool.lanes(_CONSUMER):
+                self.notice(lane)
+            await stopping.wait()
+            self._group = None
+            for task in self._lanes.values():
+                task.cancel()
+
+    def notice(self, destination: str) -> None:
+        """See to it that the destination has a worker."""
+        if destination not in self._lanes and self._group is not None:
+            self._lanes[destination] = self._group.create_task(self._work(destination))
+
+    async def _work(self, lane: str) -> None:
+        backoff = _FIRST_BACKOFF
+        while True:
+            await self._spool.wait(_CONSUMER, lane)
+            destination = self._registry.catalog.destinations.get(lane)
+            if destination is not None and destination.paused:
+                await self._clock.sleep(_HELD)
+                continue
+            records = await self._spool.claim(_CONSUMER, _BATCH, lane)
+            if await self._move(destination, records):
+                backoff = _FIRST_BACKOFF
+            else:
+                await self._clock.sleep(backoff)
+                backoff = min(backoff * 2, _LONGEST_BACKOFF)
+
+    async def _move(self, destination: Destination | None, records: list[Record]) -> bool:
+        """Publish or schedule claimed records and ack what is safe; whether everything was."""
+        now = self._clock.now()
+        outgoing: list[tuple[Record, Outgoing]] = []
+        scheduled: list[tuple[Record, Message]] = []
+        for record in records:
+            message = self._read(record)
+            if message is None:
+                continue
+            if message.deliver_at > now:
+                scheduled.append((record, message))
+            else:
+                outgoing.append((record, Outgoing(message, record.payload)))
+        whole = await self._schedule(scheduled) if scheduled else True
+        return (await self._publish(destination, outgoing) if outgoing else True) and whole
+
+    async def _publish(self, destination: Destination | None, outgoing: Sequence[tuple[Record, Outgoing]]) -> bool:
+        if destination is None:
+            # Removed while messages were on their way: their traces say that nobody took them.
+            self._spool.ack(_CONSUMER, [record for record, _ in outgoing])
+            return True
+        road = self._roads.of(destination)
+        confirmed = await road.publish([item for _, item in outgoing])
+        safe = [record for (record, _), done in zip(outgoing, confirmed, strict=True) if done]
+        kept = [record for (record, _), done in zip(outgoing, confirmed, strict=True) if not done]
+        self._spool.ack(_CONSUMER, safe)
+        metrics.PUBLISHED.labels(destination.code, road.name, "confirmed").inc(len(safe))
+        if kept:
+            self._spool.release(_CONSUMER, kept)
+            metrics.PUBLISHED.labels(destination.code, road.name, "failed").inc(len(kept))
+        return not kept
+
+    async def _schedule(self, scheduled: Sequence[tuple[Record, Message]]) -> bool:
+        """Put messages for later into the store as due rows; they stay in the spool until it has them."""
+        records = [record for record, _ in scheduled]
+        try:
+            await self._store.compensate([due_row(message) for _, message in scheduled])
+        except StoreError as error:
+            _log.warning("%d messages for later wait in the spool for the store: %s", len(records), error)
+            self._spool.release(_CONSUMER, records)
+            return False
+        self._spool.ack(_CONSUMER, records)
+        return True
+
+    def _read(self, record: Record) -> Message | None:
+        try:
+            return decode_message(record.payload)
+        except msgspec.DecodeError:
+            # Its checksum holds, so another version wrote it: it stays claimed, that is, in the file and in view.
+            _log.exception("record %d of %s is of another version; it stays in the spool", *record[:2])
+            return None
+
+
+def due_row(message: Message) -> Compensation:
+    """Return the row of a message to publish at its ``deliver_at``."""
+    return Compensation(
+        message_id=message.id,
+        destination=message.destination,
+        subscription="",
+        retention_days=message.retention_days,
+        generation=0,
+        attempts=0,
+        tries=0,
+        since=message.received_at,
+        due_at=message.deliver_at,
+        by=Origin.ROAD,
+        message=msgspec.msgpack.encode(message),
+    )

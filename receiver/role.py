@@ -1,0 +1,61 @@
+"""The receiver as a role of a process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from bus.bootstrap import Context
+from bus.domain.message import decode_message
+from bus.stores.feed import StoreFeed
+from receiver.app import PREFIX, IngestApp
+from receiver.duplicates import IdempotencyKeys, Recent
+from receiver.ingest import Ingest
+from receiver.publishing import Publisher
+
+_CATCH_UP = 1.0
+
+
+class ReceiverService:
+    """The ingest routes, the publisher, and the feed that takes messages from the spool to the store."""
+
+    def __init__(self, context: Context) -> None:
+        spool, registry, clock = context.spools["receiver"], context.registry, context.clock
+        self._publisher = Publisher(registry, context.roads, spool, context.store, clock)
+        self._feed = StoreFeed(
+            spool,
+            context.store,
+            clock,
+            consumer="store",
+            decode=decode_message,
+            total=lambda: registry.rates.receiver,
+            rate_of=registry.store_rate,
+        )
+        ingest = Ingest(
+            registry,
+            spool,
+            Recent(context.store, context.started_at),
+            IdempotencyKeys(context.store),
+            self._publisher,
+            clock,
+        )
+        self._app = IngestApp(ingest, context.keyring, deadline=context.settings.receive_timeout)
+
+    def routes(self) -> dict[str, Callable[..., Any]]:
+        """Return the ingest routes."""
+        return {PREFIX: self._app}
+
+    async def run(self, ready: asyncio.Event, stopping: asyncio.Event) -> None:
+        """Publish and store until ``stopping``; what is left stays in the spool."""
+        async with asyncio.TaskGroup() as group:
+            feed = group.create_task(self._feed.run())
+            publishing = group.create_task(self._publisher.run(stopping))
+            # Messages of an earlier life reach the store first, so that a repeated id is recognised.
+            await self._feed.caught_up(_CATCH_UP)
+            ready.set()
+            await publishing
+            feed.cancel()
+
+
+ROLE = ReceiverService
