@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import gc
 import logging
 import signal
 import socket
 import sys
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping, Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 import msgspec
 import uvicorn
@@ -28,11 +29,11 @@ from bus.telemetry import metrics
 from bus.telemetry.logs import configure_logs
 
 _log = logging.getLogger(__name__)
-_HEADER_DEADLINE: Final = 15.0
 _KEEP_ALIVE: Final = 75
 _BACKLOG: Final = 2048
 # A COMMIT's thread waits at most this long for the interpreter while the event loop is busy.
 _SWITCH_INTERVAL: Final = 0.001
+_GC_THRESHOLDS: Final = (50_000, 20, 50)
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -77,6 +78,7 @@ async def _serve(
             server = _Server(_config(settings, Gateway(context, services)))
             serving = group.create_task(server.serve(sockets=[listener]))
             await server.serves.wait()
+            _settle_memory()
             announce(_lines(settings, listener, context))
             await stop.wait()
             _log.info("stopping: requests in flight are finished, what waits stays on disk")
@@ -170,48 +172,86 @@ class _Server(uvicorn.Server):
         self.serves.set()
 
 
-class _Protocol(HttpToolsProtocol):
-    """uvicorn's protocol with a deadline for a request's headers, which it lacks."""
+class _Corked:
+    """A transport that writes what one turn of the loop gave it at once.
 
-    _headers_due: asyncio.TimerHandle | None = None
+    uvicorn writes a response's head and its body apart, which costs a system call and a packet more.
+    """
+
+    __slots__ = ("_loop", "_pieces", "_transport")
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._pieces: list[bytes] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        """Write at the end of this turn."""
+        if not self._pieces:
+            self._loop.call_soon(self._flush)
+        self._pieces.append(data)
+
+    def close(self) -> None:
+        """Write what is waiting, then close."""
+        self._flush()
+        self._transport.close()
+
+    def _flush(self) -> None:
+        pieces, self._pieces = self._pieces, []
+        if pieces:
+            self._transport.write(b"".join(pieces))
+
+
+class _Protocol(HttpToolsProtocol):
+    """uvicorn's protocol with a deadline for receiving a request, which it lacks, and with whole responses."""
+
+    deadline: float
+    _due: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Expect the first request's headers."""
-        super().connection_made(transport)
-        self._headers_due = self.loop.call_later(_HEADER_DEADLINE, transport.close)
+        """Expect the first request."""
+        super().connection_made(cast("asyncio.Transport", _Corked(transport, self.loop)))
+        self._expect()
 
-    def on_message_begin(self) -> None:
-        """Expect the headers of a request on a kept connection."""
-        super().on_message_begin()
-        if self._headers_due is None:
-            self._headers_due = self.loop.call_later(_HEADER_DEADLINE, self.transport.close)
-
-    def on_headers_complete(self) -> None:
-        """Expect nothing more."""
-        self._forget()
-        super().on_headers_complete()
+    def data_received(self, data: bytes) -> None:
+        """Expect the rest when a request is not whole; one that came in one piece costs no timer."""
+        before = self.cycle
+        super().data_received(data)
+        cycle = self.cycle
+        if cycle is None or cycle.more_body or (cycle is before and cycle.response_complete):
+            self._expect()
+        elif self._due is not None:
+            self._forget()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Expect nothing more."""
         self._forget()
         super().connection_lost(exc)
 
+    def _expect(self) -> None:
+        if self._due is None:
+            self._due = self.loop.call_later(self.deadline, self.transport.close)
+
     def _forget(self) -> None:
-        if self._headers_due is not None:
-            self._headers_due.cancel()
-            self._headers_due = None
+        if self._due is not None:
+            self._due.cancel()
+            self._due = None
 
 
 def _config(settings: Settings, app: Asgi) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         loop="uvloop",
-        http=_Protocol,
+        http=type("TimedProtocol", (_Protocol,), {"deadline": settings.receive_timeout}),
         ws="none",
         lifespan="off",
         log_config=None,
         access_log=False,
         server_header=False,
+        proxy_headers=False,
         timeout_keep_alive=_KEEP_ALIVE,
         timeout_graceful_shutdown=round(settings.drain_timeout),
     )
@@ -285,6 +325,13 @@ def _lines(settings: Settings, listener: socket.socket, context: Context) -> lis
     if settings.is_loopback:
         lines.append("  egress    subscriber URLs on loopback are allowed, since this address is loopback")
     return lines
+
+
+def _settle_memory() -> None:
+    """Keep the collector away from what lives as long as the process, and let it look less often."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*_GC_THRESHOLDS)
 
 
 def _first(group: BaseExceptionGroup[BusError]) -> BusError:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from bus.domain.breaker import Breaker, BreakerState
 from bus.domain.delivery import Attempt, Delivery, Outcome, Status
 from bus.domain.filters import Filter
-from bus.domain.identity import id_time, new_id
+from bus.domain.identity import id_time
 from bus.domain.rate import TokenBucket
 from bus.domain.retry import parse_retry_after
 from bus.domain.subscription import Subscription
@@ -40,6 +40,7 @@ class Means(NamedTuple):
     noise: Callable[[], float]
     node: str
     started_at: int
+    attempt_ids: Iterator[str]
     gone: Callable[[Subscription], Awaitable[None]]
 
 
@@ -233,7 +234,9 @@ class Courier:
         if len(self._waiting) < self.subscription.max_concurrency:
             self._wake.set()
         try:
-            await self._clearance()
+            if self._must_wait:
+                await self._clearance()
+            self._rate.take(1)
             await self._deliver(parcel)
         except asyncio.CancelledError:
             self._held.discard(parcel.delivery.message.id)
@@ -243,13 +246,21 @@ class Courier:
             raise
 
     async def _clearance(self) -> None:
-        await self._means.outcomes.room()
+        if not self._means.outcomes.has_room:
+            await self._means.outcomes.room()
         while self._unrecorded >= self.subscription.max_concurrency:
             self._recorded.clear()
             await self._recorded.wait()
         while (wait := self._rate.wait(self._means.clock.monotonic())) > 0:
             await self._means.clock.sleep(wait)
-        self._rate.take(1)
+
+    @property
+    def _must_wait(self) -> bool:
+        return (
+            not self._means.outcomes.has_room
+            or self._unrecorded >= self.subscription.max_concurrency
+            or self.subscription.rate is not None
+        )
 
     async def _deliver(self, parcel: _Parcel) -> None:
         delivery = parcel.delivery
@@ -287,7 +298,7 @@ class Courier:
         self._meter.attempted(result.duration)
         answer = Answer(result.status, result.error, parse_retry_after(result.retry_after, clock.now()))
         attempt = Attempt(
-            id=new_id(started),
+            id=next(self._means.attempt_ids),
             n=n,
             by=delivery.by,
             started_at=started,

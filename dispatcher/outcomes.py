@@ -55,8 +55,13 @@ class OutcomeLog:
         known = self._recent.get((destination, subscription, message_id))
         return known is not None and known > (generation, attempts)
 
+    @property
+    def has_room(self) -> bool:
+        """Whether the disk takes outcomes: nothing is POSTed that could not be recorded."""
+        return self._room.is_set()
+
     async def room(self) -> None:
-        """Return at once, or when the disk takes outcomes again: nothing is POSTed that could not be recorded."""
+        """Return when the disk takes outcomes again."""
         await self._room.wait()
 
     async def run(self) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import itertools
+import secrets
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from bus.bootstrap import Context
@@ -31,6 +33,7 @@ class DispatcherService:
             noise=context.noise,
             node=context.node,
             started_at=context.started_at,
+            attempt_ids=_attempt_ids(),
             gone=self._pause_gone,
         )
         self._dispatcher = Dispatcher(context.roads, means)
@@ -68,6 +71,12 @@ class DispatcherService:
     async def _pause_gone(self, subscription: Subscription) -> None:
         """Pause a subscription whose subscriber answered 410."""
         await self._context.registry.pause(subscription.key, "the subscriber answered 410 Gone")
+
+
+def _attempt_ids() -> Iterator[str]:
+    """Return ids that no other run of any dispatcher makes."""
+    run = secrets.token_hex(6)
+    return (f"{run}-{number:x}" for number in itertools.count(1))
 
 
 ROLE = DispatcherService

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final
 from urllib.parse import unquote
@@ -35,16 +34,12 @@ class _Refused(Exception):
 class IngestApp:
     """``POST /v1/messages/{destination}`` and ``POST /v1/messages`` (contract.md, "HTTP: receiver").
 
-    Parameters
-    ----------
-    deadline
-        Seconds in which a request's body must arrive.
+    The server's protocol bounds how long a request's body may take to arrive.
     """
 
-    def __init__(self, ingest: Ingest, keyring: Keyring, *, deadline: float) -> None:
+    def __init__(self, ingest: Ingest, keyring: Keyring) -> None:
         self._ingest = ingest
         self._keyring = keyring
-        self._deadline = deadline
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -90,11 +85,7 @@ class IngestApp:
             raise MessageTooLarge(f"the body has {int(declared)} bytes; the limit is {limit}", field="body")
         if headers.get(b"content-encoding", b"identity") != b"identity":
             raise _Refused(problem(415, "send the body without Content-Encoding: it is delivered byte for byte"))
-        try:
-            async with asyncio.timeout(self._deadline):
-                return await _whole(receive, limit)
-        except TimeoutError as error:
-            raise _Refused(problem(408, f"the body did not arrive within {self._deadline:g} s")) from error
+        return await _whole(receive, limit)
 
 
 async def _whole(receive: Receive, limit: int) -> bytes:

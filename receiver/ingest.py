@@ -16,10 +16,10 @@ from bus.ports.clock import Clock
 from bus.ports.spool import NewRecord, Spool
 from bus.registry import Registry
 from bus.security.keyring import Principal
-from bus.telemetry import metrics
 from receiver.draft import Draft
 from receiver.duplicates import Claim, IdempotencyKeys, Recent, digest, scope_of
 from receiver.publishing import Publisher
+from receiver.tally import Tally
 
 _AHEAD: Final = 600_000
 
@@ -55,6 +55,7 @@ class Ingest:
         self._keys = keys
         self._publisher = publisher
         self._clock = clock
+        self._tally = Tally()
 
     def limit(self, destination: str) -> int:
         """Return the largest body that a destination takes; raises ``InvalidDestination`` for one that is not there."""
@@ -162,7 +163,7 @@ class Ingest:
             message = item.message
             self._recent.finish(message.id)
             self._publisher.notice(message.destination)
-            metrics.ACCEPTED.labels(message.destination, message.source).inc()
+            self._tally.accepted(message)
             if item.claim is not None:
                 await self._remember(item.scope, item.claim)
 

@@ -40,7 +40,7 @@ class ReceiverService:
             self._publisher,
             clock,
         )
-        self._app = IngestApp(ingest, context.keyring, deadline=context.settings.receive_timeout)
+        self._app = IngestApp(ingest, context.keyring)
 
     def routes(self) -> dict[str, Callable[..., Any]]:
         """Return the ingest routes."""

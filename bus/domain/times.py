@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Final
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -11,7 +12,13 @@ DAY: Final = 86_400_000
 
 def format_time(time: int) -> str:
     """Return ``2026-01-31T12:00:00.000Z``."""
-    return (_EPOCH + timedelta(milliseconds=time)).strftime("%Y-%m-%dT%H:%M:%S.") + f"{time % 1000:03d}Z"
+    second, milliseconds = divmod(time, 1000)
+    return f"{_format_second(second)}.{milliseconds:03d}Z"
+
+
+@lru_cache(maxsize=64)
+def _format_second(second: int) -> str:
+    return (_EPOCH + timedelta(seconds=second)).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def parse_time(text: str) -> int:

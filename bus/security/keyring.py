@@ -1,0 +1,167 @@
+"""Who may do what: API keys and users kept in the store, checked from memory."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+import msgspec
+
+from bus.errors import AccessDenied, Conflict
+from bus.ports.store import DocumentStore
+from bus.security.keys import Role, allows, hash_key, hash_password, new_key, split_key, verify_key
+
+KEYS: Final = "keys"
+USERS: Final = "users"
+_BEARER: Final = b"bearer "
+_LOCAL_HOSTS: Final = frozenset({b"127.0.0.1", b"localhost", b"[::1]"})
+_CACHED: Final = 10_000
+_PASSWORD_BYTES: Final = 12
+
+
+class StoredKey(msgspec.Struct, frozen=True, kw_only=True):
+    """An API key at rest; ``destinations`` empty means all."""
+
+    id: str
+    digest: str
+    roles: tuple[str, ...]
+    destinations: tuple[str, ...] = ()
+    created_at: int = 0
+    name: str = ""
+
+
+class StoredUser(msgspec.Struct, frozen=True, kw_only=True):
+    """A user at rest."""
+
+    name: str
+    password: str
+    role: str
+    created_at: int = 0
+
+
+class Principal(NamedTuple):
+    """Who makes a request."""
+
+    name: str
+    roles: tuple[str, ...]
+    destinations: tuple[str, ...]
+
+    def require(self, action: str, destination: str | None) -> None:
+        """Raise ``AccessDenied`` (403) unless this may do that."""
+        if not _allows(self.roles, self.destinations, action, destination):
+            where = f" on {destination!r}" if destination else ""
+            raise AccessDenied(f"{self.name} may not {action}{where}", hint="ask an admin for a key with that role")
+
+
+_allows = lru_cache(maxsize=4096)(allows)
+ANYONE: Final = Principal("anyone", (Role.ADMIN,), ())
+
+
+class Keyring:
+    """Keys and users, loaded once and changed through here.
+
+    Until the first one is made the bus is open: whoever reaches it on loopback may do everything.
+    """
+
+    def __init__(self, documents: DocumentStore, now: Callable[[], int]) -> None:
+        self._documents = documents
+        self._now = now
+        self._keys: dict[str, StoredKey] = {}
+        self._users: dict[str, StoredUser] = {}
+        self._seen: dict[bytes, Principal] = {}
+
+    @property
+    def is_open(self) -> bool:
+        """Whether no key and no user was made yet."""
+        return not self._keys and not self._users
+
+    async def load(self) -> None:
+        """Read all keys and users."""
+        keys = [msgspec.json.decode(found.value, type=StoredKey) for found in await self._documents.list(KEYS)]
+        users = [msgspec.json.decode(found.value, type=StoredUser) for found in await self._documents.list(USERS)]
+        self._keys = {key.id: key for key in keys}
+        self._users = {user.name: user for user in users}
+        self._seen.clear()
+
+    def authenticate(self, authorization: bytes | None, host: bytes | None) -> Principal:
+        """Return who sends these headers.
+
+        Raises
+        ------
+        AccessDenied
+            401: a key is needed, or is wrong. 403: the bus is open, and the Host is another's (DNS rebinding).
+        """
+        if self.is_open:
+            if host is None or _name(host) not in _LOCAL_HOSTS:
+                raise AccessDenied("without keys the bus answers on loopback names only", hint="bus key create")
+            return ANYONE
+        if authorization is None:
+            raise AccessDenied("a key is needed", hint="send Authorization: Bearer KEY; bus key create", status=401)
+        known = self._seen.get(authorization)
+        return known if known is not None else self._verify(authorization)
+
+    def all_keys(self) -> list[StoredKey]:
+        """Return all keys, the oldest first."""
+        return sorted(self._keys.values(), key=lambda key: key.created_at)
+
+    def all_users(self) -> list[StoredUser]:
+        """Return all users by name."""
+        return sorted(self._users.values(), key=lambda user: user.name)
+
+    async def create_key(self, *, roles: tuple[str, ...], destinations: tuple[str, ...] = (), name: str = "") -> str:
+        """Make a key and return it; it is stored hashed and cannot be shown again. In force at once."""
+        key_id, secret = new_key()
+        stored = StoredKey(
+            id=key_id,
+            digest=hash_key(secret),
+            roles=tuple(Role(role) for role in roles),
+            destinations=destinations,
+            created_at=self._now(),
+            name=name,
+        )
+        await self._documents.put(KEYS, key_id, msgspec.json.encode(stored), version=0)
+        self._keys[key_id] = stored
+        return secret
+
+    async def delete_key(self, key_id: str) -> bool:
+        """Revoke a key, in force at once; whether it was there."""
+        self._seen.clear()
+        return await self._documents.delete(KEYS, key_id) and self._keys.pop(key_id, None) is not None
+
+    async def add_user(self, name: str, role: str) -> str:
+        """Make a user and return the password made for it; raises ``Conflict`` when the name is taken."""
+        if name in self._users:
+            raise Conflict(f"there is a user {name!r} already")
+        password = secrets.token_urlsafe(_PASSWORD_BYTES)
+        digest = await asyncio.to_thread(hash_password, password)
+        stored = StoredUser(name=name, password=digest, role=Role(role), created_at=self._now())
+        await self._documents.put(USERS, name, msgspec.json.encode(stored), version=0)
+        self._users[name] = stored
+        return password
+
+    def _verify(self, authorization: bytes) -> Principal:
+        key = _bearer(authorization)
+        parts = split_key(key)
+        stored = self._keys.get(parts[0]) if parts is not None else None
+        if stored is None or not verify_key(key, stored.digest):
+            raise AccessDenied("the key is not known", hint="bus key create", status=401)
+        principal = Principal(f"key {stored.name or stored.id}", stored.roles, stored.destinations)
+        if len(self._seen) >= _CACHED:
+            self._seen.clear()
+        self._seen[authorization] = principal
+        return principal
+
+
+def _bearer(authorization: bytes) -> str:
+    if authorization[: len(_BEARER)].lower() != _BEARER:
+        raise AccessDenied("the Authorization header is not Bearer KEY", status=401)
+    return authorization[len(_BEARER) :].strip().decode("latin-1")
+
+
+def _name(host: bytes) -> bytes:
+    """Return a Host header without its port."""
+    name, colon, port = host.rpartition(b":")
+    return (name if colon and port.isdigit() else host).lower()
