@@ -22,6 +22,7 @@ from bus.ports.poster import Poster
 from bus.ports.spool import Spool
 from bus.ports.store import Store
 from bus.posters.http import HttpPoster
+from bus.posters.pool import PoolLimits
 from bus.registry import Registry
 from bus.security.egress import EgressPolicy
 from bus.security.keyring import Keyring
@@ -36,6 +37,8 @@ from bus.transports.roads import Roads
 _log = logging.getLogger(__name__)
 VERSION: Final = version("pier-bus")
 ROLES: Final = ("dispatcher", "receiver", "compensator", "admin")
+# Many subscriptions may share a host, each with its own max_concurrency.
+_POOL: Final = PoolLimits(per_host=2048, total=8192)
 _RECEIVER_CONSUMERS: Final = ("publish", "store")
 
 
@@ -118,9 +121,9 @@ async def open_context(settings: Settings) -> AsyncIterator[Context]:
         spools["receiver"] = await _open_spool(data / "receiver", settings, _RECEIVER_CONSUMERS)
         spools["direct"] = await _open_spool(data / "direct", settings, ())
         spools["outcomes"] = await _open_spool(data / "outcomes", settings, ("store",))
-        store = await SqliteStore.open(data / "store")
+        store = await SqliteStore.open(_store_directory(settings), linger=settings.store_linger)
         egress = _egress(settings)
-        poster = HttpPoster(egress)
+        poster = HttpPoster(egress, pool_limits=_POOL)
         registry = Registry(store, SecretBox(settings.secret_key or None))
         roads = Roads([DirectTransport(spools["direct"])])
         registry.listen(roads.apply)
@@ -162,6 +165,16 @@ async def open_offline_keyring(data: Path) -> AsyncIterator[Keyring]:
         yield keyring
     finally:
         await store.close()
+
+
+def _store_directory(settings: Settings) -> Path:
+    """Return where the embedded store rests."""
+    if not settings.store:
+        return settings.data / "store"
+    scheme, separator, path = settings.store.partition(":///")
+    if scheme != "sqlite" or not separator or not path:
+        raise ConfigurationError(f"store = {settings.store!r}: allowed is sqlite:///PATH", hint="or leave it out")
+    return Path(path)
 
 
 def _egress(settings: Settings) -> EgressPolicy:

@@ -7,6 +7,7 @@ import contextlib
 import errno
 import gc
 import logging
+import resource
 import signal
 import socket
 import sys
@@ -52,6 +53,7 @@ def serve(settings: Settings, roles: Sequence[str], announce: Callable[[list[str
     """
     configure_logs(level=settings.log_level, json=settings.log_json)
     sys.setswitchinterval(_SWITCH_INTERVAL)
+    _allow_files()
     listener = _bind(settings)
     try:
         uvloop.run(_serve(settings, roles, listener, announce))
@@ -143,6 +145,10 @@ class Gateway:
     async def _metrics(self, send: Send) -> None:
         for meter in self._context.meters:
             meter()
+        for check in self._context.health()["checks"]:
+            metrics.DEGRADED.labels(check["name"]).set(not check["ok"])
+            if check["name"] == "store":
+                metrics.STORE_UP.set(check["ok"])
         for async_meter in self._context.async_meters:
             await async_meter()
         await _send(send, 200, CONTENT_TYPE_LATEST, generate_latest(metrics.REGISTRY))
@@ -325,6 +331,12 @@ def _lines(settings: Settings, listener: socket.socket, context: Context) -> lis
     if settings.is_loopback:
         lines.append("  egress    subscriber URLs on loopback are allowed, since this address is loopback")
     return lines
+
+
+def _allow_files() -> None:
+    """Allow as many open files as the system lets a process have: each connection is one."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _settle_memory() -> None:

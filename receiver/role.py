@@ -10,6 +10,7 @@ from bus.bootstrap import Context
 from bus.domain.message import decode_message
 from bus.stores.feed import StoreFeed
 from receiver.app import PREFIX, IngestApp
+from receiver.documented import PATHS
 from receiver.duplicates import IdempotencyKeys, Recent
 from receiver.ingest import Ingest
 from receiver.publishing import Publisher
@@ -40,6 +41,7 @@ class ReceiverService:
             self._publisher,
             clock,
         )
+        context.documented.update(PATHS)
         self._app = IngestApp(ingest, context.keyring)
 
     def routes(self) -> dict[str, Callable[..., Any]]:
