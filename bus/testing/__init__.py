@@ -1,0 +1,1 @@
+"""In-memory adapters and contract suites, shipped so that others can verify an adapter of their own."""
