@@ -1,0 +1,1 @@
+"""The one HTTP poster: asyncio.Protocol and httptools, no client library in between."""

@@ -1,0 +1,182 @@
+"""One answer of a hostile server, read without I/O: bounded in every dimension, exact about where it ends."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from httptools import HttpParserCallbackError, HttpParserError, HttpParserUpgrade, HttpResponseParser
+
+_CONTINUE: Final = 100
+_FIRST_FINAL: Final = 200
+_FIRST_FAILURE: Final = 300
+_LONGEST_FIELD: Final = 128
+_SMALL: Final = 256  # a head of so many bytes is within any sensible limit
+_HEAD_END: Final = re.compile(rb"\r?\n\r?\n")
+_INTERIM: Final = re.compile(rb"HTTP/[0-9.]+ 1")
+
+
+class AnswerLimits(NamedTuple):
+    """How much of an answer is read, in bytes and fields.
+
+    Attributes
+    ----------
+    head
+        Bytes of the status line and headers, interim (1xx) answers included; more is a protocol failure.
+    fields
+        Header fields; more is a protocol failure.
+    body
+        Bytes of body that are read; past them the status counts and the connection is closed.
+    kept
+        Bytes of body that are kept for the trace.
+    """
+
+    head: int = 32 * 1024
+    fields: int = 128
+    body: int = 64 * 1024
+    kept: int = 4 * 1024
+
+
+class BadAnswer(Exception):
+    """What came is not an HTTP answer, or is over a limit before its status is known."""
+
+
+class Answer:
+    """Reads answers one after the other from one connection; `reset` before each request.
+
+    The parser calls back once per answer and part, not once per header field: no field matters
+    for an ordinary 2xx, so heads are kept as they came and searched only when one does.
+
+    Attributes
+    ----------
+    status
+        Of the final answer; 0 until its head is whole.
+    complete
+        The final answer is whole, or so large that the rest does not matter.
+    keep_alive
+        The connection may carry another request. Only meaningful when complete.
+    body
+        The first bytes of the body.
+    """
+
+    __slots__ = ("_head", "_limits", "_parser", "_received", "_stored", "body", "complete", "keep_alive", "status")
+
+    def __init__(self, limits: AnswerLimits) -> None:
+        self._limits = limits
+        self._parser = HttpResponseParser(self)
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the last answer."""
+        self._head = self.body = b""
+        self._received = self._stored = self.status = 0
+        self.complete = self.keep_alive = False
+
+    def feed(self, data: bytes) -> bool:
+        """Read on and return whether the answer is complete.
+
+        Raises
+        ------
+        BadAnswer
+            Before the answer was complete. Garbage after it only ends ``keep_alive``.
+        """
+        self._received += len(data)
+        if not self.status:
+            self._head = self._head + data if self._head else data
+        try:
+            self._parser.feed_data(data)
+        except HttpParserUpgrade as error:
+            raise BadAnswer("it switches to another protocol") from error
+        except HttpParserError as error:
+            self._broken(error)
+        if self._received > self._limits.head:
+            self._check_size()
+        return self.complete
+
+    def ends_with_connection(self) -> bool:
+        """Return whether the close of the connection is what ends this answer's body."""
+        if not self.status:
+            return False
+        coding = self._field(b"transfer-encoding")
+        if coding is None:
+            return self._field(b"content-length") is None
+        return not coding.lower().endswith(b"chunked")
+
+    @property
+    def retry_after(self) -> str | None:
+        """The Retry-After header as sent; None for a success, where it means nothing."""
+        if self.status < _FIRST_FAILURE:
+            return None
+        value = self._field(b"retry-after")
+        return None if value is None else value[:_LONGEST_FIELD].decode("latin-1")
+
+    def on_message_begin(self) -> None:
+        """Stop the parser at anything that follows the final answer."""
+        if self.complete:
+            raise BadAnswer("data after the answer")
+
+    def on_headers_complete(self) -> None:
+        """Learn the status, unless it is an interim one."""
+        status = self._parser.get_status_code()
+        if status >= _FIRST_FINAL:
+            self.status = status
+            self.keep_alive = self._parser.should_keep_alive()
+            if len(self._head) > _SMALL:
+                self._cut_head()
+        elif status < _CONTINUE:
+            raise BadAnswer(f"status {status:03d}")
+
+    def on_body(self, data: bytes) -> None:
+        """Keep the first bytes."""
+        limits = self._limits
+        if self._stored < limits.kept:
+            self.body = (self.body + data if self._stored else data)[: limits.kept]
+        self._stored += len(data)
+        if self._stored > limits.body:
+            self._cut()
+
+    def on_message_complete(self) -> None:
+        """Finish, unless it was an interim answer."""
+        if self.status:
+            self.complete = True
+
+    def _field(self, name: bytes) -> bytes | None:
+        """Return the last value of a field in the head of the final answer."""
+        values = re.findall(rb"\n" + name + rb":[ \t]*([^\r\n]*?)[ \t]*(?=[\r\n])", self._final_head(), re.IGNORECASE)
+        return values[-1] if values else None
+
+    def _final_head(self) -> bytes:
+        head, rest = _split(self._head)
+        while _INTERIM.match(head):
+            head, rest = _split(rest)
+        return head
+
+    def _cut(self) -> None:
+        self.complete = True
+        self.keep_alive = False
+
+    def _broken(self, error: HttpParserError) -> None:
+        if not self.complete:
+            cause = error.__context__ if isinstance(error, HttpParserCallbackError) else error
+            raise BadAnswer(str(cause)) from error
+        self.keep_alive = False
+
+    def _cut_head(self) -> None:
+        """Let go of what came with the head, and check the head's size."""
+        self._head = head = self._final_head()
+        if len(head) > self._limits.head or head.count(b"\n") > self._limits.fields:
+            raise BadAnswer(f"more than {self._limits.head} bytes or {self._limits.fields} fields of headers")
+
+    def _check_size(self) -> None:
+        limits = self._limits
+        if not self.status:
+            raise BadAnswer(f"more than {limits.head} bytes of headers")
+        if self._received > 2 * (limits.head + limits.body):
+            self._cut()
+
+
+def _split(data: bytes) -> tuple[bytes, bytes]:
+    """Return the first head and what follows it."""
+    data = data.lstrip(b"\r\n")
+    end = _HEAD_END.search(data)
+    return (data[: end.end()], data[end.end() :]) if end else (data, b"")

@@ -1,0 +1,250 @@
+"""One connection to a subscriber, carrying one exchange at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from typing import Final, NamedTuple, cast
+
+from bus.ports.poster import PostFailure
+from bus.posters.answer import Answer, AnswerLimits, BadAnswer
+from bus.posters.failure import Failure
+
+_SLICE: Final = 64 * 1024
+_EARLY: Final = 0.001  # a timer may ring this many seconds before it is due
+
+Clock = Callable[[], float]
+
+
+class Limits(NamedTuple):
+    """Seconds that a phase may take; None leaves only the whole deadline.
+
+    The whole deadline is shared by the addresses of a host that are still to be tried, so that one
+    address which does not answer never uses up the time of the next.
+    """
+
+    dns: float | None = None
+    connect: float | None = None
+    tls: float | None = None
+    first_byte: float | None = None  # from the start of the request
+    receive: float | None = None  # from the first byte to the last
+
+
+class Connection(asyncio.Protocol):
+    """Writes a request and reads its answer.
+
+    The request's future ends with None for a whole answer, or with the failure; it never raises.
+    Between exchanges any byte from the peer closes the connection.
+
+    Parameters
+    ----------
+    clock
+        Seconds that never go back.
+    limits
+        Of the phases of an exchange.
+    answer_limits
+        Of what is read.
+    open_connections
+        Holds the connection from when it is made until it is gone.
+    on_lost
+        Called once, when the connection is gone.
+
+    Attributes
+    ----------
+    answer
+        The answer to the last request.
+    closed
+        No exchange can begin any more.
+    reusable
+        After an exchange: another may follow.
+    born, begun, sent, first, ended
+        When the connection was made; when the last exchange began, was handed over to the
+        system completely, got its first byte, and ended. 0 for what did not happen.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        limits: Limits,
+        answer_limits: AnswerLimits,
+        open_connections: set[Connection],
+        on_lost: Callable[[Connection], None],
+    ) -> None:
+        self._clock = clock
+        self._first_byte = limits.first_byte
+        self._receive = limits.receive
+        self._open = open_connections
+        self._on_lost = on_lost
+        self._loop = asyncio.get_running_loop()
+        self._transport = cast("asyncio.Transport", None)
+        self._waiter: asyncio.Future[Failure | None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._rings = self._due = self._deadline = 0.0
+        self._rest = memoryview(b"")
+        self._blocked = False
+        self.answer = Answer(answer_limits)
+        self.closed = True
+        self.reusable = False
+        self.born = self.begun = self.sent = self.first = self.ended = 0.0
+
+    # What the poster calls.
+
+    def exchange(self, data: bytes, rest: bytes, now: float, deadline: float) -> asyncio.Future[Failure | None]:
+        """Write a request, ``data`` and then ``rest``; the future ends at ``deadline`` at the latest."""
+        waiter = self._loop.create_future()
+        self.begun = now
+        self.sent = self.first = 0.0
+        self.reusable = False
+        if self.closed:
+            self.ended = now
+            waiter.set_result(Failure(PostFailure.PROTOCOL, "the peer spoke or closed before the request"))
+            return waiter
+        self._waiter = waiter
+        self._deadline = deadline
+        self.answer.reset()
+        limit = self._first_byte
+        self._due = due = deadline if limit is None else min(deadline, now + limit)
+        if self._timer is None or self._rings > due:
+            self._arm(now)
+        self._transport.write(data)
+        if rest or self._blocked:
+            self._rest = memoryview(rest)
+            self._pump()
+        else:
+            self.sent = self._clock()
+        return waiter
+
+    def rest_until(self, due: float) -> None:
+        """Wait idle after an exchange, and close then."""
+        self._due = due
+        if self._rings > due:
+            self._arm(self.ended)
+
+    def close(self) -> None:
+        """Close; in order when idle. An exchange under way ends as RESET."""
+        if self._waiter is not None:
+            self._fail(PostFailure.RESET, "the poster was closed")
+        self.closed = True
+        self._transport.close()
+
+    def abort(self) -> None:
+        """Close at once."""
+        self.closed = True
+        self._rest = memoryview(b"")
+        self._transport.abort()
+
+    # What the event loop calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the transport; from now on `pause_writing` tells when not all was handed to the system."""
+        self._transport = cast("asyncio.Transport", transport)
+        encrypted = transport.get_extra_info("sslcontext") is not None
+        self._transport.set_write_buffer_limits(high=1 if encrypted else 0, low=0)  # TLS pauses *at* the mark
+        self._open.add(self)
+        self.closed = False
+        self.born = self._clock()
+
+    def data_received(self, data: bytes) -> None:
+        """Read the answer; close when nothing was asked."""
+        if self._waiter is None:
+            self.abort()
+            return
+        now = 0.0
+        if not self.first:
+            self.first = now = self._clock()
+        try:
+            if self.answer.feed(data):
+                self._complete(now or self._clock())
+            elif now and self._receive is not None:
+                self._due = min(self._deadline, now + self._receive)
+                self._arm(now)
+        except BadAnswer as error:
+            self._fail(PostFailure.PROTOCOL, f"the answer is not acceptable: {error}")
+
+    def eof_received(self) -> None:
+        """End the answer that ends with the connection, fail any other."""
+        self._end_of_input(None)
+        self.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End what is under way."""
+        self.closed = True
+        self._end_of_input(exc)
+        if self._timer is not None:
+            self._timer.cancel()
+        self._open.discard(self)
+        self._on_lost(self)
+
+    def pause_writing(self) -> None:
+        """Stop writing until the system has taken everything."""
+        self._blocked = True
+
+    def resume_writing(self) -> None:
+        """Go on writing."""
+        self._blocked = False
+        if self._waiter is not None and not self.sent:
+            self._pump()
+
+    # An exchange.
+
+    def _pump(self) -> None:
+        """Write slices while the peer takes them, and note when the last one is gone."""
+        while self._rest and not self._blocked and not self._transport.is_closing():
+            piece, self._rest = self._rest[:_SLICE], self._rest[_SLICE:]
+            self._transport.write(piece)
+        if not self._rest and not self._blocked:
+            self.sent = self._clock()
+
+    def _complete(self, now: float) -> None:
+        if self.answer.keep_alive and self.sent:
+            self.reusable = True
+        else:
+            self.abort()
+        self._settle(None, now)
+
+    def _fail(self, kind: PostFailure, error: str) -> None:
+        self.abort()
+        self._settle(Failure(kind, error), self._clock())
+
+    def _settle(self, outcome: Failure | None, now: float) -> None:
+        waiter, self._waiter = self._waiter, None
+        self.ended = now
+        if waiter is not None and not waiter.done():
+            waiter.set_result(outcome)
+
+    def _end_of_input(self, exc: Exception | None) -> None:
+        if self._waiter is None:
+            return
+        if self.answer.ends_with_connection() and (exc is None or isinstance(exc, ssl.SSLError)):
+            self._complete(self._clock())
+        else:
+            self._fail(PostFailure.RESET, f"the peer closed {self._phase()}" + (f": {exc}" if exc else ""))
+
+    def _phase(self) -> str:
+        if not self.sent:
+            return "while the request was sent"
+        return "in the middle of the answer" if self.first else "before any answer"
+
+    # One timer per connection: it is armed anew only when it rang or is too late, not with each request.
+
+    def _arm(self, now: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._rings = self._due
+        self._timer = self._loop.call_later(self._due - now, self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
+        now = self._clock()
+        if now < self._due - _EARLY:
+            self._arm(now)
+        elif self._waiter is None:
+            self.close()
+        else:
+            self._fail(PostFailure.TIMEOUT, f"timed out {self._late()}")
+
+    def _late(self) -> str:
+        if not self.sent:
+            return "sending the request"
+        return "receiving the answer" if self.first else "waiting for the first byte"

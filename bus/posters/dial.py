@@ -1,0 +1,190 @@
+"""From a name to a connection: resolve, check every address, connect to a checked one, TLS."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple, Protocol
+
+from bus.errors import EgressDenied
+from bus.ports.poster import PostFailure
+from bus.posters.connection import Clock, Connection, Limits
+from bus.posters.failure import Failure
+from bus.posters.resolver import Resolver
+from bus.posters.target import Endpoint
+
+_NO_LIMIT: Final = 86400.0  # of the event loop's own; the deadline ends a handshake
+_GOODBYE: Final = 1.0  # seconds for the peer to answer our close_notify
+
+
+class Egress(Protocol):
+    """Who may be called; `bus.security.egress.EgressPolicy` is one."""
+
+    def check_url(self, url: str) -> Endpoint:
+        """Take a URL apart, or raise EgressDenied."""
+        ...
+
+    def check_address(self, address: str, host: str = "") -> None:
+        """Return if the address, found under the name ``host``, may be called; raise EgressDenied if not."""
+        ...
+
+
+class Dialer(NamedTuple):
+    """What every dial needs."""
+
+    egress: Egress
+    resolver: Resolver
+    context: ssl.SSLContext
+    limits: Limits
+    clock: Clock
+
+
+class DialFailed(Exception):
+    """No connection; carries the failure."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.error)
+        self.failure = failure
+
+
+class Dial:
+    """One attempt to get a connection to an endpoint.
+
+    Attributes
+    ----------
+    dns, connect, tls
+        Milliseconds spent; None for a phase that did not happen.
+    """
+
+    def __init__(self, dialer: Dialer, endpoint: Endpoint, factory: Callable[[], Connection]) -> None:
+        self._dialer = dialer
+        self._endpoint = endpoint
+        self._factory = factory
+        self._phase = "dns"
+        self.dns: float | None = None
+        self.connect: float | None = None
+        self.tls: float | None = None
+
+    async def run(self, deadline: float) -> Connection:
+        """Connect until ``deadline``.
+
+        Cancelling leaves no socket open.
+
+        Raises
+        ------
+        DialFailed
+            With the reason.
+        """
+        try:
+            async with asyncio.timeout(deadline - self._dialer.clock()):
+                addresses = self._checked(await self._resolve())
+                return await self._first_that_connects(addresses, deadline)
+        except TimeoutError as error:
+            raise _failed(PostFailure.TIMEOUT, f"timed out in phase {self._phase}") from error
+
+    async def _resolve(self) -> Sequence[str]:
+        endpoint = self._endpoint
+        if endpoint.literals:
+            return endpoint.literals
+        begun = self._dialer.clock()
+        try:
+            async with asyncio.timeout(self._dialer.limits.dns):
+                return await self._dialer.resolver.resolve(endpoint.host, endpoint.port)
+        except TimeoutError:
+            raise
+        except (OSError, UnicodeError) as error:
+            raise _failed(PostFailure.DNS, f"{endpoint.host}: {error}") from error
+        finally:
+            self.dns = self._since(begun)
+
+    def _checked(self, addresses: Sequence[str]) -> Sequence[str]:
+        """Return the addresses if all are allowed: one denied address denies the whole host."""
+        for address in addresses:
+            self._check(address)
+        return addresses
+
+    def _check(self, address: str) -> None:
+        try:
+            self._dialer.egress.check_address(address, self._endpoint.host)
+        except EgressDenied as error:
+            raise _failed(PostFailure.DENIED, str(error)) from error
+
+    async def _first_that_connects(self, addresses: Sequence[str], deadline: float) -> Connection:
+        failed = _failed(PostFailure.DNS, f"{self._endpoint.host} has no address")
+        for tried, address in enumerate(addresses):
+            share = (deadline - self._dialer.clock()) / (len(addresses) - tried)
+            try:
+                return await self._secured(await self._connected(address, share))
+            except DialFailed as error:
+                failed = error
+                if error.failure.kind is PostFailure.DENIED:
+                    break
+        raise failed
+
+    async def _connected(self, address: str, share: float) -> socket.socket:
+        """Connect a socket to a checked address, within its share of the time."""
+        self._phase = "connect"
+        begun = self._dialer.clock()
+        limit = self._dialer.limits.connect
+        try:
+            async with asyncio.timeout(share if limit is None else min(share, limit)):
+                return await self._open(address)
+        except TimeoutError as error:
+            raise _failed(PostFailure.TIMEOUT, f"{address}: timed out in phase connect") from error
+        except ConnectionRefusedError as error:
+            raise _failed(PostFailure.REFUSED, f"{address}: nobody listens on port {self._endpoint.port}") from error
+        except OSError as error:
+            raise _failed(PostFailure.CONNECT, f"{address}: {error}") from error
+        finally:
+            self.connect = (self.connect or 0.0) + self._since(begun)
+
+    async def _open(self, address: str) -> socket.socket:
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        sock = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            sock.setblocking(False)
+            await asyncio.get_running_loop().sock_connect(sock, (address, self._endpoint.port))
+            self._check(str(sock.getpeername()[0]))
+        except BaseException:
+            sock.close()
+            raise
+        return sock
+
+    async def _secured(self, sock: socket.socket) -> Connection:
+        if self._endpoint.scheme == "http":
+            return await self._attached(sock, None)
+        self._phase = "tls"
+        begun = self._dialer.clock()
+        try:
+            async with asyncio.timeout(self._dialer.limits.tls):
+                return await self._attached(sock, self._dialer.context)
+        except TimeoutError as error:
+            raise _failed(PostFailure.TIMEOUT, "timed out in phase tls") from error
+        except (OSError, ssl.CertificateError) as error:
+            raise _failed(PostFailure.TLS, str(error) or "the peer closed during the handshake") from error
+        finally:
+            self.tls = (self.tls or 0.0) + self._since(begun)
+
+    async def _attached(self, sock: socket.socket, context: ssl.SSLContext | None) -> Connection:
+        """Hand the socket to a transport, which closes it from now on."""
+        loop = asyncio.get_running_loop()
+        if context is None:
+            return (await loop.create_connection(self._factory, sock=sock))[1]
+        _, connection = await loop.create_connection(
+            self._factory,
+            sock=sock,
+            ssl=context,
+            server_hostname=self._endpoint.host,
+            ssl_handshake_timeout=_NO_LIMIT,
+            ssl_shutdown_timeout=_GOODBYE,
+        )
+        return connection
+
+    def _since(self, begun: float) -> float:
+        return (self._dialer.clock() - begun) * 1000.0
+
+
+def _failed(kind: PostFailure, error: str) -> DialFailed:
+    return DialFailed(Failure(kind, error))

@@ -1,0 +1,225 @@
+"""`HttpPoster`: the Poster port over HTTP/1.1 and TLS."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import ssl
+import time
+from typing import Final, NamedTuple
+
+from bus.ports.poster import Phases, PostFailure, PostResult, Target
+from bus.posters.answer import AnswerLimits
+from bus.posters.connection import Clock, Connection, Limits
+from bus.posters.dial import Dial, Dialer, DialFailed, Egress
+from bus.posters.failure import Failure
+from bus.posters.pool import Key, Pool, PoolLimits
+from bus.posters.resolver import Lookup, Resolver, system_lookup
+from bus.posters.target import HttpTarget
+from bus.posters.tls import client_context
+
+_GOODBYE: Final = 2.0  # seconds for connections to close in order
+_new: Final = tuple.__new__  # makes a named tuple in less than half the time that its own constructor takes
+
+
+class HttpPoster:
+    """Posts over kept connections, one request at a time on each.
+
+    Redirects are not followed, bodies are not decompressed, nothing is read past the limits. Belongs to
+    the event loop that first posts with it.
+
+    Parameters
+    ----------
+    egress
+        Who may be called; asked about the URL, every resolved address, and the address that was connected.
+    ssl_context
+        For https; None verifies against the system's authorities. See `bus.posters.tls.client_context`.
+    resolver
+        Returns the addresses of (host, port), best first; raises OSError.
+    dns_ttl
+        Seconds for which its answer is used; 0 asks for every new connection.
+    limits
+        Of single phases, beside the whole deadline of a post.
+    pool_limits
+        Of connections that wait.
+    answer_limits
+        Of what is read and kept.
+    clock
+        Seconds that never go back. Timers are the event loop's.
+
+    Attributes
+    ----------
+    opened
+        Connections made.
+    reused
+        Requests that began on a kept connection.
+    """
+
+    def __init__(
+        self,
+        egress: Egress,
+        *,
+        ssl_context: ssl.SSLContext | None = None,
+        resolver: Lookup = system_lookup,
+        dns_ttl: float = 10.0,
+        limits: Limits = Limits(),  # noqa: B008 - immutable
+        pool_limits: PoolLimits = PoolLimits(),  # noqa: B008 - immutable
+        answer_limits: AnswerLimits = AnswerLimits(),  # noqa: B008 - immutable
+        clock: Clock = time.perf_counter,
+    ) -> None:
+        self._egress = egress
+        names = Resolver(resolver, ttl=dns_ttl, clock=clock)
+        self._dialer = Dialer(egress, names, ssl_context or client_context(), limits, clock)
+        self._limits = limits
+        self._answer_limits = answer_limits
+        self._clock = clock
+        self._pool = Pool(pool_limits)
+        self._open: set[Connection] = set()
+        self._closed = asyncio.Event()
+        self._all_gone: asyncio.Event | None = None
+        self.opened = 0
+        self.reused = 0
+
+    @property
+    def connections(self) -> int:
+        """Connections that are open now, idle or not."""
+        return len(self._open)
+
+    @property
+    def idle(self) -> int:
+        """Connections that wait for a request."""
+        return len(self._pool)
+
+    def target(self, url: str, headers: dict[str, str]) -> HttpTarget:
+        """Parse a URL and its constant headers once; see `Poster.target`.
+
+        A request's own header of the same name as a constant one is left out.
+        """
+        return HttpTarget(url, self._egress.check_url(url), headers)
+
+    async def post(
+        self,
+        target: Target,
+        headers: list[tuple[str, str]],
+        body: bytes,
+        timeout: float,  # noqa: ASYNC109 - the port's name
+    ) -> PostResult:
+        """POST once; see `Poster.post`.
+
+        Raises
+        ------
+        ValueError
+            A header name or value that HTTP does not allow.
+        TypeError
+            The target was not made by an HttpPoster.
+        """
+        if not isinstance(target, HttpTarget):
+            raise TypeError(f"{target!r} was not made by HttpPoster.target()")
+        data, rest = target.render(headers, body)
+        begun = self._clock()
+        connection = self._pool.take(target.key)
+        if connection is None:
+            return await self._post_anew(target, _Request(data, rest, begun, begun + timeout), reached=False)
+        self.reused += 1
+        try:
+            failure = await connection.exchange(data, rest, begun, begun + timeout)
+        except asyncio.CancelledError:
+            connection.abort()
+            raise
+        if connection.reusable and not connection.closed:
+            self._pool.give(target.key, connection)
+        elif failure is not None and failure.kind is PostFailure.RESET and not connection.first:
+            request = _Request(data, rest, begun, begun + timeout)
+            return await self._post_anew(target, request, reached=connection.sent > 0.0)
+        return _result(connection, failure, begun, None, reached=False)
+
+    async def close(self) -> None:
+        """Close all connections; posts under way end as RESET."""
+        self._closed.set()
+        for connection in list(self._open):
+            connection.close()
+        await self._dialer.resolver.close()
+        await self._gone(_GOODBYE)
+        for connection in list(self._open):
+            connection.abort()
+        await self._gone(_GOODBYE)
+
+    async def _post_anew(self, target: HttpTarget, request: _Request, *, reached: bool) -> PostResult:
+        """Post on a new connection; ``reached`` if a kept one took the whole request before it was closed."""
+        data, rest, begun, deadline = request
+        dial = Dial(self._dialer, target.endpoint, functools.partial(self._connection, target.key))
+        try:
+            connection = await self._dialed(dial, deadline)
+        except DialFailed as error:
+            return _unsent(dial, error.failure, (self._clock() - begun) * 1000.0, reached=reached)
+        try:
+            failure = await connection.exchange(data, rest, self._clock(), deadline)
+        except asyncio.CancelledError:
+            connection.abort()
+            raise
+        if connection.reusable and not connection.closed:
+            self._pool.give(target.key, connection)
+        return _result(connection, failure, begun, dial, reached=reached)
+
+    async def _dialed(self, dial: Dial, deadline: float) -> Connection:
+        if not self._closed.is_set():
+            connection = await dial.run(deadline)
+            self.opened += 1
+            if not self._closed.is_set():
+                return connection
+            connection.abort()
+        raise DialFailed(Failure(PostFailure.CONNECT, "the poster is closed"))
+
+    def _connection(self, key: Key) -> Connection:
+        lost = functools.partial(self._lost, key)
+        return Connection(self._clock, self._limits, self._answer_limits, self._open, lost)
+
+    def _lost(self, key: Key, connection: Connection) -> None:
+        self._pool.drop(key, connection)
+        if self._all_gone is not None and not self._open:
+            self._all_gone.set()
+
+    async def _gone(self, patience: float) -> None:
+        """Wait until no connection is open, for a while."""
+        if self._open:
+            self._all_gone = asyncio.Event()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._all_gone.wait(), patience)
+
+
+class _Request(NamedTuple):
+    """A request, when it began and when it has to be over."""
+
+    data: bytes
+    rest: bytes
+    begun: float
+    deadline: float
+
+
+def _result(
+    connection: Connection, failure: Failure | None, begun: float, dial: Dial | None, *, reached: bool
+) -> PostResult:
+    duration = (connection.ended - begun) * 1000.0
+    phases = _phases(connection, dial)
+    answer = connection.answer
+    if failure is None:
+        return _new(PostResult, (answer.status, None, "", False, duration, phases, answer.retry_after, answer.body))
+    reached = reached or connection.sent > 0.0
+    return PostResult(None, failure.kind, failure.error, reached, duration, phases, None, answer.body)
+
+
+def _unsent(dial: Dial, failure: Failure, duration: float, *, reached: bool) -> PostResult:
+    phases = Phases(dial.dns, dial.connect, dial.tls, None, None, None)
+    return PostResult(None, failure.kind, failure.error, reached, duration, phases, None, b"")
+
+
+def _phases(connection: Connection, dial: Dial | None) -> Phases:
+    """Return the phases of an exchange; one that overtook the end of the request waited 0 ms for its first byte."""
+    begun, sent, first, ended = connection.begun, connection.sent, connection.first, connection.ended
+    dns, connect, tls = (dial.dns, dial.connect, dial.tls) if dial else (None, None, None)
+    send = ((sent or ended) - begun) * 1000.0
+    if not first:
+        return Phases(dns, connect, tls, send, None, None)
+    wait = (first - sent) * 1000.0 if 0.0 < sent < first else 0.0
+    return _new(Phases, (dns, connect, tls, send, wait, (ended - first) * 1000.0))

@@ -1,0 +1,1 @@
+"""One contract suite per port; every adapter inherits it, the in-memory one included."""

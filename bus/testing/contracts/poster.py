@@ -1,0 +1,156 @@
+"""The contract of `Poster`: inherit `PosterContract` and give it a world."""
+
+# ruff: noqa: D102, PLR2004, S101 - tests
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Protocol
+
+import pytest
+
+from bus.errors import EgressDenied
+from bus.ports.poster import Poster, PostFailure, PostResult
+from bus.testing.poster import Posted, Reply
+
+
+class PosterWorld(Protocol):
+    """A poster and subscribers for it; `PosterContract.world` is a fixture that returns one.
+
+    Attributes
+    ----------
+    poster
+        Allowed to call the subscribers of this world.
+    posted
+        What the subscribers received, in order.
+    """
+
+    poster: Poster
+    posted: list[Posted]
+
+    async def subscriber(self, *replies: Reply) -> str:
+        """Return the URL of a new subscriber that does this, request by request; the last repeats.
+
+        Of the failures only ``TIMEOUT`` (never answers), ``RESET`` (closes instead of answering) and
+        ``REFUSED`` (nobody listens) are asked for.
+        """
+        ...
+
+
+async def _post(world: PosterWorld, *replies: Reply, body: bytes = b"hello", timeout: float = 5.0) -> PostResult:  # noqa: ASYNC109
+    target = world.poster.target(await world.subscriber(*replies), {})
+    return await world.poster.post(target, [], body, timeout)
+
+
+class PosterContract:
+    """What every poster does. Needs pytest-asyncio in auto mode."""
+
+    async def test_success_has_a_status_and_no_failure(self, world: PosterWorld) -> None:
+        result = await _post(world, Reply(204))
+        assert (result.status, result.failure, result.error, result.indeterminate) == (204, None, "", False)
+        assert result.duration >= 0.0
+
+    async def test_request_arrives_as_given(self, world: PosterWorld) -> None:
+        body = bytes(range(256)) * 5
+        target = world.poster.target(await world.subscriber(Reply()), {"X-Constant": "one"})
+        await world.poster.post(target, [("webhook-id", "m1"), ("Bus-Biz-Id", "42")], body, 5.0)
+        (posted,) = world.posted
+        assert posted.body == body
+        assert {"x-constant": "one", "webhook-id": "m1", "bus-biz-id": "42"}.items() <= posted.headers.items()
+
+    async def test_constant_header_wins(self, world: PosterWorld) -> None:
+        target = world.poster.target(await world.subscriber(Reply()), {"Authorization": "ours"})
+        await world.poster.post(target, [("authorization", "theirs"), ("x", "y")], b"", 5.0)
+        assert world.posted[0].headers["authorization"] == "ours"
+        assert world.posted[0].headers["x"] == "y"
+
+    @pytest.mark.parametrize("body", [b"", b"x" * 65_536, b"x" * 65_537, b"x" * (1 << 20)])
+    async def test_bodies_of_any_size(self, world: PosterWorld, body: bytes) -> None:
+        assert (await _post(world, Reply(), body=body)).status == 200
+        assert world.posted[0].body == body
+
+    @pytest.mark.parametrize("status", [201, 302, 307, 400, 410, 429, 500, 503])
+    async def test_any_status_is_an_answer(self, world: PosterWorld, status: int) -> None:
+        result = await _post(world, Reply(status, headers=(("location", "http://127.0.0.1:1/"),)))
+        assert (result.status, result.failure, result.indeterminate) == (status, None, False)
+        assert len(world.posted) == 1
+
+    @pytest.mark.parametrize("value", ["120", "Wed, 21 Oct 2026 07:28:00 GMT"])
+    async def test_retry_after_is_given_as_sent(self, world: PosterWorld, value: str) -> None:
+        assert (await _post(world, Reply(503, headers=(("Retry-After", value),)))).retry_after == value
+
+    async def test_response_is_kept_and_capped(self, world: PosterWorld) -> None:
+        assert (await _post(world, Reply(body=b"ok"))).response == b"ok"
+        capped = await _post(world, Reply(body=b"y" * 1_000_000))
+        assert capped.status == 200
+        assert 0 < len(capped.response) <= 65_536
+
+    async def test_silence_ends_at_the_deadline(self, world: PosterWorld) -> None:
+        begun = time.monotonic()
+        result = await _post(world, Reply(failure=PostFailure.TIMEOUT), timeout=0.1)
+        assert (result.status, result.failure, result.indeterminate) == (None, PostFailure.TIMEOUT, True)
+        assert 0.05 < time.monotonic() - begun < 2.0
+
+    async def test_close_without_an_answer(self, world: PosterWorld) -> None:
+        result = await _post(world, Reply(failure=PostFailure.RESET))
+        assert (result.status, result.failure, result.indeterminate) == (None, PostFailure.RESET, True)
+        assert result.error
+
+    async def test_nobody_listens(self, world: PosterWorld) -> None:
+        result = await _post(world, Reply(failure=PostFailure.REFUSED))
+        assert (result.status, result.failure, result.indeterminate) == (None, PostFailure.REFUSED, False)
+
+    async def test_post_after_a_failure(self, world: PosterWorld) -> None:
+        target = world.poster.target(await world.subscriber(Reply(failure=PostFailure.RESET), Reply(200)), {})
+        assert (await world.poster.post(target, [], b"", 5.0)).failure is PostFailure.RESET
+        assert (await world.poster.post(target, [], b"", 5.0)).status == 200
+
+    async def test_many_at_once(self, world: PosterWorld) -> None:
+        target = world.poster.target(await world.subscriber(Reply(202)), {})
+        posts = (world.poster.post(target, [("n", str(n))], str(n).encode(), 5.0) for n in range(40))
+        assert {result.status for result in await asyncio.gather(*posts)} == {202}
+        assert sorted(int(posted.body) for posted in world.posted) == list(range(40))
+        assert all(posted.headers["n"].encode() == posted.body for posted in world.posted)
+
+    async def test_cancelling_raises_and_the_next_post_works(self, world: PosterWorld) -> None:
+        target = world.poster.target(await world.subscriber(Reply(failure=PostFailure.TIMEOUT), Reply(200)), {})
+        task = asyncio.ensure_future(world.poster.post(target, [], b"", 60.0))
+        while not world.posted:  # noqa: ASYNC110 - a world has no event for it
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert (await world.poster.post(target, [], b"", 5.0)).status == 200
+
+    async def test_target_knows_its_url(self, world: PosterWorld) -> None:
+        url = await world.subscriber(Reply())
+        assert world.poster.target(url, {}).url == url
+
+    @pytest.mark.parametrize(
+        "url",
+        ["ftp://a.example/", "http://u:p@a.example/", "http:///x", "http://10.0.0.1/", "http://[::ffff:10.0.0.1]/"],
+    )
+    async def test_denied_urls(self, world: PosterWorld, url: str) -> None:
+        with pytest.raises(EgressDenied):
+            world.poster.target(url, {})
+
+    @pytest.mark.parametrize(
+        ("name", "value"),
+        [("x", "a\r\nb: c"), ("x", "a\nb"), ("x", "a\rb"), ("x", "a\0b"), ("x\r\ny", "a"), ("x y", "a"), ("", "a")],
+    )
+    async def test_broken_headers(self, world: PosterWorld, name: str, value: str) -> None:
+        url = await world.subscriber(Reply())
+        with pytest.raises(ValueError, match="header"):
+            world.poster.target(url, {name: value})
+        with pytest.raises(ValueError, match="header"):
+            await world.poster.post(world.poster.target(url, {}), [(name, value)], b"", 5.0)
+        assert world.posted == []
+
+    @pytest.mark.parametrize("name", ["Host", "content-length", "Transfer-Encoding", "connection", "Expect"])
+    async def test_reserved_headers(self, world: PosterWorld, name: str) -> None:
+        url = await world.subscriber(Reply())
+        with pytest.raises(ValueError, match="header"):
+            world.poster.target(url, {name: "1"})
+        with pytest.raises(ValueError, match="header"):
+            await world.poster.post(world.poster.target(url, {}), [(name, "1")], b"", 5.0)

@@ -1,0 +1,267 @@
+"""What hostile and merely unusual answers come to."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from bus.ports.poster import PostFailure, PostResult
+from bus.posters.answer import Answer, AnswerLimits, BadAnswer
+from bus.posters.connection import Limits
+
+OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "response", "kept"),
+    [
+        (OK, 200, b"ok", True),
+        (b"HTTP/1.1 200\r\ncontent-length: 0\r\n\r\n", 200, b"", True),
+        (b"HTTP/1.1 204 No\r\n\r\n", 204, b"", True),
+        (b"HTTP/1.1 304 No\r\ncontent-length: 10\r\n\r\n", 304, b"", True),
+        (b"HTTP/1.1 302 Go\r\nlocation: http://10.0.0.1/\r\ncontent-length: 0\r\n\r\n", 302, b"", True),
+        (b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Hint\r\nlink: x\r\n\r\n" + OK, 200, b"ok", True),
+        (
+            b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nhe\r\n3;x=y\r\nllo\r\n0\r\n\r\n",
+            200,
+            b"hello",
+            True,
+        ),
+        (
+            b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\n0\r\nretry-after: 5\r\n\r\n",
+            200,
+            b"a",
+            True,
+        ),
+        (b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok", 200, b"ok", False),
+        (b"HTTP/1.0 200 OK\r\ncontent-length: 2\r\n\r\nok", 200, b"ok", False),
+        (b"HTTP/1.0 200 OK\r\nconnection: keep-alive\r\ncontent-length: 2\r\n\r\nok", 200, b"ok", True),
+        (OK + b"HTTP/1.1 500 garbage\r\ncontent-length: 0\r\n\r\n", 200, b"ok", False),
+        (OK + b"garbage", 200, b"ok", False),
+        (OK + b"H", 200, b"ok", False),
+        (b"\r\n" + OK, 200, b"ok", True),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 999999\r\n\r\n" + b"z" * 100_000, 200, b"z" * 4096, False),
+        (
+            b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 3\r\n\r\n\x1f\x8b\x08",
+            200,
+            b"\x1f\x8b\x08",
+            True,
+        ),
+        (b"HTTP/1.1 799 Odd\r\ncontent-length: 0\r\n\r\n", 799, b"", True),
+    ],
+)
+async def test_answers(hostile, send, poster, answer_with, answer, status, response, kept):
+    port = await hostile.start(answer_with(answer))
+    for n in range(2):
+        result = await send(port)
+        assert (result.status, result.failure, result.response, result.indeterminate) == (status, None, response, False)
+        assert poster.opened == (1 if kept else n + 1)
+        assert poster.idle == (1 if kept else 0)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"garbage\r\n\r\n",
+        b"\x00\x01\x02",
+        b"HTTP/9.9 200 OK\r\n\r\n",
+        b"HTTP/1.1 abc OK\r\n\r\n",
+        b"HTTP/1.1 000 OK\r\ncontent-length: 0\r\n\r\n",
+        b"HTTP/1.1 101 Switching\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\ncontent-length: -1\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-length: 3\r\n\r\nokk",
+        b"HTTP/1.1 200 OK\r\ncontent-length: 99999999999999999999999\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
+        b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nffffffffffffffffff\r\n",
+        b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nabXX",
+        b"HTTP/1.1 200 OK\r\nx y: 1\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nx: " + b"a" * 200_000 + b"\r\ncontent-length: 0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * 1000 + b"content-length: 0\r\n\r\n",
+        b"HTTP/1.1 200 " + b"r" * 100_000,
+        b"HTTP/1.1 100 Continue\r\n\r\n" * 3000,
+    ],
+)
+async def test_not_an_answer(hostile, send, poster, answer_with, answer):
+    result = await send(await hostile.start(answer_with(answer)))
+    assert (result.status, result.failure, result.indeterminate) == (None, PostFailure.PROTOCOL, True)
+    assert result.error
+    assert poster.idle == 0
+
+
+@pytest.mark.parametrize(
+    ("answer", "response"),
+    [
+        (b"HTTP/1.1 200 OK\r\n\r\nuntil the end", b"until the end"),
+        (b"HTTP/1.1 200 OK\r\ntransfer-encoding: gzip\r\n\r\nabc", b"abc"),
+        (b"HTTP/1.1 200 OK\r\n\r\n", b""),
+        (b"HTTP/1.1 100 Continue\r\ncontent-length: 0\r\n\r\nHTTP/1.1 200 OK\r\n\r\nabc", b"abc"),
+    ],
+)
+async def test_close_delimited(hostile, send, poster, answer_with, answer, response):
+    result = await send(await hostile.start(answer_with(answer, then_close=True)))
+    assert (result.status, result.response) == (200, response)
+    assert poster.idle == 0
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b"HTTP/1.1 20",
+        b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nabc",
+        b"\r\nHTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabc",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, Chunked \r\n\r\n5\r\nab",
+        b"HTTP/1.1 100 Continue\r\n\r\n",
+    ],
+)
+async def test_close_in_the_middle(hostile, send, answer_with, answer):
+    result = await send(await hostile.start(answer_with(answer, then_close=True)))
+    assert (result.status, result.failure, result.indeterminate) == (None, PostFailure.RESET, True)
+
+
+@pytest.mark.parametrize("status", [b"429 No", b"503 No", b"302 Go"])
+async def test_retry_after(hostile, send, answer_with, status):
+    interim = b"HTTP/1.1 103 Hint\r\nretry-after: 1\r\n\r\n"
+    answer = interim + b"HTTP/1.1 " + status + b"\r\nx-retry-after: 2\r\nRetry-AFTER:  33 \r\ncontent-length: 0\r\n\r\n"
+    assert (await send(await hostile.start(answer_with(answer)))).retry_after == "33"
+
+
+async def test_limits_can_be_set(hostile, make_poster, send, answer_with):
+    poster = make_poster(answer_limits=AnswerLimits(head=300, fields=4, body=10, kept=3))
+    port = await hostile.start(answer_with(b"HTTP/1.1 200 OK\r\ncontent-length: 12\r\n\r\nabcdefghijkl"))
+    result = await send(port, by=poster)
+    assert (result.status, result.response, poster.idle) == (200, b"abc", 0)
+
+
+async def test_slow_trickle_ends_at_the_deadline(hostile, send, request_of):
+    async def script(reader, writer, number):
+        await request_of(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n")
+        while not writer.is_closing():
+            writer.write(b"x")
+            await writer.drain()
+            await asyncio.sleep(0.01)
+
+    begun = time.monotonic()
+    result = await send(await hostile.start(script), timeout=0.15)
+    assert (result.failure, result.indeterminate) == (PostFailure.TIMEOUT, True)
+    assert "receiving" in result.error
+    assert 0.1 < time.monotonic() - begun < 1.0
+    assert result.phases.receive > result.phases.first_byte
+
+
+@pytest.mark.parametrize(
+    ("limits", "error"), [(Limits(first_byte=0.05), "first byte"), (Limits(receive=0.05), "receiving")]
+)
+async def test_phase_limits(hostile, make_poster, send, request_of, limits, error):
+    async def script(reader, writer, number):
+        await request_of(reader)
+        if limits.receive:
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n")
+        await reader.read()
+
+    begun = time.monotonic()
+    result = await send(await hostile.start(script), by=make_poster(limits=limits), timeout=30.0)
+    assert result.failure is PostFailure.TIMEOUT
+    assert error in result.error
+    assert time.monotonic() - begun < 2.0
+
+
+async def test_answer_in_single_bytes(hostile, send, poster, request_of):
+    async def script(reader, writer, number):
+        for _ in range(2):
+            await request_of(reader)
+            for byte in b"HTTP/1.1 503 No\r\nretry-after: 7\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n":
+                writer.write(bytes([byte]))
+                await asyncio.sleep(0)
+        await reader.read()
+
+    port = await hostile.start(script)
+    for _ in range(2):
+        result = await send(port)
+        assert (result.status, result.response, result.retry_after) == (503, b"ok", "7")
+    assert (poster.opened, poster.reused) == (1, 1)
+
+
+_PIECES = st.sampled_from(
+    [
+        b"HTTP/1.1 ",
+        b"200 OK",
+        b"100 C",
+        b"\r\n",
+        b"\r\n\r\n",
+        b"content-length: ",
+        b"3",
+        b"transfer-encoding: chunked",
+        b"0\r\n\r\n",
+        b"connection: close",
+        b"x: y",
+        b"\n",
+        b"\x00",
+        b"\xff",
+        b":",
+        b"204 No",
+    ]
+)
+_ANSWERS = st.one_of(st.binary(max_size=300), st.lists(_PIECES, max_size=20).map(b"".join))
+
+
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(pieces=st.lists(_ANSWERS, max_size=3), close=st.booleans())
+async def test_any_bytes_give_a_result(hostile, send, request_of, pieces, close):
+    async def script(reader, writer, number):
+        await request_of(reader)
+        for piece in pieces:
+            writer.write(piece)
+            await writer.drain()
+        if not close:
+            await reader.read()
+
+    begun = time.monotonic()
+    result = await send(await hostile.start(script), timeout=0.05)
+    assert isinstance(result, PostResult)
+    assert (result.status is None) != (result.failure is None)
+    assert time.monotonic() - begun < 1.0
+
+
+def read(chunks: list[bytes]) -> tuple:
+    """Feed an `Answer` without a socket, as a connection does."""
+    answer = Answer(AnswerLimits(head=100, fields=6, body=20, kept=8))
+    for chunk in chunks:
+        try:
+            if answer.feed(chunk):
+                break
+        except BadAnswer:
+            return ("bad",)
+    return answer.complete, answer.status, answer.body, answer.retry_after, answer.ends_with_connection()
+
+
+_HEADS = st.sampled_from(
+    [b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 503 No\r\nretry-after: 3\r\n", b"HTTP/1.1 100 C\r\n\r\nHTTP/1.1 429\r\n"]
+)
+_BODIES = st.sampled_from(
+    [
+        b"\r\nuntil the end",
+        b"content-length: 5\r\n\r\nhello",
+        b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+    ]
+)
+
+
+@given(head=_HEADS, body=_BODIES, cuts=st.lists(st.integers(0, 120), max_size=8))
+def test_answers_read_the_same_however_they_are_cut(head, body, cuts):
+    whole = head + body
+    edges = [0, *sorted(min(cut, len(whole)) for cut in cuts), len(whole)]
+    assert read([whole[a:b] for a, b in itertools.pairwise(edges)]) == read([whole])
+
+
+@given(chunks=st.lists(_ANSWERS, max_size=6))
+def test_any_bytes_are_read_within_the_limits(chunks):
+    read(chunks)
