@@ -1,0 +1,314 @@
+"""The spool for threads."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from threading import Condition
+from typing import TYPE_CHECKING, Any, Self
+
+import apsw
+
+from bus.errors import SpoolClosed
+from bus.ports.spool import NewRecord
+from bus.spool.engine import Engine, Options
+from bus.spool.faults import full_error, outcome
+from bus.spool.ledger import WINDOW
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from bus.ports.spool import Record, SpoolStats
+    from bus.spool.ledger import Cursor
+    from bus.spool.transaction import Entry
+
+RETRY = 0.25
+"""Seconds between tries while another program holds the file."""
+_INHERITED: list[Engine] = []
+
+
+class BlockingSpool:
+    """The same spool with calls that block, safe to share between threads; it has no thread of its own.
+
+    The first caller of `append` becomes the leader: it takes what all others queued meanwhile, inserts, commits,
+    and wakes them. An ack is memory until the next commit by any `append`, `wait`, `settle` or `close`.
+
+    After a fork the child must not use the parent's spool: every call raises SpoolClosed there, and the parent's
+    database handle is kept alive and never closed. Open another directory in the child.
+
+    Parameters
+    ----------
+    directory
+        Made when it does not exist.
+    settings
+        The fields of `Options`, described at `AsyncSpool.open`.
+
+    Raises
+    ------
+    SpoolLocked
+        Another live process, or another spool of this one, owns the directory.
+    SpoolFailed
+        The disk failed while opening.
+    """
+
+    def __init__(self, directory: str | os.PathLike[str], options: Options | None = None, **settings: Any) -> None:
+        self._engine = Engine(Path(directory), options or Options(**settings))
+        self._ledger = self._engine.ledger
+        self._turn = Condition()
+        self._busy = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def directory(self) -> Path:
+        """Where the spool lives."""
+        return self._engine.directory
+
+    @property
+    def inherited(self) -> bool:
+        """Whether this process got the spool by a fork and must not use it."""
+        return self._engine.pid != os.getpid()
+
+    # Appending
+
+    def append(self, records: Sequence[NewRecord], *, urgent: bool = False) -> list[int]:
+        """Store the records, all or none, durably when it returns, and return their positions; see the port."""
+        self._check()
+        with self._turn:
+            return self._commit_entry(self._engine.enter(records, urgent))
+
+    def exchange(
+        self, consumer: str, done: Sequence[Record], new: Sequence[NewRecord], *, urgent: bool = False
+    ) -> list[int]:
+        """Ack records and append others in one transaction: after a crash both happened or neither.
+
+        Raises as `append` does; then ``done`` is still held by the consumer.
+        """
+        self._check()
+        with self._turn:
+            entry = self._engine.enter(new, urgent)
+            entry.consumer, entry.done = consumer, done
+            return self._commit_entry(entry)
+
+    def move(self, consumer: str, records: Sequence[Record], lane: str) -> list[int]:
+        """Move claimed records to another lane, in one transaction; returns their new positions."""
+        new = [NewRecord(lane, record.payload, record.time) for record in records]
+        return self.exchange(consumer, records, new, urgent=True)
+
+    def _commit_entry(self, entry: Entry) -> list[int]:
+        while entry.waiter is None:
+            if self._busy:
+                self._turn.wait()
+            else:
+                self._lead()
+        if entry.error is not None:
+            raise entry.error
+        return entry.positions
+
+    # Claiming
+
+    def lanes(self, consumer: str) -> Sequence[str]:
+        """Lanes in which this consumer could claim now, those that were claimed from longest ago first."""
+        self._check()
+        with self._turn:
+            return self._ledger.ready(consumer)
+
+    def wait(self, consumer: str, lane: str | None = None, timeout: float | None = None) -> bool:
+        """Wait until this consumer could claim, for ``timeout`` seconds at most; return whether it could.
+
+        Acks made so far are durable when it starts to wait.
+        """
+        self._check()
+        end = None if timeout is None else time.monotonic() + timeout
+        with self._turn:
+            while True:
+                self._engine.check()
+                if self._ledger.is_ready(consumer, lane):
+                    return True
+                if self._engine.gathered.pending and not self._busy:
+                    self._lead()
+                    continue
+                left = None if end is None else end - time.monotonic()
+                if left is not None and left <= 0:
+                    return False
+                self._turn.wait(left)
+
+    def claim(self, consumer: str, limit: int, lane: str) -> list[Record]:
+        """Take up to ``limit`` durable records of a lane, in order; see the port."""
+        self._check()
+        with self._turn:
+            while True:
+                self._engine.check()
+                cursor = self._ledger.find(lane, consumer)
+                if cursor is None or limit <= 0:
+                    return []
+                if cursor.ahead >= WINDOW and not cursor.back:
+                    self._ledger.mark(cursor)
+                    self._settle()
+                    continue
+                records = self._claim(cursor, limit)
+                if records is not None:
+                    return records
+                if self._busy:
+                    self._turn.wait()
+
+    def _claim(self, cursor: Cursor, limit: int) -> list[Record] | None:
+        try:
+            return self._engine.claim(cursor, limit, disk=not self._busy)
+        except apsw.Error as error:
+            self._on_error(error)
+            return None
+
+    def ack(self, consumer: str, records: Sequence[Record]) -> None:
+        """Finish claimed records; durable with the next commit. May be called twice."""
+        self._check()
+        with self._turn:
+            self._engine.ack(consumer, records)
+
+    def release(self, consumer: str, records: Sequence[Record]) -> None:
+        """Give claimed records back; they are the next to be claimed."""
+        self._check()
+        with self._turn:
+            self._engine.check()
+            self._ledger.release(consumer, records)
+            self._turn.notify_all()
+
+    def settle(self) -> None:
+        """Return when all acks, attachments and detachments made so far are durable."""
+        self._check()
+        with self._turn:
+            self._settle()
+
+    def _settle(self) -> None:
+        target = self._ledger.changes
+        while True:
+            self._engine.check()
+            if self._busy:
+                self._turn.wait()
+            elif self._engine.gathered.durable >= target or not self._engine.gathered.pending:
+                return
+            else:
+                self._lead()
+
+    # Consumers
+
+    def attach(self, lane: str, consumer: str) -> None:
+        """Let a consumer take part in a lane from the records appended next on; `settle` makes it durable."""
+        self._locked(self._ledger.attach, lane, consumer)
+
+    def detach(self, lane: str, consumer: str) -> None:
+        """End a consumer's part in a lane; records that waited only for it go with the next commits."""
+        self._locked(self._ledger.detach, lane, consumer)
+
+    def _locked(self, call: Callable[[str, str], object], lane: str, consumer: str) -> None:
+        self._check()
+        with self._turn:
+            self._engine.check()
+            call(lane, consumer)
+
+    def recovered(self, consumer: str, record: Record) -> bool:
+        """Whether the record may have been claimed by this consumer before a crash or restart."""
+        self._check()
+        with self._turn:
+            return self._engine.recovered(consumer, record)
+
+    def stats(self) -> SpoolStats:
+        """Return counts kept in memory; ``oldest`` is the record's time, in milliseconds since the epoch."""
+        self._check()
+        with self._turn:
+            return self._engine.stats()
+
+    def close(self) -> None:
+        """Commit what is pending and give up the directory; waiting callers end with SpoolClosed.
+
+        In a forked child it does nothing: the spool is the parent's.
+        """
+        if self.inherited:
+            _INHERITED.append(self._engine)
+            return
+        with self._turn:
+            while self._busy or (self._engine.gathered.entries and self._engine.failed is None):
+                if self._busy:
+                    self._turn.wait()
+                else:
+                    self._lead()
+            if self._engine.failed is None and not self._engine.closed and self._engine.gathered.pending:
+                self._lead()
+            self._engine.finish()
+            self._turn.notify_all()
+
+    # Committing; the condition is held on entry and on return
+
+    def _lead(self) -> None:
+        engine = self._engine
+        try:
+            engine.write()
+            self._outside(engine.commit)
+        except apsw.Error as error:
+            self._on_error(error)
+            return
+        self._answer(engine.committed().entries, None)
+        if engine.checkpoint_due:
+            self._checkpoint()
+
+    def _checkpoint(self) -> None:
+        try:
+            self._outside(self._engine.checkpoint)
+        except apsw.Error as error:
+            if outcome(error) not in ("full", "busy"):
+                self._on_error(error)
+
+    def _outside(self, call: Callable[[], None]) -> None:
+        """Make a slow call with the condition released."""
+        self._busy = True
+        self._turn.release()
+        try:
+            call()
+        finally:
+            self._turn.acquire()
+            self._busy = False
+            self._turn.notify_all()
+
+    def _answer(self, entries: list[Entry], error: Exception | None) -> None:
+        for entry in entries:
+            entry.waiter = True
+            entry.error = error
+        self._turn.notify_all()
+
+    def _on_error(self, error: Exception) -> None:
+        kind = outcome(error)
+        engine = self._engine
+        entries = engine.abort(keep=kind in ("busy", "corrupt"))
+        if kind == "full":
+            self._answer(entries, full_error(self.directory))
+        elif kind == "busy":
+            self._turn.wait(RETRY)
+        elif kind == "corrupt":
+            self._salvage()
+        else:
+            self._give_up(entries, error)
+
+    def _salvage(self) -> None:
+        try:
+            self._outside(self._engine.salvage)
+        except Exception as error:  # noqa: BLE001
+            self._give_up([], error)
+
+    def _give_up(self, entries: list[Entry], error: Exception) -> None:
+        failure = self._engine.fail(error)
+        waiting, self._engine.gathered.entries = self._engine.gathered.entries, []
+        self._answer([*entries, *waiting], failure)
+
+    def _check(self) -> None:
+        if self._engine.pid != os.getpid():
+            if self._engine not in _INHERITED:
+                _INHERITED.append(self._engine)
+            raise SpoolClosed(
+                f"the spool {self.directory} belongs to process {self._engine.pid}, which this one was forked from",
+                hint="Open a spool in another directory after the fork.",
+            )

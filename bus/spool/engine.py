@@ -1,0 +1,337 @@
+"""One spool without threads or waiting: ledger and file moved in step.
+
+A driver calls ``write`` (memory and page cache only), then ``commit`` (slow, in any thread), then ``committed``;
+or ``abort`` after an error. Reads need the file, so they are allowed only while no commit runs.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import apsw
+
+from bus.errors import SpoolClosed, SpoolFailed, SpoolFull
+from bus.ports.spool import NewRecord, Record, SpoolStats
+from bus.spool import restore
+from bus.spool.damage import Damage
+from bus.spool.file import SpoolFile
+from bus.spool.ledger import WINDOW, Cursor, Ledger
+from bus.spool.lock import OwnerLock
+from bus.spool.record import OVERHEAD, Row, intact
+from bus.spool.storage import make_directory
+from bus.spool.transaction import Batch, Entry, Transactions, cursor_row, runs, tally_row
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+log = logging.getLogger("bus.spool")
+
+CHECKPOINT_PAGES = 1000
+"""The log is copied into the file when it reaches this many pages (4 MiB)."""
+READ_BYTES = 4 << 20
+ROOM_EVERY = 0.5
+
+
+def free_space(directory: Path) -> int:
+    """Return the bytes free on the directory's disk."""
+    return shutil.disk_usage(directory).free
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a spool is set up; see `AsyncSpool` for the meanings."""
+
+    consumers: Sequence[str] = ("send",)
+    limit: int = 10 << 30
+    reserve: int = 0
+    cache_bytes: int = 16 << 20
+    free_space: Callable[[Path], int] = free_space
+    now: Callable[[], float] = time.time
+    vfs: str | None = None
+    file_class: type[SpoolFile] = SpoolFile
+
+
+class Engine:
+    """An open spool directory; belongs to one driver, which serialises all calls.
+
+    Raises on construction
+    ----------------------
+    SpoolLocked
+        Another live process owns the directory.
+    SpoolFailed
+        The disk failed while opening.
+    """
+
+    def __init__(self, directory: Path, options: Options) -> None:
+        self.directory = directory
+        self.options = options
+        self.pid = os.getpid()
+        make_directory(directory)
+        self._lock = OwnerLock.take(directory)
+        self.failed: SpoolFailed | None = None
+        self.closed = False
+        self._room = 0
+        self._room_at: float | None = None
+        try:
+            self.ledger = Ledger(options.consumers, options.cache_bytes)
+            self.file, damaged, unmarked = restore.restore(directory, options, self.ledger)
+            self.damage = Damage(self.ledger, options.now, damaged)
+            self.gathered = Transactions(self.ledger, self.damage, unmarked=unmarked)
+        except BaseException:
+            self._lock.release()
+            raise
+
+    # State
+
+    def check(self) -> None:
+        """Raise SpoolClosed or SpoolFailed when the spool cannot be used."""
+        if self.failed is not None:
+            raise SpoolFailed(str(self.failed), hint=self.failed.hint)
+        if self.closed:
+            raise SpoolClosed(f"the spool {self.directory} is closed")
+
+    @property
+    def checkpoint_due(self) -> bool:
+        """Whether the log has grown enough to be copied into the file."""
+        return self.file.wal_pages >= CHECKPOINT_PAGES
+
+    def stats(self) -> SpoolStats:
+        """Return counts kept in memory."""
+        ledger = self.ledger
+        consumers = list(ledger.stats())
+        return SpoolStats(ledger.records, ledger.bytes, self.options.limit, self.damage.count, consumers)
+
+    # Appending
+
+    def enter(self, records: Sequence[NewRecord], urgent: bool) -> Entry:
+        """Queue records for the next transaction; nothing is queued when this raises."""
+        self.check()
+        size = 0
+        lanes = self.ledger.lanes
+        for record in records:
+            name, payload, when = record
+            if type(payload) is not bytes or type(when) is not int:
+                raise TypeError("a record's payload is bytes and its time a whole number of milliseconds")
+            lane = lanes.get(name)
+            if lane is None or not lane.cursors:
+                self.ledger.admit(name)
+            size += len(payload) + OVERHEAD
+        self._admit(size, urgent=urgent)
+        entry = Entry(records, size)
+        self.gathered.add(entry)
+        return entry
+
+    def _admit(self, size: int, *, urgent: bool) -> None:
+        options = self.options
+        if self.ledger.bytes + self.gathered.queued + size > options.limit:
+            raise SpoolFull(
+                f"the spool {self.directory} is at its limit of {options.limit} bytes; what is stored stays stored",
+                hint="Wait until the receiver took some, or raise the limit.",
+            )
+        if options.reserve and not urgent and self._free() < options.reserve:
+            raise SpoolFull(
+                f"less than {options.reserve} bytes are free on the disk of {self.directory}; nothing stored was lost",
+                hint="Free disk space.",
+            )
+
+    def _free(self) -> int:
+        now = self.options.now()
+        if self._room_at is None or abs(now - self._room_at) >= ROOM_EVERY:
+            self._room = self.options.free_space(self.directory)
+            self._room_at = now
+        return self._room
+
+    # The transaction
+
+    def write(self) -> None:
+        """Put everything gathered into a transaction; raises apsw errors, after which `abort` must be called."""
+        self.gathered.write(self.file)
+
+    def commit(self) -> None:
+        """Make the transaction durable; may run in another thread."""
+        self.file.commit()
+
+    def committed(self) -> Batch:
+        """Take over what became durable; returns the batch, whose entries can be answered."""
+        return self.gathered.committed()
+
+    def abort(self, *, keep: bool = False) -> list[Entry]:
+        """Undo the transaction under way, if any; acks wait for the next one.
+
+        With ``keep`` the appends wait as well; else they are returned, and the caller answers them.
+        """
+        if self.gathered.batch is None:
+            return []
+        with suppress(apsw.Error):
+            self.file.rollback()
+        entries = self.gathered.abort(keep=keep).entries
+        return [] if keep else entries
+
+    def fail(self, error: Exception) -> SpoolFailed:
+        """Give the spool up after a disk error: nothing is acknowledged any more, and the next opener copies."""
+        if self.failed is None:
+            self.failed = SpoolFailed(
+                f"the disk of the spool {self.directory} failed ({error}); nothing was acknowledged since",
+                hint="Check the disk; what was acknowledged before is read again at the next start.",
+            )
+            log.error("spool %s failed: %s", self.directory, error)
+            restore.mark_failed(self.directory, str(error))
+        return self.failed
+
+    def checkpoint(self) -> None:
+        """Copy the log into the file; may run in another thread."""
+        self.file.checkpoint()
+
+    def salvage(self) -> None:
+        """Copy what can be read into a new file and go on with that; slow, may run in another thread."""
+        self.file.close()
+        self.file = restore.salvaged(self.directory, self.options, "damaged in use")
+        if self.ledger.doomed:
+            self.file.begin()
+            self.file.delete(runs(self.ledger.doomed))
+            self.file.commit()
+            self.ledger.doomed = []
+        restore.recount(self.file, self.ledger)
+        self.damage.count = self.file.damaged()
+
+    # Claiming
+
+    def claim(self, cursor: Cursor, limit: int, *, disk: bool) -> list[Record] | None:
+        """Claim from the cache, or with ``disk`` from the file; None says that the file is needed."""
+        rows: list[Row] = []
+        try:
+            self._take_back(cursor, limit, rows, disk=disk)
+            if cursor.back and not disk and not rows:
+                return None
+            upto = self._take_next(cursor, limit, rows, disk=disk)
+        except apsw.Error:
+            for row in rows:
+                cursor.give_back(row[0], row[1])
+            raise
+        return None if upto is None else self.ledger.hold(cursor, rows, upto)
+
+    def _take_next(self, cursor: Cursor, limit: int, rows: list[Row], *, disk: bool) -> int | None:
+        """Add what was never claimed; returns the cursor's new place, or None when the file is needed."""
+        room = min(limit - len(rows), WINDOW - cursor.ahead)
+        if room <= 0 or cursor.back or cursor.next > cursor.lane.committed:
+            return cursor.next
+        fresh = self.ledger.from_cache(cursor, room)
+        upto = cursor.next + len(fresh)
+        if not fresh and disk:
+            fresh, upto = self._read(cursor, room)
+        elif not fresh and not rows:
+            return None
+        rows += fresh
+        return upto
+
+    def ack(self, consumer: str, records: Sequence[Record]) -> None:
+        """Finish claimed records; durable with the next commit."""
+        self.check()
+        self.ledger.ack(consumer, records)
+        cursor = self.ledger.find(records[-1].lane, consumer) if records else None
+        if cursor is not None and cursor.pending and cursor.finished:
+            self.damage.reconcile(cursor)
+
+    def recovered(self, consumer: str, record: Record) -> bool:
+        """Whether the consumer may have claimed the record before the spool was opened."""
+        cursor = self.ledger.find(record.lane, consumer)
+        return cursor is not None and (record.position < cursor.horizon or record.position in cursor.suspects)
+
+    def _take_back(self, cursor: Cursor, limit: int, rows: list[Row], *, disk: bool) -> None:
+        while cursor.back and len(rows) < limit:
+            position, when = cursor.pop_back()
+            row = self.ledger.cache.get(position)
+            if row is None and not disk:
+                cursor.give_back(position, when)
+                break
+            row = row or self._verified(cursor, position, when)
+            if row is not None:
+                rows.append(row)
+
+    def _verified(self, cursor: Cursor, position: int, when: int) -> Row | None:
+        cursor.give_back(position, when)
+        row = self.file.get(position)
+        if row is not None and intact(row):
+            cursor.pop_back()
+            return row
+        if row is None and position < cursor.lane.whole:
+            self.damage.forget(cursor.lane, position)
+        else:
+            self.damage.condemn(cursor.lane, position, row)
+        return None
+
+    def _read(self, cursor: Cursor, limit: int) -> tuple[list[Row], int]:
+        """Read what comes next from the file, past any damage; the cursor stays before what is returned."""
+        while True:
+            good, upto = self._read_once(cursor, limit)
+            if good or upto > cursor.lane.committed:
+                break
+            cursor.next = upto
+        if not good:
+            cursor.next = upto
+            self.damage.reconcile(cursor)
+        return good, upto
+
+    def _read_once(self, cursor: Cursor, limit: int) -> tuple[list[Row], int]:
+        lane = cursor.lane
+        found, whole = self.file.read(cursor.next, lane.committed, limit + 1, READ_BYTES)
+        if whole:
+            upto = lane.committed + 1
+        elif len(found) > 1:
+            upto, cursor.oldest = found.pop()[:2]
+        else:
+            upto = found[-1][0] + 1
+        positions = [row[0] for row in found]
+        if any(left >= right for left, right in pairwise(positions)):
+            raise apsw.CorruptError(f"records of lane {lane.name} are out of order")
+        good = []
+        for row in found:
+            if intact(row):
+                good.append(row)
+            else:
+                self.damage.condemn(lane, row[0], row)
+        self.damage.check_gaps(self.file, max(cursor.next, lane.whole), upto, positions)
+        return good, upto
+
+    # The end
+
+    def finish(self) -> None:
+        """Store a clean end, when the disk allows, and give the directory up; may be called twice."""
+        if self.closed:
+            return
+        self.closed = True
+        try:
+            if self.failed is None:
+                self._mark_end()
+                self.file.checkpoint(apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        except apsw.Error as error:
+            log.warning("spool %s could not be closed in order: %s", self.directory, error)
+        finally:
+            self.file.close()
+            self._lock.release()
+
+    def _mark_end(self) -> None:
+        """Store where everybody is; the end is clean unless a record may still have been claimed before a crash."""
+        ledger = self.ledger
+        cursors = [cursor for lane in ledger.lanes.values() for cursor in lane.cursors.values()]
+        self.file.mark(
+            clean=all(cursor.horizon <= cursor.next for cursor in cursors),
+            cursors=[cursor_row(cursor) for cursor in ledger.moved()],
+            tallies=[tally_row(lane) for lane in ledger.lanes.values() if lane.stored],
+        )
+
+    def crash(self) -> None:
+        """Give the directory up as a kill would, for tests; no effect after `finish`."""
+        if self.closed:
+            return
+        self.closed = True
+        self.file.close()
+        self._lock.release()

@@ -1,0 +1,281 @@
+"""What one commit carries, put together from what was gathered, and taken back when it fails."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+from bus.spool.file import CursorRow, LaneRow, TallyRow
+from bus.spool.record import LANE_SHIFT, OVERHEAD, SEQUENCE_MASK, pack_key
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bus.ports.spool import NewRecord, Record
+    from bus.spool.damage import Damage
+    from bus.spool.file import DamageRow, SpoolFile
+    from bus.spool.ledger import Cursor, Lane, Ledger
+    from bus.spool.record import Row
+
+SWEEP = 1000
+"""Records that one commit removes for a consumer that was detached."""
+
+
+class Entry:
+    """One call of append: what to store, what to ack in the same transaction, and the positions given to it."""
+
+    __slots__ = ("consumer", "done", "error", "finished", "positions", "records", "size", "waiter")
+
+    def __init__(self, records: Sequence[NewRecord], size: int) -> None:
+        self.records = records
+        self.size = size
+        self.positions: list[int] = []
+        self.consumer = ""
+        self.done: Sequence[Record] = ()
+        self.finished: list[Record] = []
+        self.error: Exception | None = None
+        self.waiter: object = None
+
+
+@dataclass
+class Batch:
+    """What one transaction carries, so that it can be taken back."""
+
+    changes: int
+    entries: list[Entry] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)
+    doomed: list[int] = field(default_factory=list)
+    lanes: list[Lane] = field(default_factory=list)
+    fresh: list[Lane] = field(default_factory=list)
+    cursors: list[tuple[Cursor, int]] = field(default_factory=list)
+    gone: list[Cursor] = field(default_factory=list)
+    dropped: list[tuple[int, str]] = field(default_factory=list)
+    damage: list[DamageRow] = field(default_factory=list)
+
+
+class Transactions:
+    """The gathered appends and the one transaction under way.
+
+    ``durable`` is the ledger's count of changes as of the last commit; ``unmarked`` asks for the mark of an
+    unclean end to be stored.
+    """
+
+    def __init__(self, ledger: Ledger, damage: Damage, *, unmarked: bool) -> None:
+        self.ledger = ledger
+        self.damage = damage
+        self.unmarked = unmarked
+        self.entries: list[Entry] = []
+        self.queued = 0
+        self.batch: Batch | None = None
+        self.durable = 0
+
+    @property
+    def pending(self) -> bool:
+        """Whether there is something to commit."""
+        ledger = self.ledger
+        return bool(
+            self.entries or ledger.doomed or ledger.touched or ledger.dirty or ledger.ending or self.damage.found
+        )
+
+    def add(self, entry: Entry) -> None:
+        """Have an append be part of the next transaction."""
+        self.entries.append(entry)
+        self.queued += entry.size
+
+    def _number(self, batch: Batch) -> None:
+        """Give positions to what was queued, and count it."""
+        ledger = self.ledger
+        lanes = ledger.lanes
+        touched = ledger.touched
+        rows = batch.rows
+        for entry in batch.entries:
+            positions = entry.positions = []
+            for name, payload, when in entry.records:
+                lane = lanes.get(name) or ledger.open_lane(name)
+                lane.last = position = lane.last + 1
+                lane.bytes += len(payload) + OVERHEAD
+                touched[lane] = None
+                positions.append(position)
+                rows.append((position, when, crc32(payload, crc32(pack_key(position, when))), payload))
+            ledger.bytes += entry.size
+            if entry.done:
+                entry.finished = ledger.ack(entry.consumer, entry.done)
+        for lane in touched:
+            self._count(lane, lane.last - lane.committed)
+
+    def _count(self, lane: Lane, added: int) -> None:
+        if added:
+            lane.records += added
+            self.ledger.records += added
+            for cursor in lane.cursors.values():
+                cursor.pending += added
+
+    def write(self, file: SpoolFile) -> None:
+        """Put everything gathered into a transaction; raises apsw errors, after which `abort` must be called."""
+        ledger = self.ledger
+        batch = self.batch = Batch(ledger.changes, self.entries)
+        self.entries = []
+        self.queued = 0
+        self._number(batch)
+        if ledger.ending:
+            self._sweep(file, batch)
+        batch.doomed, ledger.doomed = ledger.doomed, []
+        batch.damage, self.damage.found = list(self.damage.found.values()), {}
+        batch.dropped, ledger.dropped = list(ledger.dropped), {}
+        batch.lanes = list(ledger.touched)
+        batch.cursors = [(cursor, cursor.next) for cursor in ledger.dirty if cursor not in batch.gone]
+        for lane in batch.lanes:
+            if not lane.stored:
+                batch.fresh.append(lane)
+                lane.stored = True
+        ledger.touched = {}
+        ledger.dirty = {}
+        self._store(file, batch)
+
+    def _store(self, file: SpoolFile, batch: Batch) -> None:
+        file.begin()
+        if batch.rows:
+            file.insert(batch.rows)
+        if batch.doomed:
+            file.delete(runs(batch.doomed))
+        if batch.damage:
+            file.set_aside(batch.damage)
+            file.delete((row.position, row.position) for row in batch.damage)
+        if batch.fresh:
+            file.save_lanes([LaneRow(lane.no, lane.name) for lane in batch.fresh])
+        file.save_tallies([tally_row(lane) for lane in batch.lanes])
+        if batch.dropped:
+            file.drop_cursors(batch.dropped)
+        if batch.cursors:
+            file.save_cursors([cursor_row(cursor) for cursor, _ in batch.cursors])
+        if self.unmarked:
+            file.save_tallies([TallyRow(-1, 0, 0, 0, 0)])
+
+    def committed(self) -> Batch:
+        """Take over what became durable; returns the batch, whose entries can be answered."""
+        batch = self.batch
+        assert batch is not None  # noqa: S101
+        self.batch = None
+        self.unmarked = False
+        self.durable = batch.changes
+        ledger = self.ledger
+        ledger.cache.add(batch.rows)
+        for cursor, position in batch.cursors:
+            cursor.saved = position
+        for lane in batch.lanes:
+            self._publish(lane, batch)
+        return batch
+
+    def _publish(self, lane: Lane, batch: Batch) -> None:
+        before, lane.committed = lane.committed, lane.last
+        if before == lane.committed:
+            return
+        for cursor in lane.cursors.values():
+            if cursor.next == before + 1:
+                row = self.ledger.cache.get(cursor.next)
+                cursor.oldest = row[1] if row else next(row[1] for row in batch.rows if row[0] == cursor.next)
+            self.ledger.refresh(cursor)
+
+    def abort(self, *, keep: bool = False) -> Batch:
+        """Undo in memory what the last `write` did; acks wait for the next one.
+
+        With ``keep`` the appends wait as well; else the caller answers the batch's entries.
+        """
+        batch = self.batch
+        assert batch is not None  # noqa: S101
+        self.batch = None
+        ledger = self.ledger
+        ledger.doomed[:0] = batch.doomed
+        ledger.touched.update(dict.fromkeys(batch.lanes))
+        ledger.dirty.update({cursor: None for cursor, _ in batch.cursors})
+        ledger.ending.update(dict.fromkeys(batch.gone))
+        ledger.dropped.update(dict.fromkeys(batch.dropped))
+        self.damage.found.update({row.position: row for row in batch.damage})
+        for cursor in batch.gone:
+            cursor.lane.add(cursor)
+        for lane in batch.fresh:
+            lane.stored = False
+        self._renumber(batch)
+        for entry in batch.entries:
+            self._unack(entry)
+        if keep:
+            self.entries[:0] = batch.entries
+            self.queued += sum(entry.size for entry in batch.entries)
+        return batch
+
+    def _renumber(self, batch: Batch) -> None:
+        ledger = self.ledger
+        for lane in ledger.touched:
+            self._count(lane, lane.committed - lane.last)
+            lane.last = lane.committed
+            for cursor in lane.cursors.values():
+                cursor.next = min(cursor.next, lane.last + 1)
+        lanes = {lane.no: lane for lane in ledger.touched}
+        for row in batch.rows:
+            lanes[row[0] >> LANE_SHIFT].bytes -= len(row[3]) + OVERHEAD
+        ledger.bytes -= sum(entry.size for entry in batch.entries)
+
+    def _unack(self, entry: Entry) -> None:
+        ledger = self.ledger
+        doomed = set(ledger.doomed) if entry.finished else set()
+        for record in entry.finished:
+            cursor = ledger.find(record.lane, entry.consumer)
+            if cursor is None:
+                continue
+            cursor.held[record.position] = record.time
+            cursor.pending += 1
+            if record.position in doomed:
+                doomed.remove(record.position)
+                ledger.recount(cursor.lane, 1, len(record.payload) + OVERHEAD)
+        if entry.finished:
+            ledger.doomed = sorted(doomed)
+        entry.finished = []
+
+    def _sweep(self, file: SpoolFile, batch: Batch) -> None:
+        """Let go of a bounded number of records that a detached consumer never finished."""
+        ledger = self.ledger
+        cursor = next(iter(ledger.ending))
+        lane = cursor.lane
+        found = [size for position in cursor.holes() for size in file.sizes(position, position, 1)]
+        cursor.held.clear()
+        cursor.back.clear()
+        ahead = file.sizes(cursor.next, lane.committed, SWEEP)
+        cursor.next = ahead[-1][0] + 1 if len(ahead) == SWEEP else lane.committed + 1
+        for position, size in found + ahead:
+            if all(other.is_done(position) for other in lane.cursors.values()):
+                ledger.doom(lane, position, size or 0)
+        ledger.mark(cursor)
+        if len(ahead) < SWEEP:
+            del ledger.ending[cursor]
+            batch.gone.append(cursor)
+            lane.remove(cursor.consumer)
+            ledger.dropped[lane.no, cursor.consumer] = None
+            for other in lane.cursors.values():
+                ledger.mark(other)
+        ledger.touch(lane)
+
+
+def runs(positions: list[int]) -> list[tuple[int, int]]:
+    """Join positions into ranges without gaps."""
+    positions.sort()
+    first = last = positions[0]
+    ranges = []
+    for position in positions:
+        if position > last + 1:
+            ranges.append((first, last))
+            first = position
+        last = position
+    ranges.append((first, last))
+    return ranges
+
+
+def tally_row(lane: Lane) -> TallyRow:
+    """Return a lane's counts as they are stored."""
+    return TallyRow(lane.no, lane.last, lane.records, lane.bytes, lane.whole)
+
+
+def cursor_row(cursor: Cursor) -> CursorRow:
+    """Return a consumer's place as it is stored."""
+    done = (cursor.lane.last & SEQUENCE_MASK) - cursor.pending
+    return CursorRow(cursor.lane.no, cursor.consumer, cursor.next, done, int(cursor.ending), cursor.holes())
