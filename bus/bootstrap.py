@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import secrets
 import shutil
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -44,10 +45,14 @@ _RECEIVER_CONSUMERS: Final = ("publish", "store")
 
 @dataclass
 class Context:
-    """What roles of one process share. ``dispatching`` is set by the dispatcher's role when it is there."""
+    """What roles of one process share.
+
+    ``owner`` names its leases, also after a restart; ``dispatching`` is set by the dispatcher's role when it is there.
+    """
 
     settings: Settings
     node: str
+    owner: str
     started_at: int
     clock: Clock
     noise: Callable[[], float]
@@ -135,6 +140,7 @@ async def open_context(settings: Settings) -> AsyncIterator[Context]:
         yield Context(
             settings=settings,
             node=node,
+            owner=_owner(data),
             started_at=clock.now(),
             clock=clock,
             noise=random.random,
@@ -165,6 +171,14 @@ async def open_offline_keyring(data: Path) -> AsyncIterator[Keyring]:
         yield keyring
     finally:
         await store.close()
+
+
+def _owner(data: Path) -> str:
+    """Return the name under which this data directory's process leases, made once and kept there."""
+    path = data / "owner"
+    if not path.exists():
+        path.write_text(secrets.token_hex(16), "ascii")
+    return path.read_text("ascii")
 
 
 def _store_directory(settings: Settings) -> Path:

@@ -29,14 +29,21 @@ _LEASE_MARGIN: Final = 30_000
 
 
 class Compensator:
-    """Leases what is due, as much as each subscription takes, and hands it on."""
+    """Leases what is due, as much as each subscription takes, and hands it on.
 
-    def __init__(self, store: Store, registry: Registry, roads: Roads, dispatching: Dispatching, clock: Clock) -> None:
+    ``owner`` names its leases; those of an earlier life under the same name are ended at the start.
+    """
+
+    def __init__(
+        self, store: Store, registry: Registry, roads: Roads, dispatching: Dispatching, clock: Clock, owner: str
+    ) -> None:
         self._store = store
         self._registry = registry
         self._roads = roads
         self._dispatching = dispatching
         self._clock = clock
+        self._owner = owner
+        self._reclaimed = False
 
     async def run(self) -> None:
         """Work until cancelled; the store may be away for any time."""
@@ -50,9 +57,13 @@ class Compensator:
 
     async def step(self) -> float:
         """Hand on one batch of due work; return the seconds after which to look again."""
+        if not self._reclaimed:
+            # What an earlier life had handed over died with it.
+            await self._store.reclaim(self._owner)
+            self._reclaimed = True
         now = self._clock.now()
         room = self._room()
-        rows = await self._store.lease(now, now + self._lease_time(), room, _BATCH)
+        rows = await self._store.lease(now, now + self._lease_time(), room, _BATCH, owner=self._owner)
         if rows:
             await self._publish([row for row in rows if not row.subscription])
             await self._hand_over([row for row in rows if row.subscription])

@@ -12,6 +12,7 @@ from bus.domain.breaker import Breaker, BreakerState
 from bus.domain.delivery import Attempt, Delivery, Outcome, Status
 from bus.domain.filters import Filter
 from bus.domain.identity import id_time
+from bus.domain.message import Message
 from bus.domain.rate import TokenBucket
 from bus.domain.retry import parse_retry_after
 from bus.domain.subscription import Subscription
@@ -291,10 +292,7 @@ class Courier:
             await clock.sleep(_BROKEN_URL_PAUSE)
             result = _unsent(self._broken)
         else:
-            headers = self._requests.headers(delivery.message, n, started)
-            result = await self._means.poster.post(
-                self._requests.target, headers, delivery.message.body, self.subscription.timeout / 1000
-            )
+            result = await self._send(self._requests, delivery.message, n, started)
         self._meter.attempted(result.duration)
         answer = Answer(result.status, result.error, parse_retry_after(result.retry_after, clock.now()))
         attempt = Attempt(
@@ -310,6 +308,15 @@ class Courier:
             node=self._means.node,
         )
         return attempt, answer, result.failure is PostFailure.REFUSED
+
+    async def _send(self, requests: RequestMaker, message: Message, n: int, now: int) -> PostResult:
+        try:
+            headers = requests.headers(message, n, now)
+            return await self._means.poster.post(
+                requests.target, headers, message.body, self.subscription.timeout / 1000
+            )
+        except ValueError as error:
+            return _unsent(str(error))
 
     def _count(self, answer: Answer, *, refused: bool) -> None:
         now = self._means.clock.monotonic()

@@ -78,7 +78,9 @@ class CompensationStore(Protocol):
         """Insert rows; one of a greater (generation, attempts) replaces, any other leaves the present one."""
         ...
 
-    async def lease(self, now: int, until: int, room: dict[tuple[str, str], int], limit: int) -> list[Compensation]:
+    async def lease(
+        self, now: int, until: int, room: dict[tuple[str, str], int], limit: int, *, owner: str = ""
+    ) -> list[Compensation]:
         """Take rows that are due and not leased, round robin over subscriptions, and raise their epoch.
 
         Parameters
@@ -88,7 +90,13 @@ class CompensationStore(Protocol):
             a message to publish is empty.
         limit
             How many in all.
+        owner
+            Who takes them, for ``reclaim``.
         """
+        ...
+
+    async def reclaim(self, owner: str) -> int:
+        """End all leases of an owner, who has just started again and so holds none; return how many."""
         ...
 
     async def unlease(self, rows: Sequence[Compensation]) -> None:

@@ -1,0 +1,78 @@
+"""The SQL of ``control.db``: unfinished work and documents."""
+
+from typing import Final
+
+VERSION: Final = 1
+
+SCHEMA: Final = """
+CREATE TABLE lane (
+    number INTEGER PRIMARY KEY,
+    destination TEXT NOT NULL,
+    subscription TEXT NOT NULL,
+    UNIQUE (destination, subscription)
+);
+CREATE TABLE compensation (
+    row INTEGER PRIMARY KEY,
+    message_id BLOB NOT NULL,
+    lane INTEGER NOT NULL REFERENCES lane (number),
+    due_at INTEGER NOT NULL,
+    generation INTEGER NOT NULL,
+    attempts INTEGER NOT NULL,
+    lease_until INTEGER NOT NULL,
+    epoch INTEGER NOT NULL,
+    owner TEXT NOT NULL DEFAULT '',
+    rest BLOB NOT NULL,
+    ready_at INTEGER NOT NULL AS (max(due_at, lease_until)) VIRTUAL,
+    UNIQUE (message_id, lane)
+);
+CREATE INDEX compensation_lane_ready ON compensation (lane, ready_at);
+CREATE INDEX compensation_ready ON compensation (ready_at);
+CREATE TABLE document (
+    collection TEXT NOT NULL,
+    key TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    value BLOB NOT NULL,
+    PRIMARY KEY (collection, key)
+) WITHOUT ROWID;
+"""
+
+LANES: Final = "SELECT destination, subscription, number FROM lane"
+ADD_LANE: Final = "INSERT INTO lane (destination, subscription) VALUES (?, ?) RETURNING number"
+COUNT_BY_LANE: Final = "SELECT lane, count(*) FROM compensation INDEXED BY compensation_lane_ready GROUP BY lane"
+
+INSERT_COMPENSATION: Final = """
+INSERT INTO compensation (message_id, lane, due_at, generation, attempts, lease_until, epoch, rest)
+VALUES (?1, ?2, ?3, ?4, ?5, 0, 0, ?6)
+ON CONFLICT DO NOTHING
+"""
+REPLACE_COMPENSATION: Final = """
+UPDATE compensation SET due_at = ?3, generation = ?4, attempts = ?5, lease_until = 0, rest = ?6
+WHERE message_id = ?1 AND lane = ?2 AND (generation, attempts) < (?4, ?5)
+"""
+DELETE_COMPENSATION: Final = "DELETE FROM compensation WHERE message_id = ? AND lane = ? AND generation <= ?"
+READY_IN_LANE: Final = """
+SELECT row, epoch, rest, ready_at FROM compensation INDEXED BY compensation_lane_ready
+WHERE lane = ?1 AND ready_at <= ?2 AND (ready_at, row) > (?3, ?4)
+ORDER BY ready_at, row LIMIT ?5
+"""
+LEASE: Final = "UPDATE compensation SET lease_until = ?, epoch = ?, owner = ? WHERE row = ?"
+RECLAIM: Final = "UPDATE compensation SET lease_until = 0 WHERE lease_until > 0 AND owner = ?"
+UNLEASE: Final = """
+UPDATE compensation SET lease_until = 0
+WHERE message_id = ? AND lane = ? AND generation = ? AND attempts = ? AND epoch = ?
+"""
+NEXT_READY: Final = "SELECT min(ready_at) FROM compensation INDEXED BY compensation_ready"
+ROWS_OF_LANE: Final = "SELECT rest FROM compensation INDEXED BY compensation_lane_ready WHERE lane = ? LIMIT ?"
+
+GET_DOCUMENT: Final = "SELECT key, version, value FROM document WHERE collection = ? AND key = ?"
+LIST_DOCUMENTS: Final = """
+SELECT key, version, value FROM document
+WHERE collection = ?1 AND key >= ?2 AND key > ?3 AND key < ?4 AND substr(key, 1, length(?2)) = ?2
+ORDER BY key LIMIT ?5
+"""
+DOCUMENT_VERSION: Final = "SELECT version FROM document WHERE collection = ? AND key = ?"
+PUT_DOCUMENT: Final = """
+INSERT INTO document (collection, key, version, value) VALUES (?, ?, ?, ?)
+ON CONFLICT DO UPDATE SET version = excluded.version, value = excluded.value
+"""
+DELETE_DOCUMENT: Final = "DELETE FROM document WHERE collection = ? AND key = ?"

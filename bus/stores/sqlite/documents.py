@@ -1,0 +1,58 @@
+"""Small documents with compare-and-set."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+import apsw
+
+from bus.errors import Conflict
+from bus.ports.store import Document
+from bus.stores.sqlite import control_sql as sql
+from bus.stores.sqlite.control import Control
+
+_AFTER_ALL: Final = "\U0010ffff" * 4
+
+
+class Documents:
+    """The ``DocumentStore`` part, in ``control.db``."""
+
+    def __init__(self, control: Control) -> None:
+        self._control = control
+
+    def get(self, collection: str, key: str) -> Document | None:
+        """Return one document."""
+        rows = self._control.read(sql.GET_DOCUMENT, (collection, key))
+        return Document(*rows[0]) if rows else None
+
+    def list(self, collection: str, *, prefix: str, after: str, limit: int | None) -> list[Document]:
+        """Return documents by key order."""
+        most = -1 if limit is None else limit
+        rows = self._control.read(sql.LIST_DOCUMENTS, (collection, prefix, after, prefix + _AFTER_ALL, most))
+        return [Document(*row) for row in rows]
+
+    async def put(self, collection: str, key: str, value: bytes, *, version: int | None) -> int:
+        """Write a document; durable when it returns."""
+        return await self._control.run(partial(_put, collection=collection, key=key, value=value, version=version))
+
+    async def delete(self, collection: str, key: str) -> bool:
+        """Delete a document; durable when it returns."""
+        return await self._control.run(partial(_delete, collection=collection, key=key))
+
+
+def _put(connection: apsw.Connection, *, collection: str, key: str, value: bytes, version: int | None) -> int:
+    row = connection.execute(sql.DOCUMENT_VERSION, (collection, key)).fetchone()
+    present = row[0] if row else 0
+    if version is not None and version != present:
+        raise Conflict(
+            f"{collection}/{key} has version {present}, not {version}; nothing was written",
+            hint="read it again and repeat the change",
+        )
+    connection.execute(sql.PUT_DOCUMENT, (collection, key, present + 1, value))
+    return int(present + 1)
+
+
+def _delete(connection: apsw.Connection, *, collection: str, key: str) -> bool:
+    connection.execute(sql.DELETE_DOCUMENT, (collection, key))
+    return connection.changes() > 0

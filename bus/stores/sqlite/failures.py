@@ -1,0 +1,87 @@
+"""What each of apsw's exceptions means for the caller of the store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import apsw
+
+from bus.errors import StoreError, StoreUnavailable
+
+# The file, the disk or another process is in the way: the same call may succeed later.
+UNAVAILABLE: Final[tuple[type[apsw.Error], ...]] = (
+    apsw.AbortError,
+    apsw.BusyError,
+    apsw.CantOpenError,
+    apsw.FullError,
+    apsw.IOError,
+    apsw.InterruptError,
+    apsw.LockedError,
+    apsw.NoMemError,
+    apsw.PermissionsError,
+    apsw.ProtocolError,
+    apsw.ReadOnlyError,
+    apsw.SchemaChangeError,
+    apsw.ConnectionClosedError,
+    apsw.CursorClosedError,
+    apsw.VFSFileClosedError,
+)
+
+# The file is not what was written.
+DAMAGED: Final[tuple[type[apsw.Error], ...]] = (
+    apsw.CorruptError,
+    apsw.NotADBError,
+    apsw.FormatError,
+)
+
+# A mistake in this package, or a build of SQLite that lacks a part; repeating the call cannot help.
+REFUSED: Final[tuple[type[apsw.Error], ...]] = (
+    apsw.AuthError,
+    apsw.BindingsError,
+    apsw.ConnectionNotClosedError,
+    apsw.ConstraintError,
+    apsw.EmptyError,
+    apsw.ExecTraceAbort,
+    apsw.ExecutionCompleteError,
+    apsw.ExtensionLoadingError,
+    apsw.ForkingViolationError,
+    apsw.IncompleteExecutionError,
+    apsw.InternalError,
+    apsw.InvalidContextError,
+    apsw.MismatchError,
+    apsw.MisuseError,
+    apsw.NoFTS5Error,
+    apsw.NoLFSError,
+    apsw.NotFoundError,
+    apsw.RangeError,
+    apsw.SQLError,
+    apsw.ThreadingViolationError,
+    apsw.TooBigError,
+    apsw.VFSNotImplementedError,
+)
+
+
+def translate(error: apsw.Error, name: str) -> StoreError:
+    """Return the store's error for one of apsw's that a file gave."""
+    if isinstance(error, UNAVAILABLE):
+        return StoreUnavailable(
+            f"store file {name} does not answer: {error}",
+            hint="check the disk's free space and who else has the file open; writes stay in the spool",
+        )
+    if isinstance(error, DAMAGED):
+        return StoreError(
+            f"store file {name} is damaged: {error}",
+            hint=f"stop the bus, move {name} away, and restore it from a backup or let the bus make a new one",
+        )
+    return StoreError(f"store file {name} refused: {error}", hint="this is a defect of the bus; please report it")
+
+
+@contextmanager
+def translating(name: str) -> Iterator[None]:
+    """Raise the store's errors instead of apsw's."""
+    try:
+        yield
+    except apsw.Error as error:
+        raise translate(error, name) from error

@@ -1,0 +1,124 @@
+"""Group commit: callers at the same time share one transaction."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Generic, TypeVar
+
+from bus.errors import BusError, StoreUnavailable
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class Gathering(Generic[Item, Result]):
+    """Collects items while the commit before is under way, and lets them linger for company.
+
+    Parameters
+    ----------
+    commit
+        Makes a batch durable and returns a result or an error for each item. A retriable error that it raises
+        all get; after any other the items are committed one by one.
+    linger
+        Seconds that the first item of a batch waits for others.
+    limit
+        Weight at which a batch no longer waits; a batch ends with the item that reaches it.
+    """
+
+    def __init__(
+        self,
+        commit: Callable[[list[Item]], Awaitable[Sequence[Result | Exception]]],
+        *,
+        linger: float = 0.0,
+        limit: int = 512,
+    ) -> None:
+        self._commit = commit
+        self._linger = linger
+        self._limit = limit
+        self._waiting: deque[tuple[Item, int, float, asyncio.Future[Result]]] = deque()
+        self._weight = 0
+        self._full = asyncio.Event()
+        self._drain: asyncio.Task[None] | None = None
+        self._closed = False
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing waits and nothing is being committed."""
+        return self._drain is None
+
+    async def add(self, item: Item, weight: int = 1) -> Result:
+        """Hand in an item and return its result once it is durable.
+
+        Cancelling the wait leaves it open whether the item was committed; the others of its batch are not touched.
+        """
+        if self._closed:
+            raise StoreUnavailable("the store is closed; nothing of this call was written")
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Result] = loop.create_future()
+        self._waiting.append((item, weight, loop.time(), future))
+        self._weight += weight
+        if self._weight >= self._limit:
+            self._full.set()
+        if self._drain is None:
+            self._drain = loop.create_task(self._run())
+        return await future
+
+    async def close(self) -> None:
+        """Refuse new items and commit those that wait."""
+        self._closed = True
+        self._full.set()
+        if self._drain is not None:
+            await asyncio.wait([self._drain])
+
+    async def _run(self) -> None:
+        try:
+            while self._waiting:
+                await self._wait_for_company(self._waiting[0][2] + self._linger)
+                await self._commit_one(self._take())
+        finally:
+            self._drain = None
+
+    async def _wait_for_company(self, until: float) -> None:
+        loop = asyncio.get_running_loop()
+        if self._closed or self._weight >= self._limit or until <= loop.time():
+            return
+        self._full.clear()
+        timer = loop.call_at(until, self._full.set)
+        await self._full.wait()
+        timer.cancel()
+
+    def _take(self) -> list[tuple[Item, asyncio.Future[Result]]]:
+        batch: list[tuple[Item, asyncio.Future[Result]]] = []
+        taken = 0
+        while self._waiting and taken < self._limit:
+            item, weight, _, future = self._waiting.popleft()
+            batch.append((item, future))
+            taken += weight
+        self._weight -= taken
+        return batch
+
+    async def _results_of(self, items: list[Item]) -> Sequence[Result | Exception]:
+        """Commit a batch; one that can never be committed is taken apart, so that it fails only where it must."""
+        try:
+            return await self._commit(items)
+        except Exception as error:  # noqa: BLE001 - it belongs to the callers, who get it
+            if len(items) == 1 or (isinstance(error, BusError) and error.retriable):
+                return [error] * len(items)
+        return [result for item in items for result in await self._results_of([item])]
+
+    async def _commit_one(self, batch: list[tuple[Item, asyncio.Future[Result]]]) -> None:
+        try:
+            results = await self._results_of([item for item, _ in batch])
+        except BaseException:
+            for _, future in batch:
+                future.cancel()
+            raise
+        for (_, future), result in zip(batch, results, strict=True):
+            if future.done():
+                continue
+            if isinstance(result, Exception):
+                future.set_exception(result)
+            else:
+                future.set_result(result)

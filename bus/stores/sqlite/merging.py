@@ -1,0 +1,181 @@
+"""What one gathering does to one partition: merge in memory, then write each document once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
+
+from bus.domain.delivery import Outcome
+from bus.domain.message import Message
+from bus.domain.trace import encode_trace, merge_message, merge_outcome, start_trace
+from bus.stores.sqlite import partition_sql as sql
+from bus.stores.sqlite.partition import Held, Partition
+
+_SLICE: Final = 64  # documents between which the loop serves others
+Element = TypeVar("Element")
+Row = tuple[Any, ...]
+
+
+class Keyed(NamedTuple):
+    """A write with its message id's bytes."""
+
+    key: bytes
+    write: Message | Outcome
+
+
+class Merge:
+    """The writes of one gathering for one partition, inside one transaction that the caller ends.
+
+    A document that is not in memory is inserted blindly when its message came along, because then it is new as
+    a rule; only where the file has it already is it read and merged.
+    """
+
+    def __init__(self, partition: Partition, writes: Sequence[Keyed]) -> None:
+        self.partition = partition
+        self.outcomes = [(key, write) for key, write in writes if isinstance(write, Outcome)]
+        self.held: dict[bytes, Held] = {}
+        self._messages = [(key, write) for key, write in writes if isinstance(write, Message)]
+
+    async def apply(self) -> None:
+        """Run every statement of the transaction but its end."""
+        self.partition.begin()
+        async for messages in _slices(self._messages):
+            for key, message in messages:
+                self._merge_message(key, message)
+        async for outcomes in _slices(self.outcomes):
+            for key, outcome in outcomes:
+                self._merge_outcome(key, outcome)
+        changed = [held for held in self.held.values() if held.row]
+        async for fresh in _slices([held for held in self.held.values() if not held.row]):
+            changed += self._insert(fresh)
+        async for held in _slices(changed):
+            self._update(held)
+        self.partition.note_newest(max(map(_received_at, self.held.values()), default=0))
+
+    def remember(self) -> None:
+        """Keep in memory, after the commit, what is likely to be written again."""
+        for held in self.held.values():
+            self.partition.remember(held)
+
+    def _merge_message(self, key: bytes, message: Message) -> None:
+        held = self.held.get(key)
+        if held is None:
+            held = self.partition.recent.get(key) or _start(key, message.id, message)
+            self.held[key] = held
+        if merge_message(held.trace, message):
+            held.body = message.body
+
+    def _merge_outcome(self, key: bytes, outcome: Outcome) -> None:
+        held = self.held.get(key)
+        if held is None:
+            partition = self.partition
+            held = partition.recent.get(key) or partition.load(key) or _start(key, outcome.message_id, outcome)
+            self.held[key] = held
+        merge_outcome(held.trace, outcome)
+
+    def _insert(self, fresh: Sequence[Held]) -> list[Held]:
+        """Insert documents, and return those that the file had already, merged with it."""
+        partition = self.partition
+        for held in fresh:
+            held.row = partition.next_row()
+            held.status = sql.STATUS[held.trace.status]
+            held.listed = held.trace.message is not None
+        rows = [(held.row, held.key, *self._columns(held)) for held in fresh]
+        before = partition.writer.total_changes()
+        partition.writer.executemany(sql.INSERT_MESSAGE, rows)
+        known: list[Held] = []
+        if partition.writer.total_changes() - before < len(fresh):
+            known = [self._again(held.key) for held in fresh if self._row_of(held.key) != held.row]
+            fresh = [held for held in fresh if self.held[held.key] is held]
+        self._write_rest(fresh)
+        return known
+
+    def _row_of(self, key: bytes) -> int:
+        return int(next(self.partition.writer.execute(sql.ROW_OF, (key,)))[0])
+
+    def _again(self, key: bytes) -> Held:
+        """Merge a document's writes into what the file has."""
+        stored = self.partition.load(key)
+        assert stored is not None  # noqa: S101 - its row was in the way of the insert
+        self.held[key] = stored
+        for other, message in self._messages:
+            if other == key:
+                self._merge_message(key, message)
+        for other, outcome in self.outcomes:
+            if other == key:
+                self._merge_outcome(key, outcome)
+        return stored
+
+    def _update(self, changed: Sequence[Held]) -> None:
+        whole: list[Row] = []
+        states: list[Row] = []
+        documents: list[Row] = []
+        for held in changed:
+            status = sql.STATUS[held.trace.status]
+            if (not held.listed and held.trace.message is not None) or held.body is not None:
+                whole.append((*self._columns(held), held.row))
+                held.listed = True
+            elif status != held.status:
+                states.append((status, encode_trace(held.trace), held.row))
+            else:
+                documents.append((encode_trace(held.trace), held.row))
+            held.status = status
+        self._run(sql.UPDATE_MESSAGE, whole)
+        self._run(sql.UPDATE_STATE, states)
+        self._run(sql.UPDATE_DOCUMENT, documents)
+        self._write_rest(changed)
+
+    def _write_rest(self, written: Sequence[Held]) -> None:
+        """Write bodies, and the index of deliveries where it changes."""
+        bodies: list[Row] = []
+        dropped: list[Row] = []
+        added: list[Row] = []
+        for held in written:
+            if held.body is not None:
+                bodies.append((held.row, held.body))
+                held.body = None
+            states = self.partition.states(held.trace)
+            if states != held.indexed:
+                dropped += [(*item, held.key) for item in held.indexed.items() - states.items()]
+                added += [(*item, held.key, held.row) for item in states.items() - held.indexed.items()]
+                held.indexed = states
+        self._run(sql.PUT_BODY, bodies)
+        self._run(sql.DROP_DELIVERY, dropped)
+        self._run(sql.ADD_DELIVERY, added)
+
+    def _run(self, statement: str, rows: list[Row]) -> None:
+        if rows:
+            self.partition.writer.executemany(statement, rows)
+
+    def _columns(self, held: Held) -> Row:
+        trace = held.trace
+        message = trace.message
+        if message is None:
+            return (None, None, None, sql.STATUS[trace.status], encode_trace(trace))
+        return (
+            self.partition.destination_number(trace.destination),
+            message.biz_id or None,
+            message.source or None,
+            sql.STATUS[trace.status],
+            encode_trace(trace),
+        )
+
+
+def _start(key: bytes, message_id: str, write: Message | Outcome) -> Held:
+    return Held(key, start_trace(message_id, write.destination, write.retention_days))
+
+
+def _received_at(held: Held) -> int:
+    """Return when a document's message was received, or its latest outcome was decided."""
+    message = held.trace.message
+    if message is not None:
+        return message.received_at
+    return max((delivery.at for delivery in held.trace.deliveries.values()), default=0)
+
+
+async def _slices(elements: Sequence[Element]) -> AsyncIterator[Sequence[Element]]:
+    """Give the elements in slices, and the loop a turn after each."""
+    for start in range(0, len(elements), _SLICE):
+        yield elements[start : start + _SLICE]
+        await asyncio.sleep(0)

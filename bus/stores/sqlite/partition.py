@@ -1,0 +1,165 @@
+"""One partition file: its connections, the numbers of its names, and the documents it wrote last."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from bus.domain.trace import Trace, decode_trace
+from bus.stores.sqlite import partition_sql as sql
+from bus.stores.sqlite.connection import open_reader, open_writer
+from bus.stores.sqlite.failures import translating
+
+_RECENT: Final = 10_000
+
+
+class Held:
+    """A document in memory, and what the file knows of it.
+
+    Attributes
+    ----------
+    row
+        Its row in the file; 0 while it has none.
+    listed
+        Whether the file has the columns that follow from the message.
+    status
+        The state that the file's row says, as a number.
+    indexed
+        What the file's index of deliveries says: state by lane.
+    body
+        A body to write; None when the file has the right one.
+    """
+
+    __slots__ = ("body", "indexed", "key", "listed", "row", "status", "trace")
+
+    def __init__(self, key: bytes, trace: Trace) -> None:
+        self.key = key
+        self.trace = trace
+        self.row = 0
+        self.listed = False
+        self.status = -1
+        self.indexed: dict[int, int] = {}
+        self.body: bytes | None = None
+
+
+class Partition:
+    """An open partition: one connection that writes and one for point reads, both used by the loop.
+
+    ``recent`` holds documents that are not finished, so that an outcome that follows its message needs no read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.name = path.stem
+        self.writer = open_writer(path, schema=sql.SCHEMA, version=sql.VERSION)
+        self.recent: dict[bytes, Held] = {}
+        self.pins = 0
+        with translating(self.name):
+            try:
+                self.reader = open_reader(path)
+                self._load()
+            except BaseException:
+                self.writer.close()
+                raise
+
+    def _load(self) -> None:
+        self._destinations: dict[str, int] = dict(self.writer.execute(sql.DESTINATIONS))
+        self._lanes: dict[tuple[str, str], int] = {(row[0], row[1]): row[2] for row in self.writer.execute(sql.LANES)}
+        self._last_row: int = next(self.writer.execute(sql.LAST_ROW))[0]
+        self._newest: int = next(self.writer.execute(sql.NEWEST))[0]
+
+    def begin(self) -> None:
+        """Open a write transaction."""
+        self.writer.execute("BEGIN IMMEDIATE")
+
+    def commit(self) -> None:
+        """Make the transaction durable; the only step that waits for the disk."""
+        self.writer.execute("COMMIT")
+
+    def roll_back(self) -> None:
+        """Undo the transaction and forget what memory knows of it."""
+        self.recent.clear()
+        if self.writer.in_transaction:
+            self.writer.execute("ROLLBACK")
+        self._load()
+
+    def next_row(self) -> int:
+        """Return a row number that no message has."""
+        self._last_row += 1
+        return self._last_row
+
+    def destination_number(self, code: str) -> int:
+        """Return a destination's number; gives it one inside the transaction."""
+        number = self._destinations.get(code)
+        if number is None:
+            number = self._destinations[code] = next(self.writer.execute(sql.ADD_DESTINATION, (code,)))[0]
+        return number
+
+    def lane_number(self, destination: str, subscription: str) -> int:
+        """Return a subscription's number; gives it one inside the transaction."""
+        lane = (destination, subscription)
+        number = self._lanes.get(lane)
+        if number is None:
+            number = self._lanes[lane] = next(self.writer.execute(sql.ADD_LANE, lane))[0]
+        return number
+
+    def note_newest(self, received_at: int) -> None:
+        """Remember inside the transaction when the newest message was received."""
+        if received_at > self._newest:
+            self._newest = received_at
+            self.writer.execute(sql.SET_NEWEST, (received_at,))
+
+    def load(self, key: bytes) -> Held | None:
+        """Return a document as the transaction sees it."""
+        row = self.writer.execute(sql.DOCUMENT_OF, (key,)).fetchone()
+        if row is None:
+            return None
+        held = Held(key, decode_trace(row[1]))
+        held.row = row[0]
+        held.listed = held.trace.message is not None
+        held.status = sql.STATUS[held.trace.status]
+        held.indexed = self.states(held.trace)
+        return held
+
+    def states(self, trace: Trace) -> dict[int, int]:
+        """Return what the index of deliveries says of a document: lane and state of each that is not delivered."""
+        destination = trace.destination
+        return {
+            self.lane_number(destination, name): state
+            for name, delivery in trace.deliveries.items()
+            if (state := sql.STATUS[delivery.status]) != sql.DELIVERED
+        }
+
+    def remember(self, held: Held) -> None:
+        """Keep an unfinished document for the next outcome; forget a finished one."""
+        if held.trace.message is None or not held.trace.completed_at:
+            self.recent[held.key] = held
+            if len(self.recent) > _RECENT:
+                del self.recent[next(iter(self.recent))]
+        else:
+            self.recent.pop(held.key, None)
+
+    def trace(self, key: bytes) -> Trace | None:
+        """Return a committed document."""
+        with translating(self.name):
+            row = self.reader.execute(sql.DOCUMENT_OF, (key,)).fetchone()
+        return decode_trace(row[1]) if row else None
+
+    def body(self, key: bytes) -> tuple[Trace, bytes] | None:
+        """Return a committed document with the message's body, empty while only outcomes have arrived."""
+        with translating(self.name):
+            row = self.reader.execute(sql.DOCUMENT_AND_BODY, (key,)).fetchone()
+        return (decode_trace(row[0]), row[1]) if row else None
+
+    def droppable(self, before: int) -> bool | None:
+        """Whether all was received before a time (ms) and is finished; None when unfinished work keeps it."""
+        if self._newest >= before:
+            return False
+        with translating(self.name):
+            kept = next(self.writer.execute(sql.HAS_OPEN))[0]
+        return None if kept else True
+
+    def close(self) -> None:
+        """Close the connections; the last one to close folds the write-ahead log into the file."""
+        with translating(self.name):
+            self.reader.close()
+            self.writer.close()

@@ -1,0 +1,132 @@
+"""The SQL of a partition: the messages of one day and retention class."""
+
+from typing import Final
+
+from bus.domain.delivery import Status
+
+VERSION: Final = 1
+
+# Numbers of states inside the files, and in the SQL below; never changed, only added to.
+STATUS: Final = {
+    Status.PENDING: 0,
+    Status.RETRYING: 1,
+    Status.RESEND: 2,
+    Status.DELIVERED: 3,
+    Status.SKIPPED: 4,
+    Status.CANCELED: 5,
+    Status.PARKED: 6,
+    Status.DEAD: 7,
+}
+DELIVERED: Final = STATUS[Status.DELIVERED]
+OPEN: Final = (Status.PENDING, Status.RETRYING, Status.RESEND)
+
+# message: ``destination`` is null until the message itself has arrived, so that only whole ones are listed.
+# delivery: one row for each delivery that is not ``delivered``, so that unfinished and failed ones are found
+# at once, and the healthy road pays nothing.
+SCHEMA: Final = """
+CREATE TABLE message (
+    row INTEGER PRIMARY KEY,
+    id BLOB NOT NULL UNIQUE,
+    destination INTEGER,
+    biz_id TEXT,
+    source TEXT,
+    status INTEGER NOT NULL,
+    document BLOB NOT NULL
+);
+CREATE INDEX message_destination ON message (destination, id) WHERE destination IS NOT NULL;
+CREATE INDEX message_biz_id ON message (biz_id, id) WHERE biz_id IS NOT NULL;
+CREATE INDEX message_source ON message (source, id) WHERE source IS NOT NULL;
+CREATE INDEX message_status ON message (status, id) WHERE status <> 3;
+CREATE TABLE body (
+    message INTEGER PRIMARY KEY,
+    bytes BLOB NOT NULL
+);
+CREATE TABLE delivery (
+    lane INTEGER NOT NULL,
+    status INTEGER NOT NULL,
+    id BLOB NOT NULL,
+    message INTEGER NOT NULL,
+    PRIMARY KEY (lane, status, id)
+) WITHOUT ROWID;
+CREATE TABLE destination (number INTEGER PRIMARY KEY, code TEXT NOT NULL UNIQUE);
+CREATE TABLE lane (
+    number INTEGER PRIMARY KEY,
+    destination TEXT NOT NULL,
+    subscription TEXT NOT NULL,
+    UNIQUE (destination, subscription)
+);
+CREATE TABLE newest (received_at INTEGER NOT NULL);
+INSERT INTO newest VALUES (0);
+"""
+
+DESTINATIONS: Final = "SELECT code, number FROM destination"
+LANES: Final = "SELECT destination, subscription, number FROM lane"
+ADD_DESTINATION: Final = "INSERT INTO destination (code) VALUES (?) RETURNING number"
+ADD_LANE: Final = "INSERT INTO lane (destination, subscription) VALUES (?, ?) RETURNING number"
+NEWEST: Final = "SELECT received_at FROM newest"
+SET_NEWEST: Final = "UPDATE newest SET received_at = ?"
+LAST_ROW: Final = "SELECT coalesce(max(row), 0) FROM message"
+
+INSERT_MESSAGE: Final = """
+INSERT INTO message (row, id, destination, biz_id, source, status, document) VALUES (?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT DO NOTHING
+"""
+UPDATE_MESSAGE: Final = """
+UPDATE message SET destination = ?, biz_id = ?, source = ?, status = ?, document = ? WHERE row = ?
+"""
+UPDATE_STATE: Final = "UPDATE message SET status = ?, document = ? WHERE row = ?"
+UPDATE_DOCUMENT: Final = "UPDATE message SET document = ? WHERE row = ?"
+ROW_OF: Final = "SELECT row FROM message WHERE id = ?"
+DOCUMENT_OF: Final = "SELECT row, document FROM message WHERE id = ?"
+PUT_BODY: Final = "INSERT OR REPLACE INTO body (message, bytes) VALUES (?, ?)"
+DOCUMENT_AND_BODY: Final = """
+SELECT document, coalesce(body.bytes, x'') FROM message LEFT JOIN body ON body.message = message.row WHERE id = ?
+"""
+ADD_DELIVERY: Final = "INSERT OR REPLACE INTO delivery (lane, status, id, message) VALUES (?, ?, ?, ?)"
+DROP_DELIVERY: Final = "DELETE FROM delivery WHERE lane = ? AND status = ? AND id = ?"
+
+NUMBER_OF_DESTINATION: Final = "SELECT number FROM destination WHERE code = ?"
+NUMBER_OF_LANE: Final = "SELECT number FROM lane WHERE destination = ? AND subscription = ?"
+HAS_OPEN: Final = """
+SELECT EXISTS (
+    SELECT 1 FROM lane JOIN delivery ON delivery.lane = lane.number
+    WHERE delivery.status IN (0, 1, 2)
+)
+"""
+IN_STATE: Final = """
+SELECT delivery.id, message.document FROM delivery CROSS JOIN message ON message.row = delivery.message
+WHERE delivery.lane = ? AND delivery.status = ? AND delivery.id > ? AND delivery.id < ?
+ORDER BY delivery.id LIMIT ?
+"""
+
+# The ways to list messages, each along one index in the order of ids: the message is named m.
+BY_ID: Final = ("message AS m INDEXED BY sqlite_autoindex_message_1", "m.destination IS NOT NULL")
+BY_DESTINATION: Final = ("message AS m INDEXED BY message_destination", "m.destination = :destination")
+BY_SOURCE: Final = ("message AS m INDEXED BY message_source", "m.source = :source")
+BY_BIZ_ID: Final = ("message AS m INDEXED BY message_biz_id", "m.biz_id = :biz_id")
+BY_STATUS: Final = (
+    "message AS m INDEXED BY message_status",
+    "m.status = :status AND m.status <> 3",
+)
+
+# The last key of the next so many rows of an index, and the rows down to a key.
+FLOOR: Final = """
+SELECT m.id FROM {rows} WHERE {first} AND m.id < :below AND m.id >= :since ORDER BY m.id DESC LIMIT 1 OFFSET :step
+"""
+ROWS: Final = """
+SELECT m.id, m.document FROM {rows} WHERE {first} AND m.id < :below AND m.id >= :since{rest} ORDER BY m.id DESC
+"""
+DELIVERY_FLOOR: Final = """
+SELECT id FROM delivery WHERE lane = :lane AND status = :status AND id < :below AND id >= :since
+ORDER BY id DESC LIMIT 1 OFFSET :step
+"""
+DELIVERY_ROWS: Final = """
+SELECT i.id, m.document FROM delivery AS i CROSS JOIN message AS m ON m.row = i.message
+WHERE i.lane = :lane AND i.status = :status AND i.id < :below AND i.id >= :since
+ORDER BY i.id DESC
+"""
+WHERE_DESTINATION: Final = " AND m.destination = :destination"
+WHERE_SOURCE: Final = " AND m.source = :source"
+WHERE_BIZ_ID: Final = " AND m.biz_id = :biz_id"
+WHERE_STATUS: Final = " AND m.status = :status"
+WHERE_TEXT: Final = " AND (instr(m.biz_id, :text) OR instr(m.source, :text) OR instr(lower(hex(m.id)), :hex))"

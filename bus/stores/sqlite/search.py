@@ -1,0 +1,174 @@
+"""Searches over partitions, in a thread of their own, on connections of their own.
+
+A page over one condition (destination, biz id, source, a message's status other than ``delivered``, or a delivery's
+status other than ``delivered``) costs the same in a store of any size: an index has its rows in order. Further
+conditions, ``text``, and ``delivered`` are checked row by row along the narrowest index, for at most
+``PATIENCE`` seconds a page; a page that ran out of time has fewer traces, perhaps none, and says where to go on.
+"""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+import apsw
+
+from bus.domain.delivery import Status
+from bus.domain.selection import Selection
+from bus.domain.times import DAY, day_of
+from bus.domain.trace import Trace, decode_trace, matches
+from bus.stores.sqlite import partition_sql as sql
+from bus.stores.sqlite.connection import open_reader
+from bus.stores.sqlite.failures import translating
+from bus.stores.sqlite.keys import SMALLEST, time_key
+from bus.stores.sqlite.planning import Plan, plan_for
+from bus.stores.sqlite.shelf import Label
+
+PATIENCE: Final = 0.25
+_FIRST_STEP: Final = 256
+_LONGEST_STEP: Final = 65_536
+_MOST_OPEN: Final = 16
+
+Found = tuple[bytes, Trace]
+
+
+class Searcher:
+    """Reads for long; every method runs in the reader's thread."""
+
+    def __init__(self, path: Callable[[Label], Path]) -> None:
+        self._path = path
+        self._open: OrderedDict[Label, apsw.Connection] = OrderedDict()
+
+    def search(
+        self, partitions: Sequence[Label], selection: Selection, below: bytes, limit: int
+    ) -> tuple[list[Found], bytes | None]:
+        """Return up to ``limit`` traces below a key, the greatest first, and the key to go on below."""
+        found, horizon = self._search(partitions, selection, below, limit + 1)
+        if len(found) > limit:
+            return found[:limit], found[limit - 1][0]
+        return found, horizon
+
+    def _search(
+        self, partitions: Sequence[Label], selection: Selection, below: bytes, limit: int
+    ) -> tuple[list[Found], bytes | None]:
+        deadline = time.monotonic() + PATIENCE
+        since = SMALLEST if selection.since is None else time_key(selection.since)
+        if selection.before is not None:
+            below = min(below, time_key(selection.before))
+        found: list[Found] = []
+        for day in sorted({label.day for label in partitions}, reverse=True):
+            if time_key(day * DAY) >= below:
+                continue
+            if time_key((day + 1) * DAY) <= since:
+                break
+            scans = [
+                _Scan(connection, selection, since, below, deadline)
+                for label in partitions
+                if label.day == day and (connection := self._connection(label)) is not None
+            ]
+            with translating(day_of(day * DAY)):
+                more, horizon = _one_day(scans, limit - len(found))
+            found += more
+            if horizon is not None:
+                return found, horizon
+            if time.monotonic() > deadline:
+                return found, time_key(day * DAY)
+        return found, None
+
+    def in_state(
+        self, label: Label, lane: tuple[str, str], status: Status, between: tuple[bytes, bytes], limit: int
+    ) -> list[Found]:
+        """Return documents with a delivery in a state, of keys above the one and below the other, in order."""
+        connection = self._connection(label)
+        if connection is None:
+            return []
+        with translating(label.name):
+            number = connection.execute(sql.NUMBER_OF_LANE, lane).fetchone()
+            if number is None:
+                return []
+            rows = connection.execute(sql.IN_STATE, (number[0], sql.STATUS[status], *between, limit))
+            return [(key, decode_trace(document)) for key, document in rows]
+
+    def forget(self, label: Label) -> None:
+        """Close a partition that goes away."""
+        connection = self._open.pop(label, None)
+        if connection is not None:
+            connection.close()
+
+    def close(self) -> None:
+        """Close all connections."""
+        for label in list(self._open):
+            self.forget(label)
+
+    def _connection(self, label: Label) -> apsw.Connection | None:
+        """Return a partition's connection; None when it was dropped since the caller listed it."""
+        connection = self._open.get(label)
+        if connection is None:
+            if not self._path(label).exists():
+                return None
+            if len(self._open) >= _MOST_OPEN:
+                self.forget(next(iter(self._open)))
+            connection = self._open[label] = open_reader(self._path(label))
+        self._open.move_to_end(label)
+        return connection
+
+
+class _Scan:
+    """One partition's part of a page."""
+
+    def __init__(
+        self, connection: apsw.Connection, selection: Selection, since: bytes, below: bytes, deadline: float
+    ) -> None:
+        self._connection = connection
+        self._selection = selection
+        self._since = since
+        self._below = below
+        self._deadline = deadline
+
+    def run(self, limit: int) -> tuple[list[Found], bytes | None]:
+        """Return matches, the greatest key first, and the key to go on below; None when the partition is done."""
+        plan = plan_for(self._connection, self._selection)
+        found: list[Found] = []
+        if plan is None:
+            return found, None
+        step = limit if plan.exact else max(limit, _FIRST_STEP)
+        below = self._below
+        while True:
+            floor = self._floor(plan, below, step)
+            found += self._matches(plan, below, self._since if floor is None else floor, limit - len(found))
+            if len(found) >= limit:
+                return found, found[-1][0]
+            if floor is None or time.monotonic() > self._deadline:
+                return found, floor
+            below, step = floor, min(step * 4, _LONGEST_STEP)
+
+    def _floor(self, plan: Plan, below: bytes, step: int) -> bytes | None:
+        """Return the key of the last of the next ``step`` rows of the index; None when there are fewer."""
+        values = plan.values | {"below": below, "since": self._since, "step": step - 1}
+        row = self._connection.execute(plan.floor, values).fetchone()
+        return row[0] if row else None
+
+    def _matches(self, plan: Plan, below: bytes, since: bytes, most: int) -> list[Found]:
+        found: list[Found] = []
+        for key, document in self._connection.execute(plan.rows, plan.values | {"below": below, "since": since}):
+            trace = decode_trace(document)
+            if matches(trace, self._selection):
+                found.append((key, trace))
+                if len(found) == most:
+                    break
+        return found
+
+
+def _one_day(scans: Sequence[_Scan], limit: int) -> tuple[list[Found], bytes | None]:
+    """Merge the pages of one day's retention classes; nothing is given below where a scan that is not done stands."""
+    pages = [scan.run(limit) for scan in scans]
+    horizon = max((at for _, at in pages if at is not None), default=None)
+    merged = heapq.merge(*(found for found, _ in pages), key=lambda entry: entry[0], reverse=True)
+    found = [entry for entry in merged if horizon is None or entry[0] >= horizon][:limit]
+    if len(found) == limit:
+        return found, found[-1][0]
+    return found, horizon

@@ -1,0 +1,156 @@
+"""What every store does with unfinished work."""
+
+# ruff: noqa: D102, S101, PLR2004
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+from bus.domain.delivery import Compensation, Origin, Status
+from bus.domain.selection import Selection
+from bus.ports.store import Store
+from bus.testing.contracts.store_traces import LANE, search_all, traced
+from bus.testing.writes import DESTINATION, NOON, message, outcome, row
+
+LATER = NOON + 3_600_000
+UNTIL = LATER + 60_000
+MAIL = (DESTINATION, "mail")
+MANY = 3_000
+
+
+async def lease_all(store: Store, now: int = LATER, until: int = UNTIL) -> list[Compensation]:
+    """Take everything that two subscriptions have."""
+    return await store.lease(now, until, {LANE: 10_000, MAIL: 10_000, (DESTINATION, ""): 10_000}, 100_000)
+
+
+class CompensationContract:
+    """The behaviour of ``bus.ports.store.CompensationStore``, and of ``write`` towards it."""
+
+    async def test_a_failed_outcome_makes_a_row_that_carries_the_delivery_on(self, store: Store) -> None:
+        failed = outcome(message(), "billing", Status.RETRYING, 3, tries=2)
+        await store.write([failed])
+        assert await store.due(NOON) == {LANE: 1}
+        assert await store.next_due() == failed.due_at
+        (leased,) = await lease_all(store)
+        assert (leased.message_id, leased.destination, leased.subscription) == (message().id, *LANE)
+        assert (leased.generation, leased.attempts, leased.tries, leased.since) == (0, 3, 2, failed.since)
+        assert (leased.message, leased.by, leased.due_at) == (failed.message, Origin.RETRY, failed.due_at)
+        assert (leased.epoch, leased.lease_until) == (1, UNTIL)
+
+    async def test_each_end_of_a_delivery_deletes_its_row(self, store: Store) -> None:
+        ends = (Status.DELIVERED, Status.DEAD, Status.CANCELED, Status.SKIPPED, Status.PARKED)
+        for number, status in enumerate(ends):
+            sent = message(number)
+            await store.write([sent, outcome(sent, "billing", Status.RETRYING)])
+            await store.write([outcome(sent, "mail", status, 9)])
+            assert await store.due(NOON) == {LANE: 1}
+            await store.write([outcome(sent, "billing", status, 2)])
+            assert await store.due(NOON) == {}
+            await store.write([outcome(sent, "billing", Status.RETRYING)])
+            assert await store.due(NOON) == {}
+        assert await store.next_due() is None
+        assert await lease_all(store) == []
+
+    async def test_a_road_outcome_deletes_the_row_of_a_claim(self, store: Store) -> None:
+        sent = message()
+        await store.write([sent])
+        await store.compensate([row(sent, attempts=0, by=Origin.STUCK)])
+        await store.write([outcome(sent, "billing", Status.DELIVERED)])
+        assert await store.due(NOON) == {}
+
+    async def test_the_greatest_generation_and_attempts_stay(self, store: Store) -> None:
+        rows = [row(message(), generation=g, attempts=a, due_at=NOON + a) for g, a in ((0, 2), (0, 9), (1, 1), (1, 3))]
+        for one in (rows[1], rows[0], rows[3], rows[2], rows[1], rows[3]):
+            await store.compensate([one])
+        assert await store.due(NOON) == {LANE: 1}
+        await store.write([outcome(message(), "billing", Status.DELIVERED, 9)])
+        await store.finish(rows[:2])
+        (leased,) = await lease_all(store)
+        assert (leased.generation, leased.attempts, leased.due_at) == (1, 3, NOON + 3)
+        await store.finish([leased])
+        assert await store.due(NOON) == {}
+
+    async def test_a_new_failure_clears_the_lease(self, store: Store) -> None:
+        await store.compensate([row(message())])
+        (old,) = await lease_all(store)
+        failed = outcome(message(), "billing", Status.RETRYING, 2, due_at=LATER + 5)
+        await store.write([failed])
+        assert await store.next_due() == LATER + 5
+        (new,) = await lease_all(store, LATER + 5, UNTIL + 5)
+        assert new.epoch > old.epoch
+        await store.unlease([old])
+        assert await lease_all(store, LATER + 6) == []
+
+    async def test_a_lease_holds_until_its_time(self, store: Store) -> None:
+        await store.compensate([row(message(n), due_at=NOON + 10 * n) for n in range(3)])
+        assert await store.next_due() == NOON
+        assert [one.due_at for one in await lease_all(store, NOON + 10)] == [NOON, NOON + 10]
+        assert await store.next_due() == NOON + 20
+        assert len(await lease_all(store, NOON + 30)) == 1
+        assert await lease_all(store, UNTIL - 1) == []
+        assert await store.next_due() == UNTIL
+        again = await lease_all(store, UNTIL, UNTIL + 1)
+        assert [one.epoch for one in again] == [2, 2, 2]
+        assert await store.due(NOON) == {LANE: 3}
+
+    async def test_unlease_is_fenced(self, store: Store) -> None:
+        await store.compensate([row(message())])
+        (first,) = await lease_all(store, LATER, LATER + 1)
+        (second,) = await lease_all(store, LATER + 1, UNTIL)
+        await store.unlease([first])
+        assert await lease_all(store, LATER + 2) == []
+        await store.unlease([second, second])
+        assert await store.next_due() == row(message()).due_at
+        (third,) = await lease_all(store, LATER + 2)
+        assert third.epoch > second.epoch
+
+    async def test_lease_goes_round_robin_within_room_and_limit(self, store: Store) -> None:
+        await store.compensate([row(message(n), "billing", due_at=NOON + n) for n in range(MANY)])
+        await store.compensate([row(message(n), "mail", due_at=NOON + 50_000) for n in range(20)])
+        taken = await store.lease(LATER, UNTIL, {LANE: 10_000, MAIL: 10_000}, 30)
+        assert Counter(one.subscription for one in taken) == {"billing": 15, "mail": 15}
+        taken = await store.lease(LATER, UNTIL, {LANE: 7, MAIL: 10_000, (DESTINATION, "nobody"): 9}, 30)
+        assert Counter(one.subscription for one in taken) == {"billing": 7, "mail": 5}
+        taken = await store.lease(LATER, UNTIL, {LANE: 10_000, MAIL: 0}, 30)
+        assert [one.due_at for one in taken] == [NOON + n for n in range(22, 52)]
+        assert await store.lease(LATER, UNTIL, {}, 30) == []
+        assert await store.lease(LATER, UNTIL, {LANE: 5}, 0) == []
+
+    async def test_every_subscription_gets_its_turn_when_the_limit_is_small(self, store: Store) -> None:
+        names = [f"s{n}" for n in range(10)]
+        await store.compensate([row(message(n), name) for n in range(5) for name in names])
+        room = {(DESTINATION, name): 100 for name in names}
+        served = Counter([one.subscription for _ in range(10) for one in await store.lease(LATER, UNTIL, room, 3)])
+        assert set(served) == set(names)
+        assert set(served.values()) == {3}
+
+    async def test_two_who_lease_at_the_same_time_share_nothing(self, store: Store) -> None:
+        await store.compensate([row(message(n)) for n in range(100)])
+        leases = await asyncio.gather(*(store.lease(LATER, UNTIL, {LANE: 40}, 40) for _ in range(4)))
+        ids = [one.message_id for taken in leases for one in taken]
+        assert len(ids) == len(set(ids)) == 100
+
+    async def test_cancel_ends_what_is_open(self, store: Store) -> None:
+        sent = [message(n) for n in range(600)]
+        await store.write(sent)
+        await store.write([outcome(one, "billing", Status.DELIVERED) for one in sent[:100]])
+        await store.write([outcome(one, "billing", Status.RETRYING) for one in sent[100:200]])
+        await store.write([outcome(one, "mail", Status.DEAD) for one in sent[:300]])
+        await store.compensate([row(message(1_000)), row(message(1_001), "mail")])
+        assert await store.cancel(*LANE, LATER) == 501
+        assert await store.due(NOON) == {MAIL: 1}
+        delivery = (await traced(store, sent[150].id)).deliveries["billing"]
+        assert (delivery.status, delivery.reason, delivery.at) == (Status.CANCELED, "subscription removed", LATER)
+        assert (await traced(store, sent[0].id)).deliveries["billing"].status is Status.DELIVERED
+        canceled = Selection(destination=DESTINATION, subscription="billing", status=Status.CANCELED)
+        assert len(await search_all(store, canceled, 500)) == 500
+        assert await store.unsettled(*LANE, LATER, 10) == []
+        assert await store.cancel(*LANE, LATER) == 0
+
+    async def test_a_message_to_publish_is_a_row_without_subscription(self, store: Store) -> None:
+        await store.compensate([row(message(), "", by=Origin.ROAD, attempts=0)])
+        assert await store.due(NOON) == {(DESTINATION, ""): 1}
+        (leased,) = await lease_all(store)
+        await store.finish([leased])
+        assert await store.due(NOON) == {}

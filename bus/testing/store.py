@@ -1,0 +1,274 @@
+"""A store in memory: the port's rules in dictionaries, for tests and as the model of the real ones."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Sequence
+
+import msgspec
+
+from bus.domain.delivery import FINAL, Compensation, Outcome, Status, compensation_of
+from bus.domain.identity import id_time
+from bus.domain.message import Message
+from bus.domain.selection import Selection
+from bus.domain.times import DAY, day_of
+from bus.domain.trace import Trace, is_finished, matches, merge_message, merge_outcome, start_trace
+from bus.errors import Conflict
+from bus.ports.store import DeliveryKey, Document, Page
+
+_OPEN = frozenset({Status.PENDING, Status.RETRYING, Status.RESEND})
+
+
+class MemoryStore:
+    """The ``Store`` in dictionaries; nothing survives the process."""
+
+    def __init__(self) -> None:
+        self._traces: dict[str, Trace] = {}
+        self._bodies: dict[str, bytes] = {}
+        self._rows: dict[tuple[str, str], Compensation] = {}
+        self._owners: dict[tuple[str, str], str] = {}
+        self._documents: dict[tuple[str, str], Document] = {}
+        self._turn = ("", "")
+
+    async def write(self, writes: Sequence[Message | Outcome]) -> None:
+        """Merge messages and outcomes into their documents."""
+        for write in writes:
+            if isinstance(write, Message):
+                if merge_message(self._trace_of(write.id, write), write):
+                    self._bodies[write.id] = write.body
+            else:
+                merge_outcome(self._trace_of(write.message_id, write), write)
+        for write in writes:
+            if isinstance(write, Outcome):
+                self._follow(write)
+
+    async def trace(self, message_id: str) -> Trace | None:
+        """Return a message's document, without its body."""
+        trace = self._traces.get(message_id)
+        return _copy(trace) if trace is not None else None
+
+    async def message(self, message_id: str) -> Message | None:
+        """Return the whole message with its body."""
+        trace = self._traces.get(message_id)
+        if trace is None or trace.message is None:
+            return None
+        return msgspec.structs.replace(trace.message, body=self._bodies[message_id])
+
+    async def finished(self, keys: Sequence[DeliveryKey]) -> set[DeliveryKey]:
+        """Return those deliveries that need no further POST."""
+        return {
+            key
+            for key in keys
+            if (trace := self._traces.get(key.message_id)) is not None
+            and trace.retention_days == key.retention_days
+            and is_finished(trace, key.subscription, key.generation)
+        }
+
+    async def search(self, selection: Selection, *, cursor: str | None = None, limit: int = 50) -> Page:
+        """Return one page, newest id first."""
+        ids = sorted((name for name in self._traces if cursor is None or name < cursor), reverse=True)
+        found = [_copy(self._traces[name]) for name in ids if matches(self._traces[name], selection)]
+        return Page(found[:limit], found[limit - 1].id if len(found) > limit else None)
+
+    async def unsettled(self, destination: str, subscription: str, before: int, limit: int) -> builtins.list[Message]:
+        """Return whole messages whose delivery is pending and that were received before a time, the oldest first."""
+        selection = Selection(destination=destination, subscription=subscription, status=Status.PENDING)
+        found = [
+            message
+            for name in sorted(self._traces)
+            if matches(self._traces[name], selection)
+            and (message := await self.message(name)) is not None
+            and message.received_at < before
+        ]
+        return found[:limit]
+
+    async def expire(self, now: int) -> tuple[builtins.list[str], builtins.list[str]]:
+        """Drop whole partitions past their retention in which nothing is unfinished."""
+        partitions: dict[tuple[str, int], builtins.list[Trace]] = {}
+        for trace in self._traces.values():
+            partitions.setdefault((day_of(id_time(trace.id)), trace.retention_days), []).append(trace)
+        dropped: builtins.list[str] = []
+        kept: builtins.list[str] = []
+        for (day, retention), traces in sorted(partitions.items()):
+            if max(map(_received_at, traces)) >= now - retention * DAY:
+                continue
+            unfinished = any(delivery.status in _OPEN for trace in traces for delivery in trace.deliveries.values())
+            (kept if unfinished else dropped).append(f"{day}-{retention}d")
+            for trace in traces if not unfinished else ():
+                del self._traces[trace.id]
+                self._bodies.pop(trace.id, None)
+        return dropped, kept
+
+    async def compensate(self, rows: Sequence[Compensation]) -> None:
+        """Insert rows; one of a greater (generation, attempts) replaces, any other leaves the present one."""
+        for row in rows:
+            present = self._rows.get((row.message_id, row.subscription))
+            if present is None or (row.generation, row.attempts) > (present.generation, present.attempts):
+                epoch = present.epoch if present is not None else 0
+                self._rows[row.message_id, row.subscription] = msgspec.structs.replace(row, epoch=epoch, lease_until=0)
+
+    async def lease(
+        self, now: int, until: int, room: dict[tuple[str, str], int], limit: int, *, owner: str = ""
+    ) -> builtins.list[Compensation]:
+        """Take rows that are due and not leased, round robin over subscriptions, and raise their epoch."""
+        waiting: dict[tuple[str, str], builtins.list[Compensation]] = {}
+        for row in sorted(self._rows.values(), key=_ready_at):
+            lane = (row.destination, row.subscription)
+            if _ready_at(row) <= now and len(waiting.get(lane, ())) < room.get(lane, 0):
+                waiting.setdefault(lane, []).append(row)
+        lanes = sorted(waiting, key=lambda lane: (lane <= self._turn, lane))
+        taken: builtins.list[Compensation] = []
+        while any(waiting.values()) and len(taken) < limit:
+            for lane in [lane for lane in lanes if waiting[lane]][: limit - len(taken)]:
+                taken.append(self._take(waiting[lane].pop(0), until, owner))
+                self._turn = lane
+        return taken
+
+    async def reclaim(self, owner: str) -> int:
+        """End all leases of an owner who has just started again; return how many."""
+        held = [name for name, row in self._rows.items() if row.lease_until and self._owners.get(name) == owner]
+        for name in held:
+            self._rows[name] = msgspec.structs.replace(self._rows[name], lease_until=0)
+        return len(held)
+
+    async def unlease(self, rows: Sequence[Compensation]) -> None:
+        """Give leased rows back, unless another lease has taken them."""
+        for row in rows:
+            present = self._rows.get((row.message_id, row.subscription))
+            if present is not None and _fence(present) == _fence(row):
+                self._rows[row.message_id, row.subscription] = msgspec.structs.replace(present, lease_until=0)
+
+    async def finish(self, rows: Sequence[Compensation]) -> None:
+        """Delete rows of this or a smaller generation."""
+        for row in rows:
+            self._end((row.message_id, row.subscription), row.generation)
+
+    async def cancel(self, destination: str, subscription: str, now: int) -> int:
+        """End all open deliveries of a removed subscription as ``canceled``; return how many."""
+        lane = (destination, subscription)
+        outcomes = {
+            trace.id: _canceled(trace, subscription, now, delivery.generation, delivery.attempts_made, delivery.url)
+            for trace in self._traces.values()
+            if trace.destination == destination
+            and (delivery := trace.deliveries.get(subscription)) is not None
+            and delivery.status in _OPEN
+        }
+        rows = [row for row in self._rows.values() if (row.destination, row.subscription) == lane]
+        for row in rows:
+            trace = self._traces.get(row.message_id) or start_trace(row.message_id, destination, row.retention_days)
+            if subscription and not is_finished(trace, subscription, row.generation):
+                known = trace.deliveries.get(subscription)
+                url = known.url if known is not None else ""
+                outcomes[row.message_id] = _canceled(trace, subscription, now, row.generation, row.attempts, url)
+        await self.write(list(outcomes.values()))
+        await self.finish(rows)
+        return len(outcomes)
+
+    async def due(self, now: int) -> dict[tuple[str, str], int]:  # noqa: ARG002 - rows count, due or not
+        """Return how many rows wait for each (destination, subscription), due or not."""
+        counts: dict[tuple[str, str], int] = {}
+        for row in self._rows.values():
+            lane = (row.destination, row.subscription)
+            counts[lane] = counts.get(lane, 0) + 1
+        return counts
+
+    async def next_due(self) -> int | None:
+        """Return the earliest time (ms) at which a row can be leased, None when there are none."""
+        return min(map(_ready_at, self._rows.values()), default=None)
+
+    async def get(self, collection: str, key: str) -> Document | None:
+        """Return one document."""
+        return self._documents.get((collection, key))
+
+    async def list(
+        self, collection: str, *, prefix: str = "", after: str = "", limit: int | None = None
+    ) -> builtins.list[Document]:
+        """Return documents by key order, those with the prefix and after a key."""
+        chosen = sorted(
+            key for found, key in self._documents if found == collection and key.startswith(prefix) and key > after
+        )
+        return [self._documents[collection, key] for key in chosen[:limit]]
+
+    async def put(self, collection: str, key: str, value: bytes, *, version: int | None = None) -> int:
+        """Write a document and return its new version."""
+        document = self._documents.get((collection, key))
+        present = document.version if document is not None else 0
+        if version is not None and version != present:
+            raise Conflict(f"{collection}/{key} has version {present}, not {version}; nothing was written")
+        self._documents[collection, key] = Document(key, present + 1, value)
+        return present + 1
+
+    async def delete(self, collection: str, key: str) -> bool:
+        """Delete a document; whether it was there."""
+        return self._documents.pop((collection, key), None) is not None
+
+    async def close(self) -> None:
+        """Do nothing: there is nothing to give up."""
+
+    def _trace_of(self, message_id: str, write: Message | Outcome) -> Trace:
+        trace = self._traces.get(message_id)
+        if trace is None:
+            trace = self._traces[message_id] = start_trace(message_id, write.destination, write.retention_days)
+        return trace
+
+    def _follow(self, outcome: Outcome) -> None:
+        """Make, replace or delete the row of an outcome."""
+        name = (outcome.message_id, outcome.subscription)
+        row = compensation_of(outcome)
+        if row is None:
+            if outcome.status in FINAL:
+                self._end(name, outcome.generation)
+            return
+        present = self._rows.get(name)
+        if is_finished(self._traces[outcome.message_id], outcome.subscription, outcome.generation):
+            return
+        if present is None or (row.generation, row.attempts) > (present.generation, present.attempts):
+            self._rows[name] = msgspec.structs.replace(row, epoch=present.epoch if present is not None else 0)
+
+    def _end(self, name: tuple[str, str], generation: int) -> None:
+        row = self._rows.get(name)
+        if row is not None and row.generation <= generation:
+            del self._rows[name]
+
+    def _take(self, row: Compensation, until: int, owner: str) -> Compensation:
+        self._owners[row.message_id, row.subscription] = owner
+        leased = msgspec.structs.replace(row, epoch=row.epoch + 1, lease_until=until)
+        self._rows[row.message_id, row.subscription] = leased
+        return leased
+
+
+def _copy(trace: Trace) -> Trace:
+    deliveries = {
+        name: msgspec.structs.replace(delivery, attempts=dict(delivery.attempts))
+        for name, delivery in trace.deliveries.items()
+    }
+    return msgspec.structs.replace(trace, deliveries=deliveries)
+
+
+def _ready_at(row: Compensation) -> int:
+    return max(row.due_at, row.lease_until)
+
+
+def _fence(row: Compensation) -> tuple[int, int, int]:
+    return (row.generation, row.attempts, row.epoch)
+
+
+def _received_at(trace: Trace) -> int:
+    if trace.message is not None:
+        return trace.message.received_at
+    return max((delivery.at for delivery in trace.deliveries.values()), default=0)
+
+
+def _canceled(trace: Trace, subscription: str, now: int, generation: int, attempts: int, url: str) -> Outcome:
+    return Outcome(
+        message_id=trace.id,
+        destination=trace.destination,
+        subscription=subscription,
+        retention_days=trace.retention_days,
+        url=url,
+        status=Status.CANCELED,
+        generation=generation,
+        at=now,
+        reason="subscription removed",
+        attempts=attempts,
+    )

@@ -1,0 +1,95 @@
+"""Every store keeps the contract; and the suite catches stores that do not."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from bus.domain.delivery import Outcome, Status
+from bus.domain.message import Message
+from bus.domain.trace import Trace
+from bus.ports.store import Store
+from bus.stores.sqlite import SqliteStore
+from bus.testing.contracts.store import StoreContract
+from bus.testing.store import MemoryStore
+
+
+class TestMemoryStore(StoreContract):
+    @pytest.fixture
+    async def store(self) -> MemoryStore:
+        return MemoryStore()
+
+
+class TestSqliteStore(StoreContract):
+    @pytest.fixture
+    async def store(self, tmp_path: Path) -> AsyncIterator[SqliteStore]:
+        store = await SqliteStore.open(tmp_path / "store", linger=0)
+        yield store
+        await store.close()
+
+
+class TestSqliteStoreThatLingers(StoreContract):
+    """Gatherings of several writes of one message, and documents that memory no longer holds."""
+
+    @pytest.fixture
+    async def store(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[SqliteStore]:
+        monkeypatch.setattr("bus.stores.sqlite.partition._RECENT", 2)
+        monkeypatch.setattr("bus.stores.sqlite.search.PATIENCE", 0)
+        store = await SqliteStore.open(tmp_path / "store", linger=0.001, gather=50)
+        yield store
+        await store.close()
+
+
+class LateOutcomesWin(MemoryStore):
+    """Takes the state of whatever outcome comes last."""
+
+    async def write(self, writes: Sequence[Message | Outcome]) -> None:
+        await super().write(writes)
+        for write in writes:
+            if isinstance(write, Outcome):
+                self._traces[write.message_id].deliveries[write.subscription].status = write.status
+
+
+class ForgetsRows(MemoryStore):
+    """Writes the state of a failed delivery without the row that carries it on."""
+
+    async def compensate_nothing(self) -> None: ...
+
+    def _follow(self, outcome: Outcome) -> None:
+        if outcome.status is not Status.RETRYING:
+            super()._follow(outcome)
+
+
+class KeepsRows(MemoryStore):
+    def _end(self, name: tuple[str, str], generation: int) -> None: ...
+
+
+class NoFence(MemoryStore):
+    async def unlease(self, rows) -> None:
+        await super().unlease([self._rows[row.message_id, row.subscription] for row in rows])
+
+
+class ListsOutcomesOnly(MemoryStore):
+    async def trace(self, message_id: str) -> Trace | None:
+        trace = await super().trace(message_id)
+        return trace if trace is not None and trace.message is not None else None
+
+
+@pytest.mark.parametrize(
+    ("broken", "check"),
+    [
+        (LateOutcomesWin, "test_a_later_outcome_never_undoes_a_newer_state"),
+        (LateOutcomesWin, "test_every_order_gives_the_same_document_and_the_same_rows"),
+        (ForgetsRows, "test_a_failed_outcome_makes_a_row_that_carries_the_delivery_on"),
+        (ForgetsRows, "test_each_end_of_a_delivery_deletes_its_row"),
+        (KeepsRows, "test_a_road_outcome_deletes_the_row_of_a_claim"),
+        (NoFence, "test_unlease_is_fenced"),
+        (ListsOutcomesOnly, "test_an_outcome_may_come_first"),
+    ],
+)
+async def test_the_contract_catches(broken: type[Store], check: str) -> None:
+    with pytest.raises(AssertionError):
+        await getattr(StoreContract(), check)(broken())
+    await getattr(StoreContract(), check)(MemoryStore())
