@@ -1,0 +1,107 @@
+"""``bus key`` and ``bus user``: through the admin API, or offline on a data directory."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bus.cli.api import Api
+from bus.cli.destinations import show
+from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl
+from bus.cli.output import print_json
+from bus.cli.serving import server_extra
+
+if TYPE_CHECKING:
+    from bus.security.keyring import Keyring
+
+keys = typer.Typer(name="key", help="Make API keys.", no_args_is_help=True, rich_markup_mode=None)
+users = typer.Typer(name="user", help="Add people.", no_args_is_help=True, rich_markup_mode=None)
+Data = Annotated[Path | None, typer.Option("--data", help="Work offline on this data directory of a stopped bus.")]
+
+
+class KeyRole(StrEnum):
+    """What a key may do."""
+
+    PRODUCER = "producer"
+    VIEWER = "viewer"
+    OPERATOR = "operator"
+    ADMIN = "admin"
+
+
+class UserRole(StrEnum):
+    """What a person may do."""
+
+    VIEWER = "viewer"
+    OPERATOR = "operator"
+    ADMIN = "admin"
+
+
+@keys.callback()
+def _keys() -> None:
+    """Make API keys."""
+
+
+@users.callback()
+def _users() -> None:
+    """Add people."""
+
+
+@keys.command("create", epilog="Example:  bus key create --destination order.cancelled --role producer")
+def create_key(
+    destination: Annotated[list[str] | None, typer.Option(help="Only for this destination; repeatable.")] = None,
+    role: Annotated[KeyRole, typer.Option(help="What the key may do.")] = KeyRole.PRODUCER,
+    name: Annotated[str, typer.Option(help="Whose key it is.")] = "",
+    data: Data = None,
+    as_json: AsJson = False,
+    url: BusUrl = DEFAULT_URL,
+    api_key: ApiKey = "",
+) -> None:
+    """Make an API key and print it; it is not shown again."""
+    codes = destination or []
+    if data is None:
+        body = {"name": name, "role": role.value, "destinations": codes}
+        with Api(url, api_key) as api:
+            made = api.call("POST", "/api/v1/keys", body=body)
+    else:
+        secret = _offline(data, lambda ring: ring.create_key(roles=(role,), destinations=tuple(codes), name=name))
+        made = {"key": secret, "role": role.value, "destinations": codes}
+    if as_json:
+        print_json(made)
+    else:
+        typer.echo(made["key"])
+
+
+@users.command("add", epilog="Example:  bus user add ann --role operator")
+def add_user(
+    name: Annotated[str, typer.Argument(metavar="NAME", show_default=False)],
+    role: Annotated[UserRole, typer.Option(help="What the person may do.")] = UserRole.VIEWER,
+    data: Data = None,
+    as_json: AsJson = False,
+    url: BusUrl = DEFAULT_URL,
+    api_key: ApiKey = "",
+) -> None:
+    """Make a user and print the password; it is not shown again."""
+    if data is None:
+        with Api(url, api_key) as api:
+            made: dict[str, Any] = api.call("POST", "/api/v1/users", body={"name": name, "role": role.value})
+    else:
+        password = _offline(data, lambda ring: ring.add_user(name, role))
+        made = {"name": name, "role": role.value, "password": password}
+    show(made, as_json=as_json)
+
+
+def _offline(data: Path, change: Callable[[Keyring], Awaitable[str]]) -> str:
+    import asyncio  # noqa: PLC0415 - not for `bus --help`
+
+    with server_extra():
+        from bus.bootstrap import open_offline_keyring  # noqa: PLC0415
+
+    async def work() -> str:
+        async with open_offline_keyring(data) as keyring:
+            return await change(keyring)
+
+    return asyncio.run(work())

@@ -1,0 +1,143 @@
+"""Calls of the bus's HTTP API, with every failure as one error that says what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, Self
+from urllib.parse import quote, urlsplit
+
+import msgspec
+
+from bus.errors import ConfigurationError, ReceiverRefused, ReceiverUnavailable
+
+if TYPE_CHECKING:
+    import httpx
+
+_SECONDS: Final = 30.0
+_LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
+_HINTS: Final = {
+    401: "give --api-key or set BUS_API_KEY; make one with: bus key create",
+    403: "this key may not do that; make another with: bus key create",
+}
+_OK: Final = range(200, 300)
+NOT_FOUND: Final = 404
+
+
+class _Problem(msgspec.Struct, frozen=True):
+    title: str = ""
+    detail: str = ""
+    hint: str = ""
+
+
+class Api:
+    """A connection to one bus; a context manager.
+
+    Raises
+    ------
+    ConfigurationError
+        The address is not one.
+    """
+
+    def __init__(self, url: str, api_key: str, *, timeout: float = _SECONDS) -> None:
+        import httpx  # noqa: PLC0415 - `bus --help` does without
+
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ConfigurationError(f"--url {url!r} is not an http or https address", hint="http://127.0.0.1:8700")
+        self.url = url.rstrip("/")
+        self._httpx = httpx
+        self._http = httpx.Client(
+            headers={"authorization": f"Bearer {api_key}"} if api_key else {},
+            timeout=httpx.Timeout(timeout, connect=min(timeout, 5.0)),
+            trust_env=parts.hostname not in _LOOPBACK,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.close()
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: object = None,
+        content: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        query: Mapping[str, object] | None = None,
+    ) -> Any:
+        """Make a call and return the answer's JSON, None when it has none.
+
+        Parameters
+        ----------
+        body, content
+            Something to encode as JSON, or bytes as they are.
+
+        Raises
+        ------
+        ReceiverUnavailable
+            No answer, 429 or 5xx.
+        ReceiverRefused
+            Any other refusal; ``status`` tells which.
+        """
+        if body is not None:
+            content = msgspec.json.encode(body)
+            headers = {"content-type": "application/json", **(headers or {})}
+        encoded = [(name.encode(), value.encode()) for name, value in (headers or {}).items()]
+        params = {name: str(value) for name, value in (query or {}).items() if value is not None}
+        try:
+            response = self._http.request(method, self.url + path, content=content, headers=encoded, params=params)
+        except (self._httpx.HTTPError, self._httpx.InvalidURL) as error:
+            reason = str(error) or type(error).__name__
+            raise ReceiverUnavailable(
+                f"no answer from {self.url}: {reason}", hint="start it with: bus up; or give --url"
+            ) from error
+        if response.status_code not in _OK:
+            raise self._refusal(response)
+        return self._json(response)
+
+    def _json(self, response: httpx.Response) -> Any:
+        if not response.content:
+            return None
+        try:
+            return msgspec.json.decode(response.content)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise ReceiverRefused(f"{self.url} does not answer as a bus does", hint="check --url") from error
+
+    def _refusal(self, response: httpx.Response) -> ReceiverRefused | ReceiverUnavailable:
+        status = response.status_code
+        try:
+            said = msgspec.json.decode(response.content, type=_Problem)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            said = _Problem(detail=f"{self.url} answered {status} {response.reason_phrase}")
+        message = said.detail or said.title or f"{self.url} answered {status}"
+        kind = ReceiverUnavailable if status == 429 or status >= 500 else ReceiverRefused  # noqa: PLR2004
+        return kind(message, hint=_HINTS.get(status) or said.hint, status=status)
+
+
+def destination_path(code: str) -> str:
+    """Return the path of a destination."""
+    return f"/api/v1/destinations/{quote(code, safe='')}"
+
+
+def subscription_path(code: str, name: str) -> str:
+    """Return the path of a subscription."""
+    return f"{destination_path(code)}/subscriptions/{quote(name, safe='')}"
+
+
+def message_path(message_id: str) -> str:
+    """Return the path of a message."""
+    return f"/api/v1/messages/{quote(message_id, safe='')}"
+
+
+def put_or_patch(api: Api, path: str, fields: Mapping[str, object]) -> Any:
+    """Make a resource with these fields, or change only these fields of one that is there."""
+    try:
+        api.call("GET", path)
+    except ReceiverRefused as error:
+        if error.status != NOT_FOUND:
+            raise
+        return api.call("PUT", path, body=fields)
+    return api.call("PATCH", path, body=fields)

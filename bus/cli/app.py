@@ -1,0 +1,39 @@
+"""The tree of commands."""
+
+from __future__ import annotations
+
+import typer
+
+from bus.cli import access, destinations, doctor, resending, sending, serving, spools, subscriptions, tracing
+
+_START = """\b
+Start with:
+  bus up
+  bus destination set orders
+  bus subscription set orders shop --url http://127.0.0.1:9000/
+  echo '{"order": 42}' | bus send orders"""
+_SEND = """\b
+Examples:
+  echo '{"order": 42}' | bus send order.cancelled --biz-id 42
+  bus send order.cancelled orders.ndjson --ndjson"""
+_RESEND = """\b
+Examples:
+  bus resend 019a2f4e-0000-7000-8000-000000000000
+  bus resend --destination orders --status dead --from 2h --to 1h --dry-run"""
+app = typer.Typer(
+    name="bus",
+    help="Pier: send a message once, and every subscriber's URL gets it.",
+    epilog=_START,
+    rich_markup_mode=None,  # rich is loaded by the commands that draw
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+for group in (destinations.app, subscriptions.app, spools.app, access.keys, access.users):
+    app.add_typer(group)
+app.command(epilog="Example:  bus up --data /var/lib/bus --port 8700")(serving.up)
+app.command(epilog="Example:  bus run receiver --config bus.toml")(serving.run)
+app.command(epilog=_SEND)(sending.send)
+app.command(epilog="Example:  bus trace 019a2f4e-0000-7000-8000-000000000000")(tracing.trace)
+app.command(epilog="Example:  bus search --destination orders --status dead --from 1h")(tracing.search)
+app.command(epilog=_RESEND)(resending.resend)
+app.command(epilog="Example:  bus doctor --config bus.toml")(doctor.doctor)

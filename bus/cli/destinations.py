@@ -1,0 +1,78 @@
+"""``bus destination``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from bus.cli.api import Api, destination_path, put_or_patch
+from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl
+from bus.cli.output import print_fields, print_json, print_table
+
+app = typer.Typer(name="destination", help="What messages are sent to.", no_args_is_help=True, rich_markup_mode=None)
+Code = Annotated[str, typer.Argument(metavar="CODE", help="1-128 of a-z A-Z 0-9 . _ -", show_default=False)]
+
+
+@app.command("set", epilog="Example:  bus destination set order.cancelled --retention-days 90")
+def set_destination(
+    code: Code,
+    transport: Annotated[str | None, typer.Option(help="direct, kafka, rabbitmq or nsq.")] = None,
+    ordering: Annotated[str | None, typer.Option(help="none, key or strict.")] = None,
+    cluster: Annotated[str | None, typer.Option(help="Which cluster of the transport.")] = None,
+    retention_days: Annotated[int | None, typer.Option(help="How long messages are kept.")] = None,
+    store_rate: Annotated[float | None, typer.Option(help="Store writes a second.")] = None,
+    max_bytes: Annotated[int | None, typer.Option(help="Largest message.")] = None,
+    paused: Annotated[bool | None, typer.Option("--paused/--no-paused", help="Accept and hold, or deliver.")] = None,
+    as_json: AsJson = False,
+    url: BusUrl = DEFAULT_URL,
+    api_key: ApiKey = "",
+) -> None:
+    """Make a destination, or change the options given of one that is there."""
+    fields = {
+        "transport": transport,
+        "ordering": ordering,
+        "cluster": cluster,
+        "retention_days": retention_days,
+        "store_rate": store_rate,
+        "max_bytes": max_bytes,
+        "paused": paused,
+    }
+    given = {name: value for name, value in fields.items() if value is not None}
+    with Api(url, api_key) as api:
+        show(put_or_patch(api, destination_path(code), given), as_json=as_json)
+
+
+@app.command("list")
+def list_destinations(as_json: AsJson = False, url: BusUrl = DEFAULT_URL, api_key: ApiKey = "") -> None:
+    """List all destinations."""
+    with Api(url, api_key) as api:
+        found = api.call("GET", "/api/v1/destinations")
+    if as_json:
+        print_json(found)
+        return
+    columns = ("code", "transport", "ordering", "retention_days", "max_bytes", "paused")
+    print_table(columns, [[item.get(name) for name in columns] for item in found["items"]])
+
+
+@app.command("show")
+def show_destination(code: Code, as_json: AsJson = False, url: BusUrl = DEFAULT_URL, api_key: ApiKey = "") -> None:
+    """Show one destination."""
+    with Api(url, api_key) as api:
+        show(api.call("GET", destination_path(code)), as_json=as_json)
+
+
+@app.command("rm")
+def remove_destination(code: Code, as_json: AsJson = False, url: BusUrl = DEFAULT_URL, api_key: ApiKey = "") -> None:
+    """Remove a destination that has no subscriptions."""
+    with Api(url, api_key) as api:
+        api.call("DELETE", destination_path(code))
+    show({"removed": code}, as_json=as_json)
+
+
+def show(resource: dict[str, Any], *, as_json: bool) -> None:
+    """Print one resource."""
+    if as_json:
+        print_json(resource)
+    else:
+        print_fields(resource)

@@ -1,0 +1,95 @@
+"""What commands print: tables and trees for people, JSON for programs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
+
+STYLES = {
+    "delivered": "green",
+    "dead": "bold red",
+    "failed": "red",
+    "rejected": "red",
+    "parked": "magenta",
+    "retrying": "yellow",
+    "resend": "yellow",
+    "pending": "cyan",
+    "canceled": "dim",
+    "skipped": "dim",
+}
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Return a console; text is never read as markup or wrapped when it does not go to a terminal."""
+    from rich.console import Console  # noqa: PLC0415
+
+    made = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+    if not made.is_terminal:
+        made.width = 10_000
+    return made
+
+
+def print_json(value: object) -> None:
+    """Print a value as indented JSON."""
+    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value)).decode() + "\n")
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Print rows under column names; a state gets its colour."""
+    from rich.box import SIMPLE_HEAD  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    out = console()
+    if not out.is_terminal:
+        for row in (columns, *rows):
+            sys.stdout.write("\t".join(plain(value) for value in row) + "\n")
+        return
+    table = Table(*columns, box=SIMPLE_HEAD, pad_edge=False)
+    for row in rows:
+        table.add_row(*(Text(plain(value), STYLES.get(str(value), "")) for value in row))
+    out.print(table)
+
+
+def print_fields(fields: Mapping[str, object]) -> None:
+    """Print names and values, a line each."""
+    width = max((len(name) for name in fields), default=0)
+    for name, value in fields.items():
+        sys.stdout.write(f"{name:<{width}}  {plain(value)}\n")
+
+
+def plain(value: Any) -> str:
+    """Return a value as one line of text without control characters, since it may come from a stranger."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (list, tuple)):
+        return ",".join(plain(item) for item in value)
+    if isinstance(value, dict):
+        return msgspec.json.encode(value).decode()
+    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in str(value))
+
+
+def progress(*, in_bytes: bool = False) -> Progress:
+    """Return a progress bar on standard error, shown on a terminal only."""
+    from rich.progress import (  # noqa: PLC0415
+        BarColumn,
+        DownloadColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+    )
+
+    out = console(stderr=True)
+    count = DownloadColumn() if in_bytes else MofNCompleteColumn()
+    columns = (TextColumn("{task.description}"), BarColumn(), count, TimeElapsedColumn())
+    return Progress(*columns, console=out, disable=not out.is_terminal, transient=True)

@@ -1,0 +1,154 @@
+"""``bus resend``: some messages, or all that a filter takes."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping
+from typing import Annotated, Final
+
+import typer
+
+from bus.cli.api import Api, message_path
+from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl
+from bus.cli.output import print_json, print_table, progress
+from bus.cli.values import read_time
+from bus.errors import ReceiverRefused
+
+POLL_SECONDS: Final = 0.2
+_ENDED: Final = ("done", "canceled")
+_FIRST_FAILED: Final = "retrying"
+_OPEN: Final = ("resend", "pending")
+_GOOD: Final = frozenset({"delivered", "selected", "skipped"})
+_COLUMNS: Final = ("id", "destination", "status", "biz_id", "received_at")
+
+
+def resend(
+    ids: Annotated[list[str] | None, typer.Argument(metavar="ID...", help="Messages; or give a filter.")] = None,
+    destination: Annotated[str | None, typer.Option(help="All of this destination.")] = None,
+    subscription: Annotated[str | None, typer.Option(help="To this subscription only.")] = None,
+    status: Annotated[str | None, typer.Option(help="Only deliveries in this state, such as dead.")] = None,
+    since: Annotated[str | None, typer.Option("--from", help="RFC 3339, or a duration ago such as 2h.")] = None,
+    before: Annotated[str | None, typer.Option("--to", help="RFC 3339, or a duration ago.")] = None,
+    biz_id: Annotated[str | None, typer.Option(help="Only with this biz id.")] = None,
+    source: Annotated[str | None, typer.Option(help="Only from this source.")] = None,
+    rate: Annotated[float | None, typer.Option(help="Messages a second.")] = None,
+    reason: Annotated[str, typer.Option(help="For the audit.")] = "",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count, and show the first.")] = False,
+    wait: Annotated[float, typer.Option(help="Seconds to wait for the outcomes; 0 does not wait.")] = 600,
+    as_json: AsJson = False,
+    url: BusUrl = DEFAULT_URL,
+    api_key: ApiKey = "",
+) -> int:
+    """Deliver messages again, and say how each ended.
+
+    "failed" is the first new attempt; the subscription's retries go on.
+    """
+    chosen = {
+        "destination": destination,
+        "subscription": subscription,
+        "status": status,
+        "biz_id": biz_id,
+        "source": source,
+        "from": read_time(since, "--from"),
+        "to": read_time(before, "--to"),
+    }
+    given = {name: value for name, value in chosen.items() if value is not None}
+    with Api(url, api_key) as api:
+        if ids:
+            if dry_run or set(given) - {"subscription"}:
+                raise typer.BadParameter("give ids, or a filter, not both", param_hint="ID")
+            return _resend_some(api, ids, subscription, wait, as_json=as_json)
+        if "destination" not in given or not {"from", "to"} <= set(given):
+            raise typer.BadParameter("a filter needs --destination, --from and --to", param_hint="filter")
+        if dry_run:
+            return _preview(api, given, as_json=as_json)
+        body = {"filter": given, "rate": rate, "dry_run": False, "reason": reason}
+        return _follow(api, api.call("POST", "/api/v1/resends", body=body)["id"], wait, as_json=as_json)
+
+
+def _preview(api: Api, chosen: dict[str, str], *, as_json: bool) -> int:
+    found = api.call("POST", "/api/v1/resends", body={"filter": chosen, "dry_run": True})
+    if as_json:
+        print_json(found)
+    else:
+        print_table(_COLUMNS, [[item.get(column) for column in _COLUMNS] for item in found["sample"]])
+        typer.echo(f"{found['count']} deliveries would be resent")
+    return 0
+
+
+def _follow(api: Api, job_id: str, wait: float, *, as_json: bool) -> int:
+    """Show a job's progress until it ends, or ``wait`` seconds are over; the job goes on without us."""
+    end = time.monotonic() + wait
+    with progress() as bar:
+        task = bar.add_task("resending", total=None)
+        while True:
+            job = api.call("GET", f"/api/v1/resends/{job_id}")
+            counts = job["counts"]
+            bar.update(task, total=counts["selected"], completed=counts["selected"] - counts["waiting"])
+            if job["state"] in _ENDED or time.monotonic() >= end:
+                break
+            time.sleep(POLL_SECONDS)
+    if as_json:
+        print_json({"id": job_id, "state": job["state"], "counts": counts})
+    return _conclude(counts, wait, quiet=as_json)
+
+
+def _conclude(counts: Mapping[str, int], wait: float, *, quiet: bool) -> int:
+    """Print how many ended how; fails when any did, or is still waiting for though that was asked for."""
+    if not quiet:
+        typer.echo(", ".join(f"{count} {name}" for name, count in counts.items()))
+    good = _GOOD if wait else _GOOD | {"waiting"}
+    return 1 if any(count for name, count in counts.items() if name not in good) else 0
+
+
+def _resend_some(api: Api, ids: list[str], subscription: str | None, wait: float, *, as_json: bool) -> int:
+    names = [subscription] if subscription else None
+    open_: dict[str, list[str]] = {}
+    items: list[dict[str, str]] = []
+    for message_id in ids:
+        try:
+            answer = api.call("POST", f"{message_path(message_id)}/resend", body={"subscriptions": names})
+            open_[message_id] = list(answer["subscriptions"])
+        except ReceiverRefused as error:
+            items.append({"id": message_id, "subscription": "", "outcome": "missing", "reason": str(error)})
+    _await_outcomes(api, open_, items, wait)
+    counts = Counter(item["outcome"] for item in items)
+    if as_json:
+        print_json({"items": items, "counts": counts})
+    else:
+        print_table(("id", "subscription", "outcome", "reason"), [list(item.values()) for item in items])
+    return _conclude(counts, wait, quiet=as_json)
+
+
+def _await_outcomes(api: Api, open_: dict[str, list[str]], items: list[dict[str, str]], wait: float) -> None:
+    """Move each delivery from ``open_`` to ``items`` once its first new attempt ended, or the time is over."""
+    end = time.monotonic() + wait
+    total = sum(len(names) for names in open_.values())
+    with progress() as bar:
+        task = bar.add_task("resending", total=total)
+        while open_:
+            is_over = time.monotonic() >= end
+            for message_id in list(open_):
+                _look(api, message_id, open_, items, is_over=is_over)
+            bar.update(task, completed=total - sum(len(names) for names in open_.values()))
+            if open_:
+                time.sleep(POLL_SECONDS)
+
+
+def _look(
+    api: Api, message_id: str, open_: dict[str, list[str]], items: list[dict[str, str]], *, is_over: bool
+) -> None:
+    found = {each["subscription"]: each for each in api.call("GET", message_path(message_id))["deliveries"]}
+    for name in list(open_[message_id]):
+        delivery = found.get(name, {"status": "pending"})
+        status = delivery["status"]
+        if status in _OPEN and not is_over:
+            continue
+        outcome = "waiting" if status in _OPEN else "failed" if status == _FIRST_FAILED else status
+        items.append(
+            {"id": message_id, "subscription": name, "outcome": outcome, "reason": delivery.get("reason") or ""}
+        )
+        open_[message_id].remove(name)
+    if not open_[message_id]:
+        del open_[message_id]

@@ -1,0 +1,226 @@
+"""``bus send``: one message, or a file of them."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO, Final, NamedTuple
+from urllib.parse import quote
+
+import msgspec
+import typer
+
+from bus.cli.api import Api
+from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl
+from bus.cli.output import print_json, progress
+from bus.cli.values import read_pairs
+from bus.client.line import Line, encode_line
+from bus.domain.identity import new_id
+from bus.domain.message import check_destination
+from bus.domain.times import format_time
+from bus.errors import ConfigurationError, ReceiverRefused, ReceiverUnavailable
+
+BATCH_LINES: Final = 500
+BATCH_BYTES: Final = 8 * 2**20
+TRIES: Final = 5
+_PAUSE: Final = 0.5
+_SHOWN: Final = 20
+_JSON: Final = "application/json"
+_TAKEN: Final = ("accepted", "duplicate")
+
+
+class Numbered(NamedTuple):
+    """A line of the input and its number, from 1."""
+
+    number: int
+    line: bytes
+
+
+def send(
+    code: Annotated[str, typer.Argument(metavar="CODE", help="The destination.", show_default=False)],
+    file: Annotated[str, typer.Argument(metavar="FILE|-", help="A file, or - for standard input.")] = "-",
+    biz_id: Annotated[str, typer.Option(help="What people will search for.")] = "",
+    key: Annotated[str, typer.Option(help="What orders messages.")] = "",
+    source: Annotated[str, typer.Option(help="Who sends.")] = "bus-cli",
+    content_type: Annotated[str, typer.Option(help="Without: JSON if it is, else text or bytes.")] = "",
+    deliver_at: Annotated[str, typer.Option(help="Not before this time (RFC 3339).")] = "",
+    header: Annotated[list[str] | None, typer.Option(help="NAME=VALUE of the message's own; repeatable.")] = None,
+    ndjson: Annotated[bool, typer.Option("--ndjson", help="Each line is a message.")] = False,
+    as_json: AsJson = False,
+    url: BusUrl = DEFAULT_URL,
+    api_key: ApiKey = "",
+) -> int:
+    """Send one message and print its id, or with --ndjson one message a line."""
+    check_destination(code)
+    common = Line(
+        id="",
+        destination=code,
+        source=source,
+        biz_id=biz_id,
+        key=key,
+        content_type=content_type,
+        deliver_at=deliver_at,
+        headers=read_pairs(header, "--header") or {},
+    )
+    with Api(url, api_key) as api, _opened(file) as stream:
+        if ndjson:
+            return _send_lines(api, common, stream, as_json=as_json)
+        answer = _send_one(api, common, stream.read())
+    if as_json:
+        print_json(answer)
+    else:
+        typer.echo(answer["id"])
+    return 0
+
+
+@contextmanager
+def _opened(file: str) -> Iterator[BinaryIO]:
+    if file == "-":
+        yield sys.stdin.buffer
+        return
+    try:
+        with Path(file).open("rb") as stream:
+            yield stream
+    except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
+        raise ConfigurationError(f"cannot read {file}: {error.strerror}", hint="use - for standard input") from error
+
+
+def _send_one(api: Api, common: Line, body: bytes) -> Any:
+    fields = {
+        "content-type": common.content_type or guess_type(body),
+        "bus-source": common.source,
+        "bus-biz-id": common.biz_id,
+        "bus-key": common.key,
+        "bus-sent-at": format_time(_now()),
+        "bus-deliver-at": common.deliver_at,
+        **{f"bus-header-{name}": value for name, value in common.headers.items()},
+    }
+    headers = {name: value for name, value in fields.items() if value}
+    return api.call("POST", f"/v1/messages/{quote(common.destination, safe='')}", content=body, headers=headers)
+
+
+def guess_type(body: bytes) -> str:
+    """Return the type of a body by what it can be read as."""
+    try:
+        msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        pass
+    else:
+        return _JSON
+    try:
+        body.decode()
+    except UnicodeDecodeError:
+        return "application/octet-stream"
+    return "text/plain; charset=utf-8"
+
+
+class Tally:
+    """What became of the lines."""
+
+    def __init__(self) -> None:
+        self.counts = {"accepted": 0, "duplicate": 0, "rejected": 0}
+        self.refused: list[dict[str, object]] = []
+
+    def refuse(self, number: int, reason: str) -> None:
+        """Count a line that was not taken, and keep the first reasons."""
+        self.counts["rejected"] += 1
+        if len(self.refused) < _SHOWN:
+            self.refused.append({"line": number, "reason": reason})
+
+
+def _send_lines(api: Api, common: Line, stream: BinaryIO, *, as_json: bool) -> int:
+    tally = Tally()
+    batch: list[tuple[int, bytes]] = []
+    size = 0
+    with progress(in_bytes=True) as bar:
+        task = bar.add_task(f"to {common.destination}", total=_size(stream))
+        for number, raw in read_lines(stream):
+            bar.advance(task, len(raw))
+            line = _line_of(common, number, raw, tally)
+            if line is None:
+                continue
+            if batch and (len(batch) == BATCH_LINES or size + len(line) >= BATCH_BYTES):
+                _post(api, batch, tally)
+                batch, size = [], 0
+            batch.append((number, line))
+            size += len(line) + 1
+        _post(api, batch, tally)
+    _report(tally, as_json=as_json)
+    return 1 if tally.counts["rejected"] else 0
+
+
+def read_lines(stream: BinaryIO) -> Iterator[Numbered]:
+    """Yield lines as they are, the line break included; the whole file is never in memory."""
+    for number, line in enumerate(stream, 1):
+        yield Numbered(number, line)
+
+
+def _size(stream: BinaryIO) -> int | None:
+    """Return how many bytes there are to read, None for a pipe."""
+    if not stream.seekable():
+        return None
+    here = stream.tell()
+    size = stream.seek(0, 2)
+    stream.seek(here)
+    return size - here
+
+
+def _line_of(common: Line, number: int, raw: bytes, tally: Tally) -> bytes | None:
+    body = raw.strip(b"\r\n") if common.content_type else raw.strip()
+    if not body:
+        return None
+    now = _now()
+    line = msgspec.structs.replace(common, id=new_id(now), sent_at=format_time(now))
+    if common.content_type:
+        return encode_line(msgspec.structs.replace(line, body_base64=body))
+    try:
+        msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        tally.refuse(number, f"not JSON: {error}")
+        return None
+    return encode_line(msgspec.structs.replace(line, content_type=_JSON, body=msgspec.Raw(body)))
+
+
+def _post(api: Api, batch: list[tuple[int, bytes]], tally: Tally) -> None:
+    """Send a batch; its ids are ours, so that a repetition after a lost answer makes no duplicate."""
+    if not batch:
+        return
+    content = b"\n".join(line for _, line in batch)
+    for left in reversed(range(TRIES)):
+        try:
+            answer = api.call("POST", "/v1/messages", content=content, headers={"content-type": "application/x-ndjson"})
+            break
+        except (ReceiverUnavailable, ReceiverRefused) as error:
+            if left and error.retriable:
+                time.sleep(_PAUSE)
+                continue
+            raise type(error)(
+                f"stopped at line {batch[0][0]}: {error}; {tally.counts['accepted']} messages before it were accepted",
+                hint=error.hint,
+                status=error.status,
+            ) from error
+    for (number, _), result in zip(batch, answer["results"], strict=True):
+        if result["status"] in _TAKEN:
+            tally.counts[result["status"]] += 1
+        else:
+            problem = result.get("error") or {}
+            tally.refuse(number, problem.get("detail") or problem.get("title") or "no reason given")
+
+
+def _report(tally: Tally, *, as_json: bool) -> None:
+    if as_json:
+        print_json({**tally.counts, "refused": tally.refused})
+        return
+    for item in tally.refused:
+        typer.echo(f"line {item['line']}: {item['reason']}", err=True)
+    more = tally.counts["rejected"] - len(tally.refused)
+    if more:
+        typer.echo(f"and {more} more lines", err=True)
+    typer.echo(", ".join(f"{count} {name}" for name, count in tally.counts.items()))
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000

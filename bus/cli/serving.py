@@ -1,0 +1,79 @@
+"""``bus up`` and ``bus run``: the only commands that need the ``server`` extra."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from bus.cli.options import AsJson
+from bus.cli.output import print_json
+from bus.errors import ConfigurationError
+
+Config = Annotated[Path | None, typer.Option(help="A bus.toml.")]
+Data = Annotated[Path | None, typer.Option(help="Directory of spools and store.  [default: data]")]
+Host = Annotated[str | None, typer.Option(help="Address to serve on.  [default: 127.0.0.1]")]
+Port = Annotated[int | None, typer.Option(help="Port to serve on.  [default: 8700]")]
+
+
+@contextmanager
+def server_extra() -> Iterator[None]:
+    """Say which extra is missing when what is imported here is not installed.
+
+    Raises
+    ------
+    ConfigurationError
+        A library of the ``server`` extra is missing.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(
+            f"{error.name} is not installed; this command needs the server extra",
+            hint='pip install "pier-bus[server]"',
+        ) from error
+
+
+def up(
+    data: Data = None,
+    host: Host = None,
+    port: Port = None,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> int:
+    """Run everything in one process: receiver, dispatcher, compensator, admin, on SQLite.
+
+    Ctrl-C or SIGTERM finishes what is in flight and exits 0; everything else waits on disk.
+    """
+    with server_extra():
+        from bus.bootstrap import ROLES  # noqa: PLC0415
+    return _serve(list(ROLES), config, {"data": data, "host": host, "port": port}, as_json=as_json)
+
+
+def run(
+    role: Annotated[str, typer.Argument(metavar="ROLE", help="receiver, dispatcher, ...", show_default=False)],
+    data: Data = None,
+    host: Host = None,
+    port: Port = None,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> int:
+    """Run one role."""
+    return _serve([role], config, {"data": data, "host": host, "port": port}, as_json=as_json)
+
+
+def _serve(roles: list[str], config: Path | None, overrides: dict[str, Any], *, as_json: bool) -> int:
+    with server_extra():
+        from bus.serving import serve  # noqa: PLC0415
+        from bus.settings import load_settings  # noqa: PLC0415
+
+    def announce(lines: list[str]) -> None:
+        if as_json:
+            print_json({"lines": lines})
+        else:
+            typer.echo("\n".join(lines))
+
+    return serve(load_settings(config, overrides), roles, announce)

@@ -1,0 +1,139 @@
+"""``bus subscription``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from bus.cli.api import Api, destination_path, put_or_patch, subscription_path
+from bus.cli.destinations import Code, show
+from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl
+from bus.cli.output import print_json, print_table
+from bus.cli.values import read_pairs
+
+app = typer.Typer(
+    name="subscription", help="Who gets a destination's messages.", no_args_is_help=True, rich_markup_mode=None
+)
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The subscription's own name.", show_default=False)]
+
+
+@app.command(
+    "set",
+    epilog="Example:  bus subscription set order.cancelled billing --url https://billing.example/hook --secret auto",
+)
+def set_subscription(
+    code: Code,
+    name: Name,
+    target: Annotated[str | None, typer.Option("--url", help="Where messages are POSTed.")] = None,
+    max_concurrency: Annotated[int | None, typer.Option(help="Requests in flight at once.")] = None,
+    timeout: Annotated[float | None, typer.Option(help="Seconds for one POST.")] = None,
+    rate: Annotated[float | None, typer.Option(help="Deliveries a second.")] = None,
+    retry: Annotated[
+        str | None, typer.Option(help='Waits "5s,30s,2m", or JSON {"first":"5s","factor":3,"max":"12h"}.')
+    ] = None,
+    retry_max_age: Annotated[str | None, typer.Option(help="Give up after, such as 7d.")] = None,
+    retry_max_attempts: Annotated[int | None, typer.Option(help="Give up after so many attempts.")] = None,
+    secret: Annotated[str | None, typer.Option(help='Signing secret: "auto" makes one, or whsec_...')] = None,
+    filter_: Annotated[str | None, typer.Option("--filter", help="JMESPath over body, headers, biz_id, key.")] = None,
+    header: Annotated[
+        list[str] | None, typer.Option("--header", "--key-header", help="NAME=VALUE sent with each POST; repeatable.")
+    ] = None,
+    stuck_after: Annotated[str | None, typer.Option(help="Compensate a silent delivery after, such as 5m.")] = None,
+    paused: Annotated[bool | None, typer.Option("--paused/--no-paused", help="Hold, or deliver.")] = None,
+    as_json: AsJson = False,
+    bus_url: Annotated[str, typer.Option("--bus-url", envvar="BUS_URL", help="Where the bus is.")] = DEFAULT_URL,
+    api_key: ApiKey = "",
+) -> None:
+    """Make a subscription, or change the options given of one that is there. A secret that is made is shown once."""
+    fields = {
+        "url": target,
+        "max_concurrency": max_concurrency,
+        "timeout_seconds": timeout,
+        "rate": rate,
+        "retry": _retry(retry),
+        "retry_max_age": retry_max_age,
+        "retry_max_attempts": retry_max_attempts,
+        "secret": secret,
+        "filter": filter_,
+        "headers": read_pairs(header, "--header"),
+        "stuck_after": stuck_after,
+        "paused": paused,
+    }
+    given = {key: value for key, value in fields.items() if value is not None}
+    with Api(bus_url, api_key) as api:
+        show(put_or_patch(api, subscription_path(code, name), given), as_json=as_json)
+
+
+def _retry(text: str | None) -> Any:
+    if text is None:
+        return None
+    if not text.lstrip().startswith("{"):
+        return [wait.strip() for wait in text.split(",")]
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError as error:
+        raise typer.BadParameter(f"{text!r} is not JSON: {error}", param_hint="--retry") from error
+
+
+@app.command("list")
+def list_subscriptions(
+    code: Annotated[str, typer.Argument(metavar="CODE", help="Of this destination; of all without.")] = "",
+    as_json: AsJson = False,
+    url: BusUrl = DEFAULT_URL,
+    api_key: ApiKey = "",
+) -> None:
+    """List subscriptions."""
+    with Api(url, api_key) as api:
+        codes = [code] if code else [item["code"] for item in api.call("GET", "/api/v1/destinations")["items"]]
+        found = [
+            {"destination": each, **item}
+            for each in codes
+            for item in api.call("GET", f"{destination_path(each)}/subscriptions")["items"]
+        ]
+    if as_json:
+        print_json({"items": found, "next": None})
+        return
+    columns = ("destination", "name", "url", "max_concurrency", "timeout_seconds", "paused")
+    print_table(columns, [[item.get(column) for column in columns] for item in found])
+
+
+@app.command("show")
+def show_subscription(
+    code: Code, name: Name, as_json: AsJson = False, url: BusUrl = DEFAULT_URL, api_key: ApiKey = ""
+) -> None:
+    """Show one subscription."""
+    with Api(url, api_key) as api:
+        show(api.call("GET", subscription_path(code, name)), as_json=as_json)
+
+
+@app.command("pause")
+def pause_subscription(
+    code: Code, name: Name, as_json: AsJson = False, url: BusUrl = DEFAULT_URL, api_key: ApiKey = ""
+) -> None:
+    """Hold a subscription's messages; none is lost."""
+    _set_paused(code, name, url, api_key, paused=True, as_json=as_json)
+
+
+@app.command("resume")
+def resume_subscription(
+    code: Code, name: Name, as_json: AsJson = False, url: BusUrl = DEFAULT_URL, api_key: ApiKey = ""
+) -> None:
+    """Deliver what was held, and go on."""
+    _set_paused(code, name, url, api_key, paused=False, as_json=as_json)
+
+
+def _set_paused(code: str, name: str, url: str, api_key: str, *, paused: bool, as_json: bool) -> None:
+    with Api(url, api_key) as api:
+        show(api.call("PATCH", subscription_path(code, name), body={"paused": paused}), as_json=as_json)
+
+
+@app.command("rm")
+def remove_subscription(
+    code: Code, name: Name, as_json: AsJson = False, url: BusUrl = DEFAULT_URL, api_key: ApiKey = ""
+) -> None:
+    """Remove a subscription; its open deliveries are canceled."""
+    with Api(url, api_key) as api:
+        api.call("DELETE", subscription_path(code, name))
+    show({"removed": f"{code}/{name}"}, as_json=as_json)

@@ -1,0 +1,129 @@
+"""``bus trace`` and ``bus search``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from bus.cli.api import Api, message_path
+from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl
+from bus.cli.output import STYLES, console, plain, print_json, print_table
+from bus.cli.values import read_time
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+_PAGE: Final = 500
+_RESPONSE: Final = 200
+_COLUMNS: Final = ("id", "destination", "status", "biz_id", "source", "received_at", "completed_at", "bytes")
+
+
+def trace(
+    message_id: Annotated[str, typer.Argument(metavar="ID", show_default=False)],
+    as_json: AsJson = False,
+    url: BusUrl = DEFAULT_URL,
+    api_key: ApiKey = "",
+) -> None:
+    """Show the life of a message: who sent it when, who got it when, every attempt."""
+    with Api(url, api_key) as api:
+        found = api.call("GET", message_path(message_id))
+    if as_json:
+        print_json(found)
+    else:
+        _draw(found)
+
+
+def _draw(trace: dict[str, Any]) -> None:
+    from rich.tree import Tree  # noqa: PLC0415
+
+    message = trace.get("message") or {}
+    tree = Tree(_line(trace["status"], trace["id"], "to", trace["destination"]))
+    source = trace.get("source")
+    tree.add(_line("", trace.get("sent_at"), "sent", f"by {source}" if source else "", _given(trace, "biz_id")))
+    tree.add(_line("", trace.get("received_at"), "received", f"{trace.get('bytes')} bytes", _given(message, "key")))
+    for delivery in trace.get("deliveries", ()):
+        branch = tree.add(_line(delivery["status"], delivery["subscription"], delivery.get("url"), _why(delivery)))
+        for attempt in delivery.get("attempts", ()):
+            branch.add(_attempt(attempt))
+    if not trace.get("deliveries"):
+        tree.add(_line("", plain(trace.get("reason") or "no deliveries")))
+    if trace.get("completed_at"):
+        tree.add(_line("", trace["completed_at"], "completed"))
+    console().print(tree, soft_wrap=True)
+
+
+def _why(delivery: dict[str, Any]) -> str:
+    due = f"due {delivery['due_at']}" if delivery.get("due_at") and delivery["status"] in ("retrying", "resend") else ""
+    return " ".join(part for part in (plain(delivery.get("reason") or ""), due) if part)
+
+
+def _attempt(attempt: dict[str, Any]) -> Text:
+    ended = str(attempt["status_code"]) if attempt.get("status_code") else plain(attempt.get("error") or "no answer")
+    line = _line("", attempt.get("started_at"), f"#{attempt.get('n')}", ended, f"{attempt.get('duration_ms')} ms")
+    phases = attempt.get("phases") or {}
+    line.append("  " + " ".join(f"{name}={value}" for name, value in phases.items()), "dim")
+    if attempt.get("by"):
+        line.append(f"  by {plain(attempt['by'])}", "dim")
+    response = attempt.get("response")
+    if response and not str(attempt.get("status_code", "")).startswith("2"):
+        line.append(f"  {plain(str(response)[:_RESPONSE])}", "dim")
+    return line
+
+
+def _line(status: str, *parts: object) -> Text:
+    from rich.text import Text  # noqa: PLC0415
+
+    line = Text("  ".join(plain(part) for part in parts if part not in (None, "")))
+    if status:
+        line = Text.assemble((status, STYLES.get(status, "")), "  ", line)
+    return line
+
+
+def _given(fields: dict[str, Any], name: str) -> str:
+    return f"{name}={fields[name]}" if fields.get(name) else ""
+
+
+def search(
+    destination: Annotated[str | None, typer.Option(help="Code.")] = None,
+    subscription: Annotated[str | None, typer.Option(help="Name; --status is then that delivery's.")] = None,
+    biz_id: Annotated[str | None, typer.Option(help="As the producer gave it.")] = None,
+    source: Annotated[str | None, typer.Option(help="Who sent.")] = None,
+    status: Annotated[str | None, typer.Option(help="delivered, retrying, dead, pending, ...")] = None,
+    since: Annotated[str | None, typer.Option("--from", help="RFC 3339, or a duration ago such as 15m.")] = None,
+    before: Annotated[str | None, typer.Option("--to", help="RFC 3339, or a duration ago.")] = None,
+    text: Annotated[str | None, typer.Option("--text", "--q", help="Inside id, biz id or source.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="How many at most.")] = 50,
+    as_json: AsJson = False,
+    url: BusUrl = DEFAULT_URL,
+    api_key: ApiKey = "",
+) -> None:
+    """Find messages, the newest first."""
+    query = {
+        "destination": destination,
+        "subscription": subscription,
+        "biz_id": biz_id,
+        "source": source,
+        "status": status,
+        "from": read_time(since, "--from"),
+        "to": read_time(before, "--to"),
+        "q": text,
+    }
+    with Api(url, api_key) as api:
+        items, following = _pages(api, query, limit)
+    if as_json:
+        print_json({"items": items, "next": following})
+    else:
+        print_table(_COLUMNS, [[item.get(column) for column in _COLUMNS] for item in items])
+
+
+def _pages(api: Api, query: dict[str, str | None], limit: int) -> tuple[list[dict[str, Any]], str | None]:
+    items: list[dict[str, Any]] = []
+    cursor: str | None = None
+    while True:
+        most = min(_PAGE, limit - len(items))
+        page = api.call("GET", "/api/v1/messages", query={**query, "cursor": cursor, "limit": most})
+        items += page["items"]
+        cursor = page["next"]
+        if cursor is None or len(items) >= limit:
+            return items, cursor

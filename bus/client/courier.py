@@ -1,0 +1,268 @@
+"""From one spool to the receiver: which records go next, and what each answer means for them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+from bus.client.backoff import Backoff
+from bus.client.gate import GATE
+from bus.client.line import decode_head, decode_line, encode_line
+from bus.client.options import REQUEST_BYTES, REQUEST_LINES, WallAndMonotonic
+from bus.client.receiver import Reason, Reply, Result
+from bus.domain.identity import new_id
+from bus.errors import SpoolFull
+from bus.ports.spool import NewRecord, Record, SpoolStats
+from bus.spool import BlockingSpool
+
+_log = logging.getLogger("bus.client")
+CONSUMER: Final = "send"
+REJECTED: Final = "rejected"
+OUT: Final = "out/"
+"""Each destination has a lane of its own, so that one that is refused or slowed down holds up no other."""
+_CHUNK: Final = 64
+_UNREADABLE: Final = Reason(title="the record is not a line of a batch")
+_RETRIED: Final = frozenset({401, 403, 408, 425, 429})
+_FIRST_SERVER_ERROR: Final = 500
+_SHOWN: Final = 300
+
+
+class Rejected(msgspec.Struct, frozen=True, array_like=True):
+    """A record of the ``rejected`` lane: the line as it was, and why the receiver will never take it."""
+
+    line: bytes
+    status: int
+    reason: str
+    at: int
+
+
+_encode_rejected: Final = msgspec.msgpack.Encoder().encode
+decode_rejected: Final = msgspec.msgpack.Decoder(Rejected).decode
+
+
+class Batch(NamedTuple):
+    """Claimed records and the ids in their lines."""
+
+    records: list[Record]
+    ids: list[str]
+
+    @property
+    def lines(self) -> list[bytes]:
+        """What is posted."""
+        return [record.payload for record in self.records]
+
+
+class Courier:
+    """Takes batches out of a spool and settles them by the receiver's replies; for one thread.
+
+    Lanes take turns, and each has a backoff of its own for what the receiver refuses line by line (403, 429, 5xx).
+
+    Parameters
+    ----------
+    new_backoff
+        Makes the backoff of a lane.
+    """
+
+    def __init__(self, spool: BlockingSpool, clock: WallAndMonotonic, new_backoff: Callable[[], Backoff]) -> None:
+        self.spool = spool
+        self._clock = clock
+        self._new_backoff = new_backoff
+        self._lanes: dict[str, Backoff] = {}
+        self._unsettled = False
+
+    # Taking
+
+    def gather(self, most: int = REQUEST_LINES) -> Batch:
+        """Claim what fits into one request, from all lanes that are due; may be empty."""
+        batch = Batch([], [])
+        with GATE:
+            lanes = self._due_lanes()
+            share = max(1, most // len(lanes)) if lanes else 0
+            room = REQUEST_BYTES
+            for lane in lanes:
+                room = self._fill(batch, lane, min(share, most - len(batch.records)), room)
+            for lane in lanes:
+                room = self._fill(batch, lane, most - len(batch.records), room)
+        return batch
+
+    def _due_lanes(self) -> list[str]:
+        now = self._clock.monotonic()
+        return [
+            lane
+            for lane in self.spool.lanes(CONSUMER)
+            if lane.startswith(OUT) and (lane not in self._lanes or self._lanes[lane].due <= now)
+        ]
+
+    def _fill(self, batch: Batch, lane: str, most: int, room: int) -> int:
+        """Add up to ``most`` records of a lane; returns the bytes that are left."""
+        while most > 0 and room > 0:
+            claimed = self.spool.claim(CONSUMER, min(most, _CHUNK), lane)
+            if not claimed:
+                break
+            for index, record in enumerate(claimed):
+                room -= len(record.payload) + 1
+                if room < 0:
+                    self.spool.release(CONSUMER, claimed[index:])
+                    return 0
+                self._add(batch, record)
+            most -= len(claimed)
+        return room
+
+    def _add(self, batch: Batch, record: Record) -> None:
+        try:
+            head = decode_head(record.payload)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            self._reject([(record, _UNREADABLE)])
+            return
+        batch.records.append(record)
+        batch.ids.append(head.id)
+
+    # Settling
+
+    def settle(self, batch: Batch, reply: Reply) -> None:
+        """Ack what was taken, set aside what is refused for good, and keep all else for a later try."""
+        with GATE:
+            if reply.results is None:
+                self._keep(batch, reply)
+                return
+            taken, refused = _apart(batch.records, reply.results)
+            if taken:
+                self.spool.ack(CONSUMER, taken)
+                self._unsettled = True
+                for lane in {record.lane for record in taken}:
+                    self._lanes.pop(lane, None)
+            if refused:
+                self._refuse(refused, reply)
+
+    def _keep(self, batch: Batch, reply: Reply) -> None:
+        (only, *others) = batch.records
+        if others or not reply.splits or not reply.status:
+            self.spool.release(CONSUMER, batch.records)
+        elif reply.is_too_large:
+            self._reject([(only, Reason(reply.status, detail=reply.failure))])
+        else:
+            self._hold([only], reply.retry_after)
+
+    def _refuse(self, refused: list[tuple[Record, Reason]], reply: Reply) -> None:
+        held, late, rejected = [], [], []
+        for record, reason in refused:
+            if reason.field == "id_time":
+                late.append(record)
+            elif is_temporary(reason.status):
+                held.append(record)
+                _log.info("%s is not taken now (%s); kept", record.lane.removeprefix(OUT), reason)
+            else:
+                rejected.append((record, reason))
+        self._hold(held, reply.retry_after)
+        self._rename(late, reply.date or self._clock.now())
+        self._reject(rejected)
+
+    def _hold(self, records: list[Record], retry_after: float | None = None) -> None:
+        self.spool.release(CONSUMER, records)
+        for lane in {record.lane for record in records}:
+            self._back_off(lane, retry_after)
+
+    def _back_off(self, lane: str, retry_after: float | None = None) -> None:
+        if lane not in self._lanes:
+            self._lanes[lane] = self._new_backoff()
+        self._lanes[lane].fail(self._clock.monotonic(), retry_after)
+
+    def _rename(self, records: list[Record], now: int) -> None:
+        """Give lines that waited too long new ids; where that was done before and did not help, the lane waits."""
+        renamed = []
+        for record in records:
+            line = decode_line(record.payload)
+            if line.original_id:
+                self._back_off(record.lane)
+            fresh = msgspec.structs.replace(line, id=new_id(now), original_id=line.original_id or line.id)
+            renamed.append(NewRecord(record.lane, encode_line(fresh), record.time))
+        if renamed:
+            self._exchange(records, renamed)
+
+    def _reject(self, refused: Sequence[tuple[Record, Reason]]) -> None:
+        for start in range(0, len(refused), _CHUNK):
+            chunk = refused[start : start + _CHUNK]
+            records = [record for record, _ in chunk]
+            if moved := self._exchange(records, [self._rejected(record, reason) for record, reason in chunk]):
+                lane, reason = records[0].lane.removeprefix(OUT), chunk[0][1]
+                _log.error("%d message(s) to %s are refused for good, and kept: %s", moved, lane, reason)
+
+    def _rejected(self, record: Record, reason: Reason) -> NewRecord:
+        said = str(reason)[:_SHOWN]
+        payload = _encode_rejected(Rejected(record.payload, reason.status, said, self._clock.now()))
+        return NewRecord(REJECTED, payload, record.time)
+
+    def _exchange(self, done: list[Record], new: list[NewRecord]) -> int:
+        """Replace records, each by its own in one transaction, and return how many.
+
+        A spool that is too full for all at once takes some; the rest wait where they are.
+        """
+        try:
+            self.spool.exchange(CONSUMER, done, new, urgent=True)
+        except SpoolFull as error:
+            if len(done) > 1:
+                half = len(done) // 2
+                return self._exchange(done[:half], new[:half]) + self._exchange(done[half:], new[half:])
+            _log.error("%s", error)
+            self._hold(done)
+            return 0
+        return len(done)
+
+    # Waiting
+
+    def rest(self) -> None:
+        """Make the acks durable, when nothing else will do that soon."""
+        if self._unsettled:
+            with GATE:
+                self.spool.settle()
+            self._unsettled = False
+
+    def hurry(self) -> None:
+        """Have lanes that back off tried now."""
+        for backoff in self._lanes.values():
+            backoff.hurry()
+
+    def due(self) -> float | None:
+        """Return the monotonic time at which the next lane may be tried again, None when none waits for that."""
+        now = self._clock.monotonic()
+        return min((backoff.due for backoff in self._lanes.values() if backoff.due > now), default=None)
+
+    def stats(self) -> SpoolStats:
+        """Return the spool's counts."""
+        with GATE:
+            return self.spool.stats()
+
+
+def is_temporary(status: int) -> bool:
+    """Whether a refusal of a line ends by itself or by an operator's hand (semantics.md), so that it is kept."""
+    return status in _RETRIED or status >= _FIRST_SERVER_ERROR
+
+
+def waiting(stats: SpoolStats) -> int:
+    """Return how many records wait to be sent."""
+    return sum(consumer.records for consumer in stats.consumers if consumer.lane.startswith(OUT))
+
+
+def rejected(stats: SpoolStats) -> int:
+    """Return how many records were refused for good."""
+    return sum(consumer.records for consumer in stats.consumers if consumer.lane == REJECTED)
+
+
+def oldest(stats: SpoolStats) -> Iterator[int]:
+    """Return the time of the oldest record of each lane that waits to be sent."""
+    for consumer in stats.consumers:
+        if consumer.lane.startswith(OUT) and consumer.records:
+            yield consumer.oldest or 0
+
+
+def _apart(records: list[Record], results: list[Result]) -> tuple[list[Record], list[tuple[Record, Reason]]]:
+    taken, refused = [], []
+    for record, result in zip(records, results, strict=True):
+        if result.is_taken:
+            taken.append(record)
+        else:
+            refused.append((record, result.error or Reason(_FIRST_SERVER_ERROR, "no reason given")))
+    return taken, refused

@@ -1,0 +1,92 @@
+"""Emptying a spool whose process is gone, by a person's command."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from bus.client import home
+from bus.client.backoff import Backoff
+from bus.client.courier import CONSUMER, OUT, REJECTED, Courier, decode_rejected, rejected, waiting
+from bus.client.line import decode_line
+from bus.client.options import Options
+from bus.client.receiver import ReceiverClient
+from bus.clock import SystemClock
+from bus.ports.spool import NewRecord
+from bus.spool import BlockingSpool
+from bus.spool import Options as SpoolOptions
+
+_CHUNK: Final = 100
+
+
+class Drained(NamedTuple):
+    """What became of one directory; ``problem`` says why something is left."""
+
+    directory: Path
+    sent: int = 0
+    waiting: int = 0
+    rejected: int = 0
+    removed: bool = False
+    problem: str = ""
+
+
+def drain(directory: Path, url: str, api_key: str | None, *, rejected: bool, sent: Callable[[int], object]) -> Drained:
+    """Send what waits in a directory until a request fails; what is not taken stays where it is.
+
+    Parameters
+    ----------
+    rejected
+        Send again what was refused for good, too.
+    sent
+        Called with the number of messages taken, after each request.
+    """
+    spool = home.adopt(directory, SpoolOptions(consumers=(CONSUMER,)))
+    if spool is None:
+        return Drained(directory, problem="its process is alive and sends by itself")
+    options = Options(url=url, api_key=api_key)
+    receiver = ReceiverClient(url, api_key, options.clock, options.timeout, None)
+    try:
+        if rejected:
+            _restore(spool)
+        return _work(spool, receiver, sent)
+    finally:
+        receiver.close()
+        spool.close()
+
+
+def _restore(spool: BlockingSpool) -> None:
+    """Put rejected records back into their lanes."""
+    while records := spool.claim(CONSUMER, _CHUNK, REJECTED):
+        lines = [decode_rejected(record.payload).line for record in records]
+        new = [
+            NewRecord(OUT + decode_line(line).destination, line, record.time)
+            for line, record in zip(lines, records, strict=True)
+        ]
+        spool.exchange(CONSUMER, records, new, urgent=True)
+
+
+def _work(spool: BlockingSpool, receiver: ReceiverClient, sent: Callable[[int], object]) -> Drained:
+    courier = Courier(spool, SystemClock(), lambda: Backoff(60, 60, random.random))
+    total, most, problem = 0, 1000, ""
+    while (batch := courier.gather(most)).records:
+        reply = receiver.post(batch.lines, batch.ids)
+        courier.settle(batch, reply)
+        if reply.results is not None:
+            taken = sum(result.is_taken for result in reply.results)
+            total += taken
+            sent(taken)
+        elif reply.splits and len(batch.records) > 1:
+            most = max(1, len(batch.records) // 2)
+        elif not reply.is_too_large:
+            problem = reply.failure
+            break
+    stats = courier.stats()
+    left, refused = waiting(stats), rejected(stats)
+    if left and not problem:
+        problem = "the receiver does not take them now: see bus spool show, and check the key"
+    if refused and not problem:
+        problem = "refused for good: see bus spool show --lane rejected"
+    removed = home.retire(spool)
+    return Drained(spool.directory, total, left, refused, removed, problem)

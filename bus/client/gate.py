@@ -1,0 +1,53 @@
+"""Forking waits until no thread is inside SQLite or an import; else the child would inherit their locks for ever."""
+
+from __future__ import annotations
+
+import os
+from threading import Condition
+from typing import Final
+
+LONGEST_WAIT: Final = 5.0
+"""Seconds that a fork waits: a thread that forks inside a section of its own must not wait for itself for ever."""
+
+
+class ForkGate:
+    """A section that any number of threads may be in, but during a fork none. Sections do not nest."""
+
+    def __init__(self) -> None:
+        self._changed = Condition()
+        self._inside = 0
+        self._forking = False
+
+    def __enter__(self) -> None:
+        with self._changed:
+            while self._forking:
+                self._changed.wait()
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._changed:
+            self._inside -= 1
+            if self._forking:
+                self._changed.notify_all()
+
+    def before_fork(self) -> None:
+        """Let nobody in, and wait until all are out."""
+        with self._changed:
+            self._forking = True
+            self._changed.wait_for(lambda: self._inside == 0, LONGEST_WAIT)
+
+    def after_in_parent(self) -> None:
+        """Go on."""
+        with self._changed:
+            self._forking = False
+            self._changed.notify_all()
+
+    def after_in_child(self) -> None:
+        """Start anew: the other threads are not here, whatever they held."""
+        self._changed = Condition()
+        self._inside = 0
+        self._forking = False
+
+
+GATE: Final = ForkGate()
+os.register_at_fork(before=GATE.before_fork, after_in_parent=GATE.after_in_parent, after_in_child=GATE.after_in_child)

@@ -1,0 +1,179 @@
+"""A message as one line of ``POST /v1/messages``: what the SDK's spool holds and the receiver gets."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from bus.domain.headers import check_header
+from bus.domain.times import format_time, parse_time
+from bus.errors import InvalidMessage, MessageTooLarge
+
+_JSON: Final = "application/json"
+_TEXT: Final = "text/plain; charset=utf-8"
+_BINARY: Final = "application/octet-stream"
+_LONGEST: Final = 512
+_TRACE: Final = ("traceparent", "tracestate")
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The fields of a line as contract.md names them; ``body`` holds JSON made here, ``body_base64`` anything else."""
+
+    id: str
+    destination: str
+    sent_at: str = ""
+    content_type: str = ""
+    source: str = ""
+    biz_id: str = ""
+    key: str = ""
+    headers: dict[str, str] = {}
+    deliver_at: str = ""
+    traceparent: str = ""
+    tracestate: str = ""
+    original_id: str = ""
+    body: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    body_base64: bytes | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def content(self) -> bytes:
+        """The message's own bytes."""
+        if isinstance(self.body_base64, bytes):
+            return self.body_base64
+        return b"" if self.body is msgspec.UNSET else bytes(self.body)
+
+
+class Head(msgspec.Struct, frozen=True):
+    """The part of a line that the sender needs; the rest is skipped unread."""
+
+    id: str
+    destination: str
+
+
+_decoder: Final = msgspec.json.Decoder(Line)
+_head_decoder: Final = msgspec.json.Decoder(Head)
+
+
+def encode_line(line: Line) -> bytes:
+    """Return the line without its end; it has no line break inside."""
+    return _encode(line)
+
+
+def decode_line(payload: bytes) -> Line:
+    """Undo ``encode_line``; raises ``msgspec.DecodeError`` when the bytes are something else."""
+    return _decoder.decode(payload)
+
+
+def decode_head(payload: bytes) -> Head:
+    """Read id and destination; raises ``msgspec.DecodeError`` when the bytes are not a line."""
+    return _head_decoder.decode(payload)
+
+
+class Content(NamedTuple):
+    """A message's bytes and their type; ``is_json`` says that the bytes are one JSON value without line breaks."""
+
+    body: bytes
+    content_type: str
+    is_json: bool
+
+
+def content_of(message: Any, content_type: str | None) -> Content:
+    """Turn what the caller gave into bytes: bytes as they are, str as UTF-8, anything else as JSON.
+
+    Raises
+    ------
+    InvalidMessage
+        It cannot be JSON, or the text cannot be UTF-8.
+    """
+    if isinstance(message, (bytes, bytearray, memoryview)):
+        return Content(bytes(message), content_type or _BINARY, is_json=False)
+    try:
+        if isinstance(message, str):
+            return Content(message.encode(), content_type or _TEXT, is_json=False)
+        return Content(_encode(message), content_type or _JSON, is_json=True)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidMessage(
+            f"the message is neither bytes, text nor JSON: {error}", hint="encode it to bytes first", field="body"
+        ) from error
+
+
+def check_size(content: Content, limit: int) -> None:
+    """Raise ``MessageTooLarge`` for a body over the limit in bytes."""
+    if len(content.body) > limit:
+        raise MessageTooLarge(
+            f"the message has {len(content.body)} bytes; the limit is {limit}",
+            hint="send a reference to it, or raise max_bytes here and at the destination",
+            field="body",
+        )
+
+
+def check_text(value: str | None, field: str) -> str:
+    """Return the value when a receiver would take it; raises ``InvalidMessage``, ``field`` naming it."""
+    if value is None:
+        return ""
+    if not isinstance(value, str) or len(value) > _LONGEST or not value.isprintable():
+        raise InvalidMessage(
+            f"{field} {str(value)[:80]!r} is not a text of at most {_LONGEST} printable characters", field=field
+        )
+    return value
+
+
+class Headers(NamedTuple):
+    """A message's own headers, apart from the trace context that was given among them."""
+
+    own: dict[str, str]
+    traceparent: str
+    tracestate: str
+
+
+def split_headers(headers: Mapping[str, str] | None) -> Headers:
+    """Check headers and take the trace context out of them; without one, that of the current span, if any.
+
+    Raises
+    ------
+    InvalidMessage
+        A name or value cannot be delivered, or the name is one of the bus's own.
+    """
+    own: dict[str, str] = {}
+    trace = dict.fromkeys(_TRACE, "")
+    for name, value in (headers or {}).items():
+        if isinstance(name, str) and name.lower() in trace:
+            trace[name.lower()] = check_text(value, name.lower())
+            continue
+        try:
+            check_header(name, value)
+        except (ValueError, TypeError) as error:
+            raise InvalidMessage(f"headers: {error}", field="headers") from error
+        own[name] = value
+    if not trace["traceparent"]:
+        return Headers(own, *_current_span())
+    return Headers(own, trace["traceparent"], trace["tracestate"])
+
+
+def _current_span() -> tuple[str, str]:
+    """Return the W3C trace context of OpenTelemetry's current span; one can only exist when the API was imported."""
+    trace = sys.modules.get("opentelemetry.trace")
+    if trace is None:
+        return "", ""
+    span = trace.get_current_span().get_span_context()
+    if not span.is_valid:
+        return "", ""
+    return f"00-{span.trace_id:032x}-{span.span_id:016x}-{int(span.trace_flags):02x}", span.trace_state.to_header()
+
+
+def check_deliver_at(moment: datetime | str | None) -> str:
+    """Return the time as RFC 3339 in UTC, empty for none; raises ``InvalidMessage`` for one without a zone."""
+    if moment is None:
+        return ""
+    try:
+        return format_time(parse_time(moment.isoformat() if isinstance(moment, datetime) else str(moment)))
+    except (ValueError, OverflowError) as error:
+        raise InvalidMessage(
+            f"deliver_at is not a time: {error}",
+            hint="such as datetime.now(UTC) + timedelta(hours=1)",
+            field="deliver_at",
+        ) from error

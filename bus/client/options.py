@@ -1,0 +1,73 @@
+"""What a `Bus` is set up with, checked once."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol
+from urllib.parse import urlsplit
+
+from bus.clock import SystemClock
+from bus.domain.message import DEFAULT_MAX_BYTES
+from bus.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    import httpx
+
+REQUEST_BYTES: Final = 16 * 2**20
+"""What a receiver takes in one request (contract.md)."""
+REQUEST_LINES: Final = 1000
+LARGEST_BODY: Final = (REQUEST_BYTES - 2**18) * 3 // 4
+"""A body that as base64, with its headers, is still one request."""
+
+
+class WallAndMonotonic(Protocol):
+    """The part of `bus.ports.clock.Clock` that the SDK reads; its threads wait on conditions, never on the clock."""
+
+    def now(self) -> int:
+        """Milliseconds since the epoch, UTC."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds that never go back."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """How a `Bus` is set up; `bus.client.Bus` describes the fields.
+
+    Raises
+    ------
+    ConfigurationError
+        A value is impossible; nothing was started.
+    """
+
+    url: str
+    api_key: str | None = None
+    root: Path = Path("spool")
+    source: str = ""
+    max_bytes: int = DEFAULT_MAX_BYTES
+    spool_limit: int = 4 << 30
+    disk_reserve: int = 64 << 20
+    timeout: float = 30.0
+    backoff_first: float = 0.25
+    backoff_longest: float = 30.0
+    sweep_seconds: float = 15.0
+    clock: WallAndMonotonic = field(default_factory=SystemClock)
+    random: Callable[[], float] = random.random
+    transport: httpx.BaseTransport | None = None
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(self.url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ConfigurationError(
+                f"url {self.url!r} is not the http or https address of a receiver",
+                hint="such as http://127.0.0.1:8700",
+            )
+        if not 0 < self.max_bytes <= LARGEST_BODY:
+            raise ConfigurationError(f"max_bytes {self.max_bytes} is not between 1 and {LARGEST_BODY}")
+        if self.timeout <= 0 or self.sweep_seconds <= 0:
+            raise ConfigurationError("timeout and sweep_seconds are seconds above 0")

@@ -1,0 +1,180 @@
+"""What one process has of a `Bus`: its spool directory, and the daemon that empties it."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from threading import RLock, Thread
+from typing import Final
+
+from bus import spool
+from bus.client import home
+from bus.client.courier import CONSUMER, OUT, oldest, rejected, waiting
+from bus.client.daemon import Daemon
+from bus.client.gate import GATE
+from bus.client.line import Line, encode_line
+from bus.client.options import REQUEST_BYTES, Options
+from bus.client.receiver import THREAD
+from bus.errors import MessageTooLarge, SpoolError
+from bus.ports.spool import NewRecord, SpoolStats
+
+EXIT_SECONDS: Final = 2.0
+"""How long the interpreter's exit waits for what is still on its way; what is not sent stays on disk."""
+_LAST_REQUEST: Final = 0.5
+_CACHE: Final = 4 << 20
+
+
+class Outbox:
+    """Opens a new spool directory and starts the daemon.
+
+    Raises
+    ------
+    SpoolFailed
+        The disk failed; nothing was started.
+    """
+
+    def __init__(self, options: Options) -> None:
+        self.pid = os.getpid()
+        self._options = options
+        settings = spool.Options(
+            consumers=(CONSUMER,), limit=options.spool_limit, reserve=options.disk_reserve, cache_bytes=_CACHE
+        )
+        self._spool = home.open_home(options.root, options.source, settings)
+        self._daemon = Daemon(self._spool, options)
+        self._thread = Thread(target=self._daemon.run, name=THREAD, daemon=True)
+        with suppress(RuntimeError):  # the interpreter is about to exit; the next process sends what is stored now
+            self._thread.start()
+        _OPEN.add(self)
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether this process got it by a fork, and must leave it alone."""
+        return self.pid != os.getpid()
+
+    def append(self, records: Sequence[NewRecord]) -> None:
+        """Store messages, all or none; durable when it returns. Threads at the same time share one fsync.
+
+        Raises
+        ------
+        SpoolFull
+            Nothing of this call was stored.
+        SpoolFailed
+            The disk failed; nothing of this call is promised.
+        """
+        with GATE:
+            self._spool.append(records)
+        self._daemon.ring()
+
+    def stats(self) -> SpoolStats:
+        """Return the spool's counts."""
+        with GATE:
+            return self._spool.stats()
+
+    @property
+    def pending(self) -> int:
+        """How many messages wait to be taken by the receiver."""
+        return waiting(self.stats())
+
+    @property
+    def rejected(self) -> int:
+        """How many messages are kept because the receiver will never take them as they are."""
+        return rejected(self.stats())
+
+    def hurry(self) -> None:
+        """Have the next try made now, unless the receiver asked to wait."""
+        self._daemon.hurry()
+
+    def wait_sent(self, before: int, timeout: float | None) -> bool:
+        """Return whether, within ``timeout`` seconds, nothing waits of what was appended up to a time in ms."""
+        daemon = self._daemon
+        with daemon.progress:
+            daemon.progress.wait_for(lambda: self._is_ended or self._is_sent(before), timeout)
+            return self._is_sent(before)
+
+    @property
+    def _is_ended(self) -> bool:
+        return self._daemon.has_ended or self._thread.ident is None
+
+    def _is_sent(self, before: int) -> bool:
+        return all(time > before for time in oldest(self.stats()))
+
+    def close(self, timeout: float) -> None:
+        """Stop, and give the directory up; wait first while the receiver takes what waits, up to ``timeout`` seconds.
+
+        What is left stays on disk, for the next process that uses the root.
+        """
+        end = time.monotonic() + timeout
+        with suppress(SpoolError):
+            self._linger(timeout)
+        self._daemon.stop()
+        if self._thread.ident is not None:
+            self._thread.join(max(_LAST_REQUEST, end - time.monotonic()))
+        _OPEN.discard(self)
+        try:
+            home.retire(self._spool)
+        except SpoolError:
+            self.abandon()
+
+    def _linger(self, timeout: float) -> None:
+        daemon = self._daemon
+        with daemon.progress:
+            daemon.progress.wait_for(lambda: self._is_ended or daemon.is_resting or not self.pending, timeout)
+
+    def abandon(self) -> None:
+        """Give up a spool whose disk failed; its directory is adopted, and what can be read is sent from there."""
+        _OPEN.discard(self)
+        self._daemon.stop()
+        with suppress(SpoolError), GATE:
+            self._spool.close()
+
+    def disown(self) -> None:
+        """In a forked child: keep the parent's handles from being closed here."""
+        self._spool.close()
+
+
+def record_of(line: Line, now: int) -> NewRecord:
+    """Return the spool's record of a line, in the lane of its destination; ``now`` in milliseconds since the epoch.
+
+    Raises
+    ------
+    MessageTooLarge
+        With its headers it does not fit into a request.
+    """
+    payload = encode_line(line)
+    if len(payload) >= REQUEST_BYTES:
+        raise MessageTooLarge(
+            f"the message with its headers makes a line of {len(payload)} bytes; the limit is {REQUEST_BYTES}",
+            hint="send a reference to it",
+            field="headers",
+        )
+    return NewRecord(OUT + line.destination, payload, now)
+
+
+class _Starting:
+    """The lock under which outboxes are opened; a forked child gets a new one."""
+
+    def __init__(self) -> None:
+        self.lock = RLock()
+
+    def after_in_child(self) -> None:
+        self.lock = RLock()
+        for outbox in _OPEN:
+            outbox.disown()
+            _INHERITED.append(outbox)
+        _OPEN.clear()
+
+
+def _close_all() -> None:
+    end = time.monotonic() + EXIT_SECONDS
+    for outbox in list(_OPEN):
+        outbox.close(max(0.0, end - time.monotonic()))
+
+
+_OPEN: Final[set[Outbox]] = set()
+_INHERITED: Final[list[Outbox]] = []
+STARTING: Final = _Starting()
+os.register_at_fork(after_in_child=STARTING.after_in_child)
+atexit.register(_close_all)

@@ -1,0 +1,220 @@
+"""Speaking with a receiver: one batch, one reply."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import urlsplit
+
+import msgspec
+
+if TYPE_CHECKING:
+    import httpx
+
+    from bus.client.options import WallAndMonotonic
+
+THREAD: Final = "bus-send"
+"""The daemon's name."""
+CONNECT_SECONDS: Final = 5.0
+_MOST_REPLY: Final = 8 * 2**20
+_LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
+_OK: Final = 200
+_KEY_REFUSED: Final = (401, 403)
+_TOO_LARGE: Final = 413
+_SPLITTING: Final = (400, _TOO_LARGE, 422, 500)
+
+
+class Reason(msgspec.Struct, frozen=True):
+    """The problem document of a refused line."""
+
+    status: int = 0
+    title: str = ""
+    detail: str = ""
+    hint: str = ""
+    field: str = ""
+
+    def __str__(self) -> str:
+        return self.detail or self.title or f"status {self.status}"
+
+
+class Result(msgspec.Struct, frozen=True):
+    """What became of one line."""
+
+    status: str
+    id: str | None = None
+    error: Reason | None = None
+
+    @property
+    def is_taken(self) -> bool:
+        """Whether the receiver has the message, now or since an earlier request."""
+        return self.status in ("accepted", "duplicate")
+
+
+class _Results(msgspec.Struct, frozen=True):
+    results: list[Result]
+
+
+class Reply(NamedTuple):
+    """An answer to a batch: a result for each line, or the failure of the request as a whole.
+
+    Attributes
+    ----------
+    results
+        In the order of the lines; None when the request failed.
+    failure
+        Why it failed, in words.
+    status
+        The HTTP status, 0 without an answer.
+    retry_after
+        Seconds that the receiver asked to wait.
+    splits
+        Whether the cause may be a single line, so that smaller requests help.
+    date
+        The receiver's time in milliseconds since the epoch, 0 when it did not say.
+    """
+
+    results: list[Result] | None
+    failure: str = ""
+    status: int = 0
+    retry_after: float | None = None
+    splits: bool = False
+    date: int = 0
+
+    @property
+    def is_too_large(self) -> bool:
+        """Whether the request was refused for its size."""
+        return self.status == _TOO_LARGE
+
+
+class ReceiverClient:
+    """Posts batches over one kept connection; for one thread. Importing httpx is left to the making of one.
+
+    Parameters
+    ----------
+    timeout
+        Seconds for each read and write, and for the reply as a whole.
+    transport
+        For tests.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        api_key: str | None,
+        clock: WallAndMonotonic,
+        timeout: float,
+        transport: httpx.BaseTransport | None,
+    ) -> None:
+        logging.getLogger("httpx").addFilter(_is_ours_to_tell)
+        import httpx  # noqa: PLC0415 - loaded by the daemon alone, at its first start
+
+        headers = {"content-type": "application/x-ndjson", "accept-encoding": "identity"}
+        if api_key:
+            headers["authorization"] = f"Bearer {api_key}"
+        self._httpx = httpx
+        self._clock = clock
+        self._timeout = timeout
+        self._address = url.rstrip("/") + "/v1/messages"
+        self._http = httpx.Client(
+            headers=headers,
+            timeout=httpx.Timeout(timeout, connect=min(timeout, CONNECT_SECONDS)),
+            transport=transport,
+            # Servers close idle connections after 5 s as a rule; be first.
+            limits=httpx.Limits(max_connections=1, keepalive_expiry=3.0),
+            # A proxy of the environment is for other machines.
+            trust_env=urlsplit(url).hostname not in _LOOPBACK,
+        )
+
+    def post(self, lines: Sequence[bytes], ids: Sequence[str]) -> Reply:
+        """Send lines and return what the receiver said; raises nothing that a network or a peer can cause.
+
+        ``ids`` are those in the lines: an answer that takes a message under another id is not a receiver's.
+        """
+        httpx = self._httpx
+        try:
+            with self._http.stream("POST", self._address, content=b"\n".join(lines)) as response:
+                return self._read(response, ids)
+        except (httpx.WriteTimeout, httpx.ReadTimeout) as error:
+            return Reply(None, f"no answer within {self._timeout:g} s ({type(error).__name__})", splits=True)
+        except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+            return Reply(None, f"no answer ({type(error).__name__}: {error})")
+
+    def close(self) -> None:
+        """Give up the connection."""
+        self._http.close()
+
+    def _read(self, response: httpx.Response, ids: Sequence[str]) -> Reply:
+        body = self._body(response)
+        date = _date(response.headers.get("date"))
+        if response.status_code != _OK:
+            return Reply(
+                None,
+                _refusal(response, body or b""),
+                response.status_code,
+                _retry_after(response.headers.get("retry-after"), date or self._clock.now()),
+                splits=response.status_code in _SPLITTING,
+                date=date,
+            )
+        if body is None:
+            return Reply(None, "the answer is too long, or came too slowly, to be a receiver's", splits=True)
+        results = _results(body, ids)
+        if results is None:
+            return Reply(None, f"{self._address} answered 200, but not as a receiver does")
+        return Reply(results, status=_OK, date=date)
+
+    def _body(self, response: httpx.Response) -> bytes | None:
+        end = self._clock.monotonic() + self._timeout
+        gathered = bytearray()
+        for chunk in response.iter_bytes():
+            gathered += chunk
+            if len(gathered) > _MOST_REPLY or self._clock.monotonic() > end:
+                return None
+        return bytes(gathered)
+
+
+def _is_ours_to_tell(record: logging.LogRecord) -> bool:
+    """Keep httpx's line for each request out of the application's log; what matters is logged by the daemon."""
+    return record.threadName != THREAD
+
+
+def _results(body: bytes, ids: Sequence[str]) -> list[Result] | None:
+    try:
+        results = msgspec.json.decode(body, type=_Results).results
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    if len(results) != len(ids):
+        return None
+    fits = all(result.id == given or not result.is_taken for result, given in zip(results, ids, strict=True))
+    return results if fits else None
+
+
+def _refusal(response: httpx.Response, body: bytes) -> str:
+    try:
+        said = str(msgspec.json.decode(body, type=Reason))
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        said = response.reason_phrase
+    hint = ""
+    if response.status_code in _KEY_REFUSED:
+        hint = "; check the API key"
+    elif response.has_redirect_location:
+        hint = f"; it redirects to {response.headers['location']}: give that as the url"
+    return f"status {response.status_code}: {said}{hint}"
+
+
+def _date(value: str | None) -> int:
+    try:
+        return int(parsedate_to_datetime(value).timestamp() * 1000) if value else 0
+    except (ValueError, OverflowError):
+        return 0
+
+
+def _retry_after(value: str | None, now: int) -> float | None:
+    """Return the seconds of a Retry-After, which is a number or a date."""
+    if not value:
+        return None
+    if value.strip().isdecimal():
+        return float(value)
+    date = _date(value)
+    return max(0.0, (date - now) / 1000) if date else None

@@ -1,0 +1,281 @@
+"""The SDK for threads."""
+
+from __future__ import annotations
+
+import random as random_module
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+
+import msgspec
+
+from bus.client.line import Line, check_deliver_at, check_size, check_text, content_of, split_headers
+from bus.client.options import Options, WallAndMonotonic
+from bus.client.outbox import STARTING, Outbox, record_of
+from bus.clock import SystemClock
+from bus.domain.identity import new_id
+from bus.domain.message import DEFAULT_MAX_BYTES, check_destination
+from bus.domain.times import format_time
+from bus.errors import SpoolClosed, SpoolFailed
+from bus.ports.spool import NewRecord
+
+if TYPE_CHECKING:
+    import httpx
+
+CLOSE_SECONDS: Final = 5.0
+
+
+class Prepared(NamedTuple):
+    """A message that can be stored."""
+
+    id: str
+    record: NewRecord
+
+
+class Bus:
+    """Sends messages: durable on this machine when `send` returns, brought to the receiver by a daemon.
+
+    Thread-safe and fork-safe. Making one starts nothing; the first `send` makes the process's spool directory under
+    ``spool`` and starts the daemon thread, which also sends what processes left there that are gone. A forked child
+    gets a directory and a daemon of its own at its first `send`.
+
+    Parameters
+    ----------
+    url
+        Where the receiver is, such as ``http://127.0.0.1:8700``.
+    api_key
+        Sent as a bearer token.
+    spool
+        Root of the spool directories, on a disk that outlives the process.
+    source
+        The name of the sending application, shown in traces.
+    max_bytes
+        The largest message.
+    spool_limit, disk_reserve
+        Bytes that the spool may take, and bytes of disk that it leaves free; beyond either `send` raises SpoolFull.
+    timeout
+        Seconds that the receiver has for an answer; no `send` ever waits for it.
+    backoff_first, backoff_longest
+        Bounds in seconds of the wait after the first failed request and after many (exponential, full jitter).
+    sweep_seconds
+        How often directories of processes that are gone are looked for.
+    clock, random, transport
+        For tests: time, numbers in [0, 1), and the ``httpx`` transport.
+
+    Raises
+    ------
+    ConfigurationError
+        A value is impossible.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        api_key: str | None = None,
+        spool: str | PathLike[str] = "./spool",
+        source: str = "",
+        *,
+        max_bytes: int = DEFAULT_MAX_BYTES,
+        spool_limit: int = 4 << 30,
+        disk_reserve: int = 64 << 20,
+        timeout: float = 30.0,
+        backoff_first: float = 0.25,
+        backoff_longest: float = 30.0,
+        sweep_seconds: float = 15.0,
+        clock: WallAndMonotonic | None = None,
+        random: Callable[[], float] = random_module.random,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        self._options = Options(
+            url=url,
+            api_key=api_key,
+            root=Path(spool).absolute(),
+            source=check_text(source, "source"),
+            max_bytes=max_bytes,
+            spool_limit=spool_limit,
+            disk_reserve=disk_reserve,
+            timeout=timeout,
+            backoff_first=backoff_first,
+            backoff_longest=backoff_longest,
+            sweep_seconds=sweep_seconds,
+            clock=clock or SystemClock(),
+            random=random,
+            transport=transport,
+        )
+        self._outbox: Outbox | None = None
+        self._closed = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def send(
+        self,
+        destination: str,
+        message: Any,
+        *,
+        biz_id: str | None = None,
+        key: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        content_type: str | None = None,
+        deliver_at: datetime | str | None = None,
+    ) -> str:
+        """Store a message and return its id; it is on disk (fsync) when this returns, and is sent from there.
+
+        Never waits for the network. Messages of one thread to one destination leave in the order of the calls.
+
+        Parameters
+        ----------
+        message
+            bytes as they are, str as UTF-8 text, anything else as JSON.
+        biz_id, key
+            What people search for, and what orders messages.
+        headers
+            Delivered under the same names; ``traceparent`` and ``tracestate`` become the message's trace context
+            (without them the current OpenTelemetry span does, when there is one).
+        content_type
+            Instead of ``application/octet-stream``, ``text/plain; charset=utf-8`` or ``application/json``.
+        deliver_at
+            Not before this time: a datetime with a zone, or RFC 3339 text.
+
+        Raises
+        ------
+        InvalidDestination
+            The code is malformed. (One that the receiver does not know ends in the ``rejected`` lane.)
+        MessageTooLarge
+            The message is over ``max_bytes``.
+        InvalidMessage
+            Another argument is impossible; ``field`` names it.
+        SpoolFull
+            The spool's limit or the disk's reserve is reached; this message is not stored, those before are.
+        SpoolFailed
+            The disk failed. This message may or may not be stored; the next call tries a new file.
+        SpoolClosed
+            The bus was closed.
+        """
+        prepared = self.prepare(destination, message, biz_id, key, headers, content_type, deliver_at)
+        self.store([prepared.record])
+        return prepared.id
+
+    def prepare(
+        self,
+        destination: str,
+        message: Any,
+        biz_id: str | None,
+        key: str | None,
+        headers: Mapping[str, str] | None,
+        content_type: str | None,
+        deliver_at: datetime | str | None,
+    ) -> Prepared:
+        """Check what `send` was given and make the record with a new id; stores nothing. Not for applications."""
+        check_destination(destination)
+        content = content_of(message, check_text(content_type, "content_type"))
+        check_size(content, self._options.max_bytes)
+        given = split_headers(headers)
+        now = self._options.clock.now()
+        line = Line(
+            id=new_id(now),
+            destination=destination,
+            sent_at=format_time(now),
+            content_type=content.content_type,
+            source=self._options.source,
+            biz_id=check_text(biz_id, "biz_id"),
+            key=check_text(key, "key"),
+            headers=given.own,
+            deliver_at=check_deliver_at(deliver_at),
+            traceparent=given.traceparent,
+            tracestate=given.tracestate,
+            body=msgspec.Raw(content.body) if content.is_json else msgspec.UNSET,
+            body_base64=msgspec.UNSET if content.is_json else content.body,
+        )
+        return Prepared(line.id, record_of(line, now))
+
+    def store(self, records: list[NewRecord]) -> None:
+        """Store prepared records, all or none, durably; raises as `send` does. Not for applications."""
+        outbox = self._opened()
+        try:
+            outbox.append(records)
+        except SpoolFailed:
+            self._replace(outbox)
+            raise
+
+    def start(self) -> None:
+        """Start the daemon before the first `send`, so that what earlier processes left is sent now."""
+        self._opened()
+
+    def flush(self, timeout: float | None = None) -> bool:
+        """Wait until the receiver has everything that was sent before this call.
+
+        A message that the receiver refused for good no longer waits; it counts in `rejected`.
+
+        Parameters
+        ----------
+        timeout
+            Seconds; None waits for as long as it takes.
+
+        Returns
+        -------
+        bool
+            Whether it has; False after ``timeout`` seconds, with what is left still stored and being sent.
+        """
+        outbox = self.present()
+        if outbox is None:
+            return True
+        outbox.hurry()
+        return outbox.wait_sent(self.now(), timeout)
+
+    def now(self) -> int:
+        """Return the time of the bus's clock in milliseconds since the epoch."""
+        return self._options.clock.now()
+
+    def close(self, timeout: float = CLOSE_SECONDS) -> None:
+        """Stop; may be called twice.
+
+        Waits up to ``timeout`` seconds while the receiver takes what waits, and not at all when it does not answer.
+        What is left stays on disk and is sent by the next process that uses the same ``spool`` root.
+        """
+        self._closed = True
+        with STARTING.lock:
+            outbox, self._outbox = self.present(), None
+        if outbox is not None:
+            outbox.close(timeout)
+
+    @property
+    def pending(self) -> int:
+        """How many messages of this process wait to be taken by the receiver."""
+        outbox = self.present()
+        return 0 if outbox is None else outbox.pending
+
+    @property
+    def rejected(self) -> int:
+        """How many messages this process keeps because the receiver refused them for good (404, 413, 422)."""
+        outbox = self.present()
+        return 0 if outbox is None else outbox.rejected
+
+    def present(self) -> Outbox | None:
+        """Return the outbox when there is one and it is this process's own."""
+        outbox = self._outbox
+        return None if outbox is None or outbox.is_foreign else outbox
+
+    def _opened(self) -> Outbox:
+        outbox = self.present()
+        if outbox is not None:
+            return outbox
+        with STARTING.lock:
+            if self._closed:
+                raise SpoolClosed("the bus was closed", hint="make a new Bus")
+            outbox = self.present()
+            if outbox is None:
+                outbox = self._outbox = Outbox(self._options)
+            return outbox
+
+    def _replace(self, failed: Outbox) -> None:
+        """Give up a spool whose disk failed, so that the next message goes to a new file."""
+        with STARTING.lock:
+            if self._outbox is failed:
+                self._outbox = None
+        failed.abandon()

@@ -1,0 +1,139 @@
+"""A scripted HTTP server in the place of a receiver: each request takes the next answer of the script, then 200."""
+
+from __future__ import annotations
+
+import base64
+import json
+import socket
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Condition, Event, Thread
+from typing import Any, Self
+
+Answer = Callable[["Request"], None]
+Judge = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+def accept(line: dict[str, Any]) -> dict[str, Any]:
+    return {"id": line["id"], "status": "accepted"}
+
+
+def refuse(status: int, field: str = "", detail: str = "no") -> Judge:
+    def judge(line: dict[str, Any]) -> dict[str, Any]:
+        error = {"title": "Refused", "status": status, "detail": detail, "field": field}
+        return {"id": line["id"], "status": "rejected", "error": error}
+
+    return judge
+
+
+class Request(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: _Server
+
+    def setup(self) -> None:
+        super().setup()
+        self.request.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["content-length"]))
+        self.lines = [json.loads(line) for line in body.split(b"\n")]
+        self.server.fake.serve(self)
+
+    def reply(self, status: int, body: bytes, **headers: str) -> None:
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        pass
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128
+    fake: FakeReceiver
+
+    def handle_error(self, *_: object) -> None:
+        pass
+
+
+def status(code: int, body: bytes = b"{}", **headers: str) -> Answer:
+    return lambda request: request.reply(code, body, **headers)
+
+
+def close(request: Request) -> None:
+    request.close_connection = True
+    request.connection.shutdown(socket.SHUT_RDWR)
+
+
+def half(request: Request) -> None:
+    """Promise more than is sent."""
+    request.send_response(200)
+    request.send_header("content-length", "500")
+    request.end_headers()
+    request.wfile.write(b'{"results": [')
+    request.wfile.flush()
+    close(request)
+
+
+class FakeReceiver:
+    """``taken`` holds every accepted line in order of arrival, repetitions among them; ``requests`` all requests."""
+
+    def __init__(self, *script: Answer) -> None:
+        self._script = list(script)
+        self._changed = Condition()
+        self.taken: list[dict[str, Any]] = []
+        self.requests: list[Request] = []
+        self.judge: Judge = accept
+        self.release = Event()
+        self._server = _Server(("127.0.0.1", 0), Request)
+        self._server.fake = self
+        self.port = self._server.server_address[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+
+    def __enter__(self) -> Self:
+        self._thread = Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release.set()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def hang(self, request: Request) -> None:
+        """Answer nothing until the test ends or sets ``release``."""
+        self.release.wait()
+        close(request)
+
+    def serve(self, request: Request) -> None:
+        with self._changed:
+            self.requests.append(request)
+            answer = self._script.pop(0) if self._script else None
+            self._changed.notify_all()
+        if answer is not None:
+            answer(request)
+            return
+        results = [self.judge(line) for line in request.lines]
+        request.reply(200, json.dumps({"results": results}).encode())
+        with self._changed:
+            pairs = zip(request.lines, results, strict=True)
+            self.taken += [line for line, result in pairs if result["status"] != "rejected"]
+            self._changed.notify_all()
+
+    def wait(self, check: Callable[[], object], within: float = 15) -> None:
+        with self._changed:
+            assert self._changed.wait_for(check, within), (len(self.requests), len(self.taken))
+
+    def ids(self) -> set[str]:
+        return {line["id"] for line in self.taken}
+
+
+def body_of(line: dict[str, Any]) -> bytes:
+    if "body_base64" in line:
+        return base64.b64decode(line["body_base64"], validate=True)
+    return json.dumps(line["body"], separators=(",", ":")).encode()

@@ -1,0 +1,119 @@
+"""A bus that answers what a test says, and the command line run in this process."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl, urlsplit
+
+import pytest
+
+from bus.cli import run
+
+
+class Asked(NamedTuple):
+    method: str
+    path: str
+    query: dict[str, str]
+    headers: dict[str, str]
+    content: bytes
+
+    @property
+    def body(self) -> Any:
+        return json.loads(self.content)
+
+
+Route = Callable[[Asked], Any]
+
+
+class FakeBus:
+    """``on(method, path, answer...)``: answers are JSON, ``(status, JSON)`` or functions; the last one repeats."""
+
+    def __init__(self) -> None:
+        self.asked: list[Asked] = []
+        self._routes: dict[tuple[str, str], list[Any]] = {}
+        fake = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def answer(self) -> None:
+                parts = urlsplit(self.path)
+                content = self.rfile.read(int(self.headers.get("content-length") or 0))
+                headers = {name.lower(): value for name, value in self.headers.items()}
+                asked = Asked(self.command, parts.path, dict(parse_qsl(parts.query)), headers, content)
+                status, body = fake.find(asked)
+                text = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
+                self.send_response(status)
+                self.send_header("content-length", str(len(text)))
+                self.end_headers()
+                self.wfile.write(text)
+
+            do_GET = do_PUT = do_POST = do_PATCH = do_DELETE = answer  # noqa: N815
+
+            def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        self._thread = Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
+        self._thread.start()
+
+    def on(self, method: str, path: str, *answers: Any) -> None:
+        self._routes[method, path] = list(answers)
+
+    def find(self, asked: Asked) -> tuple[int, Any]:
+        self.asked.append(asked)
+        answers = self._routes.get((asked.method, asked.path))
+        if not answers:
+            return 404, {"title": "Not found", "status": 404, "detail": f"there is no {asked.path}"}
+        answer = answers.pop(0) if len(answers) > 1 else answers[0]
+        if callable(answer):
+            answer = answer(asked)
+        return answer if isinstance(answer, tuple) else (200, answer)
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+@pytest.fixture
+def bus() -> Iterator[FakeBus]:
+    made = FakeBus()
+    yield made
+    made.close()
+
+
+class Ran(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+Cli = Callable[..., Ran]
+
+
+@pytest.fixture
+def cli(bus: FakeBus, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
+    """Run ``bus ARGUMENTS`` against the fake bus; ``stdin`` is bytes."""
+    monkeypatch.setenv("BUS_URL", bus.url)
+    monkeypatch.delenv("BUS_API_KEY", raising=False)
+
+    def call(*arguments: str, stdin: bytes = b"") -> Ran:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        capsys.readouterr()
+        code = run(arguments)
+        return Ran(code, *capsys.readouterr())
+
+    return call

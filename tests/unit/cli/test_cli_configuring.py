@@ -1,0 +1,130 @@
+"""Destinations, subscriptions, keys and users."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.unit.cli.conftest import Cli, FakeBus
+
+DESTINATIONS = "/api/v1/destinations"
+ORDERS = f"{DESTINATIONS}/orders"
+SHOP = f"{ORDERS}/subscriptions/shop"
+
+
+def calls(bus: FakeBus) -> list[tuple[str, str]]:
+    return [(asked.method, asked.path) for asked in bus.asked]
+
+
+def test_a_new_destination_is_put_with_what_was_given(cli: Cli, bus: FakeBus) -> None:
+    bus.on("PUT", ORDERS, lambda asked: {"code": "orders", **asked.body})
+    ran = cli("destination", "set", "orders", "--transport", "direct", "--retention-days", "9", "--paused")
+    assert ran.code == 0
+    assert bus.asked[-1].body == {"transport": "direct", "retention_days": 9, "paused": True}
+    assert "retention_days  9" in ran.out
+
+
+def test_a_known_destination_keeps_what_was_not_given(cli: Cli, bus: FakeBus) -> None:
+    bus.on("GET", ORDERS, {"code": "orders", "retention_days": 9})
+    bus.on("PATCH", ORDERS, {"code": "orders", "retention_days": 9, "max_bytes": 5})
+    ran = cli("destination", "set", "orders", "--max-bytes", "5", "--json")
+    assert calls(bus) == [("GET", ORDERS), ("PATCH", ORDERS)]
+    assert bus.asked[-1].body == {"max_bytes": 5}
+    assert ran.json["retention_days"] == 9
+
+
+def test_a_refused_look_is_not_a_missing_destination(cli: Cli, bus: FakeBus) -> None:
+    bus.on("GET", ORDERS, (401, {"detail": "a key is needed", "status": 401}))
+    ran = cli("destination", "set", "orders")
+    assert (ran.code, calls(bus)) == (1, [("GET", ORDERS)])
+    assert "BUS_API_KEY" in ran.err
+
+
+def test_codes_cannot_leave_their_path(cli: Cli, bus: FakeBus) -> None:
+    cli("destination", "show", "../keys?x")
+    assert bus.asked[0].path == f"{DESTINATIONS}/..%2Fkeys%3Fx"
+
+
+def test_list_show_and_rm(cli: Cli, bus: FakeBus) -> None:
+    item = {"code": "orders", "transport": "direct", "ordering": "none", "paused": False}
+    bus.on("GET", DESTINATIONS, {"items": [item], "next": None})
+    bus.on("GET", ORDERS, item)
+    bus.on("DELETE", ORDERS, (204, None))
+    assert cli("destination", "list").out.splitlines()[1].split("\t") == ["orders", "direct", "none", "-", "-", "no"]
+    assert cli("destination", "list", "--json").json["items"] == [item]
+    assert cli("destination", "show", "orders", "--json").json == item
+    assert cli("destination", "rm", "orders").out == "removed  orders\n"
+
+
+def test_a_new_subscription_shows_its_secret(cli: Cli, bus: FakeBus) -> None:
+    bus.on("PUT", SHOP, lambda asked: {**asked.body, "secret": "whsec_x"})
+    ran = cli(
+        "subscription", "set", "orders", "shop", "--url", "http://shop/hook", "--max-concurrency", "4",
+        "--timeout", "2.5", "--retry", "5s, 30s", "--secret", "auto", "--filter", "body.x", "--key-header", "x-k=a=b",
+        "--stuck-after", "1m", "--retry-max-attempts", "3",
+    )  # fmt: skip
+    assert ran.code == 0
+    assert bus.asked[-1].body == {
+        "url": "http://shop/hook",
+        "max_concurrency": 4,
+        "timeout_seconds": 2.5,
+        "retry": ["5s", "30s"],
+        "retry_max_attempts": 3,
+        "secret": "auto",
+        "filter": "body.x",
+        "headers": {"x-k": "a=b"},
+        "stuck_after": "1m",
+    }
+    assert "whsec_x" in ran.out
+
+
+def test_a_subscription_keeps_what_was_not_given(cli: Cli, bus: FakeBus) -> None:
+    bus.on("GET", SHOP, {"name": "shop"})
+    bus.on("PATCH", SHOP, {"name": "shop"})
+    cli("subscription", "set", "orders", "shop", "--retry", '{"first":"5s","factor":3,"max":"12h"}')
+    assert bus.asked[-1].body == {"retry": {"first": "5s", "factor": 3, "max": "12h"}}
+
+
+def test_the_bus_itself_has_another_option_there(cli: Cli, bus: FakeBus) -> None:
+    ran = cli("subscription", "set", "orders", "shop", "--url", "http://shop", "--bus-url", "http://127.0.0.1:9")
+    assert (ran.code, bus.asked) == (1, [])
+    assert "127.0.0.1:9" in ran.err
+
+
+def test_pause_resume_list_show_rm(cli: Cli, bus: FakeBus) -> None:
+    bus.on("PATCH", SHOP, lambda asked: {"name": "shop", **asked.body})
+    bus.on("DELETE", SHOP, (204, None))
+    bus.on("GET", SHOP, {"name": "shop"})
+    bus.on("GET", DESTINATIONS, {"items": [{"code": "orders"}], "next": None})
+    bus.on("GET", f"{ORDERS}/subscriptions", {"items": [{"name": "shop", "url": "http://x/\x1b[31m"}], "next": None})
+    assert cli("subscription", "pause", "orders", "shop", "--json").json["paused"] is True
+    assert cli("subscription", "resume", "orders", "shop", "--json").json["paused"] is False
+    assert cli("subscription", "show", "orders", "shop", "--json").json == {"name": "shop"}
+    every = cli("subscription", "list")
+    assert every.out.splitlines()[1].startswith("orders\tshop\thttp://x/")
+    assert "\x1b" not in every.out
+    assert cli("subscription", "list", "orders", "--json").json["items"][0]["destination"] == "orders"
+    assert cli("subscription", "rm", "orders", "shop").out == "removed  orders/shop\n"
+
+
+def test_keys_and_users_through_the_api(cli: Cli, bus: FakeBus) -> None:
+    bus.on("POST", "/api/v1/keys", (201, {"key": "bus_1", "role": "producer"}))
+    bus.on("POST", "/api/v1/users", lambda asked: (201, {**asked.body, "password": "p"}))
+    ran = cli("key", "create", "--destination", "a", "--destination", "b")
+    assert ran.out == "bus_1\n"
+    assert bus.asked[0].body == {"name": "", "role": "producer", "destinations": ["a", "b"]}
+    assert cli("user", "add", "ann", "--role", "operator", "--json").json == {
+        "name": "ann",
+        "role": "operator",
+        "password": "p",
+    }
+
+
+def test_keys_and_users_offline(cli: Cli, bus: FakeBus, tmp_path: Path) -> None:
+    ran = cli("key", "create", "--role", "admin", "--data", str(tmp_path))
+    assert ran.code == 0
+    assert ran.out.startswith("bus_")
+    user = cli("user", "add", "ann", "--role", "viewer", "--data", str(tmp_path), "--json")
+    assert user.json["password"]
+    again = cli("user", "add", "ann", "--data", str(tmp_path))
+    assert (again.code, again.out) == (1, "")
+    assert bus.asked == []

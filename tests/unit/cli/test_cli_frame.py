@@ -1,0 +1,159 @@
+"""Usage, errors and help."""
+
+from __future__ import annotations
+
+import builtins
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.cli.conftest import Cli, FakeBus
+
+ROOT = Path(__file__).resolve().parents[3]
+COMMANDS = [
+    "up", "run", "send", "trace", "search", "resend", "doctor",
+    "destination set", "destination list", "destination show", "destination rm",
+    "subscription set", "subscription list", "subscription show", "subscription pause", "subscription resume",
+    "subscription rm", "spool ls", "spool show", "spool drain", "key create", "user add",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_and_json(cli: Cli, command: str) -> None:
+    ran = cli(*command.split(), "--help")
+    assert ran.code == 0
+    assert "--json" in ran.out
+    if command not in ("up", "run"):
+        assert "--api-key" in ran.out
+        assert "BUS_URL" in ran.out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("nonsense",),
+        ("send",),
+        ("send", "a", "--nonsense"),
+        ("trace",),
+        ("search", "--limit", "0"),
+        ("search", "--limit", "x"),
+        ("search", "--from", "yesterday"),
+        ("search", "--to", "2026-01-31T12:00:00"),
+        ("resend",),
+        ("resend", "--destination", "a"),
+        ("resend", "x", "--status", "dead"),
+        ("resend", "x", "--dry-run"),
+        ("subscription", "set", "a"),
+        ("subscription", "set", "a", "b", "--header", "x"),
+        ("subscription", "set", "a", "b", "--retry", "{"),
+        ("send", "a", "--header", "x"),
+        ("key", "create", "--role", "king"),
+        ("user", "add"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_2(cli: Cli, bus: FakeBus, arguments: tuple[str, ...]) -> None:
+    ran = cli(*arguments)
+    assert ran.code == 2
+    assert ran.out == ""
+    assert ran.err.startswith("error: ")
+    assert ran.err.count("\n") == 1
+    assert "--help)" in ran.err
+    assert bus.asked == []
+
+
+def test_a_group_alone_shows_its_commands(cli: Cli) -> None:
+    ran = cli("destination")
+    assert ran.code == 2
+    assert "Commands:" in ran.err
+
+
+def test_nothing_shows_help(cli: Cli) -> None:
+    ran = cli()
+    assert ran.code == 0
+    assert "Start with:\n    bus up\n" in ran.out
+
+
+def test_no_answer_is_one_line_and_1(cli: Cli) -> None:
+    ran = cli("destination", "list", "--url", "http://127.0.0.1:9")
+    assert ran.code == 1
+    assert ran.err == (
+        "error: no answer from http://127.0.0.1:9: [Errno 111] Connection refused "
+        "(hint: start it with: bus up; or give --url)\n"
+    )
+
+
+@pytest.mark.parametrize("url", ["x", "ftp://x", "http://"])
+def test_an_impossible_url_says_so(cli: Cli, url: str) -> None:
+    ran = cli("destination", "list", "--url", url)
+    assert ran.code == 1
+    assert "--url" in ran.err
+
+
+def test_a_refusal_says_what_the_bus_said(cli: Cli, bus: FakeBus) -> None:
+    bus.on("GET", "/api/v1/destinations", (403, {"title": "Not allowed", "status": 403, "detail": "no\nway"}))
+    ran = cli("destination", "list")
+    assert (ran.code, ran.err.count("\n")) == (1, 1)
+    assert "error: no way (hint: this key may not" in ran.err
+
+
+@pytest.mark.parametrize("answer", [(500, b"<html>"), (502, b""), (200, b"<html>")])
+def test_what_is_not_a_bus_is_named(cli: Cli, bus: FakeBus, answer: Any) -> None:
+    bus.on("GET", "/api/v1/destinations", answer)
+    ran = cli("destination", "list")
+    assert ran.code == 1
+    assert bus.url in ran.err
+
+
+def test_the_key_is_sent(cli: Cli, bus: FakeBus, monkeypatch: pytest.MonkeyPatch) -> None:
+    bus.on("GET", "/api/v1/destinations", {"items": [], "next": None})
+    cli("destination", "list", "--api-key", "secret")
+    monkeypatch.setenv("BUS_API_KEY", "other")
+    cli("destination", "list")
+    assert [asked.headers["authorization"] for asked in bus.asked] == ["Bearer secret", "Bearer other"]
+
+
+@pytest.mark.parametrize("arguments", [("up",), ("run", "receiver"), ("key", "create", "--data", "x")])
+def test_without_the_server_extra_it_is_named(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
+    real = builtins.__import__
+
+    def missing(name: str, *rest: Any) -> Any:
+        if name in ("bus.bootstrap", "bus.serving"):
+            raise ModuleNotFoundError("No module named 'uvicorn'", name="uvicorn")
+        return real(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", missing)
+    ran = cli(*arguments)
+    assert ran.code == 1
+    assert "uvicorn is not installed" in ran.err
+    assert 'pip install "pier-bus[server]"' in ran.err
+
+
+def test_an_unreadable_configuration_stops_the_start(cli: Cli, tmp_path: Path) -> None:
+    ran = cli("up", "--config", str(tmp_path / "none.toml"))
+    assert ran.code == 1
+    assert "none.toml" in ran.err
+
+
+def test_as_a_program() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "bus.cli", "destination", "list", "--url", "http://127.0.0.1:9"],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: no answer")
+    assert "Traceback" not in done.stderr
+
+
+def test_a_closed_pipe_is_no_traceback() -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "bus.cli", "--help"], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    process.stdout.close()
+    _, err = process.communicate(timeout=20)
+    assert b"Traceback" not in err

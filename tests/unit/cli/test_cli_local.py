@@ -1,0 +1,193 @@
+"""Spools and the doctor."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bus import Bus
+from bus.client import home
+from bus.client.courier import CONSUMER
+from bus.domain.message import Message, encode_message
+from bus.ports.spool import NewRecord
+from bus.spool import BlockingSpool, Options
+from tests.unit.cli.conftest import Asked, Cli, FakeBus
+
+READY = {"status": "ok", "checks": [{"name": "store", "ok": True, "detail": ""}]}
+
+
+def left(root: Path, *destinations: str) -> Path:
+    """Leave a directory as a process does whose receiver never answered."""
+    with Bus("http://127.0.0.1:9", spool=root, source="shop") as bus:
+        for destination in destinations:
+            bus.send(destination, {"n": 1}, biz_id="b")
+        (directory,) = [path for path in home.homes(root) if path.name.startswith("shop")]
+    return directory
+
+
+def judged(refused: dict[str, int]) -> Any:
+    def answer(asked: Asked) -> dict[str, Any]:
+        results = []
+        for line in asked.content.split(b"\n"):
+            message = json.loads(line)
+            code = refused.get(message["destination"])
+            error = {"title": "No", "status": code, "detail": "because"}
+            status = {"status": "rejected", "error": error} if code else {"status": "accepted"}
+            results.append({"id": message["id"], **status})
+        return {"results": results}
+
+    return answer
+
+
+def test_ls_and_show_look_without_touching(cli: Cli, tmp_path: Path) -> None:
+    directory = left(tmp_path, "a", "a", "b")
+    found = cli("spool", "ls", str(tmp_path), "--json").json["items"]
+    assert [(item["directory"], item["state"], item["damaged"]) for item in found] == [(str(directory), "orphan", 0)]
+    assert [(lane["lane"], lane["records"]) for lane in found[0]["lanes"]] == [("out/a", 2), ("out/b", 1)]
+    assert len(cli("spool", "ls", str(directory)).out.splitlines()) == 3
+    shown = cli("spool", "show", str(directory), "--lane", "out/a", "--limit", "1", "--json").json["items"]
+    assert [(item["destination"], item["biz_id"], item["bytes"]) for item in shown] == [("a", "b", 7)]
+    assert len(cli("spool", "show", str(directory)).out.splitlines()) == 4
+
+
+def test_a_live_spool_can_be_looked_at(cli: Cli, tmp_path: Path) -> None:
+    with BlockingSpool(tmp_path / "receiver", consumers=("publish",)) as spool:
+        message = Message("i", "orders", b"body")
+        spool.append([NewRecord("orders", encode_message(message), 1), NewRecord("raw", b"\xff\xff", 1)])
+        item = cli("spool", "ls", str(tmp_path), "--json").json["items"][0]
+        assert item["state"].startswith("live, process ")
+        shown = cli("spool", "show", str(tmp_path), "--json").json["items"]
+    assert [(record["lane"], record.get("id"), record["bytes"]) for record in shown] == [
+        ("orders", "i", 4),
+        ("raw", None, 2),
+    ]
+
+
+def test_an_empty_live_spool_is_listed(cli: Cli, tmp_path: Path) -> None:
+    with BlockingSpool(tmp_path / "receiver"):
+        assert "live, process" in cli("spool", "ls", str(tmp_path)).out
+
+
+@pytest.mark.parametrize("command", ["ls", "show", "drain"])
+def test_where_there_is_no_spool(cli: Cli, tmp_path: Path, command: str) -> None:
+    ran = cli("spool", command, str(tmp_path))
+    assert (ran.code, ran.err.count("\n")) == (1, 1)
+    assert "hint" in ran.err
+
+
+def test_what_is_not_a_spool_file(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "spool.db").write_bytes(b"not a database, but long enough to be read as one" * 100)
+    ran = cli("spool", "ls", str(tmp_path))
+    assert (ran.code, ran.err.count("\n")) == (1, 1)
+
+
+def test_drain_sends_and_removes(cli: Cli, bus: FakeBus, tmp_path: Path) -> None:
+    left(tmp_path, "a", "b")
+    bus.on("POST", "/v1/messages", judged({}))
+    ran = cli("spool", "drain", str(tmp_path), "--json")
+    assert ran.code == 0
+    (item,) = ran.json["items"]
+    assert (item["sent"], item["waiting"], item["removed"]) == (2, 0, True)
+    assert home.homes(tmp_path) == []
+
+
+def test_drain_keeps_what_is_not_taken(cli: Cli, bus: FakeBus, tmp_path: Path) -> None:
+    directory = left(tmp_path, "good", "bad", "later")
+    bus.on("POST", "/v1/messages", judged({"bad": 404, "later": 403}))
+    ran = cli("spool", "drain", str(directory), "--json")
+    assert ran.code == 1
+    (item,) = ran.json["items"]
+    assert (item["sent"], item["waiting"], item["rejected"], item["removed"]) == (1, 1, 1, False)
+    assert "because" in cli("spool", "show", str(directory), "--lane", "rejected").out
+    bus.on("POST", "/v1/messages", judged({}))
+    assert cli("spool", "drain", str(directory)).code == 1  # the rejected one waits for --rejected
+    again = cli("spool", "drain", str(directory), "--rejected")
+    assert again.code == 0
+    assert home.homes(tmp_path) == []
+
+
+def test_drain_without_a_receiver(cli: Cli, tmp_path: Path) -> None:
+    left(tmp_path, "a")
+    ran = cli("spool", "drain", str(tmp_path), "--url", "http://127.0.0.1:9", "--json")
+    assert ran.code == 1
+    assert "no answer" in ran.json["items"][0]["problem"]
+
+
+def test_drain_leaves_a_live_process_alone(cli: Cli, bus: FakeBus, tmp_path: Path) -> None:
+    spool = home.open_home(tmp_path, "live", Options(consumers=(CONSUMER,)))
+    ran = cli("spool", "drain", str(tmp_path), "--json")
+    assert ran.code == 1
+    assert "alive" in ran.json["items"][0]["problem"]
+    spool.close()
+
+
+def healthy(bus: FakeBus) -> None:
+    bus.on("GET", "/healthz", {"status": "ok"})
+    bus.on("GET", "/readyz", READY)
+    bus.on("GET", "/api/v1/destinations", {"items": [], "next": None})
+
+
+def test_the_doctor_finds_all_well(cli: Cli, bus: FakeBus) -> None:
+    healthy(bus)
+    ran = cli("doctor")
+    assert ran.code == 0
+    assert "ok    store: ok" in ran.out
+    assert "ok    sqlite: 3." in ran.out
+    assert cli("doctor", "--json").json["ok"] is True
+
+
+def test_the_doctor_says_what_to_do(cli: Cli, bus: FakeBus, tmp_path: Path) -> None:
+    healthy(bus)
+    bus.on("GET", "/readyz", {"status": "degraded", "checks": [{"name": "store", "ok": False, "detail": "away"}]})
+    ran = cli("doctor", "--data", str(tmp_path / "not" / "there"))
+    assert ran.code == 1
+    assert "FAIL  store: away -> " in ran.out
+    assert f"GiB free at {tmp_path}" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("answer", "part"),
+    [((401, {"detail": "a key is needed", "status": 401}), "FAIL  access: a key is needed -> give --api-key")],
+)
+def test_the_doctor_tries_the_key(cli: Cli, bus: FakeBus, answer: Any, part: str) -> None:
+    healthy(bus)
+    bus.on("GET", "/api/v1/destinations", answer)
+    ran = cli("doctor")
+    assert ran.code == 1
+    assert part in ran.out
+
+
+def test_the_doctor_without_a_bus(cli: Cli) -> None:
+    ran = cli("doctor", "--url", "http://127.0.0.1:9")
+    assert (ran.code, ran.err) == (1, "")
+    assert "FAIL  bus: no answer" in ran.out
+    assert "bus up" in ran.out
+
+
+def test_the_doctor_with_another_server(cli: Cli, bus: FakeBus) -> None:
+    bus.on("GET", "/healthz", {})
+    bus.on("GET", "/readyz", [])
+    assert "does not answer as a bus does" in cli("doctor").out
+
+
+def test_the_doctor_reads_the_configuration(cli: Cli, bus: FakeBus, tmp_path: Path) -> None:
+    healthy(bus)
+    config = tmp_path / "bus.toml"
+    config.write_text("prot = 1\n")
+    ran = cli("doctor", "--config", str(config))
+    assert ran.code == 1
+    assert "FAIL  configuration: unknown setting 'prot'" in ran.out
+
+
+def test_the_doctor_without_the_server_extra(
+    cli: Cli, bus: FakeBus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    healthy(bus)
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    assert cli("doctor").code == 0
+    ran = cli("doctor", "--config", str(tmp_path))
+    assert ran.code == 1
+    assert "pier-bus[server]" in ran.out

@@ -1,0 +1,333 @@
+"""Sending, finding and resending messages."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bus.cli import resending, sending
+from tests.unit.cli.conftest import Asked, Cli, FakeBus
+
+ONE = "/v1/messages/orders"
+MANY = "/v1/messages"
+ID = "019a0000-0000-7000-8000-000000000001"
+
+
+def taking(asked: Asked) -> dict[str, Any]:
+    lines = [json.loads(line) for line in asked.content.split(b"\n")]
+    return {"results": [{"id": line["id"], "status": "accepted"} for line in lines]}
+
+
+def lines_of(bus: FakeBus) -> list[list[dict[str, Any]]]:
+    return [[json.loads(line) for line in asked.content.split(b"\n")] for asked in bus.asked]
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type"),
+    [
+        (b'{"order": 42}\n', "application/json"),
+        (b"hello", "text/plain; charset=utf-8"),
+        (b"\x00\xff", "application/octet-stream"),
+        (b"", "text/plain; charset=utf-8"),
+    ],
+)
+def test_one_message_goes_as_it_is(cli: Cli, bus: FakeBus, body: bytes, content_type: str) -> None:
+    bus.on("POST", ONE, (202, {"id": ID, "duplicate": False}))
+    ran = cli("send", "orders", stdin=body)
+    assert (ran.code, ran.out) == (0, f"{ID}\n")
+    assert bus.asked[0].content == body
+    assert bus.asked[0].headers["content-type"] == content_type
+
+
+def test_a_file_with_everything(cli: Cli, bus: FakeBus, tmp_path: Path) -> None:
+    file = tmp_path / "message"
+    file.write_bytes(b"{}")
+    bus.on("POST", ONE, (202, {"id": ID, "duplicate": True}))
+    ran = cli(
+        "send", "orders", str(file), "--biz-id", "42", "--key", "k", "--content-type", "text/x", "--header", "x-a=b=c",
+        "--deliver-at", "2030-01-01T00:00:00Z", "--source", "me", "--json",
+    )  # fmt: skip
+    assert ran.json == {"id": ID, "duplicate": True}
+    headers = bus.asked[0].headers
+    wanted = {
+        "content-type": "text/x",
+        "bus-biz-id": "42",
+        "bus-key": "k",
+        "bus-source": "me",
+        "bus-deliver-at": "2030-01-01T00:00:00Z",
+        "bus-header-x-a": "b=c",
+    }
+    assert {name: headers[name] for name in wanted} == wanted
+
+
+@pytest.mark.parametrize("code", ["../x", "", "a b"])
+def test_an_impossible_destination_is_not_even_asked(cli: Cli, bus: FakeBus, code: str) -> None:
+    assert cli("send", code, stdin=b"{}").code == 1
+    assert bus.asked == []
+
+
+def test_a_file_that_is_not_there(cli: Cli, tmp_path: Path) -> None:
+    ran = cli("send", "orders", str(tmp_path / "none"))
+    assert (ran.code, ran.err.count("\n")) == (1, 1)
+    assert "No such file" in ran.err
+
+
+def test_lines_go_in_batches_with_their_exact_json(cli: Cli, bus: FakeBus) -> None:
+    bus.on("POST", MANY, taking)
+    stdin = b"\n".join(b'{"n":  %d}' % n for n in range(1201)) + b"\n"
+    ran = cli("send", "orders", "--ndjson", "--biz-id", "x", stdin=stdin)
+    assert (ran.code, ran.out) == (0, "1201 accepted, 0 duplicate, 0 rejected\n")
+    assert [len(lines) for lines in lines_of(bus)] == [500, 500, 201]
+    assert b'"body":{"n":  7}' in bus.asked[0].content
+    assert lines_of(bus)[0][0]["biz_id"] == "x"
+    assert len({line["id"] for lines in lines_of(bus) for line in lines}) == 1201
+
+
+def test_lines_of_another_type_go_as_bytes(cli: Cli, bus: FakeBus) -> None:
+    bus.on("POST", MANY, taking)
+    cli("send", "orders", "--ndjson", "--content-type", "text/csv", stdin=b" a,b \nc\r\n")
+    found = [base64.b64decode(line["body_base64"]) for line in lines_of(bus)[0]]
+    assert found == [b" a,b ", b"c"]
+
+
+def test_broken_and_refused_lines_are_named_and_the_others_sent(cli: Cli, bus: FakeBus) -> None:
+    def answer(asked: Asked) -> dict[str, Any]:
+        found = taking(asked)
+        error = {"title": "Too large", "status": 413, "detail": "too large"}
+        found["results"][1] = {"id": None, "status": "rejected", "error": error}
+        found["results"][2]["status"] = "duplicate"
+        return found
+
+    bus.on("POST", MANY, answer)
+    ran = cli("send", "orders", "--ndjson", stdin=b'{"n":1}\n{broken\n\n{"n":4}\n{"n":5}\n')
+    assert (ran.code, ran.out) == (1, "1 accepted, 1 duplicate, 2 rejected\n")
+    assert ran.err.splitlines()[0].startswith("line 2: not JSON")
+    assert ran.err.splitlines()[1] == "line 4: too large"
+    as_json = cli("send", "orders", "--ndjson", "--json", stdin=b'{"n":1}\n{broken\n\n{"n":4}\n{"n":5}\n').json
+    assert as_json["rejected"] == 2
+    assert [item["line"] for item in as_json["refused"]] == [2, 4]
+
+
+def test_many_refused_lines_are_summed_up(cli: Cli) -> None:
+    ran = cli("send", "orders", "--ndjson", stdin=b"x\n" * 50)
+    assert ran.err.splitlines()[-1] == "and 30 more lines"
+    assert len(ran.err.splitlines()) == 21
+
+
+def test_a_batch_without_an_answer_is_repeated_under_the_same_ids(
+    cli: Cli, bus: FakeBus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sending, "_PAUSE", 0)
+    bus.on("POST", MANY, (503, {"detail": "busy", "status": 503}), (429, b""), taking)
+    ran = cli("send", "orders", "--ndjson", stdin=b"1\n2\n")
+    assert (ran.code, ran.out) == (0, "2 accepted, 0 duplicate, 0 rejected\n")
+    assert bus.asked[0].content == bus.asked[1].content == bus.asked[2].content
+
+
+def test_a_bus_that_stays_away_stops_with_the_line(cli: Cli, bus: FakeBus, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sending, "_PAUSE", 0)
+    failing: list[Any] = [(503, {"detail": "busy", "status": 503})]
+    bus.on("POST", MANY, taking, *failing)
+    ran = cli("send", "orders", "--ndjson", stdin=b"1\n" * 600)
+    assert ran.code == 1
+    assert ran.err.startswith("error: stopped at line 501: busy; 500 messages before it were accepted")
+    assert len(bus.asked) == 1 + sending.TRIES
+
+
+TRACE = {
+    "id": ID,
+    "destination": "orders",
+    "biz_id": "42",
+    "source": "shop",
+    "status": "retrying",
+    "sent_at": "2026-01-31T12:00:00.000Z",
+    "received_at": "2026-01-31T12:00:00.100Z",
+    "completed_at": None,
+    "bytes": 14,
+    "message": {"key": "k"},
+    "deliveries": [
+        {
+            "subscription": "billing",
+            "url": "http://b/",
+            "status": "retrying",
+            "reason": "500",
+            "due_at": "2026-01-31T12:01:00.000Z",
+            "attempts": [
+                {
+                    "n": 1,
+                    "by": "road",
+                    "started_at": "2026-01-31T12:00:01.000Z",
+                    "duration_ms": 3.5,
+                    "phases": {"connect": 1.0},
+                    "status_code": 500,
+                    "error": None,
+                    "response": "oh\n\x1b[31mno",
+                },
+                {"n": 2, "started_at": "2026-01-31T12:00:09.000Z", "duration_ms": 1, "error": "refused"},
+            ],
+        },
+        {"subscription": "mail", "url": "http://m/", "status": "skipped", "reason": "filter", "attempts": []},
+    ],
+}
+
+
+def test_a_trace_is_a_timeline(cli: Cli, bus: FakeBus) -> None:
+    bus.on("GET", f"/api/v1/messages/{ID}", TRACE)
+    out = cli("trace", ID).out
+    assert out.splitlines()[0] == f"retrying  {ID}  to  orders"
+    assert "2026-01-31T12:00:00.000Z  sent  by shop  biz_id=42" in out
+    assert "retrying  billing  http://b/  500 due 2026-01-31T12:01:00.000Z" in out
+    assert "2026-01-31T12:00:01.000Z  #1  500  3.5 ms  connect=1.0  by road" in out
+    assert "#2  refused  1 ms" in out
+    assert "skipped  mail  http://m/  filter" in out
+    assert "\x1b" not in out
+    assert cli("trace", ID, "--json").json == TRACE
+
+
+def test_a_trace_without_anybody(cli: Cli, bus: FakeBus) -> None:
+    bare = {"id": ID, "destination": "orders", "status": "skipped", "reason": "no subscription", "deliveries": []}
+    bus.on("GET", f"/api/v1/messages/{ID}", {**bare, "completed_at": "2026-01-31T12:00:00.100Z"})
+    out = cli("trace", ID).out
+    assert "no subscription" in out
+    assert "completed" in out
+
+
+def test_a_message_that_is_not_there(cli: Cli) -> None:
+    ran = cli("trace", "nope")
+    assert (ran.code, ran.err.count("\n")) == (1, 1)
+
+
+def test_search_asks_for_what_was_given_and_pages_on(cli: Cli, bus: FakeBus) -> None:
+    page = {"items": [{"id": str(n), "status": "dead"} for n in range(500)], "next": "c"}
+    bus.on("GET", "/api/v1/messages", page, {"items": [{"id": "last"}], "next": None})
+    ran = cli(
+        "search", "--destination", "orders", "--biz-id", "42", "--status", "dead", "--source", "s", "--q", "x",
+        "--subscription", "shop", "--from", "2026-01-31T13:00:00+01:00", "--to", "15m", "--limit", "700", "--json",
+    )  # fmt: skip
+    assert len(ran.json["items"]) == 501
+    assert ran.json["next"] is None
+    first, second = (asked.query for asked in bus.asked)
+    assert first["from"] == "2026-01-31T12:00:00.000Z"
+    assert first["to"].endswith("Z")
+    assert {name: first[name] for name in ("destination", "biz_id", "status", "source", "q", "subscription")} == {
+        "destination": "orders",
+        "biz_id": "42",
+        "status": "dead",
+        "source": "s",
+        "q": "x",
+        "subscription": "shop",
+    }
+    assert (first["limit"], second["limit"], second["cursor"]) == ("500", "200", "c")
+
+
+def test_search_prints_a_line_each(cli: Cli, bus: FakeBus) -> None:
+    bus.on("GET", "/api/v1/messages", {"items": [{"id": ID, "biz_id": "a\tb\n"}], "next": None})
+    out = cli("search").out
+    assert out.splitlines()[0].split("\t")[:3] == ["id", "destination", "status"]
+    assert len(out.splitlines()) == 2
+    assert bus.asked[0].query == {"limit": "50"}
+
+
+@pytest.fixture
+def fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resending, "POLL_SECONDS", 0)
+
+
+def deliveries(*states: str) -> dict[str, Any]:
+    return {"deliveries": [{"subscription": f"s{n}", "status": state, "reason": ""} for n, state in enumerate(states)]}
+
+
+@pytest.mark.usefixtures("fast")
+def test_some_messages_are_resent_and_watched(cli: Cli, bus: FakeBus) -> None:
+    path = f"/api/v1/messages/{ID}"
+    bus.on("POST", f"{path}/resend", (202, {"id": "j", "subscriptions": ["s0", "s1"]}))
+    bus.on(
+        "GET",
+        path,
+        deliveries("resend", "resend"),
+        deliveries("delivered", "resend"),
+        deliveries("delivered", "retrying"),
+    )
+    ran = cli("resend", ID, "gone", "--json")
+    assert ran.code == 1
+    assert ran.json["counts"] == {"missing": 1, "delivered": 1, "failed": 1}
+    assert bus.asked[0].body == {"subscriptions": None}
+
+
+@pytest.mark.usefixtures("fast")
+def test_a_good_resend_is_0(cli: Cli, bus: FakeBus) -> None:
+    path = f"/api/v1/messages/{ID}"
+    bus.on("POST", f"{path}/resend", (202, {"id": "j", "subscriptions": ["s0"]}))
+    bus.on("GET", path, deliveries("delivered"))
+    ran = cli("resend", ID, "--subscription", "s0")
+    assert (ran.code, ran.out.splitlines()[-1]) == (0, "1 delivered")
+    assert bus.asked[0].body == {"subscriptions": ["s0"]}
+
+
+@pytest.mark.parametrize(("wait", "code"), [("0", 0), ("0.01", 1)])
+@pytest.mark.usefixtures("fast")
+def test_waiting_has_an_end(cli: Cli, bus: FakeBus, wait: str, code: int) -> None:
+    path = f"/api/v1/messages/{ID}"
+    bus.on("POST", f"{path}/resend", (202, {"id": "j", "subscriptions": ["s0"]}))
+    bus.on("GET", path, deliveries("resend"))
+    ran = cli("resend", ID, "--wait", wait)
+    assert (ran.code, ran.out.splitlines()[-1]) == (code, "1 waiting")
+
+
+def job(state: str, **counts: int) -> dict[str, Any]:
+    every = dict.fromkeys(("selected", "waiting", "delivered", "failed", "skipped", "missing"), 0)
+    return {"id": "j", "state": state, "counts": every | counts}
+
+
+WINDOW = ("--destination", "orders", "--from", "2h", "--to", "2026-01-31T12:00:00Z")
+
+
+@pytest.mark.usefixtures("fast")
+def test_a_bulk_resend_is_followed_to_its_end(cli: Cli, bus: FakeBus) -> None:
+    bus.on("POST", "/api/v1/resends", (202, {"id": "j"}))
+    states = [job("selecting"), job("sending", selected=3, waiting=2), job("done", selected=3, delivered=3)]
+    bus.on("GET", "/api/v1/resends/j", *states)
+    ran = cli("resend", *WINDOW, "--status", "dead", "--subscription", "shop", "--rate", "5", "--reason", "r")
+    assert ran.code == 0
+    assert ran.out == "3 selected, 0 waiting, 3 delivered, 0 failed, 0 skipped, 0 missing\n"
+    body = bus.asked[0].body
+    assert (body["rate"], body["dry_run"], body["reason"]) == (5, False, "r")
+    assert body["filter"]["to"] == "2026-01-31T12:00:00.000Z"
+    assert {name: body["filter"][name] for name in ("destination", "status", "subscription")} == {
+        "destination": "orders",
+        "status": "dead",
+        "subscription": "shop",
+    }
+
+
+@pytest.mark.usefixtures("fast")
+def test_a_bulk_resend_with_failures_is_1(cli: Cli, bus: FakeBus) -> None:
+    bus.on("POST", "/api/v1/resends", (202, {"id": "j"}))
+    bus.on("GET", "/api/v1/resends/j", job("done", selected=3, delivered=2, failed=1))
+    ran = cli("resend", *WINDOW, "--json")
+    assert ran.code == 1
+    assert ran.json["counts"]["failed"] == 1
+
+
+def test_a_dry_run_changes_nothing(cli: Cli, bus: FakeBus) -> None:
+    bus.on("POST", "/api/v1/resends", {"count": 7, "sample": [{"id": ID}]})
+    ran = cli("resend", *WINDOW, "--dry-run")
+    assert ran.code == 0
+    assert ran.out.splitlines()[-1] == "7 deliveries would be resent"
+    assert bus.asked[0].body["dry_run"] is True
+    assert cli("resend", *WINDOW, "--dry-run", "--json").json["count"] == 7
+
+
+def test_on_a_terminal_tables_and_bars_are_drawn(cli: Cli, bus: FakeBus, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "200")
+    bus.on("GET", "/api/v1/messages", {"items": [{"id": ID, "status": "dead", "biz_id": "[red]x"}], "next": None})
+    bus.on("POST", MANY, taking)
+    out = cli("search").out
+    assert "\x1b[1;31mdead" in out
+    assert "[red]x" in out
+    assert "to orders" in cli("send", "orders", "--ndjson", stdin=b"1\n").err

@@ -1,0 +1,440 @@
+"""What the daemon does with each answer of the receiver."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from email.utils import format_datetime
+from pathlib import Path
+from typing import Any
+
+import apsw
+import httpx
+import pytest
+
+from bus.client import home
+from bus.client.courier import CONSUMER
+from bus.client.daemon import MOST_ADOPTED
+from bus.domain.identity import id_time
+from bus.errors import SpoolFailed
+from bus.ports.spool import NewRecord
+from bus.spool import BlockingSpool, is_live
+from bus.spool import Options as SpoolOptions
+from tests.unit.client.world import START, World, accepted, problem, refused, world
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[World]:
+    with world(tmp_path, sweep_seconds=1000) as made:
+        yield made
+
+
+def failing(status: int, **headers: str) -> Any:
+    return lambda _: httpx.Response(status, json=problem(status), headers=headers)
+
+
+def test_what_was_taken_leaves_the_spool(here: World) -> None:
+    ids = [here.send() for _ in range(3)]
+    here.judge = lambda line: {"id": line["id"], "status": "duplicate" if line["id"] == ids[1] else "accepted"}
+    here.work()
+    assert here.sent() == ids
+    assert here.counts() == (0, 0)
+    assert here.spool.stats().records == 0
+
+
+def test_batches_are_bounded_in_lines_and_bytes(here: World) -> None:
+    for _ in range(1500):
+        here.send()
+    here.work()
+    assert [len(lines) for lines in here.requests] == [1000, 500]
+    for _ in range(20):
+        here.send(body=b"x" * (1 << 20))
+    here.requests.clear()
+    here.work()
+    assert [len(lines) for lines in here.requests] == [11, 9]  # 4/3 MiB each
+
+
+def test_lanes_share_a_batch(here: World) -> None:
+    for _ in range(2000):
+        here.send("loud")
+    quiet = here.send("quiet")
+    here.daemon.step()
+    assert quiet in here.sent()
+    assert len(here.requests[0]) == 1000
+
+
+def test_messages_of_a_destination_leave_in_order(here: World) -> None:
+    ids = [here.send("a" if n % 3 else "b") for n in range(300)]
+    here.work()
+    order = [line["id"] for line in here.requests[0] if line["destination"] == "a"]
+    assert order == [given for n, given in enumerate(ids) if n % 3]
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 408, 429, 502, 503, 507, 301])
+def test_a_request_refused_as_a_whole_is_kept_and_repeated_with_backoff(here: World, status: int) -> None:
+    ids = [here.send(), here.send()]
+    here.answer = failing(status)
+    assert here.work() == 0.25
+    assert here.counts() == (2, 0)
+    for wait in (0.5, 1, 2):
+        here.time.elapsed += wait / 2
+        assert here.work() == wait
+    here.answer = here.judged
+    here.time.elapsed += 2
+    here.work()
+    assert here.counts() == (0, 0)
+    assert here.requests[-1] == here.requests[0]
+    assert here.sent() == ids * 5
+
+
+@pytest.mark.parametrize(
+    "error", [httpx.ConnectError("no"), httpx.ReadError("reset"), httpx.RemoteProtocolError("bad"), OSError("gone")]
+)
+def test_no_answer_is_repeated(here: World, error: Exception, caplog: pytest.LogCaptureFixture) -> None:
+    def fail(_: object) -> httpx.Response:
+        raise error
+
+    here.send()
+    here.answer = fail
+    with caplog.at_level(logging.INFO, "bus.client"):
+        assert here.work() == 0.25
+        here.time.elapsed += 0.25
+        assert here.work() == 0.5
+        here.answer = here.judged
+        here.time.elapsed += 0.5
+        here.work()
+    assert here.counts() == (0, 0)
+    assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]  # once each, not for each try
+
+
+def test_retry_after_is_honoured_as_seconds_and_as_a_date(here: World) -> None:
+    here.send()
+    here.answer = failing(503, **{"retry-after": "7"})
+    assert here.work() == 7.25
+    here.daemon.hurry()
+    assert here.work() == 7.25
+    assert len(here.requests) == 1
+    here.time.elapsed = 8
+    moment = datetime.fromtimestamp(START / 1000 + 68, UTC)
+    here.answer = failing(429, **{"retry-after": format_datetime(moment, usegmt=True)})
+    assert here.work() == pytest.approx(60.25)
+    here.time.elapsed = 100
+    here.answer = failing(429, **{"retry-after": "soon"})
+    assert here.work() <= 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"<html>",
+        b"[]",
+        b'{"results": []}',
+        b'{"results": [{"id": "other", "status": "accepted"}]}',
+        b'{"results": [{"status": "accepted"}]}',
+        b'{"results": [{"id": 5, "status": "accepted"}]}',
+        b"\xff\xfe",
+    ],
+)
+def test_an_answer_that_is_not_a_receivers_acks_nothing(here: World, body: bytes) -> None:
+    here.send()
+    here.answer = lambda _: httpx.Response(200, content=body)
+    here.work()
+    assert here.counts() == (1, 0)
+    here.answer = here.judged
+    here.time.elapsed = 60
+    here.work()
+    assert here.counts() == (0, 0)
+
+
+def test_an_answer_without_end_is_cut_off(here: World) -> None:
+    def endless() -> Iterator[bytes]:
+        while True:
+            yield b"x" * 65536
+
+    here.send()
+    here.answer = lambda _: httpx.Response(200, content=endless())
+    here.work()
+    assert here.counts() == (1, 0)
+
+
+@pytest.mark.parametrize("status", [400, 404, 409, 413, 422])
+def test_a_line_refused_for_good_is_set_aside_with_its_reason(
+    here: World, status: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    good, bad, later = here.send(), here.send(), here.send()
+    here.judge = lambda line: refused(line, status) if line["id"] == bad else accepted(line)
+    here.work()
+    assert here.counts() == (0, 1)
+    assert len(here.requests) == 1
+    ((kept, reason, line),) = here.reasons()
+    assert (kept, reason, line["id"]) == (status, f"because {status}", bad)
+    assert {good, later} <= set(here.sent())
+    assert f"because {status}" in caplog.text
+
+
+@pytest.mark.parametrize("status", [401, 403, 429, 500, 503])
+def test_a_line_refused_for_now_waits_without_holding_up_others(here: World, status: int) -> None:
+    held = here.send("held")
+    here.judge = lambda line: refused(line, status) if line["destination"] == "held" else accepted(line)
+    here.send("free")
+    assert here.work() == 0.25
+    assert here.counts() == (1, 0)
+    free = here.send("free")
+    here.daemon.step()
+    assert here.sent()[-1] == free
+    here.time.elapsed = 0.25
+    assert here.work() == 0.5
+    here.judge = accepted
+    here.daemon.hurry()
+    here.work()
+    assert here.sent()[-1] == held
+    assert here.counts() == (0, 0)
+
+
+def test_a_line_that_waited_too_long_gets_a_new_id_by_the_receivers_clock(here: World) -> None:
+    first = here.send()
+    receiver_time = datetime.fromtimestamp(START / 1000 + 5000, UTC)
+
+    def answer(lines: list[dict[str, Any]]) -> httpx.Response:
+        results = [accepted(line) if "original_id" in line else refused(line, 422, "id_time") for line in lines]
+        return httpx.Response(
+            200, json={"results": results}, headers={"date": format_datetime(receiver_time, usegmt=True)}
+        )
+
+    here.answer = answer
+    here.work()
+    assert here.counts() == (0, 0)
+    renamed = here.requests[1][0]
+    assert renamed["original_id"] == first
+    assert id_time(renamed["id"]) == START + 5_000_000
+    assert {**renamed, "id": 0, "original_id": 0} == {**here.requests[0][0], "id": 0, "original_id": 0}
+
+
+def test_a_clock_that_never_fits_makes_no_storm(here: World) -> None:
+    first = here.send()
+    here.judge = lambda line: refused(line, 422, "id_time")
+    assert here.work() == 0.25
+    assert len(here.requests) == 2
+    here.time.elapsed = 0.25
+    assert here.work() == 0.5
+    assert [lines[0].get("original_id") for lines in here.requests] == [None, first, first]
+    assert here.counts() == (1, 0)
+
+
+def test_a_request_too_large_for_a_proxy_is_halved_and_a_single_line_set_aside(here: World) -> None:
+    ids = [here.send(body=b"x" * 100) for _ in range(5)]
+    huge = here.send(body=b"x" * 5000)
+
+    def answer(lines: list[dict[str, Any]]) -> httpx.Response:
+        size = sum(len(line["body_base64"]) for line in lines)
+        return httpx.Response(413) if size > 300 else here.judged(lines)
+
+    here.answer = answer
+    here.work()
+    assert here.counts() == (0, 1)
+    assert here.reasons()[0][2]["id"] == huge
+    assert set(ids) <= set(here.sent())
+
+
+def test_a_line_that_breaks_the_receiver_holds_up_its_own_lane_only(here: World) -> None:
+    for _ in range(3):
+        here.send("good")
+    poison = here.send("bad")
+
+    def answer(lines: list[dict[str, Any]]) -> httpx.Response:
+        return failing(500)(lines) if any(line["id"] == poison for line in lines) else here.judged(lines)
+
+    here.answer = answer
+    for _ in range(20):
+        here.time.elapsed += here.work()
+    assert here.counts() == (1, 0)
+    good = here.send("good")
+    here.time.elapsed += here.work()
+    here.time.elapsed += here.work()
+    assert good in here.sent()
+    assert here.counts() == (1, 0)
+
+
+def test_a_record_that_is_no_line_is_set_aside(here: World) -> None:
+    here.spool.append([NewRecord("out/a", b"\x00", START)])
+    good = here.send()
+    here.work()
+    assert here.sent() == [good]
+    assert here.counts() == (0, 1)
+
+
+def test_a_full_spool_still_lets_good_records_go(tmp_path: Path) -> None:
+    with world(tmp_path, spool_limit=1 << 20, sweep_seconds=1000) as here:
+        bad = [here.send("bad", body=b"x" * 100_000) for _ in range(4)]
+        for _ in range(3):
+            here.send("good", body=b"x" * 100_000)
+        here.judge = lambda line: refused(line, 404) if line["destination"] == "bad" else accepted(line)
+        for _ in range(10):
+            here.time.elapsed += here.work()
+        assert here.counts() == (0, len(bad))
+
+
+def test_an_unexpected_error_does_not_end_the_thread(here: World, caplog: pytest.LogCaptureFixture) -> None:
+    def fail(_: object) -> httpx.Response:
+        raise ZeroDivisionError
+
+    here.send()
+    here.answer = fail
+    assert here.daemon._careful_step() == 0.25
+    assert "ZeroDivisionError" in caplog.text
+
+
+# Directories of processes that are gone
+
+
+def orphan(here: World, root: Path, count: int = 1, destination: str = "a") -> Path:
+    spool = home.open_home(root, "old", SpoolOptions(consumers=(CONSUMER,)))
+    for _ in range(count):
+        here.send(destination, spool=spool)
+    spool.close()
+    return spool.directory
+
+
+def test_what_a_dead_process_left_is_sent_and_its_directory_removed(here: World, tmp_path: Path) -> None:
+    directory = orphan(here, tmp_path, 3)
+    here.work()
+    assert len(here.sent()) == 3
+    assert not directory.exists()
+    assert here.spool.directory.exists()
+
+
+def test_a_live_directory_is_left_alone(here: World, tmp_path: Path) -> None:
+    other = home.open_home(tmp_path, "live", SpoolOptions(consumers=(CONSUMER,)))
+    here.send(spool=other)
+    here.work()
+    assert here.sent() == []
+    other.close()
+    here.time.elapsed += 2000
+    here.work()
+    assert len(here.sent()) == 1
+
+
+def test_only_the_sdks_own_directories_are_adopted(here: World, tmp_path: Path) -> None:
+    other = tmp_path / "receiver"
+    spool = home.adopt(other, SpoolOptions(consumers=(CONSUMER,)))
+    assert spool is not None
+    here.send(spool=spool)
+    spool.close()
+    (tmp_path / "notes-1-00000000.sdk").mkdir()  # made a moment ago, not locked yet
+    (tmp_path / "file-1-00000000.sdk.txt").touch()
+    here.work()
+    assert here.sent() == []
+    assert (tmp_path / "notes-1-00000000.sdk").exists()
+
+
+def test_two_processes_never_adopt_the_same_directory(tmp_path: Path) -> None:
+    with world(tmp_path, sweep_seconds=1000) as one, world(tmp_path, sweep_seconds=1000) as two:
+        directory = orphan(one, tmp_path, 2)
+        one.answer = failing(503)
+        one.work()
+        assert is_live(directory)
+        two.work()
+        assert two.requests == []
+
+
+def test_rejected_records_of_a_dead_process_are_kept_by_the_adopter(here: World, tmp_path: Path) -> None:
+    directory = orphan(here, tmp_path, 2)
+    here.judge = lambda line: refused(line, 404)
+    here.work()
+    assert here.counts() == (0, 2)
+    assert not directory.exists()
+    assert [status for status, _, _ in here.reasons()] == [404, 404]
+
+
+def test_adoption_is_bounded_and_goes_on(here: World, tmp_path: Path) -> None:
+    for _ in range(MOST_ADOPTED + 3):
+        orphan(here, tmp_path)
+    here.work()
+    for _ in range(5):
+        here.time.elapsed += 1000
+        here.work()
+    assert len(here.sent()) == MOST_ADOPTED + 3
+    assert home.homes(tmp_path) == [here.spool.directory]
+
+
+def test_own_messages_are_sent_beside_a_large_inheritance(here: World, tmp_path: Path) -> None:
+    orphan(here, tmp_path, 2500)
+    own = here.send()
+    here.daemon.step()
+    assert own in here.sent()[:1001]
+    here.work()
+    assert len(here.sent()) == 2501
+
+
+def test_a_damaged_orphan_is_sent_as_far_as_it_can_be_read_and_kept(here: World, tmp_path: Path) -> None:
+    directory = orphan(here, tmp_path, 3)
+    db = apsw.Connection(str(directory / "spool.db"))
+    db.execute("UPDATE record SET payload = x'00' WHERE position = (SELECT min(position) FROM record)")
+    db.close()
+    here.work()
+    assert len(here.sent()) == 2
+    assert directory.exists()
+
+
+def test_an_orphan_whose_disk_fails_is_given_back_and_tried_again(
+    here: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    directory = orphan(here, tmp_path)
+    claim = BlockingSpool.claim
+
+    def fail(self: BlockingSpool, *arguments: Any) -> Any:
+        if self.directory == directory:
+            raise SpoolFailed("the disk failed")
+        return claim(self, *arguments)
+
+    monkeypatch.setattr(BlockingSpool, "claim", fail)
+    own = here.send()
+    here.work()
+    assert here.sent() == [own]
+    assert not is_live(directory)
+    assert "the disk failed" in caplog.text
+    monkeypatch.setattr(BlockingSpool, "claim", claim)
+    here.time.elapsed += 2000
+    here.work()
+    assert len(here.sent()) == 2
+    assert not directory.exists()
+
+
+def test_an_orphan_that_cannot_be_opened_is_left(
+    here: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object) -> None:
+        raise SpoolFailed("unreadable")
+
+    directory = orphan(here, tmp_path)
+    monkeypatch.setattr(home, "adopt", fail)
+    here.work()
+    assert directory.exists()
+    assert "unreadable" in caplog.text
+
+
+def test_rejected_records_stay_where_they_are_when_there_is_no_room(tmp_path: Path) -> None:
+    with world(tmp_path, spool_limit=100_000, sweep_seconds=1000) as here:
+        spool = home.open_home(tmp_path, "old", SpoolOptions(consumers=(CONSUMER,)))
+        here.send(body=b"x" * 90_000, spool=spool)
+        spool.close()
+        here.judge = lambda line: refused(line, 404)
+        here.work()
+        assert here.counts() == (0, 0)
+        assert spool.directory.exists()
+
+
+def test_the_failure_of_the_own_spool_ends_the_thread_and_wakes_who_waits(
+    here: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object) -> None:
+        raise SpoolFailed("the disk failed")
+
+    here.send()
+    monkeypatch.setattr(BlockingSpool, "claim", fail)
+    here.daemon.run()
+    assert here.daemon.has_ended
+    assert here.daemon.is_resting
+    assert "the disk failed" in caplog.text

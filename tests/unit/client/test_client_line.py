@@ -1,0 +1,125 @@
+"""What a producer gives, as the line that the receiver gets."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import msgspec
+import pytest
+from opentelemetry import trace as otel
+
+from bus.client.line import (
+    Line,
+    check_deliver_at,
+    check_text,
+    content_of,
+    decode_head,
+    decode_line,
+    encode_line,
+    split_headers,
+)
+from bus.errors import InvalidMessage
+from receiver.draft import draft_of_line
+
+NEW_ID = "019a0000-0000-7000-8000-000000000000"
+
+
+@pytest.mark.parametrize(
+    ("message", "body", "content_type", "is_json"),
+    [
+        (b"\x00\xff", b"\x00\xff", "application/octet-stream", False),
+        (bytearray(b"a"), b"a", "application/octet-stream", False),
+        (memoryview(b"a"), b"a", "application/octet-stream", False),
+        ("ü", "ü".encode(), "text/plain; charset=utf-8", False),
+        ("", b"", "text/plain; charset=utf-8", False),
+        ({"a": [1, None, "ü"]}, '{"a":[1,null,"ü"]}'.encode(), "application/json", True),
+        (None, b"null", "application/json", True),
+        (0, b"0", "application/json", True),
+    ],
+)
+def test_content_by_type(message: Any, body: bytes, content_type: str, is_json: bool) -> None:
+    assert content_of(message, None) == (body, content_type, is_json)
+
+
+def test_a_given_content_type_wins() -> None:
+    assert content_of({"a": 1}, "application/vnd.x+json").content_type == "application/vnd.x+json"
+
+
+@pytest.mark.parametrize("message", [object(), "\ud800", {"a": object()}])
+def test_what_is_not_a_message_is_refused(message: Any) -> None:
+    with pytest.raises(InvalidMessage) as error:
+        content_of(message, None)
+    assert error.value.field == "body"
+
+
+def test_what_nests_without_end_is_refused() -> None:
+    nested: list[Any] = []
+    nested.append(nested)
+    with pytest.raises(InvalidMessage):
+        content_of(nested, None)
+
+
+@pytest.mark.parametrize("body", [b"", b"\n\r\x00\xff", b'{"a": 1}\n', bytes(range(256))])
+def test_the_receiver_reads_back_the_exact_bytes(body: bytes) -> None:
+    line = Line(id=NEW_ID, destination="a", content_type="x/y", body_base64=body, headers={"a": "ü"})
+    payload = encode_line(line)
+    assert b"\n" not in payload
+    draft = draft_of_line(payload)
+    assert (draft.id, draft.body, draft.content_type, draft.headers) == (NEW_ID, body, "x/y", {"a": "ü"})
+    assert decode_line(payload) == line
+    assert decode_line(payload).content == body
+
+
+def test_json_travels_as_json() -> None:
+    content = content_of({"b": "line\nbreak", "a": 1.50}, None)
+    payload = encode_line(Line(id=NEW_ID, destination="a", body=msgspec.Raw(content.body)))
+    assert b"\n" not in payload
+    assert json.loads(payload)["body"] == {"b": "line\nbreak", "a": 1.5}
+    assert draft_of_line(payload).body == content.body
+    assert decode_head(payload).id == NEW_ID
+
+
+@pytest.mark.parametrize("value", ["x" * 513, "a\nb", "\x00", 42, b"x"])
+def test_a_text_that_a_receiver_would_refuse_is_refused_here(value: Any) -> None:
+    with pytest.raises(InvalidMessage) as error:
+        check_text(value, "biz_id")
+    assert error.value.field == "biz_id"
+
+
+def test_trace_context_is_taken_out_of_the_headers() -> None:
+    found = split_headers({"Traceparent": "00-1", "tracestate": "a=1", "x-own": "1"})
+    assert found == ({"x-own": "1"}, "00-1", "a=1")
+
+
+@pytest.mark.parametrize(
+    "headers", [{"bus-key": "1"}, {"a b": "1"}, {"a": "1\r\nb: 2"}, {"host": "x"}, {"a": 1}, {1: "a"}]
+)
+def test_headers_of_the_bus_itself_are_refused(headers: dict[str, str]) -> None:
+    with pytest.raises(InvalidMessage) as error:
+        split_headers(headers)
+    assert error.value.field == "headers"
+
+
+def test_the_current_span_is_passed_on() -> None:
+    context = otel.SpanContext(0xABC, 0xDEF, is_remote=False, trace_flags=otel.TraceFlags(1))
+    with otel.use_span(otel.NonRecordingSpan(context)):
+        found = split_headers(None)
+        assert found.traceparent == f"00-{0xABC:032x}-{0xDEF:016x}-01"
+        assert split_headers({"traceparent": "given"}).traceparent == "given"
+    assert split_headers(None).traceparent == ""
+
+
+def test_deliver_at_is_utc() -> None:
+    moment = datetime(2026, 1, 31, 13, tzinfo=timezone(timedelta(hours=1)))
+    assert check_deliver_at(moment) == "2026-01-31T12:00:00.000Z"
+    assert check_deliver_at("2026-01-31T12:00:00+00:00") == "2026-01-31T12:00:00.000Z"
+    assert check_deliver_at(None) == ""
+
+
+@pytest.mark.parametrize("moment", ["soon", "2026-01-31T12:00:00", datetime(2026, 1, 31), 5])  # noqa: DTZ001
+def test_a_time_without_a_zone_is_refused(moment: Any) -> None:
+    with pytest.raises(InvalidMessage) as error:
+        check_deliver_at(moment)
+    assert error.value.field == "deliver_at"

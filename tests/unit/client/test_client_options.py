@@ -1,0 +1,70 @@
+"""What a Bus is set up with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bus import Bus, InvalidDestination, MessageTooLarge
+from bus.errors import BusError, ConfigurationError, InvalidMessage, SpoolClosed
+
+
+@pytest.mark.parametrize("url", ["", "127.0.0.1:8700", "ftp://x", "http://", "http:///x"])
+def test_an_impossible_url_is_refused_at_once(url: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError) as error:
+        Bus(url, spool=tmp_path)
+    assert error.value.hint
+
+
+@pytest.mark.parametrize("values", [{"max_bytes": 0}, {"max_bytes": 1 << 30}, {"timeout": 0}, {"sweep_seconds": 0}])
+def test_impossible_values_are_refused(values: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError):
+        Bus("http://x", spool=tmp_path, **values)
+
+
+def test_an_impossible_source_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidMessage):
+        Bus("http://x", spool=tmp_path, source="a\n")
+
+
+def test_making_one_touches_nothing(tmp_path: Path) -> None:
+    root = tmp_path / "spool"
+    with Bus("http://127.0.0.1:9", spool=root) as bus:
+        assert (bus.pending, bus.rejected, bus.flush()) == (0, 0, True)
+    assert not root.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind"),
+    [
+        (("", {}), InvalidDestination),
+        (("../x", {}), InvalidDestination),
+        (("a" * 129, {}), InvalidDestination),
+        (("a\n", {}), InvalidDestination),
+        (("a", b"x" * 11), MessageTooLarge),
+        (("a", "ü" * 6), MessageTooLarge),
+        (("a", list(range(10))), MessageTooLarge),
+        (("a", object()), InvalidMessage),
+    ],
+)
+def test_a_wrong_message_is_refused_and_nothing_is_stored(
+    arguments: tuple[str, Any], kind: type[BusError], tmp_path: Path
+) -> None:
+    with Bus("http://127.0.0.1:9", spool=tmp_path / "spool", max_bytes=10) as bus, pytest.raises(kind):
+        bus.send(*arguments)
+    assert not (tmp_path / "spool").exists()
+
+
+def test_headers_beyond_a_request_are_too_large(tmp_path: Path) -> None:
+    with Bus("http://127.0.0.1:9", spool=tmp_path / "spool") as bus, pytest.raises(MessageTooLarge):
+        bus.send("a", {}, headers={"x": "y" * (16 << 20)})
+
+
+def test_a_closed_bus_says_so(tmp_path: Path) -> None:
+    bus = Bus("http://127.0.0.1:9", spool=tmp_path)
+    bus.close()
+    bus.close()
+    with pytest.raises(SpoolClosed):
+        bus.send("a", {})
