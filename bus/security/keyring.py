@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 from collections.abc import Callable
 from functools import lru_cache
@@ -10,16 +11,19 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from bus.errors import AccessDenied, Conflict
+from bus.errors import AccessDenied, Conflict, StoreError
+from bus.ports.clock import Clock
 from bus.ports.store import DocumentStore
 from bus.security.keys import Role, allows, hash_key, hash_password, new_key, split_key, verify_key
 
+_log = logging.getLogger(__name__)
 KEYS: Final = "keys"
 USERS: Final = "users"
 _BEARER: Final = b"bearer "
 _LOCAL_HOSTS: Final = frozenset({b"127.0.0.1", b"localhost", b"[::1]"})
 _CACHED: Final = 10_000
 _PASSWORD_BYTES: Final = 12
+_FOLLOW: Final = 1.0
 
 
 class StoredKey(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,11 +84,22 @@ class Keyring:
 
     async def load(self) -> None:
         """Read all keys and users."""
+        before = (self._keys, self._users)
         keys = [msgspec.json.decode(found.value, type=StoredKey) for found in await self._documents.list(KEYS)]
         users = [msgspec.json.decode(found.value, type=StoredUser) for found in await self._documents.list(USERS)]
         self._keys = {key.id: key for key in keys}
         self._users = {user.name: user for user in users}
-        self._seen.clear()
+        if before != (self._keys, self._users):
+            self._seen.clear()
+
+    async def follow(self, clock: Clock) -> None:
+        """Load again every second until cancelled: ``bus key create --data`` works beside a running bus."""
+        while True:
+            await clock.sleep(_FOLLOW)
+            try:
+                await self.load()
+            except StoreError as error:
+                _log.debug("keys are not loaded while the store does not answer: %s", error)
 
     def authenticate(self, authorization: bytes | None, host: bytes | None) -> Principal:
         """Return who sends these headers.

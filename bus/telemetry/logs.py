@@ -33,7 +33,7 @@ def configure_logs(*, level: str, json: bool) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    logging.getLogger("uvicorn.access").disabled = True
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
 
 
 def _keep(_logger: object, _method: str, event: structlog.types.EventDict) -> structlog.types.EventDict:
