@@ -173,11 +173,11 @@ class AsyncSpool:
         self._wake_ready()
 
     async def settle(self) -> None:
-        """Return when all acks, attachments and detachments made so far are durable."""
+        """Return when all acks, attachments and detachments made so far are durable and done."""
         target = self._ledger.changes
         while True:
             self._engine.check()
-            if self._engine.gathered.durable >= target or not (self._busy or self._engine.gathered.pending):
+            if self._engine.gathered.is_settled(target):
                 return
             self._kick()
             await self._idle(now=False)

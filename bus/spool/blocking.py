@@ -179,7 +179,7 @@ class BlockingSpool:
             self._turn.notify_all()
 
     def settle(self) -> None:
-        """Return when all acks, attachments and detachments made so far are durable."""
+        """Return when all acks, attachments and detachments made so far are durable and done."""
         self._check()
         with self._turn:
             self._settle()
@@ -190,7 +190,7 @@ class BlockingSpool:
             self._engine.check()
             if self._busy:
                 self._turn.wait()
-            elif self._engine.gathered.durable >= target or not self._engine.gathered.pending:
+            elif self._engine.gathered.is_settled(target):
                 return
             else:
                 self._lead()

@@ -38,6 +38,7 @@ CHECKPOINT_PAGES = 1000
 """The log is copied into the file when it reaches this many pages (4 MiB)."""
 READ_BYTES = 4 << 20
 ROOM_EVERY = 0.5
+_LATEST = 1 << 62
 
 
 def free_space(directory: Path) -> int:
@@ -118,10 +119,12 @@ class Engine:
         lanes = self.ledger.lanes
         for record in records:
             name, payload, when = record
-            if type(payload) is not bytes or type(when) is not int:
-                raise TypeError("a record's payload is bytes and its time a whole number of milliseconds")
+            if type(payload) is not bytes or type(when) is not int or type(name) is not str:
+                raise TypeError("a record is a lane's name, bytes, and a whole number of milliseconds")
+            if not 0 <= when < _LATEST:
+                raise ValueError("a record's time is in milliseconds since the epoch")
             lane = lanes.get(name)
-            if lane is None or not lane.cursors:
+            if lane is None or not lane.open:
                 self.ledger.admit(name)
             size += len(payload) + OVERHEAD
         self._admit(size, urgent=urgent)

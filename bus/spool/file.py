@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import apsw
 
@@ -129,6 +129,17 @@ class SpoolFile:
             self.close()
             raise
 
+    @classmethod
+    def for_reading(cls, path: Path) -> Self:
+        """Open a file that may be another process's, to look at it; nothing can be written."""
+        file = cls.__new__(cls)
+        file.path = path
+        file.wal_pages = 0
+        file.db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+        file.db.set_busy_timeout(BUSY_TIMEOUT)
+        file.db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        return file
+
     def _configure(self, exclusive: bool) -> None:
         db = self.db
         db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
@@ -163,45 +174,50 @@ class SpoolFile:
 
     # Reading
 
+    def _select(self, query: str, bindings: tuple[object, ...] = ()) -> list[Any]:
+        """Return a query's rows; text that is none is corruption like any other."""
+        try:
+            return list(self.db.execute(query, bindings))
+        except UnicodeDecodeError as error:
+            raise apsw.CorruptError(f"{self.path}: {error}") from error
+
     def load(self) -> Contents:
         """Read the bookkeeping; rows that fail their checksum are left out, their lanes are in ``broken``."""
         broken: set[int] = set()
-        lanes = self._load_lanes()
         tallies = []
-        found: list[Any] = list(self.db.execute("SELECT lane, last, records, bytes, whole, checksum FROM tally"))
-        for *fields, check in found:
+        for *fields, check in self._select("SELECT lane, last, records, bytes, whole, checksum FROM tally"):
             if seal(*fields) == check:
                 tallies.append(TallyRow(*fields))
             else:
                 broken.add(fields[0])
         cursors = []
         query = "SELECT lane, consumer, next, done, ending, holes, checksum FROM cursor"
-        found = list(self.db.execute(query))
-        for *fields, check in found:
+        for *fields, check in self._select(query):
             if seal(*fields) == check:
                 cursors.append(CursorRow._make((*fields[:5], unpack_holes(fields[5]))))
             else:
                 broken.add(fields[0])
                 cursors += _restarted(fields)
-        return Contents(lanes, tallies, cursors, broken, self.damaged(), clean=self.state() == 1)
+        return Contents(self._load_lanes(), tallies, cursors, broken, self.damaged(), clean=self._is_clean())
 
     def _load_lanes(self) -> list[LaneRow]:
         found: dict[int, LaneRow] = {}
         for table in ("lane_copy", "lane"):
-            for no, name, check in self.db.execute(f"SELECT no, name, checksum FROM {table} NOT INDEXED"):  # noqa: S608
+            for no, name, check in self._select(f"SELECT no, name, checksum FROM {table} NOT INDEXED"):  # noqa: S608
                 if seal(no, name) == check:
                     found[no] = LaneRow(no, name)
         return [found[no] for no in sorted(found)]
 
-    def state(self) -> int:
-        """Return 1 after a clean close, 0 otherwise."""
-        for row in self.db.execute("SELECT last FROM tally WHERE lane = -1"):
-            return int(row[0])
-        return 0
+    def _is_clean(self) -> bool:
+        return self._select("SELECT last FROM tally WHERE lane = -1") == [(1,)]
 
     def damaged(self) -> int:
         """Return how many records were set aside or found missing."""
-        return int(self.db.execute("SELECT coalesce(sum(records), 0) FROM quarantine").get)
+        return int(self._select("SELECT total(records) FROM quarantine")[0][0])
+
+    def quarantine(self) -> list[DamageRow]:
+        """Return what was set aside."""
+        return [DamageRow(*row) for row in self._select("SELECT * FROM quarantine")]
 
     def read(self, first: int, last: int, limit: int, max_bytes: int) -> tuple[list[Row], bool]:
         """Read up to ``limit`` rows of a range, unverified; stop at ``max_bytes`` of payload.
@@ -211,29 +227,35 @@ class SpoolFile:
         query = "SELECT position, time, checksum, payload FROM record WHERE position BETWEEN ? AND ? LIMIT ?"
         rows: list[Row] = []
         size = 0
-        for row in self.db.execute(query, (first, last, limit)):
-            rows.append(row)
-            size += len(row[3]) if row[3] else 0
-            if size >= max_bytes:
-                return rows, False
+        try:
+            for row in self.db.execute(query, (first, last, limit)):
+                rows.append(row)
+                size += len(row[3]) if isinstance(row[3], bytes) else 0
+                if size >= max_bytes:
+                    return rows, False
+        except UnicodeDecodeError as error:
+            raise apsw.CorruptError(f"{self.path}: {error}") from error
         return rows, len(rows) < limit
 
     def get(self, position: int) -> Row | None:
         """Read one row, unverified."""
         query = "SELECT position, time, checksum, payload FROM record WHERE position = ?"
-        found: list[Any] = self.db.execute(query, (position,)).fetchall()
+        found = self._select(query, (position,))
         return found[0] if found else None
 
     def first(self, first: int, last: int) -> tuple[int, int] | None:
         """Return position and time of the first record of a range."""
-        query = "SELECT position, time FROM record WHERE position BETWEEN ? AND ? LIMIT 1"
-        found: list[Any] = self.db.execute(query, (first, last)).fetchall()
+        query = "SELECT position, CAST(time AS INTEGER) FROM record WHERE position BETWEEN ? AND ? LIMIT 1"
+        found = self._select(query, (first, last))
         return found[0] if found else None
 
     def sizes(self, first: int, last: int, limit: int) -> list[tuple[int, int]]:
         """Return position and payload bytes of up to ``limit`` records of a range."""
-        query = "SELECT position, length(payload) FROM record WHERE position BETWEEN ? AND ? LIMIT ?"
-        return list(self.db.execute(query, (first, last, limit)))
+        query = (
+            "SELECT position, coalesce(length(CAST(payload AS BLOB)), 0) FROM record"
+            " WHERE position BETWEEN ? AND ? LIMIT ?"
+        )
+        return self._select(query, (first, last, limit))
 
     def count(self, first: int, last: int) -> tuple[int, int, int]:
         """Count a range the long way: records, payload bytes, last position (0 when empty)."""
@@ -241,13 +263,13 @@ class SpoolFile:
             "SELECT count(*), coalesce(sum(length(payload)), 0), coalesce(max(position), 0)"
             " FROM record WHERE position BETWEEN ? AND ?"
         )
-        records, size, newest = self.db.execute(query, (first, last)).fetchall()[0]
-        return int(records or 0), int(size or 0), int(newest or 0)
+        records, size, newest = self._select(query, (first, last))[0]
+        return records, size, newest
 
     def known_damage(self, first: int, last: int) -> list[tuple[int, int]]:
         """Return position and number of records of what was set aside in a range."""
-        query = "SELECT position, records FROM quarantine WHERE position BETWEEN ? AND ?"
-        return list(self.db.execute(query, (first, last)))
+        query = "SELECT position, CAST(records AS INTEGER) FROM quarantine WHERE position BETWEEN ? AND ?"
+        return [(position, records or 0) for position, records in self._select(query, (first, last))]
 
     # Writing; between begin and commit
 
@@ -316,7 +338,10 @@ class SpoolFile:
 
 def schema(db: apsw.Connection) -> list[tuple[object, ...]]:
     """Return the schema as stored, to be compared."""
-    return list(db.execute("SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY name"))
+    try:
+        return list(db.execute("SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY name"))
+    except UnicodeDecodeError:
+        return []
 
 
 @cache

@@ -97,7 +97,7 @@ class Cursor:
 class Lane:
     """A queue inside the spool. ``last`` is the newest position given out, ``committed`` the newest durable one."""
 
-    __slots__ = ("bytes", "committed", "cursors", "last", "name", "no", "records", "sole", "stored", "suspect", "whole")
+    __slots__ = ("bytes", "committed", "cursors", "last", "name", "no", "open", "records", "sole", "stored", "suspect", "whole")
 
     def __init__(self, no: int, name: str) -> None:
         self.no = no
@@ -108,6 +108,7 @@ class Lane:
         self.whole = 0
         self.cursors: dict[str, Cursor] = {}
         self.sole: Cursor | None = None
+        self.open = False
         self.stored = False
         self.suspect = False
 
@@ -133,7 +134,8 @@ class Lane:
 
     def _count(self) -> None:
         self.sole = next(iter(self.cursors.values())) if len(self.cursors) == 1 else None
-        if self.sole is not None and self.sole.ending:
+        self.open = not all(cursor.ending for cursor in self.cursors.values())
+        if not self.open:
             self.sole = None
 
 
@@ -189,7 +191,7 @@ class Ledger:
 
     def admit(self, name: str) -> None:
         """Refuse a record that nobody would ever claim."""
-        if not self.defaults and not any(not cursor.ending for cursor in self.open_lane(name).cursors.values()):
+        if not self.open_lane(name).open:
             raise SpoolError(f"lane {name!r} has no consumer", hint="Attach one before the first append.")
 
     def attach(self, name: str, consumer: str) -> None:

@@ -58,6 +58,8 @@ def restore(directory: Path, options: Options, ledger: Ledger) -> tuple[SpoolFil
     except apsw.MismatchError as error:
         raise SpoolError(str(error), hint="Use the version of the bus that wrote it.") from error
     except (apsw.Error, OSError) as error:
+        if isinstance(error, apsw.IOError):
+            mark_failed(directory, str(error))
         raise SpoolFailed(f"the spool {directory} cannot be opened: {error}", hint="Check the disk.") from error
 
 
@@ -90,7 +92,7 @@ def _read(file: SpoolFile) -> tuple[Contents, list[Lane], bool]:
 
 
 def _open(directory: Path, options: Options) -> SpoolFile:
-    if (directory / FAILED).exists():
+    if (directory / FAILED).exists() and (directory / NAME).exists():
         return salvaged(directory, options, "the disk failed under it")
     if salvage.interrupted(directory):
         return salvaged(directory, options, "an earlier salvage did not end")

@@ -157,7 +157,7 @@ def _copy_by_sql(source: Path, target: SpoolFile, wreck: Wreck, vfs: str | None)
             wreck.take(cursor)
         wreck.broken = contents.broken
         with suppress(apsw.Error):
-            wreck.damage += [DamageRow(*row) for row in file.db.execute("SELECT * FROM quarantine")]
+            wreck.damage += file.quarantine()
         _copy_records(file, target, wreck)
     except apsw.Error:
         return False

@@ -78,6 +78,12 @@ class Transactions:
             self.entries or ledger.doomed or ledger.touched or ledger.dirty or ledger.ending or self.damage.found
         )
 
+    def is_settled(self, changes: int) -> bool:
+        """Whether the first so many changes are durable, and no detached consumer is still being swept."""
+        if self.durable >= changes:
+            return not self.ledger.ending
+        return self.batch is None and not self.pending
+
     def add(self, entry: Entry) -> None:
         """Have an append be part of the next transaction."""
         self.entries.append(entry)

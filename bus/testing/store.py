@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 import msgspec
 
-from bus.domain.delivery import FINAL, Compensation, Outcome, Status, compensation_of
+from bus.domain.delivery import Compensation, Outcome, Status, compensation_of
 from bus.domain.identity import id_time
 from bus.domain.message import Message
 from bus.domain.selection import Selection
 from bus.domain.times import DAY, day_of
-from bus.domain.trace import Trace, is_finished, matches, merge_message, merge_outcome, start_trace
+from bus.domain.trace import Trace, finished_generation, is_finished, matches, merge_message, merge_outcome, start_trace
 from bus.errors import Conflict
 from bus.ports.store import DeliveryKey, Document, Page
 
@@ -216,8 +216,7 @@ class MemoryStore:
         name = (outcome.message_id, outcome.subscription)
         row = compensation_of(outcome)
         if row is None:
-            if outcome.status in FINAL:
-                self._end(name, outcome.generation)
+            self._end(name, finished_generation(outcome))
             return
         present = self._rows.get(name)
         if is_finished(self._traces[outcome.message_id], outcome.subscription, outcome.generation):

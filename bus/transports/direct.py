@@ -104,6 +104,7 @@ class DirectConsumer:
         self._queue = queue
         self._lane = lane
         self._name = name
+        self._held: dict[int, Record] = {}
 
     async def receive(self, limit: int) -> list[Incoming]:
         """Wait for records and claim up to ``limit`` of them."""
@@ -116,15 +117,23 @@ class DirectConsumer:
 
     def ack(self, incoming: Sequence[Incoming]) -> None:
         """Finish records; durable with the queue's next commit."""
-        self._queue.ack(self._name, [_record(item) for item in incoming])
+        self._queue.ack(self._name, self._let_go(incoming))
 
     def release(self, incoming: Sequence[Incoming]) -> None:
         """Give records back."""
-        self._queue.release(self._name, [_record(item) for item in incoming])
+        self._queue.release(self._name, self._let_go(incoming))
 
     async def close(self) -> None:
-        """Make the acks durable."""
+        """Give back what is held, and make the acks durable."""
+        self._queue.release(self._name, list(self._held.values()))
+        self._held.clear()
         await self._queue.settle()
+
+    def _let_go(self, incoming: Sequence[Incoming]) -> list[Record]:
+        records = [_record(item) for item in incoming]
+        for record in records:
+            self._held.pop(record.position, None)
+        return records
 
     def _read(self, record: Record) -> Incoming | None:
         try:
@@ -133,6 +142,7 @@ class DirectConsumer:
             # Its checksum holds, so another version wrote it: it stays claimed, that is, in the file and in view.
             _log.exception("record %d of %s is not a message; it stays in the queue", record.position, self._lane)
             return None
+        self._held[record.position] = record
         return Incoming(message, record, self._queue.recovered(self._name, record))
 
 

@@ -126,8 +126,8 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(days=st.integers(0, 3))
     def expire(self, days: int) -> None:
-        dropped, kept = self.runner.run(self.store.expire(NOON + days * DAY + 5))
-        expected = self.runner.run(self.model.expire(NOON + days * DAY + 5))
+        dropped, kept = self.runner.run(self.store.expire(NOON + days * DAY + 100))
+        expected = self.runner.run(self.model.expire(NOON + days * DAY + 100))
         assert (sorted(dropped), sorted(kept)) == tuple(map(sorted, expected))
 
     @rule(key=st.sampled_from("ab"), value=st.binary(max_size=2), version=st.none() | st.integers(0, 2))

@@ -1,0 +1,184 @@
+"""What every road does. Subclass ``TransportContract``, give a ``road`` fixture, and pytest checks yours.
+
+The fixture yields a new road without queues.
+"""
+
+# ruff: noqa: D102, S101, PLR2004
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from bus.domain.destination import Destination
+from bus.domain.message import Message, encode_message
+from bus.ports.transport import Consumer, Incoming, Outgoing, Transport
+from bus.testing.writes import DESTINATION, message
+
+ORDERS = Destination(code=DESTINATION)
+PATIENCE = 10.0
+
+
+async def publish(road: Transport, *messages: Message) -> list[bool]:
+    """Publish messages as the receiver does."""
+    return await road.publish([Outgoing(one, encode_message(one)) for one in messages])
+
+
+async def receive(consumer: Consumer, limit: int = 100, *, count: int = 1) -> list[Incoming]:
+    """Receive until there are so many, with a deadline."""
+    found: list[Incoming] = []
+    async with asyncio.timeout(PATIENCE):
+        while len(found) < count:
+            found += await consumer.receive(limit)
+    return found
+
+
+def numbers(incoming: Sequence[Incoming]) -> list[str]:
+    """Return the biz ids of messages, which tell them apart."""
+    return [item.message.biz_id for item in incoming]
+
+
+class TransportContract:
+    """The behaviour of ``bus.ports.transport.Transport``, without restarts."""
+
+    async def test_every_subscription_gets_every_message_as_it_was(self, road: Transport) -> None:
+        await road.ensure(ORDERS, ["billing", "mail"])
+        sent = [message(n, body=bytes([n]) * n, headers={"X-A": "ü"}, deliver_at=n) for n in range(5)]
+        assert await publish(road, *sent) == [True] * 5
+        for name in ("billing", "mail"):
+            found = await receive(await road.consume(DESTINATION, name), count=5)
+            assert [item.message for item in found] == sent
+            assert not any(item.suspect for item in found)
+
+    async def test_a_big_body_arrives_byte_for_byte(self, road: Transport) -> None:
+        await road.ensure(ORDERS, ["billing"])
+        big = message(body=bytes(range(256)) * 4096)
+        await publish(road, big)
+        (found,) = await receive(await road.consume(DESTINATION, "billing"))
+        assert found.message == big
+
+    async def test_receive_waits_and_takes_no_more_than_asked(self, road: Transport) -> None:
+        await road.ensure(ORDERS, ["billing"])
+        consumer = await road.consume(DESTINATION, "billing")
+        waiting = asyncio.create_task(receive(consumer, 2))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        await publish(road, *(message(n) for n in range(5)))
+        first = await waiting
+        assert 1 <= len(first) <= 2
+        rest = await receive(consumer, 2, count=5 - len(first))
+        assert numbers(first + rest) == [f"order-{n}" for n in range(5)]
+
+    async def test_cancelling_receive_loses_nothing(self, road: Transport) -> None:
+        await road.ensure(ORDERS, ["billing"])
+        consumer = await road.consume(DESTINATION, "billing")
+        for n in range(20):
+            waiting = asyncio.create_task(consumer.receive(1))
+            await asyncio.sleep(0)
+            publishing = asyncio.create_task(publish(road, message(n)))
+            for _ in range(n):
+                await asyncio.sleep(0)
+            waiting.cancel()
+            await publishing
+            results = await asyncio.gather(waiting, return_exceptions=True)
+            received = results[0] if isinstance(results[0], list) else await receive(consumer)
+            assert numbers(received) == [f"order-{n}"]
+            consumer.ack(received)
+
+    async def test_what_is_acked_does_not_come_again(self, road: Transport) -> None:
+        await road.ensure(ORDERS, ["billing", "mail"])
+        await publish(road, *(message(n) for n in range(3)))
+        consumer = await road.consume(DESTINATION, "billing")
+        found = await receive(consumer, count=3)
+        consumer.ack([found[1]])
+        consumer.ack([found[1]])
+        await consumer.close()
+        again = await receive(await road.consume(DESTINATION, "billing"), count=2)
+        assert sorted(numbers(again)) == ["order-0", "order-2"]
+        assert len(await receive(await road.consume(DESTINATION, "mail"), count=3)) == 3
+
+    async def test_what_is_released_comes_again(self, road: Transport) -> None:
+        await road.ensure(ORDERS, ["billing"])
+        await publish(road, *(message(n) for n in range(4)))
+        consumer = await road.consume(DESTINATION, "billing")
+        found = await receive(consumer, count=4)
+        consumer.ack([found[0]])
+        consumer.release(found[1:3])
+        assert numbers(await receive(consumer, count=2)) == ["order-1", "order-2"]
+
+    async def test_close_gives_back_what_is_held(self, road: Transport) -> None:
+        await road.ensure(ORDERS, ["billing"])
+        await publish(road, *(message(n) for n in range(3)))
+        first = await road.consume(DESTINATION, "billing")
+        found = await receive(first, count=3)
+        first.release([found[2]])
+        first.ack([found[0]])
+        await first.close()
+        again = await receive(await road.consume(DESTINATION, "billing"), count=2)
+        assert numbers(again) == ["order-1", "order-2"]
+
+    async def test_a_subscription_takes_part_from_the_next_message_on(self, road: Transport) -> None:
+        await road.ensure(ORDERS, ["billing"])
+        await publish(road, message(0))
+        await road.ensure(ORDERS, ["mail"])
+        await road.ensure(ORDERS, ["billing", "mail"])
+        await publish(road, message(1))
+        assert numbers(await receive(await road.consume(DESTINATION, "mail"))) == ["order-1"]
+        assert len(await receive(await road.consume(DESTINATION, "billing"), count=2)) == 2
+
+    async def test_a_removed_queue_is_gone_and_may_be_made_anew(self, road: Transport) -> None:
+        await road.ensure(ORDERS, ["billing", "mail"])
+        await publish(road, message(0))
+        await road.remove(DESTINATION, "mail")
+        await road.remove(DESTINATION, "mail")
+        assert set(road.lags() or {}) == {(DESTINATION, "billing")}
+        await road.ensure(ORDERS, ["mail"])
+        await publish(road, message(1))
+        assert numbers(await receive(await road.consume(DESTINATION, "mail"))) == ["order-1"]
+
+    async def test_a_consumer_of_a_removed_queue_harms_nobody(self, road: Transport) -> None:
+        await road.ensure(ORDERS, ["billing", "mail"])
+        await publish(road, message(0), message(1), message(2))
+        consumer = await road.consume(DESTINATION, "mail")
+        found = await receive(consumer, count=3)
+        await road.remove(DESTINATION, "mail")
+        consumer.ack(found[:1])
+        consumer.release(found[1:2])
+        await consumer.close()
+        assert len(await receive(await road.consume(DESTINATION, "billing"), count=3)) == 3
+
+    async def test_destinations_are_apart(self, road: Transport) -> None:
+        await road.ensure(ORDERS, ["billing"])
+        await road.ensure(Destination(code="other"), ["billing"])
+        await publish(road, message(0), message(1, destination="other"), message(2))
+        assert numbers(await receive(await road.consume(DESTINATION, "billing"), count=2)) == ["order-0", "order-2"]
+        assert numbers(await receive(await road.consume("other", "billing"))) == ["order-1"]
+
+    async def test_what_nobody_subscribed_to_is_confirmed(self, road: Transport) -> None:
+        assert await publish(road, message(0), message(1)) == [True, True]
+        assert await publish(road) == []
+        await road.ensure(ORDERS, ["billing"])
+        assert await publish(road, message(2, destination="nowhere"), message(3)) == [True, True]
+        assert numbers(await receive(await road.consume(DESTINATION, "billing"))) == ["order-3"]
+
+    async def test_lags_count_what_is_not_acked(self, road: Transport) -> None:
+        await road.ensure(ORDERS, ["billing"])
+        lane = (DESTINATION, "billing")
+        assert (road.lags() or {})[lane] == (0, None)
+        await publish(road, message(0), message(5))
+        assert (road.lags() or {})[lane] == (2, message(0).received_at)
+        consumer = await road.consume(DESTINATION, "billing")
+        found = await receive(consumer, count=2)
+        assert (road.lags() or {})[lane] == (2, message(0).received_at)
+        consumer.ack(found[:1])
+        assert (road.lags() or {})[lane] == (1, message(5).received_at)
+        consumer.ack(found[1:])
+        assert (road.lags() or {})[lane] == (0, None)
+
+    async def test_a_delivery_of_another_road_is_refused(self, road: Transport) -> None:
+        await road.ensure(ORDERS, ["billing"])
+        consumer = await road.consume(DESTINATION, "billing")
+        with pytest.raises(TypeError):
+            consumer.ack([Incoming(message(), object(), False)])

@@ -1,0 +1,164 @@
+"""A road in memory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from bus.domain.destination import Destination, TransportName
+from bus.domain.message import Message
+from bus.ports.transport import Incoming, Lag, Outgoing
+
+
+@dataclass
+class _Queue:
+    """What waits for one subscription, what its consumer holds, and what may have been delivered before."""
+
+    waiting: deque[int] = field(default_factory=deque)
+    held: dict[int, None] = field(default_factory=dict)
+    suspect: set[int] = field(default_factory=set)
+    ready: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def give_back(self, numbers: Sequence[int]) -> None:
+        for number in sorted(numbers, reverse=True):
+            self.waiting.appendleft(number)
+        if self.waiting:
+            self.ready.set()
+
+
+class MemoryTransport:
+    """Passes the contract of ``Transport`` without a broker: what it holds lasts as long as the object.
+
+    Parameters
+    ----------
+    name
+        The name that destinations use.
+
+    Attributes
+    ----------
+    refusing
+        Set it to have the road confirm nothing.
+    unreachable
+        Set it to have ``lags`` know nothing.
+    """
+
+    def __init__(self, name: str = TransportName.DIRECT) -> None:
+        self._name = name
+        self._queues: dict[tuple[str, str], _Queue] = {}
+        self._messages: list[Message] = []
+        self.refusing = False
+        self.unreachable = False
+
+    @property
+    def name(self) -> str:
+        """The name that destinations use."""
+        return self._name
+
+    async def ensure(self, destination: Destination, subscriptions: Sequence[str]) -> None:
+        """Make a queue for each subscription."""
+        for subscription in subscriptions:
+            self._queues.setdefault((destination.code, subscription), _Queue())
+
+    async def remove(self, destination: str, subscription: str) -> None:
+        """Delete a subscription's queue with what it holds."""
+        self._queues.pop((destination, subscription), None)
+
+    async def publish(self, batch: Sequence[Outgoing]) -> list[bool]:
+        """Put messages into the queues of their destinations; confirms all, or none while ``refusing``."""
+        if self.refusing:
+            return [False] * len(batch)
+        for outgoing in batch:
+            self._messages.append(outgoing.message)
+            for (destination, _), queue in self._queues.items():
+                if destination == outgoing.message.destination:
+                    queue.waiting.append(len(self._messages) - 1)
+                    queue.ready.set()
+        return [True] * len(batch)
+
+    async def consume(self, destination: str, subscription: str) -> MemoryConsumer:
+        """Return the subscription's consumer."""
+        return MemoryConsumer(self, (destination, subscription))
+
+    def lags(self) -> dict[tuple[str, str], Lag] | None:
+        """Return what each queue holds."""
+        if self.unreachable:
+            return None
+        return {lane: self._lag(queue) for lane, queue in self._queues.items()}
+
+    async def close(self) -> None:
+        """Do nothing."""
+
+    def crash(self) -> None:
+        """Do what a broker does when its consumers die: what they held waits again, and is suspect."""
+        for queue in self._queues.values():
+            held, queue.held = list(queue.held), {}
+            queue.suspect.update(held)
+            queue.ready = asyncio.Event()
+            queue.give_back(held)
+
+    def lose(self, destination: str, subscription: str) -> int:
+        """Lose what waits for a subscription, as a broker that was wiped; return how many."""
+        queue = self._queues[destination, subscription]
+        lost = len(queue.waiting)
+        queue.waiting.clear()
+        return lost
+
+    def queue(self, lane: tuple[str, str]) -> _Queue:
+        """Return a subscription's queue; an empty one when it was removed."""
+        return self._queues.get(lane) or _Queue()
+
+    def message(self, number: int) -> Message:
+        """Return what was published as the given one."""
+        return self._messages[number]
+
+    def _lag(self, queue: _Queue) -> Lag:
+        numbers = [*queue.waiting, *queue.held]
+        return Lag(len(numbers), min((self._messages[number].received_at for number in numbers), default=None))
+
+
+class MemoryConsumer:
+    """One subscription's end of a road in memory."""
+
+    def __init__(self, transport: MemoryTransport, lane: tuple[str, str]) -> None:
+        self._transport = transport
+        self._lane = lane
+
+    async def receive(self, limit: int) -> list[Incoming]:
+        """Wait for messages and hold up to ``limit`` of them."""
+        while True:
+            queue = self._transport.queue(self._lane)
+            taken = [queue.waiting.popleft() for _ in range(min(limit, len(queue.waiting)))]
+            if taken:
+                queue.held.update(dict.fromkeys(taken))
+                return [Incoming(self._transport.message(n), n, n in queue.suspect) for n in taken]
+            queue.ready.clear()
+            await queue.ready.wait()
+
+    def ack(self, incoming: Sequence[Incoming]) -> None:
+        """Finish messages."""
+        held = self._transport.queue(self._lane).held
+        for number in _numbers(incoming):
+            held.pop(number, None)
+
+    def release(self, incoming: Sequence[Incoming]) -> None:
+        """Give messages back."""
+        queue = self._transport.queue(self._lane)
+        back = [number for number in _numbers(incoming) if number in queue.held]
+        for number in back:
+            del queue.held[number]
+        queue.give_back(back)
+
+    async def close(self) -> None:
+        """Release what is held."""
+        queue = self._transport.queue(self._lane)
+        held, queue.held = list(queue.held), {}
+        queue.give_back(held)
+
+
+def _numbers(incoming: Sequence[Incoming]) -> list[int]:
+    numbers = [item.token for item in incoming]
+    if not all(isinstance(number, int) for number in numbers):
+        raise TypeError("this delivery came by another road")
+    return [number for number in numbers if isinstance(number, int)]

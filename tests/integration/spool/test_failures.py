@@ -1,0 +1,258 @@
+"""Errors of the database while a spool works, injected where SQLite would raise them; both drivers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import apsw
+import pytest
+
+from bus.errors import SpoolClosed, SpoolFailed, SpoolFull
+from bus.ports.spool import NewRecord
+from bus.spool import AsyncSpool, BlockingSpool
+from bus.spool.file import SpoolFile
+from bus.spool.restore import FAILED
+from bus.spool.salvage import EVIDENCE
+from tests.contract.threaded import Threaded
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from bus.ports.spool import Record
+
+
+class Faulty(SpoolFile):
+    """Raises what is planned for a method, once for each entry; None lets a call pass."""
+
+    plan: ClassVar[dict[str, list[Exception | None]]] = {}
+    calls: ClassVar[list[str]] = []
+
+    def _meet(self, name: str) -> None:
+        self.calls.append(name)
+        queue = self.plan.get(name)
+        error = queue.pop(0) if queue else None
+        if error is not None:
+            raise error
+
+    def insert(self, rows: Any) -> None:
+        self._meet("insert")
+        super().insert(rows)
+
+    def begin(self) -> None:
+        self._meet("begin")
+        super().begin()
+
+    def commit(self) -> None:
+        self._meet("commit")
+        super().commit()
+
+    def checkpoint(self, mode: int = apsw.SQLITE_CHECKPOINT_PASSIVE) -> int:
+        self._meet("checkpoint")
+        return super().checkpoint(mode)
+
+    def read(self, first: int, last: int, limit: int, max_bytes: int) -> Any:
+        self._meet("read")
+        return super().read(first, last, limit, max_bytes)
+
+
+@pytest.fixture
+def plan() -> dict[str, list[Exception | None]]:
+    Faulty.plan = {}
+    Faulty.calls.clear()
+    return Faulty.plan
+
+
+@pytest.fixture(params=["async", "blocking"])
+async def spool(request: pytest.FixtureRequest, tmp_path: Path, plan: Any) -> AsyncIterator[Any]:
+    settings = {"file_class": Faulty, "cache_bytes": 0}
+    if request.param == "async":
+        async with await AsyncSpool.open(tmp_path, **settings) as spool:
+            yield spool
+    else:
+        with BlockingSpool(tmp_path, **settings) as spool:
+            yield Threaded(spool)
+
+
+def new(*bodies: bytes, lane: str = "a") -> list[NewRecord]:
+    return [NewRecord(lane, body, 1) for body in bodies]
+
+
+async def everything(spool: Any) -> list[bytes]:
+    found: list[Record] = []
+    while more := await spool.claim("send", 100, "a"):
+        found += more
+    return [record.payload for record in found]
+
+
+@pytest.mark.parametrize("where", ["begin", "insert", "commit"])
+async def test_a_full_disk_refuses_one_call_and_keeps_acks(spool: Any, plan: Any, where: str, tmp_path: Path) -> None:
+    positions = await spool.append(new(b"1", b"2"))
+    claimed = await spool.claim("send", 1, "a")
+    spool.ack("send", claimed)
+    plan[where] = [apsw.FullError("no room")]
+    with pytest.raises(SpoolFull, match="disk"):
+        await spool.append(new(b"3"))
+    assert await spool.append(new(b"4")) == [positions[-1] + 1]
+    await spool.settle()
+    assert spool.stats().records == 2
+    assert await everything(spool) == [b"2", b"4"]
+    assert not (tmp_path / FAILED).exists()
+
+
+async def test_a_busy_file_is_waited_for(spool: Any, plan: Any) -> None:
+    plan["begin"] = [apsw.BusyError("locked")]
+    await spool.append(new(b"1"))
+    assert await everything(spool) == [b"1"]
+
+
+@pytest.mark.parametrize("where", ["insert", "commit"])
+async def test_a_failed_disk_ends_everything(spool: Any, plan: Any, where: str, tmp_path: Path) -> None:
+    await spool.append(new(b"1"))
+    waiting = asyncio.create_task(spool.wait("send", "nothing-here"))
+    plan[where] = [apsw.IOError("EIO")]
+    results = await asyncio.gather(*[spool.append(new(b"x")) for _ in range(4)], return_exceptions=True)
+    assert [type(result) for result in results] == [SpoolFailed] * 4
+    syncs = Faulty.calls.count("commit")
+    with pytest.raises(SpoolFailed):
+        await waiting
+    for call in (spool.append(new(b"y")), spool.claim("send", 1, "a"), spool.settle(), spool.wait("send")):
+        with pytest.raises(SpoolFailed):
+            await call
+    await spool.close()
+    assert Faulty.calls.count("commit") == syncs, "the commit was tried again"
+    assert (tmp_path / FAILED).exists()
+    with BlockingSpool(tmp_path) as again:
+        assert [record.payload for record in again.claim("send", 9, "a")][:1] == [b"1"]
+    assert list((tmp_path / EVIDENCE).glob("*/spool.db"))
+    assert not (tmp_path / FAILED).exists()
+
+
+async def test_a_failed_checkpoint_fails_the_spool(
+    spool: Any, plan: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("bus.spool.engine.CHECKPOINT_PAGES", 1)
+    plan["checkpoint"] = [apsw.IOError("EIO")]
+    await spool.append(new(b"1"))
+    with pytest.raises(SpoolFailed):
+        await asyncio.gather(*[spool.append(new(b"2")) for _ in range(2)])
+        await spool.append(new(b"3"))
+    assert (tmp_path / FAILED).exists()
+
+
+async def test_corruption_found_in_use_is_salvaged(
+    spool: Any, plan: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    await spool.append(new(*[b"%d" % number for number in range(20)]))
+    spool.ack("send", (await spool.claim("send", 3, "a"))[1:])
+    await spool.append(new(b"unsettled"))
+    plan["read"] = [apsw.CorruptError("malformed")]
+    with caplog.at_level(logging.ERROR, "bus.spool"):
+        found = await everything(spool)
+    assert found == [b"%d" % number for number in range(3, 20)] + [b"unsettled"]
+    assert "salvaged" in caplog.text
+    assert len(list((tmp_path / EVIDENCE).glob("*/spool.db"))) == 1
+    assert spool.stats().damaged == 0
+    assert spool.stats().records == 19
+    await spool.append(new(b"after"))
+    assert await everything(spool) == [b"after"]
+
+
+@pytest.mark.parametrize("where", ["insert", "commit"])
+async def test_corruption_found_by_an_append_is_salvaged_and_the_append_done(
+    spool: Any, plan: Any, where: str
+) -> None:
+    await spool.append(new(b"1", b"2"))
+    claimed = await spool.claim("send", 1, "a")
+    plan[where] = [apsw.CorruptError("malformed")]
+    spool.ack("send", claimed)
+    await asyncio.gather(spool.append(new(b"3")), spool.append(new(b"4")))
+    await spool.settle()
+    assert sorted(await everything(spool)) == [b"2", b"3", b"4"]
+    assert spool.stats().records == 3
+
+
+async def test_a_move_that_fails_leaves_the_records_held(spool: Any, plan: Any) -> None:
+    await spool.append(new(b"1", b"2"))
+    claimed = await spool.claim("send", 2, "a")
+    plan["commit"] = [apsw.FullError("no room")]
+    with pytest.raises(SpoolFull):
+        await spool.move("send", claimed[:1], "rejected")
+    assert spool.stats().records == 2
+    assert spool.lanes("send") == ()
+    (position,) = await spool.move("send", claimed[:1], "rejected")
+    assert spool.stats().records == 2
+    (moved,) = await spool.claim("send", 9, "rejected")
+    assert (moved.position, moved.payload) == (position, b"1")
+    spool.release("send", claimed)
+    assert await everything(spool) == [b"2"]
+
+
+def test_a_move_is_one_step(tmp_path: Path) -> None:
+    spool = BlockingSpool(tmp_path)
+    spool.append(new(b"1", b"2"))
+    spool.move("send", spool.claim("send", 1, "a"), "rejected")
+    spool._engine.crash()
+    with BlockingSpool(tmp_path) as spool:
+        assert [record.payload for record in spool.claim("send", 9, "a")] == [b"2"]
+        assert [record.payload for record in spool.claim("send", 9, "rejected")] == [b"1"]
+
+
+async def test_the_reserve_is_for_urgent_records(tmp_path: Path) -> None:
+    free, now, asked = 1000, 0.0, 0
+
+    def free_space(_: Path) -> int:
+        nonlocal asked
+        asked += 1
+        return free
+
+    async with await AsyncSpool.open(
+        tmp_path, reserve=500, free_space=free_space, now=lambda: now
+    ) as spool:
+        await asyncio.gather(*[spool.append(new(b"1")) for _ in range(20)])
+        assert asked == 1, "the disk is asked too often"
+        free = 100
+        await spool.append(new(b"not yet noticed"))
+        now = 1.0
+        with pytest.raises(SpoolFull, match="500 bytes are free"):
+            await spool.append(new(b"2"))
+        await spool.append(new(b"3"), urgent=True)
+        free, now = 1000, 2.0
+        await spool.append(new(b"4"))
+
+
+async def test_close_commits_what_waits(tmp_path: Path) -> None:
+    spool = await AsyncSpool.open(tmp_path)
+    await spool.append(new(b"0"))
+    spool.ack("send", await spool.claim("send", 1, "a"))
+    calls = [asyncio.create_task(spool.append(new(b"%d" % number))) for number in range(1, 9)]
+    await asyncio.sleep(0)
+    await spool.close()
+    assert len(await asyncio.gather(*calls)) == 8
+    with pytest.raises(SpoolClosed):
+        await spool.append(new(b"late"))
+    with BlockingSpool(tmp_path) as again:
+        assert sorted(record.payload for record in again.claim("send", 99, "a")) == [b"%d" % n for n in range(1, 9)]
+
+
+async def test_an_ack_alone_is_committed_soon(tmp_path: Path) -> None:
+    async with await AsyncSpool.open(tmp_path) as spool:
+        await spool.append(new(b"1"))
+        spool.ack("send", await spool.claim("send", 1, "a"))
+        while spool._engine.gathered.pending or spool._busy:
+            await asyncio.sleep(0.001)
+        assert spool._engine.file.count(0, 1 << 62)[0] == 0
+
+
+@pytest.mark.parametrize(
+    "record",
+    [NewRecord("a", "text", 1), NewRecord("a", b"", 1.5), NewRecord("a", b"", 1 << 64), NewRecord(5, b"", 1)],  # type: ignore[arg-type]
+)
+async def test_what_is_no_record_is_refused_at_once(spool: Any, record: NewRecord) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        await spool.append([NewRecord("a", b"good", 1), record])
+    assert spool.stats().records == 0
+    await spool.append(new(b"fine"))
+    assert await everything(spool) == [b"fine"]

@@ -1,0 +1,77 @@
+"""A disk that is full: refused clearly, nothing lost, and all is well when there is room again."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from bus.errors import SpoolFull
+from bus.spool import AsyncSpool, BlockingSpool
+from tests.integration.spool.history import drain, number_of, record
+from tests.integration.spool.processes import loop_disk
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SIZE = 30_000
+
+
+def fill(spool: BlockingSpool, first: int) -> int:
+    """Append until the disk is full; return the number of the record that was refused."""
+    number = first
+    with pytest.raises(SpoolFull, match="disk"):
+        while True:
+            spool.append([record(number, SIZE)])
+            number += 1
+    return number
+
+
+def test_a_full_disk_refuses_and_recovers(tmp_path: Path) -> None:
+    with loop_disk(tmp_path, 24) as disk:
+        ballast = disk.mounted_at / "ballast"
+        ballast.write_bytes(bytes(6 << 20))
+        spool = BlockingSpool(disk.mounted_at / "spool")
+        refused = fill(spool, 0)
+        assert refused > 50
+        held = spool.claim("send", 5, "a")
+        spool.ack("send", held[:3])
+        with pytest.raises(SpoolFull):
+            spool.append([record(refused, SIZE)])
+        assert spool.stats().records == refused - 3
+        spool._engine.crash()
+        spool = BlockingSpool(disk.mounted_at / "spool")  # opening needs no room
+        with pytest.raises(SpoolFull):
+            spool.append([record(refused, SIZE)])
+        ballast.unlink()
+        spool.append([record(refused, SIZE)])
+        acked = {number_of(found.payload) for found in held[:3]}
+        expected = set(range(refused + 1))
+        assert expected - acked <= set(drain(spool)) <= expected
+        assert fill(spool, 1000) > 1100
+        spool.close()
+
+
+def test_acks_wait_for_room(tmp_path: Path) -> None:
+    async def work() -> None:
+        ballast = disk.mounted_at / "ballast"
+        ballast.write_bytes(bytes(6 << 20))
+        async with await AsyncSpool.open(disk.mounted_at / "spool") as spool:
+            number = 0
+            with pytest.raises(SpoolFull):
+                while True:
+                    await spool.append([record(number, SIZE)])
+                    number += 1
+            spool.ack("send", await spool.claim("send", 10, "a"))
+            with pytest.raises(SpoolFull):
+                await asyncio.gather(*[spool.append([record(number + extra, SIZE)]) for extra in range(9)])
+            ballast.unlink()
+            await spool.settle()
+            assert spool.stats().records == number - 10
+            await spool.append([record(number, SIZE)])
+        async with await AsyncSpool.open(disk.mounted_at / "spool") as spool:
+            assert spool.stats().records == number - 9
+
+    with loop_disk(tmp_path, 24) as disk:
+        asyncio.run(work())
