@@ -6,7 +6,8 @@ import re
 from typing import Final
 
 _UNITS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_PATTERN: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_PATTERN: Final = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,15})?)(ms|s|m|h|d)")
+LONGEST: Final = 3650 * _UNITS["d"]
 
 
 def parse_duration(text: str) -> int:
@@ -15,12 +16,15 @@ def parse_duration(text: str) -> int:
     Raises
     ------
     ValueError
-        The text is not a number with one of the units ms, s, m, h, d.
+        The text is not a number with one of the units ms, s, m, h, d, or is more than ten years.
     """
     match = _PATTERN.fullmatch(text.strip())
     if match is None:
         raise ValueError(f"{text!r} is not a duration such as 500ms, 5s, 2m, 1h or 7d")
-    return round(float(match[1]) * _UNITS[match[2]])
+    duration = round(float(match[1]) * _UNITS[match[2]])
+    if duration > LONGEST:
+        raise ValueError(f"{text!r} is longer than {format_duration(LONGEST)}")
+    return duration
 
 
 def format_duration(milliseconds: int) -> str:

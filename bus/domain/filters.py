@@ -6,7 +6,6 @@ from typing import Any
 
 import jmespath
 import msgspec
-from jmespath.exceptions import JMESPathError
 
 from bus.domain.message import Message
 
@@ -23,7 +22,7 @@ class Filter:
     def __init__(self, expression: str) -> None:
         try:
             self._compiled = jmespath.compile(expression)
-        except JMESPathError as error:
+        except (ValueError, RecursionError) as error:
             raise ValueError(f"the filter does not compile: {error}") from error
 
     def wants(self, message: Message) -> bool:
@@ -35,15 +34,20 @@ class Filter:
             The expression fails on this message; the caller delivers it and counts.
         """
         try:
-            return bool(self._compiled.search(_view(message)) not in (None, False, "", [], {}))
-        except (JMESPathError, TypeError, AttributeError) as error:
+            return _is_true(self._compiled.search(_view(message)))
+        except Exception as error:  # whatever an expression does to a message, the message is delivered
             raise ValueError(f"the filter fails on message {message.id}: {error}") from error
+
+
+def _is_true(found: Any) -> bool:
+    # Not one ``in`` for all: 0 equals False, and is true in JMESPath.
+    return found is not None and found is not False and found not in ("", [], {})
 
 
 def _view(message: Message) -> dict[str, Any]:
     try:
         body = msgspec.json.decode(message.body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         body = None
     return {
         "body": body,

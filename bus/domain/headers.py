@@ -10,6 +10,7 @@ _NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}")
 _BAD_VALUE: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _RESERVED: Final = frozenset(
     {
+        "accept-encoding",
         "connection",
         "content-length",
         "content-type",

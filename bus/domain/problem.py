@@ -18,6 +18,7 @@ from bus.errors import (
     SpoolError,
     SpoolFull,
     StoreUnavailable,
+    TransportError,
 )
 
 CONTENT_TYPE: Final = "application/problem+json"
@@ -47,6 +48,7 @@ _STATUS: Final[tuple[tuple[type[BusError], int], ...]] = (
     (SpoolFull, 507),
     (SpoolError, 503),
     (StoreUnavailable, 503),
+    (TransportError, 503),
     (NotFound, 404),
     (Conflict, 409),
 )

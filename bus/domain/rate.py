@@ -27,7 +27,7 @@ class TokenBucket:
         if self._rate is None:
             return most
         self._refill(now, self._rate)
-        return min(most, int(self._tokens))
+        return max(0, min(most, int(self._tokens)))
 
     def take(self, count: int) -> None:
         """Spend tokens; more than are there makes later calls wait."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Final
 
@@ -12,6 +13,7 @@ from bus.domain.times import DAY
 
 JITTER: Final = 0.2
 RETRY_AFTER_CAP: Final = DAY
+_DIGITS: Final = 9
 DEFAULT_SCHEDULE: Final = ("5s", "30s", "2m", "10m", "1h", "3h", "8h", "12h")
 
 
@@ -104,13 +106,16 @@ def format_waits(waits: Schedule | Exponential) -> list[str] | dict[str, object]
 
 
 def parse_retry_after(value: str | None, now: int) -> int | None:
-    """Read a Retry-After header (RFC 9110 section 10.2.3) as milliseconds from ``now``; None when it says nothing."""
+    """Read a Retry-After header (RFC 9110 section 10.2.3) as milliseconds from ``now``, capped; None for garbage."""
     if not value:
         return None
-    if value.strip().isdigit():
-        return min(int(value) * 1000, RETRY_AFTER_CAP)
+    text = value.strip()
+    if text.isascii() and text.isdigit():
+        return min(int(text[:_DIGITS]) * 1000, RETRY_AFTER_CAP)
     try:
-        moment = parsedate_to_datetime(value)
-    except ValueError:
+        moment = parsedate_to_datetime(text)
+    except (ValueError, OverflowError):
         return None
-    return max(0, round(moment.timestamp() * 1000) - now)
+    if moment.tzinfo is None:  # "-0000": the time is in UTC
+        moment = moment.replace(tzinfo=UTC)
+    return min(max(0, round(moment.timestamp() * 1000) - now), RETRY_AFTER_CAP)

@@ -7,6 +7,8 @@ from functools import lru_cache
 from typing import Final
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST: Final = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // timedelta(milliseconds=1)
+_LAST: Final = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // timedelta(milliseconds=1)
 DAY: Final = 86_400_000
 
 
@@ -18,7 +20,7 @@ def format_time(time: int) -> str:
 
 @lru_cache(maxsize=64)
 def _format_second(second: int) -> str:
-    return (_EPOCH + timedelta(seconds=second)).strftime("%Y-%m-%dT%H:%M:%S")
+    return (_EPOCH + timedelta(seconds=second)).replace(tzinfo=None).isoformat()
 
 
 def parse_time(text: str) -> int:
@@ -27,12 +29,15 @@ def parse_time(text: str) -> int:
     Raises
     ------
     ValueError
-        The text is not a time, or has no zone.
+        The text is not a time, has no zone, or is in UTC before the year 1 or after 9999.
     """
-    moment = datetime.fromisoformat(text)
+    moment = datetime.fromisoformat(text.upper())
     if moment.tzinfo is None:
         raise ValueError(f"{text!r} has no zone; write it as 2026-01-31T12:00:00Z")
-    return (moment - _EPOCH) // timedelta(milliseconds=1)
+    time = (moment - _EPOCH) // timedelta(milliseconds=1)
+    if not _FIRST <= time <= _LAST:
+        raise ValueError(f"{text!r} is out of range")
+    return time
 
 
 def day_of(time: int) -> str:

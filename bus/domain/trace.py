@@ -117,6 +117,11 @@ def is_finished(trace: Trace, subscription: str, generation: int) -> bool:
     return delivery.generation > generation or (delivery.generation == generation and delivery.status in FINAL)
 
 
+def finished_generation(outcome: Outcome) -> int:
+    """Return the greatest generation that needs no further POST once this outcome is known; -1 for none."""
+    return outcome.generation if outcome.status in FINAL else outcome.generation - 1
+
+
 def matches(trace: Trace, selection: Selection) -> bool:
     """Whether a document meets a selection; its times are those that the id carries, ``before`` exclusive.
 

@@ -2,32 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from bus.spool import AsyncSpool, BlockingSpool
 from bus.testing.contracts.spool import LIMIT, SpoolContract
 from bus.testing.spool import MemorySpool
+from tests.contract.threaded import Threaded
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
-
-
-class Threaded:
-    """A blocking spool with the async port's shape: each slow call in a thread of its own."""
-
-    def __init__(self, spool: BlockingSpool) -> None:
-        self._spool = spool
-
-    def __getattr__(self, name: str) -> Any:
-        method = getattr(self._spool, name)
-        if name in {"append", "claim", "wait", "settle", "close", "move"}:
-            return partial(asyncio.to_thread, method)
-        return method
 
 
 class TestMemorySpool(SpoolContract):

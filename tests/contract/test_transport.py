@@ -1,0 +1,147 @@
+"""Every road keeps the contract; and the suite catches roads that do not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from bus.errors import SpoolError
+from bus.ports.transport import Transport
+from bus.spool import AsyncSpool
+from bus.testing.contracts.transport import ORDERS, TransportContract, numbers, publish, receive
+from bus.testing.spool import MemorySpool
+from bus.testing.transport import MemoryTransport
+from bus.testing.writes import DESTINATION, message
+from bus.transports.direct import DirectTransport
+
+
+class TestMemoryTransport(TransportContract):
+    @pytest.fixture
+    async def road(self) -> MemoryTransport:
+        return MemoryTransport()
+
+
+class TestDirectTransport(TransportContract):
+    @pytest.fixture
+    async def road(self, tmp_path: Path) -> AsyncIterator[DirectTransport]:
+        async with await AsyncSpool.open(tmp_path, consumers=()) as queue:
+            yield DirectTransport(queue)
+
+    async def test_a_restart_keeps_what_was_not_acked_and_suspects_what_was_held(self, tmp_path: Path) -> None:
+        spool = tmp_path / "again"
+        async with await AsyncSpool.open(spool, consumers=()) as queue:
+            road = DirectTransport(queue)
+            await road.ensure(ORDERS, ["billing"])
+            await publish(road, *(message(n) for n in range(4)))
+            consumer = await road.consume(DESTINATION, "billing")
+            found = await receive(consumer, 3, count=3)
+            consumer.ack(found[:2])
+            await consumer.close()
+        async with await AsyncSpool.open(spool, consumers=()) as queue:
+            road = DirectTransport(queue)
+            await road.ensure(ORDERS, ["billing"])
+            again = await receive(await road.consume(DESTINATION, "billing"), count=2)
+            assert [item.message for item in again] == [message(2), message(3)]
+
+    async def test_a_queue_that_is_full_confirms_nothing_and_keeps_what_it_has(self) -> None:
+        queue = MemorySpool(consumers=(), limit=4000)
+        road = DirectTransport(queue)
+        await road.ensure(ORDERS, ["billing"])
+        assert await publish(road, message(0)) == [True]
+        big = message(1, body=bytes(5000))
+        assert await publish(road, message(2), big, message(3, destination="nowhere")) == [False, False, True]
+        assert await publish(road, message(4)) == [True]
+        found = await receive(await road.consume(DESTINATION, "billing"), count=2)
+        assert numbers(found) == ["order-0", "order-4"]
+
+    async def test_a_record_of_another_version_stays_in_view_and_holds_up_nothing(self) -> None:
+        queue = MemorySpool(consumers=())
+        road = DirectTransport(queue)
+        await road.ensure(ORDERS, ["billing"])
+        await publish(road, message(0))
+        (position,) = [record.position for record in await queue.claim("billing", 1, DESTINATION)]
+        queue._lanes[DESTINATION].records[position] = queue._lanes[DESTINATION].records[position]._replace(payload=b"?")
+        queue.release("billing", [queue._lanes[DESTINATION].records[position]])
+        await publish(road, message(1))
+        road._recent.clear()
+        assert numbers(await receive(await road.consume(DESTINATION, "billing"))) == ["order-1"]
+        assert (road.lags() or {})[DESTINATION, "billing"].records == 2
+
+
+class LosesOnCancel(MemoryTransport):
+    async def consume(self, destination, subscription):
+        consumer = await super().consume(destination, subscription)
+        plain = consumer.receive
+
+        async def slow(limit):
+            found = await plain(limit)
+            await asyncio.sleep(0)
+            return found
+
+        consumer.receive = slow
+        return consumer
+
+
+class AckForgets(MemoryTransport):
+    async def consume(self, destination, subscription):
+        consumer = await super().consume(destination, subscription)
+        consumer.ack = lambda _: None
+        return consumer
+
+
+class KeepsOnClose(MemoryTransport):
+    async def consume(self, destination, subscription):
+        consumer = await super().consume(destination, subscription)
+        consumer.close = lambda: asyncio.sleep(0)
+        return consumer
+
+
+class ConfirmsWithoutHolding(MemoryTransport):
+    async def publish(self, batch):
+        return (await super().publish(batch[:1]))[:1] * len(batch)
+
+
+class OneQueueForAll(MemoryTransport):
+    async def consume(self, destination, subscription):  # noqa: ARG002
+        return await super().consume(destination, min(name for _, name in self._queues))
+
+
+class CountsWaitingOnly(MemoryTransport):
+    def _lag(self, queue):
+        held, queue.held = queue.held, {}
+        try:
+            return super()._lag(queue)
+        finally:
+            queue.held = held
+
+
+@pytest.mark.parametrize(
+    ("broken", "check"),
+    [
+        (LosesOnCancel, "test_cancelling_receive_loses_nothing"),
+        (AckForgets, "test_what_is_acked_does_not_come_again"),
+        (AckForgets, "test_lags_count_what_is_not_acked"),
+        (KeepsOnClose, "test_close_gives_back_what_is_held"),
+        (ConfirmsWithoutHolding, "test_every_subscription_gets_every_message_as_it_was"),
+        (OneQueueForAll, "test_every_subscription_gets_every_message_as_it_was"),
+        (CountsWaitingOnly, "test_lags_count_what_is_not_acked"),
+    ],
+)
+async def test_the_contract_catches(broken: type[Transport], check: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    await getattr(TransportContract(), check)(MemoryTransport())
+    monkeypatch.setattr("bus.testing.contracts.transport.PATIENCE", 0.05)
+    with pytest.raises((AssertionError, TimeoutError)):
+        await getattr(TransportContract(), check)(broken())
+
+
+async def test_a_spool_that_is_closed_is_not_a_confirmation() -> None:
+    queue = MemorySpool(consumers=())
+    road = DirectTransport(queue)
+    await road.ensure(ORDERS, ["billing"])
+    await queue.close()
+    assert await publish(road, message()) == [False]
+    with pytest.raises(SpoolError):
+        await road.ensure(ORDERS, ["mail"])

@@ -1,0 +1,94 @@
+"""A subscription's filter: JMESPath's own truth, and no message is lost by an expression that fails."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bus.domain.filters import Filter
+from bus.domain.message import Message
+
+DEEP = b"[" * 50_000 + b"]" * 50_000
+
+
+def message(body: bytes = b'{"n": 5, "who": {"name": "Ann"}, "list": [1, 2]}', **changes) -> Message:
+    fields = {"biz_id": "42", "key": "k", "source": "shop", "headers": {"region": "eu"}} | changes
+    return Message("id-1", "orders", body, **fields)
+
+
+@pytest.mark.parametrize(
+    ("expression", "wanted"),
+    [
+        ("body.n > `3`", True),
+        ("body.n > `7`", False),
+        ("body.who.name == 'Ann'", True),
+        ("body.nothing", False),
+        ("contains(body.list, `2`)", True),
+        ("headers.region == 'eu' && source == 'shop'", True),
+        ("headers.region == 'us' || key == 'k'", True),
+        ("!(body.nothing)", True),
+        ("biz_id == '42'", True),
+    ],
+)
+def test_an_expression_sees_body_headers_and_names(expression: str, wanted: bool) -> None:
+    assert Filter(expression).wants(message()) is wanted
+
+
+@pytest.mark.parametrize(
+    ("body", "wanted"),
+    [
+        *((b"null", False), (b"false", False), (b'""', False), (b"[]", False), (b"{}", False)),
+        *((b"0", True), (b"0.0", True), (b"-0.0", True), (b"true", True), (b'"0"', True), (b"[0]", True)),
+        (b'{"a": null}', True),
+    ],
+)
+def test_truth_is_that_of_jmespath(body: bytes, wanted: bool) -> None:
+    assert Filter("body").wants(message(body)) is wanted
+
+
+@pytest.mark.parametrize("body", [b"", b"<xml/>", b"\xff\xfe", b'{"a":', b"1e999", DEEP], ids=lambda body: str(body[:9]))
+def test_a_body_that_is_no_json_is_null(body: bytes) -> None:
+    assert Filter("body == null").wants(message(body)) is True
+
+
+@pytest.mark.parametrize(
+    ("expression", "body"),
+    [
+        ("length(body)", b"1"),
+        ("sort(body)", b'[1, "a"]'),
+        ("body > `1`", b'"x"'),
+        ("nonsense(body)", b"1"),
+        ("ceil(to_number(body))", b'"1e999"'),
+        ("floor(to_number(body))", b'"nan"'),
+        ("body[::0]", b"[1]"),
+        ("max_by(body, &a)", b'[{"a": 1}, {"a": "x"}]'),
+    ],
+)
+def test_an_expression_that_fails_says_so_with_the_message(expression: str, body: bytes) -> None:
+    with pytest.raises(ValueError, match="fails on message id-1"):
+        Filter(expression).wants(message(body))
+
+
+@pytest.mark.parametrize(
+    "expression", ["", " ", "body.", "[", "`\"`", "a b", "(" * 5000, "!" * 5000 + "a", "[" + "9" * 5000 + "]", "\ud800"]
+)
+def test_what_does_not_compile_is_refused(expression: str) -> None:
+    with pytest.raises(ValueError, match="does not compile"):
+        Filter(expression)
+
+
+tokens = st.sampled_from(
+    ["body", "a", ".", "[", "]", "*", "?", "||", "&&", "!", "(", ")", "`1`", "'x'", "@", "|", "[]", "==", ">", "::0", ","]
+    + ["length", "to_number", "ceil", "sort_by", "&", "map", "join", "keys", "sum", "{", "}", ":", "0", "-1"]
+)
+
+
+@given(st.lists(tokens, max_size=12).map("".join), st.sampled_from([b"1", b'"x"', b"[1,2]", b'{"a": [1, "b"]}', b"{", b""]))
+def test_nothing_but_an_answer_or_a_value_error(expression: str, body: bytes) -> None:
+    try:
+        answer = Filter(expression).wants(message(body))
+    except ValueError as error:
+        assert "the filter" in str(error)
+    else:
+        assert answer in (True, False)
