@@ -55,8 +55,6 @@ class LateOutcomesWin(MemoryStore):
 class ForgetsRows(MemoryStore):
     """Writes the state of a failed delivery without the row that carries it on."""
 
-    async def compensate_nothing(self) -> None: ...
-
     def _follow(self, outcome: Outcome) -> None:
         if outcome.status is not Status.RETRYING:
             super()._follow(outcome)

@@ -171,14 +171,14 @@ class SpoolMachine(RuleBasedStateMachine):
     @rule()
     def crash_and_open(self) -> None:
         self.spool._engine.crash()
-        for (lane, _), model in self.models.items():
-            still = {position for position in model.unsure if self.is_stored(lane, position)}
+        for model in self.models.values():
+            still = {position for position in model.unsure if self.is_stored(position)}
             model.waiting |= still
             model.unsure.clear()
         self.give_back()
         self.open()
 
-    def is_stored(self, lane: str, position: int) -> bool:
+    def is_stored(self, position: int) -> bool:
         return bool(self.query(f"SELECT 1 FROM record WHERE position = {position}"))
 
     def give_back(self) -> None:
