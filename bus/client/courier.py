@@ -10,6 +10,7 @@ import msgspec
 
 from bus.client.backoff import Backoff
 from bus.client.gate import GATE
+from bus.client.lanes import CONSUMER, OUT, REJECTED, Rejected, encode_rejected
 from bus.client.line import decode_head, decode_line, encode_line
 from bus.client.options import REQUEST_BYTES, REQUEST_LINES, WallAndMonotonic
 from bus.client.receiver import Reason, Reply, Result
@@ -19,28 +20,11 @@ from bus.ports.spool import NewRecord, Record, SpoolStats
 from bus.spool import BlockingSpool
 
 _log = logging.getLogger("bus.client")
-CONSUMER: Final = "send"
-REJECTED: Final = "rejected"
-OUT: Final = "out/"
-"""Each destination has a lane of its own, so that one that is refused or slowed down holds up no other."""
 _CHUNK: Final = 64
 _UNREADABLE: Final = Reason(title="the record is not a line of a batch")
 _RETRIED: Final = frozenset({401, 403, 408, 425, 429})
 _FIRST_SERVER_ERROR: Final = 500
 _SHOWN: Final = 300
-
-
-class Rejected(msgspec.Struct, frozen=True, array_like=True):
-    """A record of the ``rejected`` lane: the line as it was, and why the receiver will never take it."""
-
-    line: bytes
-    status: int
-    reason: str
-    at: int
-
-
-_encode_rejected: Final = msgspec.msgpack.Encoder().encode
-decode_rejected: Final = msgspec.msgpack.Decoder(Rejected).decode
 
 
 class Batch(NamedTuple):
@@ -137,6 +121,11 @@ class Courier:
             if refused:
                 self._refuse(refused, reply)
 
+    def release(self, batch: Batch) -> None:
+        """Give back what is not settled; these records are the next to be gathered."""
+        with GATE:
+            self.spool.release(CONSUMER, batch.records)
+
     def _keep(self, batch: Batch, reply: Reply) -> None:
         (only, *others) = batch.records
         if others or not reply.splits or not reply.status:
@@ -192,7 +181,7 @@ class Courier:
 
     def _rejected(self, record: Record, reason: Reason) -> NewRecord:
         said = str(reason)[:_SHOWN]
-        payload = _encode_rejected(Rejected(record.payload, reason.status, said, self._clock.now()))
+        payload = encode_rejected(Rejected(record.payload, reason.status, said, self._clock.now()))
         return NewRecord(REJECTED, payload, record.time)
 
     def _exchange(self, done: list[Record], new: list[NewRecord]) -> int:

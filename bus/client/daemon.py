@@ -12,8 +12,9 @@ from typing import Final
 from bus import spool
 from bus.client import home
 from bus.client.backoff import Backoff
-from bus.client.courier import CONSUMER, REJECTED, Batch, Courier, waiting
+from bus.client.courier import Batch, Courier, waiting
 from bus.client.gate import GATE
+from bus.client.lanes import CONSUMER, REJECTED
 from bus.client.options import REQUEST_LINES, Options
 from bus.client.receiver import ReceiverClient, Reply
 from bus.errors import SpoolClosed, SpoolError, SpoolFull
@@ -46,6 +47,7 @@ class Daemon:
         self._hurried = False
         self._stopping = False
         self._resting = False
+        self._in_outage = False
         self.has_ended = False
         self.progress = Condition()
 
@@ -59,8 +61,8 @@ class Daemon:
     # For other threads
 
     def ring(self) -> None:
-        """Say that there is something new."""
-        if not self._bell.is_set():
+        """Say that there is something new; during an outage that wakes nobody, since nothing can be done about it."""
+        if not (self._in_outage or self._bell.is_set()):
             self._bell.set()
 
     def hurry(self) -> None:
@@ -122,7 +124,8 @@ class Daemon:
             self._own.hurry()
         if now >= self._next_sweep:
             self._sweep(now)
-        if now < self._outage.due:
+        self._in_outage = now < self._outage.due
+        if self._in_outage:
             self._own.rest()
             return min(self._outage.due, self._next_sweep) - now
         if self._round():
@@ -154,8 +157,12 @@ class Daemon:
         batch = courier.gather(self._most)
         if not batch.records:
             return False
-        reply = self._post(batch)
-        courier.settle(batch, reply)
+        try:
+            reply = self._post(batch)
+            courier.settle(batch, reply)
+        except Exception:
+            courier.release(batch)
+            raise
         self._note(reply, len(batch.records))
         self._tell()
         return True

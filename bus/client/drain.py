@@ -9,7 +9,8 @@ from typing import Final, NamedTuple
 
 from bus.client import home
 from bus.client.backoff import Backoff
-from bus.client.courier import CONSUMER, OUT, REJECTED, Courier, decode_rejected, rejected, waiting
+from bus.client.courier import Courier, rejected, waiting
+from bus.client.lanes import CONSUMER, OUT, REJECTED, decode_rejected
 from bus.client.line import decode_line
 from bus.client.options import Options
 from bus.client.receiver import ReceiverClient

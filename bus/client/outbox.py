@@ -12,9 +12,10 @@ from typing import Final
 
 from bus import spool
 from bus.client import home
-from bus.client.courier import CONSUMER, OUT, oldest, rejected, waiting
+from bus.client.courier import oldest, rejected, waiting
 from bus.client.daemon import Daemon
 from bus.client.gate import GATE
+from bus.client.lanes import CONSUMER, OUT
 from bus.client.line import Line, encode_line
 from bus.client.options import REQUEST_BYTES, Options
 from bus.client.receiver import THREAD

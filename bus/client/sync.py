@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random as random_module
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import datetime
 from os import PathLike
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 import msgspec
 
+from bus.client.home import orphans
 from bus.client.line import Line, check_deliver_at, check_size, check_text, content_of, split_headers
 from bus.client.options import Options, WallAndMonotonic
 from bus.client.outbox import STARTING, Outbox, record_of
@@ -18,7 +20,7 @@ from bus.clock import SystemClock
 from bus.domain.identity import new_id
 from bus.domain.message import DEFAULT_MAX_BYTES, check_destination
 from bus.domain.times import format_time
-from bus.errors import SpoolClosed, SpoolFailed
+from bus.errors import SpoolClosed, SpoolError, SpoolFailed
 from bus.ports.spool import NewRecord
 
 if TYPE_CHECKING:
@@ -37,9 +39,9 @@ class Prepared(NamedTuple):
 class Bus:
     """Sends messages: durable on this machine when `send` returns, brought to the receiver by a daemon.
 
-    Thread-safe and fork-safe. Making one starts nothing; the first `send` makes the process's spool directory under
-    ``spool`` and starts the daemon thread, which also sends what processes left there that are gone. A forked child
-    gets a directory and a daemon of its own at its first `send`.
+    Thread-safe and fork-safe. Making one starts nothing, unless processes that are gone left something under
+    ``spool``; the first `send` makes the process's spool directory there and starts the daemon thread, which also
+    sends what was left. A forked child gets a directory and a daemon of its own at its first `send`.
 
     Parameters
     ----------
@@ -106,6 +108,7 @@ class Bus:
         )
         self._outbox: Outbox | None = None
         self._closed = False
+        self._resume()
 
     def __enter__(self) -> Self:
         return self
@@ -260,6 +263,13 @@ class Bus:
         """Return the outbox when there is one and it is this process's own."""
         outbox = self._outbox
         return None if outbox is None or outbox.is_foreign else outbox
+
+    def _resume(self) -> None:
+        """Start at once when there is something to send that an earlier process left."""
+        options = self._options
+        with suppress(SpoolError):  # the first send says what is wrong with the disk
+            if next(orphans(options.root, options.clock.now() / 1000), None) is not None:
+                self._opened()
 
     def _opened(self) -> Outbox:
         outbox = self.present()
