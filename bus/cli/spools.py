@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl
 from bus.cli.output import print_json, print_table, progress
+from bus.cli.records import describe
+from bus.domain.times import format_time
 from bus.errors import ConfigurationError
+from bus.ports.spool import Record
+
+if TYPE_CHECKING:
+    from bus.spool.inspect import Overview
 
 app = typer.Typer(name="spool", help="The local file queues.", no_args_is_help=True, rich_markup_mode=None)
 Directory = Annotated[
     Path, typer.Argument(metavar="DIR", help="A spool directory, or one with several under it.", show_default=False)
 ]
-_COLUMNS: Final = ("directory", "state", "lane", "records", "bytes", "oldest", "damaged")
+_COLUMNS: Final = ("directory", "state", "lane", "consumer", "records", "oldest", "bytes", "damaged")
 
 
 @app.command("ls")
@@ -25,44 +32,50 @@ def list_spools(
     url: BusUrl = DEFAULT_URL,  # noqa: ARG001 - every command takes it
     api_key: ApiKey = "",  # noqa: ARG001
 ) -> None:
-    """List the queues under a directory: whose they are, and what waits in them."""
-    items = [_summary(path) for path in _found(directory)]
+    """List the queues under a directory: whose they are, and what waits in them for whom."""
+    from bus.spool.inspect import Inspection  # noqa: PLC0415
+
+    items = []
+    for path in _found(directory):
+        with Inspection(path) as inspection:
+            items.append(_summary(inspection.overview()))
     if as_json:
         print_json({"items": items, "next": None})
         return
     rows: list[list[object]] = []
     for item in items:
-        lanes = item["lanes"] or [{}]
-        for lane in lanes:
-            cells = [lane.get(name) for name in ("lane", "records", "bytes", "oldest")]
-            rows.append([item["directory"], item["state"], *cells, item["damaged"]])
+        for consumer in item["consumers"] or [{}]:
+            cells = [consumer.get(name) for name in ("lane", "consumer", "records", "oldest")]
+            rows.append([item["directory"], item["state"], *cells, item["bytes"], item["damaged"]])
     print_table(_COLUMNS, rows)
 
 
 def _found(directory: Path) -> list[Path]:
-    from bus.client.peek import spools_under  # noqa: PLC0415 - not for `bus --help`
+    from bus.spool.inspect import spools  # noqa: PLC0415 - not for `bus --help`
 
-    found = spools_under(directory)
+    found = spools(directory)
     if not found:
         raise ConfigurationError(
-            f"there is no spool in {directory}", hint="give the spool= of a Bus, or --data of bus up"
+            f"there is no spool in {directory}", hint="give the spool= of a Bus, or the --data of bus up"
         )
     return found
 
 
-def _summary(path: Path) -> dict[str, Any]:
-    from bus.client.peek import Peek  # noqa: PLC0415
-    from bus.spool import is_live, owner  # noqa: PLC0415
-
-    who = owner(path)
-    live = is_live(path)
-    with Peek(path) as peek:
-        return {
-            "directory": str(path),
-            "state": f"live, process {who.get('pid', '?')}" if live else "orphan",
-            "lanes": [lane._asdict() for lane in peek.lanes()],
-            "damaged": peek.damaged(),
-        }
+def _summary(overview: Overview) -> dict[str, Any]:
+    return {
+        "directory": str(overview.directory),
+        "state": f"live, process {overview.owner.get('pid', '?')}" if overview.live else "orphan",
+        "records": overview.records,
+        "bytes": overview.bytes,
+        "damaged": overview.damaged,
+        "idle_seconds": round(overview.idle, 3),
+        "consumers": [
+            {**found._asdict(), "oldest": None if found.oldest is None else format_time(found.oldest)}
+            for found in overview.consumers
+            if found.records
+        ],
+        "evidence": [str(path) for path in overview.evidence],
+    }
 
 
 @app.command("show")
@@ -75,18 +88,26 @@ def show_spool(
     api_key: ApiKey = "",  # noqa: ARG001
 ) -> None:
     """Show the oldest records of each lane; changes nothing, and may be used on a live queue."""
-    from bus.client.peek import Peek  # noqa: PLC0415
-
-    items: list[dict[str, Any]] = []
-    for path in _found(directory):
-        with Peek(path) as peek:
-            names = [found.lane for found in peek.lanes() if lane in (None, found.lane)]
-            items += [{"directory": str(path), **record} for name in names for record in peek.records(name, limit)]
+    items = [
+        {"directory": str(path), **describe(record)}
+        for path in _found(directory)
+        for record in _records(path, lane, limit)
+    ]
     if as_json:
         print_json({"items": items, "next": None})
         return
     columns = ("directory", "lane", "time", "id", "destination", "bytes", "reason")
     print_table(columns, [[item.get(column) for column in columns] for item in items])
+
+
+def _records(path: Path, lane: str | None, limit: int) -> Iterator[Record]:
+    from bus.spool.inspect import Inspection  # noqa: PLC0415
+
+    with Inspection(path) as inspection:
+        lanes = dict.fromkeys(found.lane for found in inspection.overview().consumers if found.records)
+        for name in lanes:
+            if lane in (None, name):
+                yield from inspection.peek(name, limit)
 
 
 @app.command("drain")

@@ -10,7 +10,7 @@ import pytest
 
 from bus import Bus
 from bus.client import home
-from bus.client.courier import CONSUMER
+from bus.client.lanes import CONSUMER
 from bus.domain.message import Message, encode_message
 from bus.ports.spool import NewRecord
 from bus.spool import BlockingSpool, Options
@@ -46,7 +46,7 @@ def test_ls_and_show_look_without_touching(cli: Cli, tmp_path: Path) -> None:
     directory = left(tmp_path, "a", "a", "b")
     found = cli("spool", "ls", str(tmp_path), "--json").json["items"]
     assert [(item["directory"], item["state"], item["damaged"]) for item in found] == [(str(directory), "orphan", 0)]
-    assert [(lane["lane"], lane["records"]) for lane in found[0]["lanes"]] == [("out/a", 2), ("out/b", 1)]
+    assert [(lane["lane"], lane["records"]) for lane in found[0]["consumers"]] == [("out/a", 2), ("out/b", 1)]
     assert len(cli("spool", "ls", str(directory)).out.splitlines()) == 3
     shown = cli("spool", "show", str(directory), "--lane", "out/a", "--limit", "1", "--json").json["items"]
     assert [(item["destination"], item["biz_id"], item["bytes"]) for item in shown] == [("a", "b", 7)]

@@ -9,18 +9,13 @@ from email.utils import format_datetime
 from pathlib import Path
 from typing import Any
 
-import apsw
 import httpx
 import pytest
 
-from bus.client import home
-from bus.client.courier import CONSUMER
-from bus.client.daemon import MOST_ADOPTED
 from bus.domain.identity import id_time
 from bus.errors import SpoolFailed
 from bus.ports.spool import NewRecord
-from bus.spool import BlockingSpool, is_live
-from bus.spool import Options as SpoolOptions
+from bus.spool import BlockingSpool
 from tests.unit.client.world import START, World, accepted, problem, refused, world
 
 
@@ -284,146 +279,10 @@ def test_an_unexpected_error_does_not_end_the_thread(here: World, caplog: pytest
     here.answer = fail
     assert here.daemon._careful_step() == 0.25
     assert "ZeroDivisionError" in caplog.text
-
-
-# Directories of processes that are gone
-
-
-def orphan(here: World, root: Path, count: int = 1, destination: str = "a") -> Path:
-    spool = home.open_home(root, "old", SpoolOptions(consumers=(CONSUMER,)))
-    for _ in range(count):
-        here.send(destination, spool=spool)
-    spool.close()
-    return spool.directory
-
-
-def test_what_a_dead_process_left_is_sent_and_its_directory_removed(here: World, tmp_path: Path) -> None:
-    directory = orphan(here, tmp_path, 3)
+    here.answer = here.judged
+    here.time.elapsed = 0.25
     here.work()
-    assert len(here.sent()) == 3
-    assert not directory.exists()
-    assert here.spool.directory.exists()
-
-
-def test_a_live_directory_is_left_alone(here: World, tmp_path: Path) -> None:
-    other = home.open_home(tmp_path, "live", SpoolOptions(consumers=(CONSUMER,)))
-    here.send(spool=other)
-    here.work()
-    assert here.sent() == []
-    other.close()
-    here.time.elapsed += 2000
-    here.work()
-    assert len(here.sent()) == 1
-
-
-def test_only_the_sdks_own_directories_are_adopted(here: World, tmp_path: Path) -> None:
-    other = tmp_path / "receiver"
-    spool = home.adopt(other, SpoolOptions(consumers=(CONSUMER,)))
-    assert spool is not None
-    here.send(spool=spool)
-    spool.close()
-    (tmp_path / "notes-1-00000000.sdk").mkdir()  # made a moment ago, not locked yet
-    (tmp_path / "file-1-00000000.sdk.txt").touch()
-    here.work()
-    assert here.sent() == []
-    assert (tmp_path / "notes-1-00000000.sdk").exists()
-
-
-def test_two_processes_never_adopt_the_same_directory(tmp_path: Path) -> None:
-    with world(tmp_path, sweep_seconds=1000) as one, world(tmp_path, sweep_seconds=1000) as two:
-        directory = orphan(one, tmp_path, 2)
-        one.answer = failing(503)
-        one.work()
-        assert is_live(directory)
-        two.work()
-        assert two.requests == []
-
-
-def test_rejected_records_of_a_dead_process_are_kept_by_the_adopter(here: World, tmp_path: Path) -> None:
-    directory = orphan(here, tmp_path, 2)
-    here.judge = lambda line: refused(line, 404)
-    here.work()
-    assert here.counts() == (0, 2)
-    assert not directory.exists()
-    assert [status for status, _, _ in here.reasons()] == [404, 404]
-
-
-def test_adoption_is_bounded_and_goes_on(here: World, tmp_path: Path) -> None:
-    for _ in range(MOST_ADOPTED + 3):
-        orphan(here, tmp_path)
-    here.work()
-    for _ in range(5):
-        here.time.elapsed += 1000
-        here.work()
-    assert len(here.sent()) == MOST_ADOPTED + 3
-    assert home.homes(tmp_path) == [here.spool.directory]
-
-
-def test_own_messages_are_sent_beside_a_large_inheritance(here: World, tmp_path: Path) -> None:
-    orphan(here, tmp_path, 2500)
-    own = here.send()
-    here.daemon.step()
-    assert own in here.sent()[:1001]
-    here.work()
-    assert len(here.sent()) == 2501
-
-
-def test_a_damaged_orphan_is_sent_as_far_as_it_can_be_read_and_kept(here: World, tmp_path: Path) -> None:
-    directory = orphan(here, tmp_path, 3)
-    db = apsw.Connection(str(directory / "spool.db"))
-    db.execute("UPDATE record SET payload = x'00' WHERE position = (SELECT min(position) FROM record)")
-    db.close()
-    here.work()
-    assert len(here.sent()) == 2
-    assert directory.exists()
-
-
-def test_an_orphan_whose_disk_fails_is_given_back_and_tried_again(
-    here: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    directory = orphan(here, tmp_path)
-    claim = BlockingSpool.claim
-
-    def fail(self: BlockingSpool, *arguments: Any) -> Any:
-        if self.directory == directory:
-            raise SpoolFailed("the disk failed")
-        return claim(self, *arguments)
-
-    monkeypatch.setattr(BlockingSpool, "claim", fail)
-    own = here.send()
-    here.work()
-    assert here.sent() == [own]
-    assert not is_live(directory)
-    assert "the disk failed" in caplog.text
-    monkeypatch.setattr(BlockingSpool, "claim", claim)
-    here.time.elapsed += 2000
-    here.work()
-    assert len(here.sent()) == 2
-    assert not directory.exists()
-
-
-def test_an_orphan_that_cannot_be_opened_is_left(
-    here: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def fail(*_: object) -> None:
-        raise SpoolFailed("unreadable")
-
-    directory = orphan(here, tmp_path)
-    monkeypatch.setattr(home, "adopt", fail)
-    here.work()
-    assert directory.exists()
-    assert "unreadable" in caplog.text
-
-
-def test_rejected_records_stay_where_they_are_when_there_is_no_room(tmp_path: Path) -> None:
-    with world(tmp_path, spool_limit=100_000, sweep_seconds=1000) as here:
-        spool = home.open_home(tmp_path, "old", SpoolOptions(consumers=(CONSUMER,)))
-        here.send(body=b"x" * 90_000, spool=spool)
-        spool.close()
-        here.judge = lambda line: refused(line, 404)
-        here.work()
-        assert here.counts() == (0, 0)
-        assert spool.directory.exists()
+    assert here.counts() == (0, 0)
 
 
 def test_the_failure_of_the_own_spool_ends_the_thread_and_wakes_who_waits(
@@ -438,3 +297,18 @@ def test_the_failure_of_the_own_spool_ends_the_thread_and_wakes_who_waits(
     assert here.daemon.has_ended
     assert here.daemon.is_resting
     assert "the disk failed" in caplog.text
+
+
+def test_new_messages_wake_nobody_during_an_outage(here: World) -> None:
+    here.send()
+    here.answer = failing(503)
+    wait = here.work()
+    here.send()
+    here.daemon.ring()
+    assert not here.daemon._bell.is_set()
+    here.time.elapsed += wait
+    here.answer = here.judged
+    here.work()
+    assert here.counts() == (0, 0)
+    here.daemon.ring()
+    assert here.daemon._bell.is_set()

@@ -11,8 +11,9 @@ from typing import Any
 import httpx
 
 from bus.client import home
-from bus.client.courier import CONSUMER, Courier, decode_rejected, rejected, waiting
+from bus.client.courier import Courier, rejected, waiting
 from bus.client.daemon import Daemon
+from bus.client.lanes import CONSUMER, decode_rejected
 from bus.client.line import Line
 from bus.client.options import Options
 from bus.client.outbox import record_of
