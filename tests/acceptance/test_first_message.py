@@ -1,0 +1,128 @@
+"""The README's first minute: start the bus, add a destination and a URL, send, see it arrive, trace it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.harness.bus_process import BusProcess, run_bus
+from tests.harness.subscribers import SubscriberProcess
+from tests.harness.waiting import wait_until
+
+REFUSED_WITHIN = 5.0
+TRACE_WITHIN = 1.0
+
+
+def done(bus: BusProcess, *arguments: object, text: str | None = None) -> str:
+    """Run a command that must succeed and return its output."""
+    result = run_bus(*arguments, text=text, env={"BUS_URL": bus.url})
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def permits_in_use(bus: BusProcess) -> float:
+    """Return how many requests to subscribers are in flight."""
+    lines = bus.admin.metrics().splitlines()
+    return sum(float(line.split()[-1]) for line in lines if line.startswith("bus_permits_in_use{"))
+
+
+def test_the_first_message_arrives_and_can_be_traced(bus: BusProcess, subscriber: SubscriberProcess) -> None:
+    done(bus, "destination", "set", "order.cancelled")
+    done(bus, "subscription", "set", "order.cancelled", "stock", "--url", subscriber.url("/stock"))
+    message_id = json.loads(done(bus, "send", "order.cancelled", "--biz-id", "42", "--json", text='{"order": 42}'))[
+        "id"
+    ]
+
+    (call,) = wait_until(lambda: subscriber.calls("/stock"), within=10, what="the message")
+    assert (call.id, call.destination, call.biz_id, call.attempt) == (message_id, "order.cancelled", "42", 1)
+
+    def delivered() -> bool:
+        trace = json.loads(done(bus, "trace", message_id, "--json"))
+        return [(d["subscription"], d["status"]) for d in trace["deliveries"]] == [("stock", "delivered")]
+
+    wait_until(delivered, within=10, what="the trace says delivered")
+    assert message_id in done(bus, "trace", message_id)
+    found = json.loads(done(bus, "search", "--biz-id", "42", "--json"))
+    assert [item["id"] for item in found["items"]] == [message_id]
+
+
+def test_a_trace_is_visible_within_a_second(bus: BusProcess, subscriber: SubscriberProcess) -> None:
+    bus.admin.destination("d")
+    bus.admin.subscription("d", "s", subscriber.url("/s"))
+    message_id = bus.admin.send("d", b"{}").raise_for_status().json()["id"]
+    wait_until(
+        lambda: bus.admin.call("GET", f"/api/v1/messages/{message_id}").is_success,
+        within=TRACE_WITHIN,
+        what="the trace",
+        every=0.01,
+    )
+
+
+def test_a_file_of_lines_is_a_message_each(bus: BusProcess, subscriber: SubscriberProcess, tmp_path: Path) -> None:
+    bus.admin.destination("d")
+    bus.admin.subscription("d", "s", subscriber.url("/s"))
+    lines = tmp_path / "lines.ndjson"
+    lines.write_text("".join(f'{{"seq":{number},"x":1}}\n' for number in range(50)))
+    done(bus, "send", "d", lines, "--ndjson")
+    wait_until(lambda: len(subscriber.calls("/s")) >= 50, within=10, what="50 messages")
+    assert {call.seq for call in subscriber.calls("/s")} == set(range(50))
+
+
+def test_an_unknown_destination_is_one_line_and_exit_1(bus: BusProcess) -> None:
+    result = run_bus("send", "nobody", text="{}", env={"BUS_URL": bus.url})
+    assert result.returncode == 1
+    assert "nobody" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_nobody_listening_is_one_line_and_exit_1() -> None:
+    result = run_bus("destination", "list", "--url", "http://127.0.0.1:9")
+    assert result.returncode == 1
+    assert "127.0.0.1:9" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize("arguments", [["no-such-command"], ["send"], ["up", "--port", "many"]])
+def test_wrong_usage_is_exit_2(arguments: list[str]) -> None:
+    result = run_bus(*arguments)
+    assert result.returncode == 2
+    assert result.stderr.strip()
+
+
+def test_it_prints_its_url(bus: BusProcess) -> None:
+    assert bus.url in bus.child.output()
+
+
+def test_a_port_in_use_stops_the_start(bus: BusProcess, tmp_path: Path) -> None:
+    started = time.monotonic()
+    result = run_bus("up", "--data", tmp_path / "other", "--port", bus.port)
+    assert time.monotonic() - started < REFUSED_WITHIN
+    assert result.returncode == 1
+    assert str(bus.port) in result.stderr
+
+
+def test_data_in_use_stops_the_start(bus: BusProcess) -> None:
+    started = time.monotonic()
+    result = run_bus("up", "--data", bus.data, "--port", 0)
+    assert time.monotonic() - started < REFUSED_WITHIN
+    assert result.returncode == 1
+    assert str(bus.data) in result.stderr
+    assert bus.admin.call("GET", "/healthz").is_success
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_drains_and_exits_0(bus: BusProcess, tmp_path: Path, number: signal.Signals) -> None:
+    with SubscriberProcess(tmp_path, "/slow=delay:0.5") as slow:
+        bus.admin.destination("d")
+        bus.admin.subscription("d", "s", slow.url("/slow"))
+        bus.admin.send("d", b'{"seq":1,"x":1}').raise_for_status()
+        wait_until(lambda: permits_in_use(bus), within=5, what="a request in flight", every=0.01)
+        bus.child.signal(number)
+        assert bus.child.wait(15) == 0
+        bus.start()
+        bus.admin.wait_drained("d", [], within=15)
+        assert len(slow.calls()) == 1

@@ -1,0 +1,117 @@
+"""``bus up`` as a real process: started, killed, started again."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Self
+
+import httpx
+
+from tests.harness.admin import Admin
+from tests.harness.process import ROOT, Child, free_port, module
+from tests.harness.waiting import wait_until
+
+START_WITHIN = 30.0
+
+
+def bus_command(*arguments: object, planted: str | None = None) -> list[str]:
+    """Return the command line of the ``bus`` program: the installed script, or the module where there is none."""
+    if planted is not None:
+        return module("tests.harness.planted", planted, *arguments)
+    script = Path(sys.executable).with_name("bus")
+    return [str(script), *map(str, arguments)] if script.exists() else module("bus.cli", *arguments)
+
+
+def run_bus(
+    *arguments: object,
+    text: str | None = None,
+    env: Mapping[str, str] | None = None,
+    within: float = 30,
+) -> subprocess.CompletedProcess[str]:
+    """Run one ``bus`` command to its end, with ``text`` as its standard input."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("BUS_")}
+    return subprocess.run(
+        bus_command(*arguments),
+        cwd=ROOT,
+        env={**clean, "PYTHONPATH": str(ROOT), **(env or {})},
+        input=text or "",
+        capture_output=True,
+        text=True,
+        timeout=within,
+        check=False,
+    )
+
+
+class BusProcess:
+    """One bus on a data directory and a port that stay the same over restarts.
+
+    Parameters
+    ----------
+    data
+        The data directory.
+    config
+        A bus.toml.
+    env
+        Environment for the process; this process's own ``BUS_*`` do not reach it.
+    planted
+        One of ``tests.harness.planted``'s bugs.
+    """
+
+    def __init__(
+        self,
+        data: Path,
+        *,
+        log: Path | None = None,
+        port: int | None = None,
+        config: Path | None = None,
+        env: Mapping[str, str] | None = None,
+        planted: str | None = None,
+    ) -> None:
+        self.data = data
+        self.port = port or free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.admin = Admin(self.url)
+        options = ["--config", config] if config else []
+        argv = bus_command("up", "--data", data, "--port", self.port, *options, planted=planted)
+        self.child = Child(argv, log=log or data.with_name(f"{data.name}.log"), env=env)
+
+    @property
+    def pid(self) -> int:
+        """The id of the process."""
+        return self.child.pid
+
+    def start(self, within: float = START_WITHIN) -> Self:
+        """Start it and wait until all of it serves."""
+        self.child.start()
+        wait_until(self._healthy, within=within, what="bus up is healthy", every=0.02, state=self.child.output)
+        return self
+
+    def kill(self) -> None:
+        """SIGKILL it."""
+        self.child.kill()
+
+    def stop(self, within: float = 30) -> int:
+        """Send SIGTERM, wait for the drain, and return the exit code."""
+        return self.child.stop(within)
+
+    def _healthy(self) -> bool:
+        self.child.check_running()
+        try:
+            return httpx.get(f"{self.url}/healthz", trust_env=False, timeout=5).status_code == httpx.codes.OK
+        except httpx.TransportError:
+            return False
+
+    def __enter__(self) -> Self:
+        return self if self.child.running else self.start()
+
+    def close(self) -> None:
+        """SIGKILL it and close the connections to it."""
+        self.kill()
+        self.admin.close()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

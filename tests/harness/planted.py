@@ -1,0 +1,66 @@
+"""``bus up`` with a planted bug: ``python -m tests.harness.planted BUG up --data ...``; the kill proof must catch it."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from bus.cli import main
+from bus.domain.delivery import Compensation, Outcome
+from bus.spool import AsyncSpool
+from bus.stores.sqlite import writing
+from dispatcher.courier import Courier
+
+# What a busy disk or subscriber might take; without it the window between the ack and what it promises is hard to hit.
+SLOW_DISK = 0.1
+
+
+def ack_before_fsync() -> None:
+    """The spool answers before the record is on disk."""
+    append = AsyncSpool.append
+    late: set[asyncio.Task[Any]] = set()
+
+    async def hasty(self: AsyncSpool, records: Sequence[Any], *, urgent: bool = False) -> list[int]:
+        async def store() -> None:
+            await asyncio.sleep(SLOW_DISK)
+            await append(self, records, urgent=urgent)
+
+        late.add(asyncio.create_task(store()))
+        return [0] * len(records)
+
+    AsyncSpool.append = hasty  # type: ignore[method-assign]
+
+
+def ack_before_outcome() -> None:
+    """The dispatcher acks the road before the POST has an outcome that is on disk."""
+    deliver = Courier._deliver
+
+    async def hasty(self: Courier, parcel: Any) -> None:
+        if parcel.incoming is not None:
+            self._consumer.ack([parcel.incoming])
+            await asyncio.sleep(SLOW_DISK)
+        await deliver(self, parcel)
+
+    Courier._deliver = hasty  # type: ignore[method-assign]
+
+
+def no_compensation_row() -> None:
+    """A failed delivery leaves no row behind that would have it tried again."""
+
+    def forgetful(_: Outcome) -> Compensation | None:
+        return None
+
+    writing.compensation_of = forgetful
+
+
+BUGS: dict[str, Callable[[], None]] = {
+    "ack-before-fsync": ack_before_fsync,
+    "ack-before-outcome": ack_before_outcome,
+    "no-compensation-row": no_compensation_row,
+}
+
+if __name__ == "__main__":
+    BUGS[sys.argv[1]]()
+    sys.exit(main(sys.argv[2:]))

@@ -1,0 +1,80 @@
+"""A producer process on the SDK: ``python -m tests.harness.producer --url URL --spool DIR --history FILE ...``.
+
+It logs ``invoke`` before each ``send()`` and ``ok`` after it returned. Killed and started again it goes on after the
+last number that its history names; a send that a kill interrupted stays without an answer and is not repeated. When
+all were sent it prints ``{"sent": N}`` and stays, so that the SDK can empty its spool, until SIGTERM.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import signal
+import time
+from pathlib import Path
+
+from bus import Bus, InvalidDestination, MessageTooLarge, SpoolFull
+from tests.harness.history import History, read_history
+
+
+def body_of(seq: int, process: str, size: int) -> bytes:
+    """Return a JSON body that begins with its number and is unique."""
+    start = f'{{"seq":{seq},"process":"{process}","pad":"'
+    return f'{start}{"x" * max(0, size - len(start) - 2)}"}}'.encode()
+
+
+def next_seq(history: Path) -> int:
+    """Return the number after the last one that was tried."""
+    return max((event.seq for event in read_history(history) if event.seq is not None), default=-1) + 1
+
+
+def send_all(bus: Bus, history: History, arguments: argparse.Namespace) -> None:
+    """Send what is left, on schedule if there is a rate."""
+    first = next_seq(arguments.history)
+    started = time.monotonic()
+    for seq in range(first, arguments.count):
+        wait = (seq - first) / arguments.rate - (time.monotonic() - started) if arguments.rate else 0
+        if wait > 0:
+            time.sleep(wait)
+        send_one(bus, history, seq, arguments)
+
+
+def send_one(bus: Bus, history: History, seq: int, arguments: argparse.Namespace) -> None:
+    """Send one message and log it before and after."""
+    body = body_of(seq, arguments.process, arguments.size)
+    sha256 = hashlib.sha256(body).hexdigest()
+    history.publish("invoke", seq, sha256)
+    try:
+        sent = bus.send(
+            arguments.destination, body, key=arguments.process, biz_id=str(seq), content_type="application/json"
+        )
+    except (SpoolFull, InvalidDestination, MessageTooLarge):
+        history.publish("fail", seq, sha256)
+    except Exception:
+        history.publish("info", seq, sha256)
+        raise
+    else:
+        history.publish("ok", seq, sha256, id=sent)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.harness.producer")
+    parser.add_argument("--url", required=True)
+    parser.add_argument("--spool", type=Path, required=True)
+    parser.add_argument("--history", type=Path, required=True)
+    parser.add_argument("--destination", required=True)
+    parser.add_argument("--process", default="producer", help="its name, also the key of its messages")
+    parser.add_argument("--count", type=int, required=True)
+    parser.add_argument("--rate", type=float, default=0.0, help="messages a second, 0 for as fast as it goes")
+    parser.add_argument("--size", type=int, default=256)
+    arguments = parser.parse_args()
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
+    with Bus(arguments.url, spool=str(arguments.spool), source=arguments.process) as bus:
+        send_all(bus, History(arguments.history, arguments.process), arguments)
+        print(json.dumps({"sent": arguments.count}), flush=True)
+        signal.sigwait({signal.SIGTERM, signal.SIGINT})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,45 @@
+"""Servers and data that tests need and that are not Python packages; ``python -m tests.servers install`` gets them.
+
+A test that needs one calls ``need("nsq")``: absent, it is a skip with the reason on a laptop and a failure when
+``CI`` is set. Nothing is installed from inside a test.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple, NoReturn
+
+import pytest
+
+from tests.servers import nsq, payloads
+from tests.servers.cache import InstallFailed, cache_dir
+
+__all__ = ["KNOWN", "InstallFailed", "Known", "cache_dir", "missing", "need"]
+
+
+class Known(NamedTuple):
+    """Something that can be installed."""
+
+    about: str
+    find: Callable[[], Path | None]
+    install: Callable[[], Path]
+
+
+KNOWN = {
+    "nsq": Known(f"nsqd, nsqlookupd, nsqadmin, nsq_to_http {nsq.VERSION}", nsq.find, nsq.install),
+    "payloads": Known(f"GitHub webhook payloads {payloads.VERSION}", payloads.find, payloads.install),
+}
+
+
+def need(name: str) -> Path:
+    """Return where a server is; without it skip the test, or fail it in CI."""
+    return KNOWN[name].find() or missing(f"{name} is not installed: python -m tests.servers install {name}")
+
+
+def missing(reason: str) -> NoReturn:
+    """End a test that cannot run here: a skip on a laptop, a failure in CI."""
+    if os.environ.get("CI"):
+        pytest.fail(reason, pytrace=False)
+    pytest.skip(reason)
