@@ -1,0 +1,84 @@
+"""``python -m bench [--quick | --full] [--json FILE] [SECTION]...``: what the bus reaches beside its references."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from bench import deliveries, hung, ingest, kill, latency, memory, parts
+from bench.report import Report, Row
+from bench.run import FULL, NORMAL, QUICK, Run
+from tests.servers import KNOWN, InstallFailed
+
+WIDTH = 150
+SECTIONS: dict[str, Callable[[Run], list[Row]]] = {
+    "parts": parts.measure,
+    "ingest": ingest.measure,
+    "deliveries": deliveries.measure,
+    "latency": latency.measure,
+    "isolation": hung.measure,
+    "memory": memory.measure,
+    "kill": kill.measure,
+}
+
+
+def parse() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Every figure is a ratio within this run.")
+    parser.add_argument("section", nargs="*", help=f"some of: {', '.join(SECTIONS)} (default: all)")
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument("--quick", dest="size", action="store_const", const=QUICK, default=NORMAL, help="small and short")
+    size.add_argument("--full", dest="size", action="store_const", const=FULL, help="a backlog of 1,000,000 messages")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there too")
+    parser.add_argument("--directory", type=Path, help="where data goes while it runs (default: the system's)")
+    given = parser.parse_args()
+    unknown = set(given.section) - set(SECTIONS)
+    if unknown:
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; there are: {', '.join(SECTIONS)}")
+    return given
+
+
+def main() -> int:
+    given = parse()
+    console = Console()
+    if not console.is_terminal:
+        console.width = WIDTH
+    try:
+        nsq = KNOWN["nsq"].install()
+    except InstallFailed as error:
+        console.print(f"nsq could not be installed: {error}", markup=False)
+        return 1
+    report = Report()
+    columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
+    with (
+        Progress(*columns, console=Console(stderr=True), transient=True) as progress,
+        tempfile.TemporaryDirectory(prefix="bus-bench-", dir=given.directory) as folder,
+    ):
+        names = given.section or list(SECTIONS)
+        task = progress.add_task("starting", total=len(names))
+        run = Run(Path(folder), given.size, nsq, lambda text: progress.update(task, description=text))
+        for name in names:
+            _measure(report, name, run)
+            progress.advance(task)
+    report.show(console)
+    if given.json:
+        report.save(given.json)
+    return int(bool(report.failures))
+
+
+def _measure(report: Report, name: str, run: Run) -> None:
+    """Measure one section; one that fails is reported and does not end the others."""
+    try:
+        report.rows += SECTIONS[name](run)
+    except Exception as error:  # noqa: BLE001
+        report.failures[name] = f"{type(error).__name__}: {error}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

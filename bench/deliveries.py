@@ -1,0 +1,88 @@
+"""End to end: as many messages as the system takes, until the last subscriber has the last one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from bench.report import Row
+from bench.run import Run
+from bench.sending import Arrivals, Sending, wait_arrived
+from bench.systems import System
+from tests.harness.process import Child, module
+from tests.harness.subscribers import SubscriberProcess
+
+SECTION = "end to end"
+WARM_UP = 500
+# Deliveries a second and processor time beside nsqd + nsq_to_http, by number of subscribers (performance.md).
+RATE_TARGET = {1: 1.2, 4: 1.4}
+CPU_TARGET = {1: 0.27 / 0.32, 4: 0.14 / 0.22}
+
+
+class Figures(NamedTuple):
+    """Deliveries a second, and processor seconds for 1,000 of them."""
+
+    rate: float
+    cpu: float
+
+
+def measure(run: Run) -> list[Row]:
+    """Return the rows for 1 and 4 subscribers."""
+    return [row for subscribers in (1, 4) for row in _rows(run, subscribers)]
+
+
+def _rows(run: Run, subscribers: int) -> list[Row]:
+    bus: list[Figures] = []
+    nsq: list[Figures] = []
+    bare: list[Figures] = []
+    for round_ in range(run.size.rounds):
+        run.step(f"end to end, {subscribers} subscribers, round {round_ + 1}")
+        bus.append(_of_system(run, "bus", subscribers))
+        nsq.append(_of_system(run, "nsq", subscribers))
+        bare.append(_of_bare_loop(run, subscribers))
+    with_ = f"{subscribers} subscriber{'s' if subscribers > 1 else ''}"
+    rates = [figures.rate for figures in bus]
+    cpus = [figures.cpu for figures in bus]
+    return [
+        Row(SECTION, f"deliveries, {with_}", rates, "/s", "nsq", [f.rate for f in nsq], RATE_TARGET[subscribers]),
+        Row(SECTION, f"deliveries, {with_}", rates, "/s", "bare HttpPoster loop", [f.rate for f in bare]),
+        Row(
+            SECTION,
+            f"CPU for 1,000 deliveries, {with_}",
+            cpus,
+            "s",
+            "nsq",
+            [f.cpu for f in nsq],
+            CPU_TARGET[subscribers],
+            lower=True,
+        ),
+    ]
+
+
+def _of_system(run: Run, name: str, subscribers: int) -> Figures:
+    paths = [f"/s{number}" for number in range(subscribers)]
+    with run.sink() as sink, run.system(name, [sink.url(path) for path in paths]) as system:
+        push(system, sink, paths, WARM_UP)
+        return push(system, sink, paths, run.size.messages // (2 if subscribers > 1 else 1))
+
+
+def push(system: System, sink: SubscriberProcess, paths: Sequence[str], count: int) -> Figures:
+    """Send messages as fast as they are taken and wait for the last delivery."""
+    sink.reset()
+    before = system.usage.cpu()
+    sent = Sending(system.publish_url, count).result()
+    wait_arrived(sink, paths, count)
+    cpu = system.usage.cpu() - before
+    arrivals = [Arrivals(sink, path) for path in paths]
+    deliveries = sum(len(arrived.first) for arrived in arrivals)
+    ended = max(max(arrived.first.values()) for arrived in arrivals)
+    return Figures(deliveries / (ended - sent.began), cpu / deliveries * 1000)
+
+
+def _of_bare_loop(run: Run, subscribers: int) -> Figures:
+    with run.sink() as sink, run.place() as folder:
+        urls = [sink.url(f"/s{number}") for number in range(subscribers)]
+        count = run.size.messages // (2 if subscribers > 1 else 1)
+        with Child(module("bench.bare_loop", "--count", count, *urls), log=folder / "log") as loop:
+            found = loop.ready_line(120)
+    return Figures(found["per_second"], found["cpu_per_1000"])

@@ -1,0 +1,109 @@
+"""Rows of figures, each beside a reference of the same run, and whether its ratio reaches the target."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+
+@dataclass
+class Row:
+    """One figure.
+
+    Attributes
+    ----------
+    values, references
+        One for each round, measured side by side; a limit is a reference that does not change.
+    target
+        The ratio to reach, None for a figure that is only shown.
+    lower
+        Whether less is better, so that the target is the most allowed.
+    """
+
+    section: str
+    figure: str
+    values: Sequence[float]
+    unit: str
+    beside: str
+    references: Sequence[float]
+    target: float | None = None
+    lower: bool = False
+    note: str = ""
+    value: float = field(init=False)
+    reference: float = field(init=False)
+    ratio: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.value = statistics.median(self.values)
+        self.reference = statistics.median(self.references)
+        pairs = zip(self.values, self.references, strict=True)
+        ratios = [value / reference for value, reference in pairs if reference]
+        self.ratio = statistics.median(ratios) if ratios else math.nan
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the target is reached; None without one."""
+        if self.target is None:
+            return None
+        return self.ratio <= self.target if self.lower else self.ratio >= self.target
+
+
+def against_limit(section: str, figure: str, values: Sequence[float], unit: str, limit: float, **more: str) -> Row:
+    """Return a row whose reference is a fixed limit that must not be passed."""
+    limits = [limit] * len(values)
+    return Row(section, figure, values, unit, more.pop("beside", "limit"), limits, 1.0, lower=True, **more)
+
+
+class Report:
+    """All rows of a run, and what could not be measured."""
+
+    def __init__(self) -> None:
+        self.rows: list[Row] = []
+        self.failures: dict[str, str] = {}
+
+    def show(self, console: Console) -> None:
+        """Print the table."""
+        table = Table(title="Pier beside its references, each pair measured in this run", show_lines=False)
+        for name in ("section", "figure", "value", "beside", "reference", "ratio", "target", ""):
+            numeric = name in {"value", "reference", "ratio", "target"}
+            table.add_column(name, justify="right" if numeric else "left", no_wrap=numeric)
+        for row in self.rows:
+            table.add_row(*_cells(row))
+        console.print(table)
+        for section, reason in self.failures.items():
+            console.print(f"[red]{section} was not measured:[/red] {reason}", markup=True, highlight=False)
+
+    def save(self, path: Path) -> None:
+        """Write everything as JSON."""
+        rows = [{**asdict(row), "met": row.met} for row in self.rows]
+        path.write_text(json.dumps({"rows": rows, "failures": self.failures}, indent=2) + "\n")
+
+
+def _cells(row: Row) -> list[str]:
+    sign = "<=" if row.lower else ">="
+    target = "" if row.target is None else f"{sign} {row.target:.2f}"
+    verdict = {None: "", True: "[green]met[/green]", False: "[red]missed[/red]"}[row.met]
+    figure = f"{row.figure} ({row.note})" if row.note else row.figure
+    return [
+        row.section,
+        figure,
+        f"{_number(row.value)} {row.unit}",
+        row.beside,
+        _number(row.reference),
+        f"{row.ratio:.2f}",
+        target,
+        verdict,
+    ]
+
+
+def _number(value: float) -> str:
+    if value >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.2f}" if value >= 1 or not value else f"{value:.3f}"

@@ -1,0 +1,59 @@
+"""What every section gets: a folder, the size of the run, and a way to say what it does."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.systems import Nsq, Pier, System
+from tests.harness.subscribers import SubscriberProcess
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is measured: messages of a throughput round, seconds of a paced one, the backlog, rounds."""
+
+    messages: int
+    seconds: float
+    backlog: int
+    rounds: int = 3
+
+
+QUICK = Size(messages=5_000, seconds=2.0, backlog=50_000)
+NORMAL = Size(messages=20_000, seconds=5.0, backlog=200_000)
+FULL = Size(messages=20_000, seconds=10.0, backlog=1_000_000)
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of the benchmarks; ``nsq`` is the folder of its programs."""
+
+    folder: Path
+    size: Size
+    nsq: Path
+    step: Callable[[str], None]
+
+    @contextmanager
+    def sink(self, *paths: str) -> Iterator[SubscriberProcess]:
+        """Run a subscriber that only counts."""
+        with self.place() as folder, SubscriberProcess(folder, *paths, tally=True) as sink:
+            yield sink
+
+    @contextmanager
+    def place(self) -> Iterator[Path]:
+        """Give a folder for a while."""
+        with tempfile.TemporaryDirectory(dir=self.folder) as name:
+            yield Path(name)
+
+    @contextmanager
+    def system(self, name: str, urls: Sequence[str], **fields: object) -> Iterator[System]:
+        """Run a system with a subscription for each URL; ``fields`` are those of the bus's subscriptions."""
+        with self.place() as folder:
+            system: System = Nsq(folder, urls, self.nsq) if name == Nsq.name else Pier(folder, urls, **fields)
+            try:
+                yield system.start()
+            finally:
+                system.close()
