@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 from bus.domain.breaker import Breaker, BreakerState
@@ -42,7 +44,7 @@ class Means(NamedTuple):
     node: str
     started_at: int
     attempt_ids: Iterator[str]
-    gone: Callable[[Subscription], Awaitable[None]]
+    gone: Callable[[Subscription], None]
 
 
 class _Parcel(NamedTuple):
@@ -65,11 +67,13 @@ class Courier:
         self._waiting: deque[_Parcel] = deque()
         self._held: set[str] = set()
         self._workers = 0
+        self._in_flight = 0
         self._unrecorded = 0
         self._stopping = asyncio.Event()
         self._wake = asyncio.Event()
-        self._recorded = asyncio.Event()
-        self._probe: asyncio.TimerHandle | None = None
+        self._group: asyncio.TaskGroup | None = None
+        self._later: asyncio.Task[None] | None = None
+        self._later_at = 0.0
         self._rate = TokenBucket(subscription.rate)
         self.breaker = Breaker()
         self.subscription = subscription
@@ -79,7 +83,7 @@ class Courier:
     @property
     def in_flight(self) -> int:
         """Requests in flight now."""
-        return self._workers
+        return self._in_flight
 
     @property
     def room(self) -> int:
@@ -87,8 +91,8 @@ class Courier:
         if self.subscription.paused or self._stopping.is_set():
             return 0
         if self.breaker.state is not BreakerState.CLOSED:
-            return 0 if self._waiting or self._workers else 1
-        return max(0, self._window - len(self._waiting) - self._workers)
+            return 0 if self._waiting or self._in_flight else 1
+        return max(0, self._window - len(self._waiting) - self._in_flight)
 
     def update(self, subscription: Subscription) -> None:
         """Put another configuration of the same subscription in force."""
@@ -97,7 +101,10 @@ class Courier:
         self._rate.change(subscription.rate)
         self._filter = Filter(subscription.filter) if subscription.filter else None
         self._renew()
+        if subscription.paused:
+            self._give_back()
         self._wake.set()
+        self._spawn()
 
     def offer(self, delivery: Delivery) -> bool:
         """Take a handed-over delivery; False when there is no room or it is here already."""
@@ -109,13 +116,20 @@ class Courier:
 
     async def run(self) -> None:
         """Deliver until ``stop``; returns when nothing is in flight and every outcome is on its way to the disk."""
-        async with asyncio.TaskGroup() as group:
-            self._group = group
-            pump = group.create_task(self._pump())
-            await self._stopping.wait()
-            pump.cancel()
-            if self._probe is not None:
-                self._probe.cancel()
+        try:
+            async with asyncio.TaskGroup() as group:
+                self._group = group
+                pump = group.create_task(self._pump())
+                self._spawn()
+                try:
+                    await self._stopping.wait()
+                finally:
+                    self._stopping.set()
+                pump.cancel()
+                if self._later is not None:
+                    self._later.cancel()
+        finally:
+            # Only now: a probe that failed meanwhile has put its message back.
             self._give_back()
 
     def stop(self) -> None:
@@ -133,14 +147,14 @@ class Courier:
         for parcel in parcels:
             self._held.discard(parcel.delivery.message.id)
         self._consumer.ack([parcel.incoming for parcel in parcels if parcel.incoming is not None])
-        self._recorded.set()
         self._wake.set()
+        self._spawn()
 
     # --- taking in -------------------------------------------------------------------------------------------
 
     async def _pump(self) -> None:
         while True:
-            free = self._window - len(self._waiting) - self._workers
+            free = self._window - len(self._waiting) - self._in_flight
             if self.subscription.paused or free < self.subscription.max_concurrency:
                 if self.subscription.paused:
                     self._give_back()
@@ -204,7 +218,7 @@ class Courier:
 
     def _spawn(self) -> None:
         """Start as many workers as there is work and permits."""
-        if self._stopping.is_set() or self.subscription.paused:
+        if self._group is None or self._stopping.is_set() or self.subscription.paused:
             return
         for _ in range(min(len(self._waiting), self.subscription.max_concurrency - self._workers)):
             self._workers += 1
@@ -219,25 +233,31 @@ class Courier:
             self._wake.set()
 
     def _may_start(self) -> bool:
+        """Whether the next parcel may be started; if not, who says so starts workers again."""
         if not self._waiting or self._stopping.is_set() or self.subscription.paused:
             return False
-        if self._workers > self.subscription.max_concurrency:
+        if self._workers > self.subscription.max_concurrency or self._unrecorded >= self.subscription.max_concurrency:
+            return False
+        if not self._means.outcomes.has_room:
+            self._again(sys.float_info.max, self._means.outcomes.room)
             return False
         now = self._means.clock.monotonic()
+        if self.subscription.rate is not None and (wait := self._rate.wait(now)) > 0:
+            self._again_in(now, wait)
+            return False
         if self.breaker.allows(now):
             return True
-        self._probe_later(self.breaker.probe_in(now))
+        if self.breaker.state is BreakerState.OPEN:
+            self._again_in(now, self.breaker.probe_in(now))
         return False
 
     async def _step(self) -> None:
-        """Deliver the next parcel, after the disk and the rate allow it."""
+        """Deliver the next parcel."""
         parcel = self._waiting.popleft()
+        self._in_flight += 1
         if len(self._waiting) < self.subscription.max_concurrency:
             self._wake.set()
         try:
-            if self._must_wait:
-                await self._clearance()
-            self._rate.take(1)
             await self._deliver(parcel)
         except asyncio.CancelledError:
             self._held.discard(parcel.delivery.message.id)
@@ -245,23 +265,8 @@ class Courier:
                 self._consumer.release([parcel.incoming])
             self.breaker.abandoned(self._means.clock.monotonic())
             raise
-
-    async def _clearance(self) -> None:
-        if not self._means.outcomes.has_room:
-            await self._means.outcomes.room()
-        while self._unrecorded >= self.subscription.max_concurrency:
-            self._recorded.clear()
-            await self._recorded.wait()
-        while (wait := self._rate.wait(self._means.clock.monotonic())) > 0:
-            await self._means.clock.sleep(wait)
-
-    @property
-    def _must_wait(self) -> bool:
-        return (
-            not self._means.outcomes.has_room
-            or self._unrecorded >= self.subscription.max_concurrency
-            or self.subscription.rate is not None
-        )
+        finally:
+            self._in_flight -= 1
 
     async def _deliver(self, parcel: _Parcel) -> None:
         delivery = parcel.delivery
@@ -270,6 +275,7 @@ class Courier:
             outcome = without_post(delivery, self.subscription, Status.SKIPPED, "filter", self._means.clock.now())
             self._record(outcome, parcel)
             return
+        self._rate.take(1)
         probing = self.breaker.state is BreakerState.HALF_OPEN
         attempt, answer, refused = await self._post(delivery)
         self._count(answer, refused=refused)
@@ -280,7 +286,7 @@ class Courier:
         now = self._means.clock.now()
         self._record(judge(delivery, self.subscription, attempt, answer, now=now, noise=self._means.noise()), parcel)
         if answer.status == GONE:
-            await self._means.gone(self.subscription)
+            self._means.gone(self.subscription)
 
     async def _post(self, delivery: Delivery) -> tuple[Attempt, Answer, bool]:
         """Make one attempt; network trouble is an answer as well."""
@@ -344,10 +350,23 @@ class Courier:
             _log.warning("%s; it is delivered", error, extra={"message_id": delivery.message.id})
             return True
 
-    def _probe_later(self, seconds: float) -> None:
-        if self._probe is not None and not self._probe.cancelled():
-            self._probe.cancel()
-        self._probe = asyncio.get_running_loop().call_later(seconds, self._spawn)
+    def _again_in(self, now: float, seconds: float) -> None:
+        """Start workers after so many seconds: a probe of the breaker is due, or the rate has room."""
+        self._again(now + seconds, partial(self._means.clock.sleep, seconds))
+
+    def _again(self, at: float, wait: Callable[[], Awaitable[None]]) -> None:
+        """Start workers when the wait is over, unless they are started earlier anyway."""
+        if self._group is None or (self._later is not None and not self._later.done() and self._later_at <= at):
+            return
+        if self._later is not None:
+            self._later.cancel()
+        self._later_at = at
+        self._later = self._group.create_task(self._spawn_after(wait))
+
+    async def _spawn_after(self, wait: Callable[[], Awaitable[None]]) -> None:
+        await wait()
+        self._later = None
+        self._spawn()
 
     def _renew(self) -> None:
         """Parse the URL and the secrets again; a URL that is denied now fails each attempt with the reason."""

@@ -32,6 +32,7 @@ class Dispatcher:
         self._roads = roads
         self._means = means
         self._posts: dict[tuple[str, str], _Post] = {}
+        self._leaving: dict[tuple[str, str], _Post] = {}
         self._group: asyncio.TaskGroup | None = None
         self._changing = asyncio.Lock()
 
@@ -42,22 +43,23 @@ class Dispatcher:
             self._group = group
             await self.apply(catalog)
             await stopping.wait()
-            self._group = None
-            await self._dismiss(self._posts.values())
+            async with self._changing:
+                self._group = None
+            await self._dismiss([*self._posts.values(), *self._leaving.values()])
             await self._means.outcomes.drain()
             for post in self._posts.values():
                 await post.courier.close()
             log.cancel()
 
     async def apply(self, catalog: Catalog) -> None:
-        """Put a configuration in force; a removed subscription's requests in flight are finished first."""
+        """Put a configuration in force; nobody waits for a removed subscription's requests in flight."""
         async with self._changing:
             if self._group is None:
                 return
-            for key, post in list(self._posts.items()):
-                if key not in catalog.subscriptions:
-                    del self._posts[key]
-                    await self._dismiss([post])
+            self._leaving = {key: post for key, post in self._leaving.items() if not post.task.done()}
+            for key in [key for key in self._posts if key not in catalog.subscriptions]:
+                self._leaving[key] = self._posts.pop(key)
+                self._leaving[key].courier.stop()
             for key, subscription in catalog.subscriptions.items():
                 if key in self._posts:
                     self._posts[key].courier.update(subscription)
@@ -98,6 +100,9 @@ class Dispatcher:
         if destination is None:
             _log.error("subscription %s has no destination %s", subscription.name, subscription.destination)
             return
+        if (former := self._leaving.pop(subscription.key, None)) is not None:
+            former.task.cancel()
+            await self._dismiss([former])
         consumer = await self._roads.of(destination).consume(*subscription.key)
         courier = Courier(subscription, consumer, self._means)
         self._posts[subscription.key] = _Post(courier, group.create_task(courier.run()))

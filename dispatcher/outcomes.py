@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
 
@@ -41,7 +42,8 @@ class OutcomeLog:
         self._wake = asyncio.Event()
         self._room = asyncio.Event()
         self._room.set()
-        self._recent: dict[tuple[str, str, str], tuple[int, int]] = {}
+        self._flushing = asyncio.Lock()
+        self._recent: OrderedDict[tuple[str, str, str], tuple[int, int]] = OrderedDict()
 
     def record(self, outcome: Outcome, owner: Recorded, token: object) -> None:
         """Take an outcome; ``owner.recorded`` follows once it is durable."""
@@ -72,15 +74,19 @@ class OutcomeLog:
             await self._flush()
 
     async def drain(self) -> None:
-        """Write what is pending."""
-        while self._pending:
+        """Write what is pending, and what is being written."""
+        while self._pending or self._flushing.locked():
             await self._flush()
 
     async def _flush(self) -> None:
-        batch, self._pending = self._pending, []
-        if not batch:
-            return
-        await self._append([item.record for item in batch])
+        async with self._flushing:
+            batch, self._pending = self._pending, []
+            if not batch:
+                return
+            await self._append([item.record for item in batch])
+            self._tell(batch)
+
+    def _tell(self, batch: Sequence[_Pending]) -> None:
         owners: dict[Recorded, list[object]] = {}
         for item in batch:
             owners.setdefault(item.owner, []).append(item.token)
@@ -104,4 +110,4 @@ class OutcomeLog:
         recent = self._recent
         recent[outcome.destination, outcome.subscription, outcome.message_id] = (outcome.generation, outcome.attempts)
         if len(recent) > _RECENT:
-            del recent[next(iter(recent))]
+            recent.popitem(last=False)

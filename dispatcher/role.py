@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 import secrets
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,11 +12,13 @@ from typing import Any
 from bus.bootstrap import Context
 from bus.domain.delivery import decode_outcome
 from bus.domain.subscription import Subscription
+from bus.errors import BusError
 from bus.stores.feed import StoreFeed
 from dispatcher.courier import Means
 from dispatcher.dispatcher import Dispatcher
 from dispatcher.outcomes import OutcomeLog
 
+_log = logging.getLogger(__name__)
 _CATCH_UP = 2.0
 
 
@@ -24,6 +27,7 @@ class DispatcherService:
 
     def __init__(self, context: Context) -> None:
         self._context = context
+        self._gone: asyncio.Queue[Subscription] = asyncio.Queue()
         spool = context.spools["outcomes"]
         means = Means(
             poster=context.poster,
@@ -34,7 +38,7 @@ class DispatcherService:
             node=context.node,
             started_at=context.started_at,
             attempt_ids=_attempt_ids(),
-            gone=self._pause_gone,
+            gone=self._gone.put_nowait,
         )
         self._dispatcher = Dispatcher(context.roads, means)
         registry = context.registry
@@ -62,15 +66,26 @@ class DispatcherService:
             feed = group.create_task(self._feed.run())
             # Outcomes of an earlier life reach the store first, so that what they delivered is not POSTed again.
             await self._feed.caught_up(_CATCH_UP)
+            pausing = group.create_task(self._pause_gone())
             delivering = group.create_task(self._dispatcher.run(self._context.registry.catalog, stopping))
             ready.set()
             await delivering
             await self._feed.caught_up(_CATCH_UP)
             feed.cancel()
+            pausing.cancel()
 
-    async def _pause_gone(self, subscription: Subscription) -> None:
-        """Pause a subscription whose subscriber answered 410."""
-        await self._context.registry.pause(subscription.key, "the subscriber answered 410 Gone")
+    async def _pause_gone(self) -> None:
+        """Pause each subscription whose subscriber answered 410, unless it has another URL by now."""
+        registry = self._context.registry
+        while True:
+            gone = await self._gone.get()
+            current = registry.catalog.subscriptions.get(gone.key)
+            if current is None or current.url != gone.url:
+                continue
+            try:
+                await registry.pause(gone.key, "the subscriber answered 410 Gone")
+            except BusError as error:
+                _log.warning("subscription %s of %s is paused at its next 410: %s", gone.name, gone.destination, error)
 
 
 def _attempt_ids() -> Iterator[str]:

@@ -1,0 +1,145 @@
+"""A dispatcher's surroundings in memory, on a clock that the test moves."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from bus.domain.delivery import Delivery, Outcome, Status, decode_outcome
+from bus.domain.destination import Destination
+from bus.domain.message import Message, encode_message
+from bus.domain.retry import RetryPolicy, Schedule
+from bus.domain.subscription import Subscription
+from bus.ports.spool import NewRecord
+from bus.ports.transport import Outgoing
+from bus.security.egress import EgressPolicy
+from bus.testing.clock import ManualClock
+from bus.testing.poster import MemoryPoster, Reply
+from bus.testing.spool import MemorySpool
+from bus.testing.store import MemoryStore
+from bus.testing.transport import MemoryTransport
+from bus.testing.writes import DESTINATION, NOON, message
+from dispatcher.courier import Courier, Means
+from dispatcher.outcomes import OutcomeLog
+
+URL = "http://127.0.0.1:8000/hook"
+FAST = RetryPolicy(Schedule((1000,)), 3_600_000, None)
+
+
+def subscription(name: str = "billing", **changes: Any) -> Subscription:
+    fields: dict[str, Any] = {"destination": DESTINATION, "name": name, "url": URL, "retry": FAST}
+    return Subscription(**fields | changes)
+
+
+def fresh(number: int, clock: ManualClock, **changes: Any) -> Message:
+    """Make a message that this life of the process received just now."""
+    now = clock.now()
+    made = message(now - NOON + number, received_at=now, sent_at=now, biz_id=f"order-{number}")
+    return Message(**{name: getattr(made, name) for name in made.__struct_fields__} | changes)
+
+
+class GatedSpool(MemorySpool):
+    """A spool whose appends wait while the gate is closed, as for a slow disk."""
+
+    def __init__(self) -> None:
+        super().__init__(consumers=("store", "watch"))
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.refuse: Callable[[], Exception | None] = lambda: None
+
+    async def append(self, records: Sequence[NewRecord], *, urgent: bool = False) -> list[int]:
+        await self.gate.wait()
+        if (error := self.refuse()) is not None:
+            raise error
+        return await super().append(records, urgent=urgent)
+
+
+class World:
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.store = MemoryStore()
+        self.spool = GatedSpool()
+        self.road = MemoryTransport()
+        self.poster = MemoryPoster(EgressPolicy(allow_loopback=True), sleep=self.clock.sleep)
+        self.log = OutcomeLog(self.spool, self.clock)
+        self.gone: list[Subscription] = []
+        self.made = itertools.count()
+
+    def means(self, **changes: Any) -> Means:
+        fields: dict[str, Any] = {
+            "poster": self.poster,
+            "outcomes": self.log,
+            "store": self.store,
+            "clock": self.clock,
+            "noise": lambda: 0.5,
+            "node": "node-1",
+            "started_at": self.clock.now(),
+            "attempt_ids": (f"attempt-{n}" for n in itertools.count(1)),
+            "gone": self.gone.append,
+        }
+        return Means(**fields | changes)
+
+    async def publish(self, count: int = 1, **changes: Any) -> list[Message]:
+        messages = [fresh(next(self.made), self.clock, **changes) for _ in range(count)]
+        await self.road.publish([Outgoing(one, encode_message(one)) for one in messages])
+        return messages
+
+    async def ensure(self, *names: str) -> None:
+        await self.road.ensure(Destination(code=DESTINATION), names or ("billing",))
+
+    @asynccontextmanager
+    async def courier(self, of: Subscription | None = None, **means: Any) -> AsyncIterator[Courier]:
+        """Run a courier and the outcome log; stopped in order at the end."""
+        chosen = of or subscription()
+        await self.ensure(chosen.name)
+        courier = Courier(chosen, await self.road.consume(*chosen.key), self.means(**means))
+        recording = asyncio.create_task(self.log.run())
+        running = asyncio.create_task(courier.run())
+        await self.clock.settle()
+        try:
+            yield courier
+        finally:
+            courier.stop()
+            self.spool.gate.set()
+            await self.clock.until(running.done)
+            await self.log.drain()
+            recording.cancel()
+            await asyncio.gather(recording, return_exceptions=True)
+            await courier.close()
+            running.result()
+
+    async def outcomes(self) -> list[Outcome]:
+        """Return what is durable in the outcome spool and was not returned before."""
+        found: list[Outcome] = []
+        for lane in self.spool.lanes("watch"):
+            records = await self.spool.claim("watch", 10_000, lane)
+            found += [decode_outcome(record.payload) for record in records]
+        return found
+
+    def holds(self, name: str = "billing") -> int:
+        """Return how many messages the road still holds."""
+        lags = self.road.lags()
+        assert lags is not None
+        return lags[DESTINATION, name].records
+
+    def bodies(self) -> list[bytes]:
+        return [posted.body for posted in self.poster.posted]
+
+
+def handed(of: Message, **changes: Any) -> Delivery:
+    """Make what a compensator hands over after the first failure."""
+    fields: dict[str, Any] = {"attempts": 1, "tries": 1, "since": of.received_at, "handed_over": True}
+    return Delivery(of, "billing", **fields | changes)
+
+
+def statuses(outcomes: Sequence[Outcome]) -> list[Status]:
+    return [outcome.status for outcome in outcomes]
+
+
+def held() -> tuple[Reply, asyncio.Event]:
+    """Make a reply that waits until the event is set."""
+    event = asyncio.Event()
+    return Reply(hold=event), event

@@ -1,0 +1,190 @@
+"""The courier behind an open breaker: no attempts are spent, and a probe finds out."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from bus.domain.breaker import BreakerState
+from bus.domain.delivery import Status
+from bus.ports.poster import PostFailure
+from bus.telemetry import metrics
+from bus.testing.poster import Reply
+from bus.testing.writes import DESTINATION
+from dispatcher.courier import Courier
+from tests.unit.dispatcher.dispatcher_world import URL, World, fresh, handed, held, statuses, subscription
+
+REFUSED = Reply(failure=PostFailure.REFUSED)
+
+
+@pytest.fixture
+async def world() -> World:
+    return World()
+
+
+async def opened(world: World, courier: Courier, count: int = 10) -> None:
+    """Have the breaker opened by five refused connections, one after the other."""
+    world.poster.script(URL, REFUSED)
+    await world.publish(count)
+    await world.clock.settle()
+    assert courier.breaker.state is BreakerState.OPEN
+    assert statuses(await world.outcomes()) == [Status.RETRYING] * 5
+    world.poster.posted.clear()
+
+
+async def test_five_refused_connections_open_it_and_spend_no_more(world: World) -> None:
+    async with world.courier(subscription(max_concurrency=1)) as courier:
+        await opened(world, courier)
+        await world.clock.advance(0.9)
+        assert world.poster.posted == []
+        assert world.holds() == 5
+
+
+async def test_failures_of_most_open_it(world: World) -> None:
+    world.poster.script(URL, Reply(500))
+    async with world.courier(subscription(max_concurrency=1)) as courier:
+        await world.publish(30)
+        await world.clock.settle()
+        assert courier.breaker.state is BreakerState.OPEN
+        assert len(await world.outcomes()) == 20
+        assert world.holds() == 10
+
+
+async def test_a_probe_that_fails_spends_no_attempt_and_waits_double(world: World) -> None:
+    async with world.courier(subscription(max_concurrency=1)) as courier:
+        await opened(world, courier)
+        before = metrics.PROBE_FAILURES.labels(DESTINATION, "billing")._value.get()
+        probes = []
+        for _ in range(70):
+            await world.clock.advance(1)
+            probes.append(len(world.poster.posted))
+        assert [probes[n] for n in (0, 1, 2, 3, 5, 6, 7, 14, 15, 30, 60)] == [1, 1, 2, 2, 2, 3, 3, 4, 4, 5, 6]
+        assert {posted.headers["webhook-id"] for posted in world.poster.posted} == {
+            world.poster.posted[0].headers["webhook-id"]
+        }
+        assert {posted.headers["bus-attempt"] for posted in world.poster.posted} == {"1"}
+        assert await world.outcomes() == []
+        assert metrics.PROBE_FAILURES.labels(DESTINATION, "billing")._value.get() == before + 6
+        assert world.holds() == 5
+
+
+async def test_a_probe_that_succeeds_closes_it_and_all_go_on(world: World) -> None:
+    async with world.courier(subscription(max_concurrency=3)) as courier:
+        world.poster.script(URL, REFUSED)
+        await world.publish(20)
+        await world.clock.settle()
+        assert courier.breaker.state is BreakerState.OPEN
+        world.poster.script(URL, Reply())
+        await world.clock.advance(1)
+        assert courier.breaker.state is BreakerState.CLOSED
+        assert world.holds() == 0
+
+
+async def test_while_a_probe_is_under_way_nobody_else_runs(world: World) -> None:
+    async with world.courier(subscription(max_concurrency=8)) as courier:
+        world.poster.script(URL, REFUSED)
+        await world.publish(40)
+        await world.clock.settle()
+        assert courier.breaker.state is BreakerState.OPEN
+        reply, event = held()
+        world.poster.script(URL, reply)
+        await world.clock.advance(1.5)
+        assert courier.breaker.state is BreakerState.HALF_OPEN
+        assert world.poster.in_flight == courier.in_flight == 1
+        starts = 0
+        plain = courier._spawn
+
+        def counted() -> None:
+            nonlocal starts
+            starts += 1
+            plain()
+
+        courier._spawn = counted
+        for _ in range(200):
+            await asyncio.sleep(0)
+        assert starts == 0
+        event.set()
+        await world.clock.settle()
+        assert world.holds() == 0
+
+
+async def test_probes_wait_for_the_clock_and_not_for_the_machine(world: World) -> None:
+    async with world.courier(subscription(max_concurrency=1)) as courier:
+        await opened(world, courier)
+        loop = asyncio.get_running_loop()
+        assert not [handle for handle in loop._scheduled if not handle.cancelled()]
+        world.poster.script(URL, Reply())
+        await world.clock.advance(1)
+        assert world.holds() == 0
+
+
+async def test_an_open_breaker_takes_one_handed_over_delivery_as_its_probe(world: World) -> None:
+    async with world.courier(subscription(max_concurrency=4)) as courier:
+        await opened(world, courier, 5)
+        assert world.holds() == 0
+        assert courier.room == 1
+        assert courier.offer(handed(fresh(70, world.clock), attempts=3))
+        assert courier.room == 0
+        assert not courier.offer(handed(fresh(71, world.clock)))
+        await world.clock.settle()
+        assert world.poster.posted == []
+        world.poster.script(URL, Reply())
+        await world.clock.advance(1)
+        (posted,) = world.poster.posted
+        assert posted.headers["bus-attempt"] == "4"
+        assert courier.room == 8
+
+
+async def test_who_waits_for_the_rate_spends_no_attempt_once_it_is_open(world: World) -> None:
+    async with world.courier(subscription(max_concurrency=16, rate=5)) as courier:
+        world.poster.script(URL, REFUSED)
+        await world.publish(30)
+        await world.clock.settle()
+        assert courier.breaker.state is BreakerState.OPEN
+        await world.clock.advance(0.9)
+        assert len(world.poster.posted) == 5
+
+
+async def test_pausing_gives_back_and_resuming_probes_again(world: World) -> None:
+    async with world.courier(subscription(max_concurrency=1)) as courier:
+        await opened(world, courier, 6)
+        courier.update(subscription(max_concurrency=1, paused=True))
+        await world.clock.settle()
+        assert world.road.queue((DESTINATION, "billing")).held == {}
+        await world.clock.advance(100)
+        assert world.poster.posted == []
+        world.poster.script(URL, Reply())
+        courier.update(subscription(max_concurrency=1))
+        await world.clock.advance(1)
+        assert world.holds() == 0
+
+
+async def test_a_probe_that_a_filter_skips_leaves_the_probe_to_the_next(world: World) -> None:
+    of = subscription(max_concurrency=1, filter="body == `1`")
+    async with world.courier(of) as courier:
+        world.poster.script(URL, REFUSED)
+        await world.publish(5, body=b"1")
+        await world.publish(3, body=b"2")
+        await world.publish(1, body=b"1")
+        await world.clock.settle()
+        assert courier.breaker.state is BreakerState.OPEN
+        world.poster.script(URL, Reply())
+        await world.clock.advance(1)
+        assert statuses(await world.outcomes()) == [Status.RETRYING] * 5 + [Status.SKIPPED] * 3 + [Status.DELIVERED]
+        assert courier.breaker.state is BreakerState.CLOSED
+
+
+async def test_stop_during_a_probe_gives_the_message_back_unspent(world: World) -> None:
+    async with world.courier(subscription(max_concurrency=1)) as courier:
+        await opened(world, courier, 6)
+        event = asyncio.Event()
+        world.poster.script(URL, Reply(500, hold=event))
+        await world.clock.advance(1)
+        assert world.poster.in_flight == 1
+        courier.stop()
+        event.set()
+        await world.clock.settle()
+        assert await world.outcomes() == []
+        assert world.road.queue((DESTINATION, "billing")).held == {}
+        assert world.holds() == 1

@@ -1,0 +1,239 @@
+"""All couriers of one dispatcher: hired, changed and dismissed as the configuration says."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from bus.domain.catalog import Catalog
+from bus.domain.delivery import Delivery, Status
+from bus.domain.destination import Destination
+from bus.domain.subscription import Subscription
+from bus.errors import SpoolFailed
+from bus.ports.poster import PostFailure
+from bus.telemetry import metrics
+from bus.testing.poster import Reply
+from bus.testing.writes import DESTINATION
+from bus.transports.roads import Roads
+from dispatcher.dispatcher import Dispatcher
+from tests.unit.dispatcher.dispatcher_world import URL, World, fresh, handed, held, statuses, subscription
+
+ORDERS = Destination(code=DESTINATION)
+OTHER = "http://127.0.0.1:8001/mail"
+
+
+def catalog(*subscriptions: Subscription) -> Catalog:
+    return Catalog([ORDERS], subscriptions)
+
+
+@pytest.fixture
+async def world() -> World:
+    return World()
+
+
+@asynccontextmanager
+async def dispatching(
+    world: World, of: Catalog, *, at_stop: Callable[[], Awaitable[None]] | None = None
+) -> AsyncIterator[tuple[Dispatcher, Roads]]:
+    """Run a dispatcher; ``at_stop`` is awaited when it was told to stop."""
+    roads = Roads([world.road])
+    await roads.apply(of)
+    dispatcher = Dispatcher(roads, world.means())
+    stopping = asyncio.Event()
+    running = asyncio.create_task(dispatcher.run(of, stopping))
+    await world.clock.settle()
+    try:
+        yield dispatcher, roads
+    finally:
+        stopping.set()
+        if at_stop is not None:
+            await at_stop()
+        await world.clock.until(running.done)
+        running.result()
+
+
+async def test_each_subscription_gets_each_message(world: World) -> None:
+    async with dispatching(world, catalog(subscription(), subscription("mail", url=OTHER))):
+        await world.publish(3)
+        await world.clock.settle()
+        assert sorted(posted.url for posted in world.poster.posted) == [URL] * 3 + [OTHER] * 3
+        assert statuses(await world.outcomes()) == [Status.DELIVERED] * 6
+
+
+async def test_a_hung_subscriber_holds_up_nobody_else(world: World) -> None:
+    reply, event = held()
+    world.poster.script(URL, reply)
+    async with dispatching(world, catalog(subscription(), subscription("mail", url=OTHER))):
+        await world.publish(200)
+        await world.clock.settle()
+        assert world.holds("mail") == 0
+        assert world.holds() == 200
+        event.set()
+
+
+async def test_room_and_offer(world: World) -> None:
+    of = catalog(subscription(max_concurrency=2), subscription("mail", url=OTHER, paused=True))
+    async with dispatching(world, of) as (dispatcher, _):
+        assert dispatcher.room() == {(DESTINATION, "billing"): 4}
+        sent = [fresh(n, world.clock) for n in range(6)]
+        nobody = Delivery(sent[0], "nobody")
+        assert (
+            dispatcher.offer([handed(sent[0]), nobody, *map(handed, sent[1:])])
+            == [True, False] + [True] * 3 + [False] * 2
+        )
+        await world.clock.settle()
+        assert len(world.poster.posted) == 4
+        assert dispatcher.room() == {(DESTINATION, "billing"): 4}
+
+
+async def test_what_a_newer_outcome_has_overtaken_is_not_taken(world: World) -> None:
+    world.poster.script(URL, Reply(500), Reply())
+    async with dispatching(world, catalog(subscription())) as (dispatcher, _):
+        (sent,) = await world.publish()
+        await world.clock.settle()
+        assert dispatcher.offer([handed(sent, attempts=0)]) == [False]
+        assert dispatcher.offer([handed(sent, attempts=1)]) == [True]
+        await world.clock.settle()
+        assert dispatcher.offer([handed(sent, attempts=1)]) == [False]
+        assert dispatcher.offer([handed(sent, attempts=2, generation=1)]) == [True]
+        await world.clock.settle()
+        assert dispatcher.offer([handed(sent, attempts=9)]) == [False]
+        assert [posted.headers["bus-attempt"] for posted in world.poster.posted] == ["1", "2", "3"]
+
+
+async def test_a_subscription_that_is_added_takes_part(world: World) -> None:
+    async with dispatching(world, catalog(subscription())) as (dispatcher, roads):
+        changed = catalog(subscription(), subscription("mail", url=OTHER))
+        await roads.apply(changed)
+        await dispatcher.apply(changed)
+        await world.publish()
+        await world.clock.settle()
+        assert sorted(posted.url for posted in world.poster.posted) == [URL, OTHER]
+
+
+async def test_a_changed_subscription_is_changed_in_place(world: World) -> None:
+    async with dispatching(world, catalog(subscription())) as (dispatcher, _):
+        await dispatcher.apply(catalog(subscription(url=OTHER)))
+        await world.publish()
+        await world.clock.settle()
+        assert [posted.url for posted in world.poster.posted] == [OTHER]
+
+
+async def test_nobody_waits_for_what_a_removed_subscription_has_in_flight(world: World) -> None:
+    reply, event = held()
+    world.poster.script(URL, reply)
+    async with dispatching(world, catalog(subscription(max_concurrency=1))) as (dispatcher, roads):
+        await world.publish(2)
+        await world.clock.settle()
+        await roads.apply(catalog())
+        await asyncio.wait_for(dispatcher.apply(catalog()), 5)
+        assert dispatcher.room() == {}
+        assert dispatcher.offer([handed(fresh(9, world.clock))]) == [False]
+        event.set()
+        await world.clock.settle()
+        assert statuses(await world.outcomes()) == [Status.DELIVERED]
+        assert len(world.poster.posted) == 1
+
+
+async def test_a_subscription_that_comes_back_has_its_permits_to_itself(world: World) -> None:
+    reply, event = held()
+    world.poster.script(URL, reply)
+    of = catalog(subscription(max_concurrency=2))
+    async with dispatching(world, of) as (dispatcher, roads):
+        await world.publish(4)
+        await world.clock.settle()
+        for changed in (catalog(), of):
+            await roads.apply(changed)
+            await asyncio.wait_for(dispatcher.apply(changed), 5)
+        await world.publish(4)
+        await world.clock.settle()
+        assert world.poster.in_flight == world.poster.peak == 2
+        event.set()
+        await world.clock.settle()
+        assert world.holds() == 0
+
+
+async def test_stop_waits_for_what_is_in_flight_and_for_its_outcomes(world: World) -> None:
+    reply, event = held()
+    world.poster.script(URL, reply)
+
+    async def stopped() -> None:
+        await world.clock.settle()
+        world.spool.gate.clear()
+        event.set()
+        await world.clock.settle()
+        assert world.holds() == 5
+        world.spool.gate.set()
+
+    async with dispatching(world, catalog(subscription(max_concurrency=3)), at_stop=stopped):
+        await world.publish(5)
+        await world.clock.settle()
+    assert len(await world.outcomes()) == 3
+    assert world.holds() == 2
+    assert world.road.queue((DESTINATION, "billing")).held == {}
+
+
+async def test_stop_waits_for_a_removed_subscription_as_well(world: World) -> None:
+    reply, event = held()
+    world.poster.script(URL, reply)
+
+    async def stopped() -> None:
+        await world.clock.settle()
+        event.set()
+
+    async with dispatching(world, catalog(subscription()), at_stop=stopped) as (dispatcher, roads):
+        await world.publish()
+        await world.clock.settle()
+        await roads.apply(catalog())
+        await dispatcher.apply(catalog())
+    assert statuses(await world.outcomes()) == [Status.DELIVERED]
+
+
+async def test_a_configuration_that_comes_after_the_stop_changes_nothing(world: World) -> None:
+    async with dispatching(world, catalog(subscription())) as (dispatcher, _):
+        pass
+    await dispatcher.apply(catalog(subscription(), subscription("mail")))
+    assert set(dispatcher.breakers()) == {(DESTINATION, "billing")}
+
+
+async def test_a_subscription_without_its_destination_is_left_out(world: World) -> None:
+    stray = Subscription(destination="gone", name="x", url=URL)
+    async with dispatching(world, Catalog([ORDERS], [subscription(), stray])) as (dispatcher, _):
+        assert set(dispatcher.room()) == {(DESTINATION, "billing")}
+
+
+async def test_a_failed_disk_ends_the_dispatcher(world: World) -> None:
+    of = catalog(subscription())
+    roads = Roads([world.road])
+    await roads.apply(of)
+    running = asyncio.create_task(Dispatcher(roads, world.means()).run(of, asyncio.Event()))
+    world.spool.refuse = lambda: SpoolFailed("EIO")
+    await world.publish()
+    await world.clock.settle()
+    assert running.done()
+    with pytest.raises(ExceptionGroup) as group:
+        running.result()
+    assert group.value.subgroup(SpoolFailed) is not None
+    assert world.holds() == 1
+
+
+async def test_gauges_tell_permits_and_breakers(world: World) -> None:
+    reply, event = held()
+    world.poster.script(URL, reply)
+    world.poster.script(OTHER, Reply(failure=PostFailure.REFUSED))
+    of = catalog(subscription(max_concurrency=3), subscription("mail", url=OTHER, max_concurrency=1))
+    async with dispatching(world, of) as (dispatcher, _):
+        await world.publish(9)
+        await world.clock.settle()
+        dispatcher.measure()
+        values = [
+            gauge.labels(f"{DESTINATION}/{name}")._value.get()
+            for gauge in (metrics.PERMITS_IN_USE, metrics.PERMITS_MAX, metrics.BREAKER_STATE)
+            for name in ("billing", "mail")
+        ]
+        assert values == [3, 0, 3, 1, 0, 2]
+        assert dispatcher.breakers() == {(DESTINATION, "billing"): "closed", (DESTINATION, "mail"): "open"}
+        event.set()
