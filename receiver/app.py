@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import Any, Final
-from urllib.parse import unquote
 
 import msgspec
 
@@ -61,7 +60,7 @@ class IngestApp:
         path: str = scope["path"]
         if path in (PREFIX, PREFIX + "/"):
             return await self._batch(named, principal, receive)
-        destination = unquote(path[len(PREFIX) + 1 :])
+        destination = path[len(PREFIX) + 1 :]
         body = await self._body(receive, named, self._ingest.limit(destination))
         answer = await self._ingest.accept_one(draft_of_request(destination, headers, body), principal)
         return 202, _accepted(answer)
@@ -134,12 +133,17 @@ def _result(draft: Draft | BusError, answer: Accepted | BusError) -> dict[str, A
 
 
 async def _send_problem(send: Send, answer: Problem) -> None:
-    await _send(send, answer.status, _encode(answer), CONTENT_TYPE.encode(), retry_after(answer.status))
-
-
-async def _send(send: Send, status: int, content: bytes, content_type: bytes, wait: str | None = None) -> None:
-    headers = [(b"content-type", content_type), (b"content-length", str(len(content)).encode())]
-    if wait is not None:
+    headers = []
+    if (wait := retry_after(answer.status)) is not None:
         headers.append((b"retry-after", wait.encode()))
+    if answer.status == 405:  # noqa: PLR2004 - RFC 9110 section 15.5.6 wants it
+        headers.append((b"allow", b"POST"))
+    await _send(send, answer.status, _encode(answer), CONTENT_TYPE.encode(), headers)
+
+
+async def _send(
+    send: Send, status: int, content: bytes, content_type: bytes, more: Sequence[tuple[bytes, bytes]] = ()
+) -> None:
+    headers = [(b"content-type", content_type), (b"content-length", str(len(content)).encode()), *more]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": content})

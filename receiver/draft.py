@@ -82,7 +82,7 @@ def draft_of_request(destination: str, headers: Iterable[tuple[bytes, bytes]], b
         elif name.startswith(_OWN_HEADER):
             _own_header(own, name[len(_OWN_HEADER) :].decode("latin-1"), _text(name, value))
         elif name.startswith(_CLOUD_EVENT):
-            events[name.decode("latin-1")] = _text(name, value)
+            _own_header(events, name.decode("latin-1"), _text(name, value))
     if events:
         _cloud_event(draft, events)
         own.update(events)
@@ -103,7 +103,7 @@ def draft_of_line(line: bytes) -> Draft:
     """
     try:
         found = _line_decoder.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidMessage(f"the line is not a message: {error}") from error
     body, content_type = _line_body(found)
     for name, value in found.headers.items():
@@ -112,7 +112,7 @@ def draft_of_line(line: bytes) -> Draft:
         destination=found.destination,
         body=body,
         id=_id(found.id, "id") if found.id else "",
-        content_type=_short(found.content_type, "content_type") or content_type,
+        content_type=_ascii(found.content_type, "content_type") or content_type,
         sent_at=_time(found.sent_at, "sent_at"),
         source=_short(found.source, "source"),
         biz_id=_short(found.biz_id, "biz_id"),
@@ -120,8 +120,8 @@ def draft_of_line(line: bytes) -> Draft:
         routing_key=_short(found.routing_key, "routing_key"),
         headers=found.headers,
         deliver_at=_time(found.deliver_at, "deliver_at"),
-        traceparent=_short(found.traceparent, "traceparent"),
-        tracestate=_short(found.tracestate, "tracestate"),
+        traceparent=_ascii(found.traceparent, "traceparent"),
+        tracestate=_ascii(found.tracestate, "tracestate"),
         idempotency_key=_short(found.idempotency_key, "idempotency_key"),
         original_id=_id(found.original_id, "original_id") if found.original_id else "",
     )
@@ -173,6 +173,12 @@ def _short(value: str, field: str) -> str:
     return value
 
 
+def _ascii(value: str, field: str) -> str:
+    if not value.isascii():
+        raise InvalidMessage(f"{field} has a character that is not ASCII", field=field)
+    return _short(value, field)
+
+
 def _id(value: str, field: str) -> str:
     try:
         return parse_id(value)
@@ -199,7 +205,7 @@ def _reader(attribute: str, field: str, convert: Callable[[str, str], object]) -
 _READERS: Final = {
     field.encode(): _reader(attribute, field, convert)
     for field, attribute, convert in (
-        ("content-type", "content_type", _short),
+        ("content-type", "content_type", _ascii),
         ("bus-message-id", "id", _id),
         ("bus-original-id", "original_id", _id),
         ("bus-biz-id", "biz_id", _short),
@@ -209,7 +215,7 @@ _READERS: Final = {
         ("bus-sent-at", "sent_at", _time),
         ("bus-deliver-at", "deliver_at", _time),
         ("idempotency-key", "idempotency_key", _short),
-        ("traceparent", "traceparent", _short),
-        ("tracestate", "tracestate", _short),
+        ("traceparent", "traceparent", _ascii),
+        ("tracestate", "tracestate", _ascii),
     )
 }

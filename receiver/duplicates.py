@@ -3,57 +3,71 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
+from collections import OrderedDict
 from typing import Final
 
 import msgspec
 
 from bus.domain.identity import id_time
 from bus.domain.times import DAY, day_of
+from bus.errors import StoreError
 from bus.ports.store import DocumentStore, TraceStore
 
 IDEMPOTENCY: Final = "idempotency"
 _RECENT: Final = 100_000
+Stored = asyncio.Future[None]
 
 
 class Recent:
-    """Ids accepted lately; one that is being stored right now makes its twin wait for how that ends."""
+    """Ids accepted lately, and those whose record is on its way to the disk right now."""
 
     def __init__(self, store: TraceStore, started_at: int) -> None:
         self._store = store
-        self._ids: dict[str, asyncio.Future[bool] | None] = {}
+        self._ids: OrderedDict[str, Stored | None] = OrderedDict()
         self._horizon = started_at
 
-    def begin(self, message_id: str, stored: asyncio.Future[bool]) -> None:
-        """Note an id whose record is on its way to the disk; ``stored`` tells whether it got there."""
+    def begin(self, message_id: str, stored: Stored) -> None:
+        """Note an id whose record is on its way to the disk; ``stored`` ends with that, well or not."""
         self._ids[message_id] = stored
-        if len(self._ids) > _RECENT:
-            oldest = next(iter(self._ids))
-            del self._ids[oldest]
-            self._horizon = max(self._horizon, id_time(oldest))
+        self._forget_oldest()
 
     def finish(self, message_id: str) -> None:
         """Note that the record is durable."""
         self._ids[message_id] = None
+        self._forget_oldest()
 
     def forget(self, message_id: str) -> None:
         """Take back an id whose record could not be stored."""
         self._ids.pop(message_id, None)
 
-    async def knows(self, message_id: str, own: asyncio.Future[bool]) -> bool:
-        """Whether the id was accepted, in this life or, as far as the store can say, in an earlier one.
+    def knows(self, message_id: str) -> bool:
+        """Whether the id was accepted, or is being stored."""
+        return message_id in self._ids
 
-        ``own`` is what the asking call began its ids with: an id that it began itself stands twice in its batch.
+    def in_flight(self, message_id: str) -> Stored | None:
+        """Return what ends when the id's record is stored or could not be; None when it is not on its way."""
+        return self._ids.get(message_id)
 
-        Raises
-        ------
-        StoreUnavailable
-            The store has to be asked and does not answer; the caller accepts, since repeating loses nothing.
-        """
-        if message_id in self._ids:
-            stored = self._ids[message_id]
-            return stored is None or stored is own or await asyncio.shield(stored)
-        return id_time(message_id) < self._horizon and await self._store.trace(message_id) is not None
+    def is_doubtful(self, message_id: str) -> bool:
+        """Whether only the store can say, since an earlier life may have accepted the id."""
+        return message_id not in self._ids and id_time(message_id) < self._horizon
+
+    async def recall(self, message_id: str) -> None:
+        """Ask the store about an id; one that does not answer is as one that does not know: repeating loses nothing."""
+        try:
+            found = await self._store.trace(message_id)
+        except StoreError:
+            return
+        if found is not None:
+            self._ids.setdefault(message_id, None)
+            self._forget_oldest()
+
+    def _forget_oldest(self) -> None:
+        if len(self._ids) > _RECENT:
+            oldest, _ = self._ids.popitem(last=False)
+            self._horizon = max(self._horizon, id_time(oldest) + 1)
 
 
 class Claim(msgspec.Struct, frozen=True):
@@ -69,33 +83,48 @@ class IdempotencyKeys:
 
     def __init__(self, documents: DocumentStore) -> None:
         self._documents = documents
-        self._lately: dict[str, Claim] = {}
+        self._lately: OrderedDict[str, tuple[Claim, Stored | None]] = OrderedDict()
 
-    async def find(self, scope: str, now: int) -> Claim | None:
-        """Return who used the key first, within 24 h."""
-        claim = self._lately.get(scope) or await self._stored(scope, now)
-        return claim if claim is not None and claim.at > now - DAY else None
+    def find(self, scope: str, now: int) -> Claim | None:
+        """Return who used the key first, within 24 h, as far as memory knows."""
+        known = self._lately.get(scope)
+        return known[0] if known is not None and known[0].at > now - DAY else None
 
-    def claim(self, scope: str, claim: Claim) -> None:
-        """Note the first use in memory, before its record is durable."""
-        self._lately[scope] = claim
-        if len(self._lately) > _RECENT:
-            del self._lately[next(iter(self._lately))]
+    def in_flight(self, scope: str) -> Stored | None:
+        """Return what ends when the record of the first use is stored or could not be."""
+        known = self._lately.get(scope)
+        return known[1] if known is not None else None
+
+    def claim(self, scope: str, claim: Claim, stored: Stored) -> None:
+        """Note the first use, whose record is on its way to the disk."""
+        self._remember(scope, claim, stored)
 
     def unclaim(self, scope: str) -> None:
         """Take the note back: the record could not be stored."""
         self._lately.pop(scope, None)
 
     async def keep(self, scope: str, claim: Claim) -> None:
-        """Write the first use, after its record is durable."""
-        await self._documents.put(IDEMPOTENCY, f"{day_of(claim.at)}/{scope}", msgspec.json.encode(claim))
+        """Write the first use, whose record is durable now; best effort: in memory it is known."""
+        self._remember(scope, claim, None)
+        with contextlib.suppress(StoreError):
+            await self._documents.put(IDEMPOTENCY, f"{day_of(claim.at)}/{scope}", msgspec.json.encode(claim))
 
-    async def _stored(self, scope: str, now: int) -> Claim | None:
+    async def recall(self, scope: str, now: int) -> None:
+        """Ask the store about a key that memory does not know; one that does not answer does not know."""
         for day in (day_of(now), day_of(now - DAY)):
-            found = await self._documents.get(IDEMPOTENCY, f"{day}/{scope}")
+            try:
+                found = await self._documents.get(IDEMPOTENCY, f"{day}/{scope}")
+            except StoreError:
+                return
             if found is not None:
-                return msgspec.json.decode(found.value, type=Claim)
-        return None
+                if scope not in self._lately:
+                    self._remember(scope, msgspec.json.decode(found.value, type=Claim), None)
+                return
+
+    def _remember(self, scope: str, claim: Claim, stored: Stored | None) -> None:
+        self._lately[scope] = (claim, stored)
+        if len(self._lately) > _RECENT:
+            self._lately.popitem(last=False)
 
 
 def scope_of(destination: str, principal: str, key: str) -> str:

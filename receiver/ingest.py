@@ -6,18 +6,17 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from bus.domain.catalog import Catalog
 from bus.domain.destination import Destination
 from bus.domain.identity import id_time, new_id
 from bus.domain.message import Message, check_destination, encode_message
 from bus.domain.times import DAY
-from bus.errors import BusError, Conflict, InvalidDestination, InvalidMessage, MessageTooLarge, StoreUnavailable
+from bus.errors import BusError, Conflict, InvalidDestination, InvalidMessage, MessageTooLarge
 from bus.ports.clock import Clock
 from bus.ports.spool import NewRecord, Spool
 from bus.registry import Registry
 from bus.security.keyring import Principal
 from receiver.draft import Draft
-from receiver.duplicates import Claim, IdempotencyKeys, Recent, digest, scope_of
+from receiver.duplicates import Claim, IdempotencyKeys, Recent, Stored, digest, scope_of
 from receiver.publishing import Publisher
 from receiver.tally import Tally
 
@@ -59,7 +58,7 @@ class Ingest:
 
     def limit(self, destination: str) -> int:
         """Return the largest body that a destination takes; raises ``InvalidDestination`` for one that is not there."""
-        return self._destination(self._registry.catalog, destination).max_bytes
+        return self._destination(destination).max_bytes
 
     async def accept_one(self, draft: Draft, principal: Principal) -> Accepted:
         """Accept one message; durable when it returns.
@@ -69,10 +68,17 @@ class Ingest:
         BusError
             Why it is refused; nothing of it was stored.
         """
-        (answer,) = await self.accept([draft], principal)
-        if isinstance(answer, BusError):
-            raise answer
-        return answer
+        if draft.id or draft.idempotency_key:
+            (answer,) = await self.accept([draft], principal)
+            if isinstance(answer, BusError):
+                raise answer
+            return answer
+        # Without an id or a key of the producer's own it cannot be a repetition, nor have a twin.
+        destination = self._examine(draft, principal)
+        message = self._stamp(draft, destination, self._clock.now())
+        await self._spool.append([_record(message)])
+        self._note(message)
+        return Accepted(message.id, False)
 
     async def accept(self, drafts: Sequence[Draft | BusError], principal: Principal) -> list[Accepted | BusError]:
         """Accept many messages with one fsync and answer for each, in order; a refused one does not stop the others.
@@ -82,96 +88,97 @@ class Ingest:
         SpoolError
             The spool takes nothing now; nothing of this call was accepted.
         """
-        stored = asyncio.get_running_loop().create_future()
+        scopes = [_scope(draft, principal) for draft in drafts]
+        await self._meet_twins(drafts, scopes)
+        # Until the append nothing is awaited, so that nobody else begins the same meanwhile.
+        stored: Stored = asyncio.get_running_loop().create_future()
         fresh: list[_Fresh] = []
-        try:
-            answers = [await self._consider(draft, principal, fresh, stored) for draft in drafts]
-            if fresh:
-                await self._store(fresh)
-        except BaseException:
-            self._undo(fresh)
-            stored.set_result(False)
-            raise
-        stored.set_result(True)
+        answers = [
+            self._consider(draft, principal, scope, fresh, stored) for draft, scope in zip(drafts, scopes, strict=True)
+        ]
+        if fresh:
+            await self._store(fresh, stored)
         return answers
 
-    async def _consider(
-        self, draft: Draft | BusError, principal: Principal, fresh: list[_Fresh], stored: asyncio.Future[bool]
+    async def _meet_twins(self, drafts: Sequence[Draft | BusError], scopes: Sequence[str]) -> None:
+        """Return when no other call is storing one of these, and memory knows of them what the store knows."""
+        now = self._clock.now()
+        ids = [draft.id for draft in drafts if isinstance(draft, Draft) and draft.id]
+        keys = [scope for scope in scopes if scope]
+        recalls = [self._recent.recall(known) for known in ids if self._recent.is_doubtful(known)]
+        recalls += [self._keys.recall(scope, now) for scope in keys if self._keys.find(scope, now) is None]
+        if recalls:
+            await asyncio.gather(*recalls)
+        while twins := self._twins(ids, keys):
+            await asyncio.wait(twins)
+
+    def _twins(self, ids: Sequence[str], keys: Sequence[str]) -> set[Stored]:
+        found = {self._recent.in_flight(known) for known in ids} | {self._keys.in_flight(scope) for scope in keys}
+        return {stored for stored in found if stored is not None}
+
+    def _consider(
+        self, draft: Draft | BusError, principal: Principal, scope: str, fresh: list[_Fresh], stored: Stored
     ) -> Accepted | BusError:
         if isinstance(draft, BusError):
             return draft
         try:
-            return await self._check(draft, principal, fresh, stored)
+            return self._check(draft, principal, scope, fresh, stored)
         except BusError as error:
             return error
 
-    async def _check(
-        self, draft: Draft, principal: Principal, fresh: list[_Fresh], stored: asyncio.Future[bool]
-    ) -> Accepted:
-        catalog = self._registry.catalog
-        destination = self._destination(catalog, draft.destination)
+    def _check(self, draft: Draft, principal: Principal, scope: str, fresh: list[_Fresh], stored: Stored) -> Accepted:
+        destination = self._examine(draft, principal)
+        now = self._clock.now()
+        if scope and (first := self._keys.find(scope, now)) is not None:
+            return _repeated(first, draft.body)
+        if draft.id:
+            _check_id_time(draft.id, destination, now)
+            if self._recent.knows(draft.id):
+                return Accepted(draft.id, True)
+        message = self._stamp(draft, destination, now)
+        self._recent.begin(message.id, stored)
+        claim = None
+        if scope:
+            claim = Claim(message.id, digest(draft.body), now)
+            self._keys.claim(scope, claim, stored)
+        fresh.append(_Fresh(message, scope, claim))
+        return Accepted(message.id, False)
+
+    def _examine(self, draft: Draft, principal: Principal) -> Destination:
+        """Return where the draft goes, when this principal may send it there."""
+        destination = self._destination(draft.destination)
         principal.require("ingest", draft.destination)
         if len(draft.body) > destination.max_bytes:
             raise MessageTooLarge(
                 f"the body has {len(draft.body)} bytes; {destination.code} takes {destination.max_bytes}", field="body"
             )
-        now = self._clock.now()
-        scope, claim = "", None
-        if draft.idempotency_key:
-            scope = scope_of(draft.destination, principal.name, draft.idempotency_key)
-            known = await self._claimed(scope, draft.body, now)
-            if known is not None:
-                return Accepted(known.message_id, True)
-        if draft.id:
-            _check_id_time(draft.id, destination, now)
-            if await self._is_known(draft.id, stored):
-                return Accepted(draft.id, True)
-        _check_deliver_at(draft, destination, now)
-        message = _stamp(draft, destination, catalog.expected(destination.code), now)
-        self._recent.begin(message.id, stored)
-        if scope:
-            claim = Claim(message.id, digest(draft.body), now)
-            self._keys.claim(scope, claim)
-        fresh.append(_Fresh(message, scope, claim))
-        return Accepted(message.id, False)
+        return destination
 
-    async def _is_known(self, message_id: str, stored: asyncio.Future[bool]) -> bool:
+    def _stamp(self, draft: Draft, destination: Destination, now: int) -> Message:
+        if draft.deliver_at:
+            _check_deliver_at(draft, destination, now)
+        return _stamp(draft, destination, self._registry.catalog.expected(destination.code), now)
+
+    async def _store(self, fresh: Sequence[_Fresh], stored: Stored) -> None:
         try:
-            return await self._recent.knows(message_id, stored)
-        except StoreUnavailable:
-            return False
+            await self._spool.append([_record(item.message) for item in fresh])
+        except BaseException:
+            self._undo(fresh)
+            raise
+        else:
+            for item in fresh:
+                self._note(item.message)
+        finally:
+            stored.set_result(None)
+        claims = [(item.scope, item.claim) for item in fresh if item.claim is not None]
+        if claims:
+            await asyncio.gather(*(self._keys.keep(scope, claim) for scope, claim in claims))
 
-    async def _claimed(self, scope: str, body: bytes, now: int) -> Claim | None:
-        try:
-            claim = await self._keys.find(scope, now)
-        except StoreUnavailable:
-            return None
-        if claim is not None and claim.body != digest(body):
-            raise Conflict(
-                f"the Idempotency-Key was used for another body, message {claim.message_id}",
-                hint="use a new key for a new message",
-            )
-        return claim
-
-    async def _store(self, fresh: Sequence[_Fresh]) -> None:
-        records = [
-            NewRecord(item.message.destination, encode_message(item.message), item.message.received_at)
-            for item in fresh
-        ]
-        await self._spool.append(records)
-        for item in fresh:
-            message = item.message
-            self._recent.finish(message.id)
-            self._publisher.notice(message.destination)
-            self._tally.accepted(message)
-            if item.claim is not None:
-                await self._remember(item.scope, item.claim)
-
-    async def _remember(self, scope: str, claim: Claim) -> None:
-        try:
-            await self._keys.keep(scope, claim)
-        except StoreUnavailable:
-            return  # best effort: in memory it is known
+    def _note(self, message: Message) -> None:
+        """Take note of a message that is durable."""
+        self._recent.finish(message.id)
+        self._publisher.notice(message.destination)
+        self._tally.accepted(message)
 
     def _undo(self, fresh: Sequence[_Fresh]) -> None:
         for item in fresh:
@@ -179,8 +186,8 @@ class Ingest:
             if item.scope:
                 self._keys.unclaim(item.scope)
 
-    def _destination(self, catalog: Catalog, code: str) -> Destination:
-        destination = catalog.destinations.get(code)
+    def _destination(self, code: str) -> Destination:
+        destination = self._registry.catalog.destinations.get(code)
         if destination is None:
             check_destination(code)
             raise InvalidDestination(
@@ -189,6 +196,27 @@ class Ingest:
                 field="destination",
             )
         return destination
+
+
+def _record(message: Message) -> NewRecord:
+    return NewRecord(message.destination, encode_message(message), message.received_at)
+
+
+def _scope(draft: Draft | BusError, principal: Principal) -> str:
+    """Return the name of a draft's Idempotency-Key; empty without one."""
+    if isinstance(draft, BusError) or not draft.idempotency_key:
+        return ""
+    return scope_of(draft.destination, principal.id, draft.idempotency_key)
+
+
+def _repeated(first: Claim, body: bytes) -> Accepted:
+    """Answer with the first id; raises ``Conflict`` when that had another body."""
+    if first.body != digest(body):
+        raise Conflict(
+            f"the Idempotency-Key was used for another body, message {first.message_id}",
+            hint="use a new key for a new message",
+        )
+    return Accepted(first.message_id, True)
 
 
 def _check_id_time(message_id: str, destination: Destination, now: int) -> None:

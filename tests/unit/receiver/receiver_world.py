@@ -1,0 +1,122 @@
+"""A receiver's surroundings in memory, on a clock that the test moves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from bus.domain.destination import Destination
+from bus.domain.identity import new_id
+from bus.domain.message import Message, decode_message
+from bus.domain.subscription import Subscription
+from bus.errors import StoreUnavailable
+from bus.ports.spool import NewRecord
+from bus.registry import Registry
+from bus.security.keyring import ANYONE, Keyring
+from bus.security.secrets import SecretBox
+from bus.testing.clock import ManualClock
+from bus.testing.spool import MemorySpool
+from bus.testing.store import MemoryStore
+from bus.testing.transport import MemoryTransport
+from bus.transports.roads import Roads
+from receiver.app import IngestApp
+from receiver.draft import Draft
+from receiver.duplicates import IdempotencyKeys, Recent
+from receiver.ingest import Accepted, Ingest
+from receiver.publishing import Publisher
+
+
+class GatedSpool(MemorySpool):
+    """A spool whose appends wait while the gate is closed, as for a slow disk."""
+
+    def __init__(self) -> None:
+        super().__init__(consumers=("publish", "store"))
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.error: Exception | None = None
+        self.appends = 0
+
+    async def append(self, records: Sequence[NewRecord], *, urgent: bool = False) -> list[int]:
+        self.appends += 1
+        await self.gate.wait()
+        if self.error is not None:
+            error, self.error = self.error, None
+            raise error
+        return await super().append(records, urgent=urgent)
+
+
+class SlowStore(MemoryStore):
+    """A store that can be down, and that lets others run before it answers, as one that asks a disk does."""
+
+    down = False
+
+    async def _pass(self) -> None:
+        if self.down:
+            raise StoreUnavailable("down")
+        await asyncio.sleep(0)
+
+    async def trace(self, message_id):
+        await self._pass()
+        return await super().trace(message_id)
+
+    async def get(self, collection, key):
+        await self._pass()
+        return await super().get(collection, key)
+
+    async def put(self, collection, key, value, *, version=None):
+        await self._pass()
+        return await super().put(collection, key, value, version=version)
+
+    async def compensate(self, rows):
+        await self._pass()
+        await super().compensate(rows)
+
+
+class World:
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.store = SlowStore()
+        self.spool = GatedSpool()
+        self.road = MemoryTransport()
+        self.roads = Roads([self.road])
+        self.registry = Registry(self.store, SecretBox(None))
+        self.registry.listen(self.roads.apply)
+        self.keyring = Keyring(self.store, self.clock.now)
+        self.restart()
+
+    def restart(self) -> None:
+        """Begin another life of the receiver on the same spool and store."""
+        self.publisher = Publisher(self.registry, self.roads, self.spool, self.store, self.clock)
+        self.ingest = Ingest(
+            self.registry,
+            self.spool,
+            Recent(self.store, self.clock.now()),
+            IdempotencyKeys(self.store),
+            self.publisher,
+            self.clock,
+        )
+        self.app = IngestApp(self.ingest, self.keyring)
+
+    async def destination(self, code: str = "orders", *subscriptions: str, **changes: Any) -> None:
+        known = self.registry.catalog.destinations.get(code)
+        await self.registry.put_destination(Destination(code=code, version=known.version if known else 0, **changes))
+        for name in subscriptions:
+            await self.registry.put_subscription(Subscription(destination=code, name=name, url="http://a.example/"))
+
+    async def send(self, body: bytes = b"{}", destination: str = "orders", **fields: Any) -> Accepted:
+        return await self.ingest.accept_one(Draft(destination, body, **fields), ANYONE)
+
+    def id(self, *, before: int = 0) -> str:
+        """Make an id of so many milliseconds ago."""
+        return new_id(self.clock.now() - before)
+
+    @property
+    def stored(self) -> list[Message]:
+        """What is in the spool, in order."""
+        lanes = self.spool._lanes.values()
+        return [decode_message(record.payload) for lane in lanes for record in lane.records.values()]
+
+    async def write_stored(self) -> None:
+        """Do what the feed does: bring all that is in the spool into the store."""
+        await self.store.write(self.stored)

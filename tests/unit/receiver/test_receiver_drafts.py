@@ -1,0 +1,291 @@
+"""From a request to a draft: every header, CloudEvents, lines; and nothing but `InvalidMessage` for what is wrong."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bus.domain.headers import check_header
+from bus.domain.identity import new_id
+from bus.domain.times import format_time
+from bus.errors import InvalidMessage
+from bus.testing.writes import NOON
+from receiver.draft import Draft, draft_of_line, draft_of_request
+
+ID = new_id(NOON)
+
+
+def single(*headers: tuple[str, str | bytes], body: bytes = b"body") -> Draft:
+    raw = [(name.encode(), value if isinstance(value, bytes) else value.encode()) for name, value in headers]
+    return draft_of_request("orders", raw, body)
+
+
+def line(**fields: object) -> Draft:
+    return draft_of_line(json.dumps({"destination": "orders", **fields}).encode())
+
+
+def field_of(call, *args, **kwargs) -> str:
+    with pytest.raises(InvalidMessage) as refused:
+        call(*args, **kwargs)
+    return refused.value.field
+
+
+def test_a_body_alone_is_a_message() -> None:
+    assert single() == Draft("orders", b"body", content_type="application/octet-stream")
+
+
+@pytest.mark.parametrize(
+    ("header", "value", "attribute", "expected"),
+    [
+        ("content-type", "text/plain; charset=utf-8", "content_type", "text/plain; charset=utf-8"),
+        ("bus-message-id", ID.upper(), "id", ID),
+        ("bus-original-id", ID, "original_id", ID),
+        ("bus-biz-id", "订单-42", "biz_id", "订单-42"),
+        ("bus-source", "shop", "source", "shop"),
+        ("bus-key", "k 1", "key", "k 1"),
+        ("bus-routing-key", "a.b", "routing_key", "a.b"),
+        ("bus-sent-at", "2026-11-21T13:00:00+01:00", "sent_at", NOON),
+        ("bus-deliver-at", format_time(NOON + 5), "deliver_at", NOON + 5),
+        ("idempotency-key", "once", "idempotency_key", "once"),
+        ("traceparent", "00-1-2-01", "traceparent", "00-1-2-01"),
+        ("tracestate", "x=1", "tracestate", "x=1"),
+        ("bus-header-x-tenant", "ü", "headers", {"x-tenant": "ü"}),
+    ],
+)
+def test_every_header_is_read(header: str, value: str, attribute: str, expected: object) -> None:
+    assert getattr(single((header, value)), attribute) == expected
+
+
+def test_other_headers_are_left_alone() -> None:
+    assert single(("user-agent", b"\xff"), ("accept", "*/*"), ("authorization", "Bearer x")) == single()
+
+
+@pytest.mark.parametrize(
+    ("header", "value"),
+    [
+        *(("bus-message-id", value) for value in ("", "x", "7", "00000000-0000-4000-8000-000000000000", ID + "0")),
+        *(("bus-sent-at", value) for value in ("now", "2026-11-21T12:00:00", "10000-01-01T00:00:00Z")),
+        *(
+            ("bus-deliver-at", value)
+            for value in ("tomorrow", "9999-12-31T23:59:59-01:00", "0001-01-01T00:00:00+01:00")
+        ),
+        *(("bus-biz-id", value) for value in ("x" * 513, "a\x00b", "a\tb", b"\xff")),
+        *(("content-type", value) for value in ("text/ü", "x" * 513, "a\x7f")),
+        *(("traceparent", "é"), ("tracestate", "x=é"), ("idempotency-key", "x" * 513), ("bus-key", "\u2028")),
+    ],
+)
+def test_an_impossible_header_is_refused_by_name(header: str, value: str | bytes) -> None:
+    assert field_of(single, (header, value)).replace("_", "-") == header
+
+
+@pytest.mark.parametrize(
+    "name", ["host", "content-length", "content-type", "bus-key", "webhook-id", "accept-encoding", ""]
+)
+def test_a_header_of_ones_own_may_not_be_one_of_the_bus(name: str) -> None:
+    assert field_of(single, (f"bus-header-{name}", "x")) == "headers"
+
+
+@pytest.mark.parametrize("prefix", ["bus-header-x-a", "ce-x"])
+def test_a_value_may_not_add_a_line(prefix: str) -> None:
+    assert field_of(single, (prefix, "a\r\nhost: evil")) == "headers"
+
+
+def test_a_cloud_event_is_understood_and_passed_on() -> None:
+    draft = single(
+        ("ce-specversion", "1.0"),
+        ("ce-type", "com.example.order"),
+        ("ce-source", "/shop%20one"),
+        ("ce-id", "A-1"),
+        ("ce-subject", "42"),
+        ("ce-partitionkey", "k"),
+        ("ce-time", "2026-11-21T12:00:00Z"),
+        ("content-type", "application/json"),
+        ("bus-header-x-a", "1"),
+    )
+    assert (draft.source, draft.biz_id, draft.key, draft.sent_at) == ("/shop one", "42", "k", NOON)
+    assert draft.idempotency_key == "ce:/shop one:A-1"
+    assert draft.headers == {
+        "x-a": "1",
+        "ce-specversion": "1.0",
+        "ce-type": "com.example.order",
+        "ce-source": "/shop%20one",
+        "ce-id": "A-1",
+        "ce-subject": "42",
+        "ce-partitionkey": "k",
+        "ce-time": "2026-11-21T12:00:00Z",
+    }
+
+
+def test_the_buss_own_headers_win_over_those_of_a_cloud_event() -> None:
+    event = [("ce-source", "s"), ("ce-id", "1"), ("ce-subject", "2"), ("ce-partitionkey", "3"), ("ce-time", "nonsense")]
+    own = [("bus-source", "S"), ("idempotency-key", "I"), ("bus-biz-id", "B"), ("bus-key", "K")]
+    draft = single(*event, *own, ("bus-sent-at", format_time(NOON)))
+    assert (draft.source, draft.idempotency_key, draft.biz_id, draft.key, draft.sent_at) == ("S", "I", "B", "K", NOON)
+
+
+@pytest.mark.parametrize(
+    ("header", "value", "field"),
+    [
+        *(
+            ("ce-source", "x" * 513, "ce-source"),
+            ("ce-source", "%0A", "ce-source"),
+            ("ce-subject", "%00", "ce-subject"),
+        ),
+        *(("ce-time", "noon", "ce-time"), ("ce-partitionkey", "x" * 513, "ce-partitionkey"), ("ce-x", b"\xff", "ce-x")),
+        ("ce-" + "x" * 200, "1", "headers"),
+    ],
+)
+def test_an_impossible_cloud_event_is_refused(header: str, value: str | bytes, field: str) -> None:
+    assert field_of(single, (header, value)) == field
+
+
+def test_a_line_has_every_field() -> None:
+    draft = line(
+        id=ID,
+        biz_id="42",
+        key="k",
+        routing_key="r",
+        source="s",
+        sent_at=format_time(NOON),
+        headers={"X-A": "1"},
+        content_type="text/plain",
+        deliver_at=format_time(NOON + 1),
+        idempotency_key="i",
+        traceparent="t",
+        tracestate="x",
+        original_id=ID,
+        body_base64=base64.b64encode(b"\x00\xff").decode(),
+    )
+    assert draft == Draft(
+        "orders",
+        b"\x00\xff",
+        id=ID,
+        content_type="text/plain",
+        sent_at=NOON,
+        source="s",
+        biz_id="42",
+        key="k",
+        routing_key="r",
+        headers={"X-A": "1"},
+        deliver_at=NOON + 1,
+        traceparent="t",
+        tracestate="x",
+        idempotency_key="i",
+        original_id=ID,
+    )
+
+
+@pytest.mark.parametrize(
+    "body", [b'{"a" :  1}', b"null", b"0", b'""', b"[ ]", b"1.50", b'"\\u00e9"', b"false", b'{"a":1,"a":2}', b"1e999"]
+)
+def test_a_body_is_delivered_as_the_exact_bytes_of_its_value(body: bytes) -> None:
+    for spaces in (b"", b" \t "):
+        draft = draft_of_line(b'{"destination":"orders","body":' + spaces + body + spaces + b"}")
+        assert (draft.body, draft.content_type) == (body, "application/json")
+
+
+def test_a_base64_body_has_no_type_of_its_own() -> None:
+    assert (line(body_base64="").body, line(body_base64="").content_type) == (b"", "application/octet-stream")
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        *(({}, "body"), ({"body": 1, "body_base64": ""}, "body"), ({"body_base64": "*"}, "body_base64")),
+        *(({"body_base64": "é"}, "body_base64"), ({"body_base64": "YQ"}, "body_base64")),
+        *(({"body": 1, "id": "x"}, "id"), ({"body": 1, "original_id": "x"}, "original_id")),
+        *(({"body": 1, "sent_at": "x"}, "sent_at"), ({"body": 1, "deliver_at": "x"}, "deliver_at")),
+        *(({"body": 1, "headers": {"host": "x"}}, "headers"), ({"body": 1, "headers": {"a": "\n"}}, "headers")),
+        *(({"body": 1, "biz_id": "x" * 513}, "biz_id"), ({"body": 1, "content_type": "é"}, "content_type")),
+        *(({"body": 1, "traceparent": "é"}, "traceparent"), ({"body": 1, "key": "\x00"}, "key")),
+    ],
+)
+def test_an_impossible_field_of_a_line_is_named(fields: dict, field: str) -> None:
+    assert field_of(line, **fields) == field
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(b"", b"{", b"[]", b"null", b"1", b'"x"', b'{"destination":1,"body":1}', b'{"body":1}', b"\xff", b"{}{}"),
+        *(
+            b'{"destination":"orders","body":1,"headers":{"a":1}}',
+            b'{"destination":"orders","body":"\\ud800","key":"\\ud800"}',
+        ),
+        *(b'{"destination":"orders","body":' + b"[" * 50_000 + b"]" * 50_000 + b"}", b"[" * 50_000),
+    ],
+    ids=range(14),
+)
+def test_what_is_no_line_is_refused(text: bytes) -> None:
+    with pytest.raises(InvalidMessage):
+        draft_of_line(text)
+
+
+names = st.sampled_from(
+    [
+        *(
+            "content-type",
+            "bus-message-id",
+            "bus-original-id",
+            "bus-biz-id",
+            "bus-source",
+            "bus-key",
+            "bus-routing-key",
+        ),
+        *("bus-sent-at", "bus-deliver-at", "idempotency-key", "traceparent", "tracestate", "ce-id", "ce-source"),
+        *("ce-time", "ce-subject", "ce-partitionkey", "ce-", "bus-header-", "bus-header-x", "bus-header-Host", "x"),
+    ]
+) | st.text(st.characters(max_codepoint=255), max_size=10).map(lambda text: f"bus-header-{text}")
+values = st.binary(max_size=40) | st.sampled_from([ID.encode(), b"2026-11-21T12:00:00Z", b"%00", b"%ff", b"a" * 600])
+
+
+@given(st.lists(st.tuples(names, values), max_size=8))
+def test_headers_give_a_draft_that_can_be_delivered_or_a_refusal(headers: list[tuple[str, bytes]]) -> None:
+    try:
+        draft = draft_of_request("orders", [(name.encode("latin-1"), value) for name, value in headers], b"")
+    except InvalidMessage:
+        return
+    deliverable(draft)
+
+
+def deliverable(draft: Draft) -> None:
+    """Check what a dispatcher needs: times that can be written, and values that HTTP can carry."""
+    format_time(draft.sent_at)
+    format_time(draft.deliver_at)
+    for value in (draft.content_type, draft.biz_id, draft.key, draft.traceparent, draft.tracestate):
+        assert "\r" not in value
+        assert "\n" not in value
+        value.encode()
+    for name, value in draft.headers.items():
+        check_header(name, value)
+
+
+fields = st.fixed_dictionaries(
+    {},
+    optional={
+        "destination": st.just("orders") | st.text(max_size=5) | st.none(),
+        "id": st.sampled_from([ID, "", "x", None]),
+        "biz_id": st.text(max_size=5),
+        "sent_at": st.sampled_from(["2026-11-21T12:00:00Z", "", "x", "0001-01-01T00:00:00+10:00"]),
+        "deliver_at": st.datetimes().map(str) | st.sampled_from(["9999-12-31T23:59:59-10:00"]),
+        "headers": st.dictionaries(st.text(max_size=5), st.text(max_size=5) | st.integers(), max_size=3),
+        "content_type": st.text(max_size=8),
+        "traceparent": st.text(max_size=8),
+        "body": st.recursive(st.none() | st.integers() | st.text(max_size=3), st.lists, max_leaves=4),
+        "body_base64": st.sampled_from(["", "YQ==", "Y", None]),
+        "more": st.integers(),
+    },
+)
+
+
+@given(fields.map(lambda found: json.dumps(found).encode()) | st.binary(max_size=60))
+def test_a_line_gives_a_draft_that_can_be_delivered_or_a_refusal(text: bytes) -> None:
+    try:
+        draft = draft_of_line(text)
+    except InvalidMessage:
+        return
+    deliverable(draft)

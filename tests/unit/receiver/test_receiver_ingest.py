@@ -1,0 +1,359 @@
+"""Accepting messages: durable before the answer, once per id and key, and nothing remembered of what failed."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from bus.domain.identity import id_time, new_id
+from bus.domain.times import DAY
+from bus.errors import (
+    AccessDenied,
+    BusError,
+    Conflict,
+    InvalidDestination,
+    InvalidMessage,
+    MessageTooLarge,
+    SpoolFailed,
+    SpoolFull,
+)
+from bus.security.keyring import ANYONE, Principal
+from receiver.draft import Draft
+from receiver.ingest import Accepted
+from tests.unit.receiver.receiver_world import World
+
+MINUTE = 60_000
+
+
+@pytest.fixture
+async def world() -> World:
+    world = World()
+    await world.destination("orders", "billing", "mail")
+    return world
+
+
+def drafts(*ids: str, key: str = "", body: bytes = b"{}") -> list[Draft]:
+    return [Draft("orders", body, id=one, idempotency_key=key) for one in ids]
+
+
+async def test_a_message_is_stamped_and_durable(world: World) -> None:
+    answer = await world.send(b"\x00\xff", biz_id="42", source="shop", key="k", headers={"X-A": "1"})
+    assert not answer.duplicate
+    (stored,) = world.stored
+    now = world.clock.now()
+    assert (stored.id, stored.body, stored.biz_id, stored.source) == (answer.id, b"\x00\xff", "42", "shop")
+    assert (stored.received_at, stored.sent_at, stored.retention_days) == (now, now, 30)
+    assert (stored.expected, id_time(stored.id), stored.headers) == (("billing", "mail"), now, {"X-A": "1"})
+
+
+async def test_what_the_producer_says_about_time_and_id_is_kept(world: World) -> None:
+    known, original = world.id(before=5000), new_id(1)
+    answer = await world.send(id=known, sent_at=world.clock.now() - 5000, original_id=original)
+    assert answer.id == world.stored[0].id == known
+    assert world.stored[0].sent_at == world.clock.now() - 5000
+    assert world.stored[0].original_id == original
+
+
+async def test_the_answer_waits_for_the_disk(world: World) -> None:
+    world.spool.gate.clear()
+    sending = asyncio.create_task(world.send())
+    await world.clock.settle()
+    assert not sending.done()
+    world.spool.gate.set()
+    assert not (await sending).duplicate
+
+
+async def test_a_batch_shares_one_append_and_is_answered_in_order(world: World) -> None:
+    ids = [world.id() for _ in range(50)]
+    answers = await world.ingest.accept(drafts(*ids), ANYONE)
+    assert answers == [Accepted(one, False) for one in ids]
+    assert world.spool.appends == 1
+    assert [one.id for one in world.stored] == ids
+
+
+async def test_a_repeated_id_is_a_duplicate(world: World) -> None:
+    known = world.id()
+    assert await world.send(id=known) == (known, False)
+    assert await world.send(b"another", id=known) == (known, True)
+    assert len(world.stored) == 1
+
+
+async def test_an_id_twice_in_a_batch_is_stored_once(world: World) -> None:
+    one, other = world.id(), world.id()
+    answers = await world.ingest.accept(drafts(one, other, one), ANYONE)
+    assert answers == [(one, False), (other, False), (one, True)]
+    assert [found.id for found in world.stored] == [one, other]
+
+
+async def test_a_twin_waits_until_the_first_is_durable(world: World) -> None:
+    known = world.id()
+    world.spool.gate.clear()
+    first = asyncio.create_task(world.send(id=known))
+    await world.clock.settle()
+    twins = [asyncio.create_task(world.send(id=known)) for _ in range(3)]
+    await world.clock.settle()
+    assert not any(twin.done() for twin in twins)
+    world.spool.gate.set()
+    assert await first == (known, False)
+    assert [await twin for twin in twins] == [(known, True)] * 3
+    assert len(world.stored) == 1
+
+
+async def test_a_twin_of_one_that_failed_is_stored_itself(world: World) -> None:
+    known = world.id()
+    world.spool.gate.clear()
+    world.spool.error = SpoolFull("full")
+    sends = [asyncio.create_task(world.send(id=known)) for _ in range(4)]
+    await world.clock.settle()
+    world.spool.gate.set()
+    results = await asyncio.gather(*sends, return_exceptions=True)
+    assert isinstance(results[0], SpoolFull)
+    assert sorted(results[1:]) == [(known, False), (known, True), (known, True)]
+    assert len(world.stored) == 1
+
+
+@pytest.mark.parametrize("error", [SpoolFull("full"), SpoolFailed("EIO")])
+async def test_of_what_the_disk_refused_nothing_is_remembered(world: World, error: BusError) -> None:
+    ids = [world.id() for _ in range(3)]
+    world.spool.error = error
+    with pytest.raises(type(error)):
+        await world.ingest.accept(drafts(*ids, key="") + drafts("", key="once"), ANYONE)
+    answers = await world.ingest.accept(drafts(*ids) + drafts("", key="once"), ANYONE)
+    assert [answer.duplicate for answer in answers if isinstance(answer, Accepted)] == [False] * 4
+    assert len(world.stored) == 4
+
+
+async def test_a_cancelled_call_leaves_no_twin_waiting(world: World) -> None:
+    known = world.id()
+    world.spool.gate.clear()
+    first = asyncio.create_task(world.send(id=known))
+    await world.clock.settle()
+    twin = asyncio.create_task(world.send(id=known))
+    await world.clock.settle()
+    first.cancel()
+    world.spool.gate.set()
+    assert await asyncio.wait_for(twin, 5) == (known, False)
+
+
+async def test_batches_with_the_same_ids_in_another_order_do_not_wait_for_each_other(world: World) -> None:
+    """They are repeated after a restart, so that the store is asked about each id."""
+    ids = [world.id(before=MINUTE) for _ in range(6)]
+    for turn in (False, True):
+        batches = [drafts(*ids), drafts(*reversed(ids)), drafts(*ids[3:], *ids[:3])]
+        if turn:
+            await world.clock.advance(1)
+            world.restart()
+        calls = asyncio.gather(*(world.ingest.accept(batch, ANYONE) for batch in batches))
+        answers = [one for found in await asyncio.wait_for(calls, 5) for one in found]
+        assert sum(not one.duplicate for one in answers if isinstance(one, Accepted)) == (0 if turn else 6)
+        await world.write_stored()
+    assert sorted(one.id for one in world.stored) == sorted(ids)
+
+
+async def test_of_an_old_id_sent_twice_at_once_one_is_stored(world: World) -> None:
+    known = world.id(before=MINUTE)
+    answers = await asyncio.gather(*(world.send(id=known) for _ in range(5)))
+    assert sorted(answers) == [(known, False)] + [(known, True)] * 4
+    assert len(world.stored) == 1
+
+
+async def test_after_a_restart_the_store_knows_ids(world: World) -> None:
+    known, other = world.id(), world.id()
+    await world.send(id=known)
+    await world.write_stored()
+    await world.clock.advance(1)
+    world.restart()
+    assert await world.ingest.accept(drafts(known, other), ANYONE) == [(known, True), (other, False)]
+
+
+async def test_a_store_that_does_not_answer_stops_nobody(world: World) -> None:
+    world.store.down = True
+    old = world.id(before=MINUTE)
+    assert not (await world.send(id=old)).duplicate
+    assert not (await world.send(b"1", idempotency_key="once")).duplicate
+    assert (await world.send(b"1", idempotency_key="once")).duplicate
+    with pytest.raises(Conflict):
+        await world.send(b"2", idempotency_key="once")
+
+
+async def test_ids_beyond_memory_are_asked_of_the_store(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("receiver.duplicates._RECENT", 10)
+    ids = []
+    for _ in range(25):
+        await world.clock.advance(0.01)
+        ids.append((await world.send(id=world.id())).id)
+    await world.write_stored()
+    assert [(await world.send(id=one)).duplicate for one in ids] == [True] * 25
+    assert len(world.ingest._recent._ids) <= 10
+
+
+async def test_an_idempotency_key_stands_for_its_first_message(world: World) -> None:
+    first = await world.send(b"1", idempotency_key="once")
+    assert await world.send(b"1", idempotency_key="once") == (first.id, True)
+    assert await world.send(b"1", id=world.id(), idempotency_key="once") == (first.id, True)
+    with pytest.raises(Conflict, match=first.id):
+        await world.send(b"2", idempotency_key="once")
+    assert not (await world.send(b"1", idempotency_key="other")).duplicate
+    assert len(world.stored) == 2
+    assert world.stored[0].idempotency_key == "once"
+
+
+async def test_an_idempotency_key_is_per_destination_and_key(world: World) -> None:
+    await world.destination("mails")
+    shop = Principal("1", "key shop", ("producer",), ())
+    twin = Principal("2", "key shop", ("producer",), ())
+    for principal in (ANYONE, shop, twin):
+        for destination in ("orders", "mails"):
+            draft = Draft(destination, b"1", idempotency_key="once")
+            assert not (await world.ingest.accept_one(draft, principal)).duplicate
+            assert (await world.ingest.accept_one(draft, principal)).duplicate
+    assert len(world.stored) == 6
+
+
+async def test_an_idempotency_key_holds_for_a_day_and_over_a_restart(world: World) -> None:
+    first = await world.send(b"1", idempotency_key="once")
+    for hours in (0, 12, 11.9):
+        await world.clock.advance(hours * 3600)
+        assert await world.send(b"1", idempotency_key="once") == (first.id, True)
+        world.restart()
+        assert await world.send(b"1", idempotency_key="once") == (first.id, True)
+    await world.clock.advance(3600)
+    second = await world.send(b"2", idempotency_key="once")
+    assert not second.duplicate
+    world.restart()
+    assert await world.send(b"2", idempotency_key="once") == (second.id, True)
+
+
+async def test_a_twin_by_key_waits_until_the_first_is_durable(world: World) -> None:
+    world.spool.gate.clear()
+    first = asyncio.create_task(world.send(b"1", idempotency_key="once"))
+    await world.clock.settle()
+    same = asyncio.create_task(world.send(b"1", idempotency_key="once"))
+    other = asyncio.create_task(world.send(b"2", idempotency_key="once"))
+    await world.clock.settle()
+    assert not same.done()
+    assert not other.done()
+    world.spool.gate.set()
+    assert await same == ((await first).id, True)
+    with pytest.raises(Conflict):
+        await other
+    assert len(world.stored) == 1
+
+
+async def test_a_twin_by_key_of_one_that_failed_is_stored_itself(world: World) -> None:
+    world.spool.gate.clear()
+    world.spool.error = SpoolFull("full")
+    first = asyncio.create_task(world.send(b"1", idempotency_key="once"))
+    await world.clock.settle()
+    second = asyncio.create_task(world.send(b"2", idempotency_key="once"))
+    await world.clock.settle()
+    world.spool.gate.set()
+    with pytest.raises(SpoolFull):
+        await first
+    assert not (await second).duplicate
+    assert [one.body for one in world.stored] == [b"2"]
+
+
+async def test_of_a_key_used_twice_at_once_one_is_stored(world: World) -> None:
+    answers = await asyncio.gather(*(world.send(b"1", idempotency_key="once") for _ in range(5)))
+    assert sum(not answer.duplicate for answer in answers) == 1
+    assert len({answer.id for answer in answers}) == 1
+    assert len(world.stored) == 1
+
+
+async def test_a_key_twice_in_a_batch(world: World) -> None:
+    batch = [Draft("orders", body, idempotency_key="once") for body in (b"1", b"1", b"2")]
+    first, second, third = await world.ingest.accept(batch, ANYONE)
+    assert isinstance(first, Accepted)
+    assert second == (first.id, True)
+    assert isinstance(third, Conflict)
+
+
+async def test_a_batch_of_keys_is_kept_together(world: World) -> None:
+    """One commit of the store, and not a thousand one after the other."""
+    running = most = 0
+    plain = world.store.put
+
+    async def put(*args, **kwargs):
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        try:
+            return await plain(*args, **kwargs)
+        finally:
+            running -= 1
+
+    world.store.put = put
+    await world.ingest.accept([Draft("orders", b"", idempotency_key=str(n)) for n in range(100)], ANYONE)
+    assert most == 100
+
+
+@pytest.mark.parametrize("away", [10 * MINUTE + 1, -30 * DAY - 1, 2**47])
+async def test_an_id_of_an_impossible_time_is_refused(world: World, away: int) -> None:
+    with pytest.raises(InvalidMessage) as refused:
+        await world.send(id=new_id(min(world.clock.now() + away, 2**48 - 1)))
+    assert refused.value.field == "id_time"
+    assert world.stored == []
+
+
+@pytest.mark.parametrize("away", [10 * MINUTE, -30 * DAY])
+async def test_an_id_of_a_possible_time_is_taken(world: World, away: int) -> None:
+    await world.send(id=new_id(world.clock.now() + away))
+    assert len(world.stored) == 1
+
+
+async def test_the_retention_of_the_destination_decides(world: World) -> None:
+    await world.destination("short", retention_days=1)
+    with pytest.raises(InvalidMessage, match="retention"):
+        await world.send(destination="short", id=new_id(world.clock.now() - 2 * DAY))
+    with pytest.raises(InvalidMessage, match="retention of 1 days") as refused:
+        await world.send(destination="short", deliver_at=world.clock.now() + DAY + 1)
+    assert refused.value.field == "deliver_at"
+    answer = await world.send(destination="short", deliver_at=world.clock.now() + DAY)
+    assert (world.stored[-1].id, world.stored[-1].deliver_at) == (answer.id, world.clock.now() + DAY)
+    assert world.stored[-1].retention_days == 1
+
+
+async def test_a_refused_one_does_not_stop_the_others(world: World) -> None:
+    await world.destination("small", max_bytes=3)
+    limited = Principal("1", "key x", ("producer",), ("orders", "small"))
+    await world.destination("mails")
+    malformed = InvalidMessage("not a message")
+    batch: list[Draft | BusError] = [
+        Draft("orders", b"1"),
+        malformed,
+        Draft("nowhere", b"1"),
+        Draft("no way", b"1"),
+        Draft("small", b"1234"),
+        Draft("mails", b"1"),
+        Draft("orders", b"1", id=new_id(1)),
+        Draft("small", b"123"),
+    ]
+    answers = await world.ingest.accept(batch, limited)
+    assert answers[1] is malformed
+    assert [type(answer) for answer in answers] == [
+        *(Accepted, InvalidMessage, InvalidDestination, InvalidDestination, MessageTooLarge, AccessDenied),
+        *(InvalidMessage, Accepted),
+    ]
+    assert [one.destination for one in world.stored] == ["orders", "small"]
+    assert world.spool.appends == 1
+
+
+async def test_nothing_to_store_touches_no_disk(world: World) -> None:
+    assert await world.ingest.accept([], ANYONE) == []
+    assert isinstance((await world.ingest.accept([Draft("nowhere", b"")], ANYONE))[0], InvalidDestination)
+    assert world.spool.appends == 0
+
+
+async def test_a_paused_destination_accepts(world: World) -> None:
+    await world.destination("orders", paused=True)
+    assert not (await world.send()).duplicate
+
+
+async def test_the_limit_is_that_of_the_destination(world: World) -> None:
+    await world.destination("small", max_bytes=3)
+    assert world.ingest.limit("small") == 3
+    for code in ("nowhere", "no way", ""):
+        with pytest.raises(InvalidDestination):
+            world.ingest.limit(code)

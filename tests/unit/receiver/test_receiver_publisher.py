@@ -1,0 +1,201 @@
+"""From the receiver's spool to the destination's road, or into the store for later."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from bus.domain.delivery import Origin
+from bus.domain.message import decode_message
+from bus.ports.spool import NewRecord
+from bus.telemetry import metrics
+from tests.unit.receiver.receiver_world import World
+
+
+@pytest.fixture
+async def world() -> World:
+    world = World()
+    await world.destination("orders", "billing")
+    return world
+
+
+@asynccontextmanager
+async def publishing(world: World) -> AsyncIterator[None]:
+    stopping = asyncio.Event()
+    running = asyncio.create_task(world.publisher.run(stopping))
+    await world.clock.settle()
+    try:
+        yield
+    finally:
+        stopping.set()
+        await world.clock.settle()
+        assert running.done()
+        running.result()
+
+
+def on_road(world: World, destination: str = "orders") -> list[bytes]:
+    return [one.body for one in world.road._messages if one.destination == destination]
+
+
+def waiting(world: World, lane: str = "orders") -> int:
+    return sum(s.records for s in world.spool.stats().consumers if (s.lane, s.consumer) == (lane, "publish"))
+
+
+def published(world: World, result: str) -> float:
+    return metrics.PUBLISHED.labels("orders", "direct", result)._value.get()
+
+
+async def test_what_is_accepted_is_published_in_order(world: World) -> None:
+    before = published(world, "confirmed")
+    await world.send(b"earlier life")
+    async with publishing(world):
+        for number in range(5):
+            await world.send(b"%d" % number)
+        await world.clock.settle()
+        assert on_road(world) == [b"earlier life", b"0", b"1", b"2", b"3", b"4"]
+        assert waiting(world) == 0
+        assert published(world, "confirmed") == before + 6
+
+
+async def test_what_the_road_refuses_stays_and_is_tried_less_and_less(world: World) -> None:
+    before = published(world, "failed")
+    world.road.refusing = True
+    async with publishing(world):
+        await world.send(b"1")
+        await world.clock.advance(1)
+        early = published(world, "failed") - before
+        await world.clock.advance(100)
+        late = published(world, "failed") - before - early
+        assert 4 <= early <= 6
+        assert late == pytest.approx(22, abs=3)
+        assert waiting(world) == 1
+        world.road.refusing = False
+        await world.clock.advance(5)
+        assert on_road(world) == [b"1"]
+        assert waiting(world) == 0
+        world.road.refusing = True
+        await world.send(b"2")
+        await world.clock.advance(0.06)
+        world.road.refusing = False
+        await world.clock.advance(0.2)
+        assert on_road(world) == [b"1", b"2"]
+
+
+async def test_of_a_batch_only_what_was_not_confirmed_comes_again(world: World) -> None:
+    plain = world.road.publish
+
+    async def fickle(batch):
+        taken = [item for item in batch if item.message.body != b"no"]
+        await plain(taken)
+        return [item in taken for item in batch]
+
+    world.road.publish = fickle
+    for body in (b"1", b"no", b"2"):
+        await world.send(body)
+    async with publishing(world):
+        await world.clock.advance(1)
+        assert on_road(world) == [b"1", b"2"]
+        assert waiting(world) == 1
+        world.road.publish = plain
+        await world.clock.advance(5)
+        assert on_road(world) == [b"1", b"2", b"no"]
+
+
+async def test_a_road_that_hangs_holds_up_no_other_destination(world: World) -> None:
+    await world.destination("mails", "outbox")
+    plain = world.road.publish
+
+    async def hangs(batch):
+        if batch[0].message.destination == "orders":
+            await asyncio.Event().wait()
+        return await plain(batch)
+
+    world.road.publish = hangs
+    async with publishing(world):
+        await world.send(b"1")
+        await world.send(b"2", "mails")
+        await world.clock.settle()
+        assert on_road(world, "mails") == [b"2"]
+
+
+async def test_a_paused_destination_holds_until_it_is_resumed(world: World) -> None:
+    await world.destination("orders", paused=True)
+    async with publishing(world):
+        await world.send(b"1")
+        await world.clock.advance(3600)
+        assert on_road(world) == []
+        assert waiting(world) == 1
+        await world.destination("orders")
+        await world.clock.advance(0.2)
+        assert on_road(world) == [b"1"]
+
+
+async def test_a_message_for_later_becomes_a_due_row(world: World) -> None:
+    due_at = world.clock.now() + 60_000
+    async with publishing(world):
+        answer = await world.send(b"later", deliver_at=due_at)
+        await world.send(b"past", deliver_at=world.clock.now() - 1)
+        await world.clock.settle()
+        assert on_road(world) == [b"past"]
+        assert waiting(world) == 0
+        (row,) = await world.store.lease(due_at, due_at + 1, {("orders", ""): 9}, 9)
+        assert (row.message_id, row.due_at, row.by, row.generation) == (answer.id, due_at, Origin.ROAD, 0)
+        assert decode_message(row.message).body == b"later"
+
+
+async def test_a_message_for_later_stays_in_the_spool_until_the_store_has_it(world: World) -> None:
+    async with publishing(world):
+        world.store.down = True
+        await world.send(b"later", deliver_at=world.clock.now() + 3600_000)
+        await world.clock.advance(60)
+        assert waiting(world) == 1
+        await world.send(b"now")
+        await world.clock.advance(6)
+        assert on_road(world) == [b"now"]
+        assert waiting(world) == 1
+        world.store.down = False
+        await world.clock.advance(6)
+        assert waiting(world) == 0
+        assert await world.store.due(0) == {("orders", ""): 1}
+
+
+async def test_a_message_for_later_that_became_due_in_the_spool_takes_the_road(world: World) -> None:
+    async with publishing(world):
+        world.store.down = True
+        await world.send(b"later", deliver_at=world.clock.now() + 30_000)
+        await world.clock.advance(60)
+        assert on_road(world) == [b"later"]
+        assert waiting(world) == 0
+
+
+async def test_messages_of_a_removed_destination_leave_the_spool(world: World) -> None:
+    await world.destination("bare")
+    await world.send(b"1", "bare")
+    await world.registry.remove_destination("bare")
+    async with publishing(world):
+        await world.clock.settle()
+        assert waiting(world, "bare") == 0
+        assert on_road(world, "bare") == []
+
+
+async def test_a_record_of_another_version_stays_in_view_and_holds_up_nothing(world: World) -> None:
+    await world.spool.append([NewRecord("orders", b"of another version", 1)])
+    await world.send(b"1")
+    async with publishing(world):
+        await world.clock.settle()
+        assert on_road(world) == [b"1"]
+        assert waiting(world) == 1
+
+
+async def test_stop_leaves_the_rest_in_the_spool(world: World) -> None:
+    world.road.refusing = True
+    async with publishing(world):
+        await world.send(b"1")
+        await world.clock.settle()
+    world.road.refusing = False
+    await world.send(b"2")
+    assert waiting(world) == 2
+    assert on_road(world) == []
