@@ -89,33 +89,37 @@ class Registry:
     async def put_subscription(self, subscription: Subscription) -> Subscription:
         """Store a subscription and put it in force; raises ``Conflict`` when its version is not the stored one."""
         async with self._changing:
-            version = await self._documents.put(
-                SUBSCRIPTIONS, _key(*subscription.key), self._seal(subscription), version=subscription.version
-            )
-            stored = msgspec.structs.replace(subscription, version=version)
-            rest = [other for other in self.catalog.subscriptions.values() if other.key != subscription.key]
-            await self._enforce(Catalog(self.catalog.destinations.values(), [*rest, stored]))
-            return stored
+            return await self._put_subscription(subscription)
+
+    async def _put_subscription(self, subscription: Subscription) -> Subscription:
+        version = await self._documents.put(
+            SUBSCRIPTIONS, _key(*subscription.key), self._seal(subscription), version=subscription.version
+        )
+        stored = msgspec.structs.replace(subscription, version=version)
+        rest = [other for other in self.catalog.subscriptions.values() if other.key != subscription.key]
+        await self._enforce(Catalog(self.catalog.destinations.values(), [*rest, stored]))
+        return stored
 
     async def pause(self, key: tuple[str, str], reason: str) -> None:
         """Pause a subscription, with the reason; no effect when it is paused or gone."""
-        found = self.catalog.subscriptions.get(key)
-        if found is not None and not found.paused:
-            await self.put_subscription(msgspec.structs.replace(found, paused=True, paused_reason=reason))
+        async with self._changing:
+            found = self.catalog.subscriptions.get(key)
+            if found is not None and not found.paused:
+                await self._put_subscription(msgspec.structs.replace(found, paused=True, paused_reason=reason))
 
     async def remove_destination(self, code: str) -> None:
         """Remove a destination without subscriptions."""
         async with self._changing:
             await self._documents.delete(DESTINATIONS, code)
             rest = [other for other in self.catalog.destinations.values() if other.code != code]
-            await self._enforce(Catalog(rest, self.catalog.subscriptions.values()))
+            await self._withdraw(Catalog(rest, self.catalog.subscriptions.values()))
 
     async def remove_subscription(self, destination: str, name: str) -> None:
         """Remove a subscription; its open deliveries are the caller's to cancel."""
         async with self._changing:
             await self._documents.delete(SUBSCRIPTIONS, _key(destination, name))
             rest = [other for other in self.catalog.subscriptions.values() if other.key != (destination, name)]
-            await self._enforce(Catalog(self.catalog.destinations.values(), rest))
+            await self._withdraw(Catalog(self.catalog.destinations.values(), rest))
 
     async def set_rates(self, rates: Rates) -> None:
         """Change the store rates of the processes; in force at once."""
@@ -133,6 +137,11 @@ class Registry:
         for listener in self._listeners:
             await listener(catalog)
         self.catalog = catalog
+
+    async def _withdraw(self, catalog: Catalog) -> None:
+        # The other way round: no message is accepted for a subscription whose queue is being deleted.
+        self.catalog = catalog
+        await self._enforce(catalog)
 
     def _seal(self, subscription: Subscription) -> bytes:
         """Return a subscription as it rests in the store, its secrets encrypted when there is a key."""

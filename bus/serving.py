@@ -128,7 +128,7 @@ class Gateway:
             return
         path: str = scope["path"]
         for prefix, app in self._routes.items():
-            if path.startswith(prefix):
+            if path == prefix or path.startswith(f"{prefix}/"):
                 await app(scope, receive, send)
                 return
         own = self._own.get(path)

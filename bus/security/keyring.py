@@ -47,8 +47,9 @@ class StoredUser(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Principal(NamedTuple):
-    """Who makes a request."""
+    """Who makes a request; ``id`` tells two of one name apart."""
 
+    id: str
     name: str
     roles: tuple[str, ...]
     destinations: tuple[str, ...]
@@ -61,7 +62,7 @@ class Principal(NamedTuple):
 
 
 _allows = lru_cache(maxsize=4096)(allows)
-ANYONE: Final = Principal("anyone", (Role.ADMIN,), ())
+ANYONE: Final = Principal("anyone", "anyone", (Role.ADMIN,), ())
 
 
 class Keyring:
@@ -76,6 +77,7 @@ class Keyring:
         self._keys: dict[str, StoredKey] = {}
         self._users: dict[str, StoredUser] = {}
         self._seen: dict[bytes, Principal] = {}
+        self._changing = asyncio.Lock()
 
     @property
     def is_open(self) -> bool:
@@ -84,6 +86,10 @@ class Keyring:
 
     async def load(self) -> None:
         """Read all keys and users."""
+        async with self._changing:
+            await self._load()
+
+    async def _load(self) -> None:
         before = (self._keys, self._users)
         keys = [msgspec.json.decode(found.value, type=StoredKey) for found in await self._documents.list(KEYS)]
         users = [msgspec.json.decode(found.value, type=StoredUser) for found in await self._documents.list(USERS)]
@@ -137,14 +143,26 @@ class Keyring:
             created_at=self._now(),
             name=name,
         )
-        await self._documents.put(KEYS, key_id, msgspec.json.encode(stored), version=0)
-        self._keys[key_id] = stored
+        async with self._changing:
+            await self._documents.put(KEYS, key_id, msgspec.json.encode(stored), version=0)
+            self._keys[key_id] = stored
         return secret
 
     async def delete_key(self, key_id: str) -> bool:
-        """Revoke a key, in force at once; whether it was there."""
-        self._seen.clear()
-        return await self._documents.delete(KEYS, key_id) and self._keys.pop(key_id, None) is not None
+        """Revoke a key, in force at once; whether it was there.
+
+        Raises
+        ------
+        Conflict
+            It is the last, and there is no user: without it the bus would be open.
+        """
+        async with self._changing:
+            if self._keys.keys() == {key_id} and not self._users:
+                raise Conflict("this is the last key; without it the bus would be open", hint="make another one first")
+            there = await self._documents.delete(KEYS, key_id)
+            self._keys.pop(key_id, None)
+            self._seen.clear()
+        return there
 
     async def add_user(self, name: str, role: str) -> str:
         """Make a user and return the password made for it; raises ``Conflict`` when the name is taken."""
@@ -153,8 +171,9 @@ class Keyring:
         password = secrets.token_urlsafe(_PASSWORD_BYTES)
         digest = await asyncio.to_thread(hash_password, password)
         stored = StoredUser(name=name, password=digest, role=Role(role), created_at=self._now())
-        await self._documents.put(USERS, name, msgspec.json.encode(stored), version=0)
-        self._users[name] = stored
+        async with self._changing:
+            await self._documents.put(USERS, name, msgspec.json.encode(stored), version=0)
+            self._users[name] = stored
         return password
 
     def _verify(self, authorization: bytes) -> Principal:
@@ -163,7 +182,7 @@ class Keyring:
         stored = self._keys.get(parts[0]) if parts is not None else None
         if stored is None or not verify_key(key, stored.digest):
             raise AccessDenied("the key is not known", hint="bus key create", status=401)
-        principal = Principal(f"key {stored.name or stored.id}", stored.roles, stored.destinations)
+        principal = Principal(stored.id, f"key {stored.name or stored.id}", stored.roles, stored.destinations)
         if len(self._seen) >= _CACHED:
             self._seen.clear()
         self._seen[authorization] = principal

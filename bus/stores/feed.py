@@ -61,23 +61,27 @@ class StoreFeed:
         self._buckets: dict[str, TokenBucket] = {}
         self._backoff = _FIRST_BACKOFF
         self._idle = asyncio.Event()
+        self._busy = False
         self.up = True
 
     async def run(self) -> None:
         """Feed until cancelled; the store may be away for any time."""
         while True:
+            self._busy = True
             batch = await self._gather()
-            if not batch:
-                await self._pause()
+            if batch:
+                await self._write(batch)
                 continue
-            self._idle.clear()
-            await self._write(batch)
+            self._busy = False
+            await self._pause()
 
     async def caught_up(self, timeout: float) -> bool:  # noqa: ASYNC109 - a bound, not a failure
-        """Wait until the spool was seen empty once, at most ``timeout`` seconds; whether it was."""
+        """Wait until nothing in the spool waits for the store, at most ``timeout`` seconds; whether it came to that."""
         try:
             async with asyncio.timeout(timeout):
-                await self._idle.wait()
+                while self._busy or self._spool.lanes(self._consumer):
+                    self._idle.clear()
+                    await self._idle.wait()
         except TimeoutError:
             return False
         return True

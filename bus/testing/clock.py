@@ -10,7 +10,7 @@ from typing import Final
 
 NOON: Final = 1_795_262_400_000
 """2026-11-21T12:00:00Z, where a clock begins."""
-_TURNS: Final = 40
+_MOST_TURNS: Final = 100_000
 _MICROSECONDS: Final = 1_000_000
 
 
@@ -24,14 +24,11 @@ class ManualClock:
     ----------
     now
         Milliseconds since the epoch at the start.
-    turns
-        How many turns of the event loop the tasks get before time moves on.
     """
 
-    def __init__(self, now: int = NOON, *, turns: int = _TURNS) -> None:
+    def __init__(self, now: int = NOON) -> None:
         self._wall = now * 1000
         self._elapsed = 1000 * _MICROSECONDS
-        self._turns = turns
         self._sleepers: list[tuple[int, int, asyncio.Future[None]]] = []
         self._order = itertools.count()
 
@@ -58,9 +55,21 @@ class ManualClock:
         self._wall += milliseconds * 1000
 
     async def settle(self) -> None:
-        """Let every task run as far as it comes without time moving."""
-        for _ in range(self._turns):
+        """Let every task run as far as it comes without time moving.
+
+        Raises
+        ------
+        AssertionError
+            Some task never comes to rest: it is busy doing nothing.
+        """
+        ready = getattr(asyncio.get_running_loop(), "_ready", None)
+        if ready is None:
+            raise RuntimeError("simulated time needs the event loop of asyncio itself")
+        for _ in range(_MOST_TURNS):
             await asyncio.sleep(0)
+            if not ready:
+                return
+        raise AssertionError("a task spins: the event loop never comes to rest")
 
     async def advance(self, seconds: float) -> None:
         """Move on; whoever sleeps until then wakes at his time."""

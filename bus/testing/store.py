@@ -78,7 +78,7 @@ class MemoryStore:
             for name in sorted(self._traces)
             if matches(self._traces[name], selection)
             and (message := await self.message(name)) is not None
-            and message.received_at < before
+            and max(message.received_at, message.deliver_at) < before
         ]
         return found[:limit]
 

@@ -115,7 +115,7 @@ class MemoryTransport:
 
     def _lag(self, queue: _Queue) -> Lag:
         numbers = [*queue.waiting, *queue.held]
-        return Lag(len(numbers), min((self._messages[number].received_at for number in numbers), default=None))
+        return Lag(len(numbers), self._messages[min(numbers)].received_at if numbers else None)
 
 
 class MemoryConsumer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Final
 
@@ -32,7 +33,7 @@ class DirectTransport:
         self._queue = queue
         self._attached: dict[str, set[str]] = {}
         # Messages just published, so that their consumers need not decode them again.
-        self._recent: dict[tuple[str, int], Message] = {}
+        self._recent: OrderedDict[tuple[str, int], Message] = OrderedDict()
 
     @property
     def name(self) -> str:
@@ -93,7 +94,7 @@ class DirectTransport:
         recent = self._recent
         recent[message.destination, position] = message
         if len(recent) > _RECENT_MESSAGES:
-            del recent[next(iter(recent))]
+            recent.popitem(last=False)
 
 
 class DirectConsumer:

@@ -31,7 +31,7 @@ class OpenDeliveries:
         self._write = write
 
     async def unsettled(self, lane: LaneKey, before: int, limit: int) -> list[Message]:
-        """Return whole messages whose delivery is pending and that were received before a time (ms).
+        """Return whole messages whose delivery is pending, and that were received and to deliver before a time (ms).
 
         The oldest ids come first. Only pending deliveries of this subscription are read, and those for at most
         a second; then fewer are returned than there are.
@@ -40,7 +40,7 @@ class OpenDeliveries:
         messages: list[Message] = []
         async for traces in self._chunks(lane, Status.PENDING, time_key(before + _CLOCK_SKEW)):
             for trace in traces:
-                if trace.message is not None and trace.message.received_at < before and len(messages) < limit:
+                if trace.message is not None and _is_before(trace.message, before) and len(messages) < limit:
                     message = await self._reading.message(trace.id)
                     messages += [message] if message is not None else []
             if len(messages) >= limit or time.monotonic() > deadline:
@@ -90,6 +90,10 @@ class OpenDeliveries:
         self, label: Label, lane: LaneKey, status: Status, after: bytes, below: bytes
     ) -> list[tuple[bytes, Trace]]:
         return await self._reading.run(lambda searcher: searcher.in_state(label, lane, status, (after, below), _CHUNK))
+
+
+def _is_before(message: Message, time: int) -> bool:
+    return max(message.received_at, message.deliver_at) < time
 
 
 def _canceled(trace: Trace, subscription: str, now: int) -> Outcome:

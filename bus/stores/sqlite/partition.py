@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from pathlib import Path
 from typing import Final
 
@@ -51,7 +52,7 @@ class Partition:
     def __init__(self, path: Path) -> None:
         self.name = path.stem
         self.writer = open_writer(path, schema=sql.SCHEMA, version=sql.VERSION)
-        self.recent: dict[bytes, Held] = {}
+        self.recent: OrderedDict[bytes, Held] = OrderedDict()
         self.pins = 0
         with translating(self.name):
             try:
@@ -134,7 +135,7 @@ class Partition:
         if held.trace.message is None or not held.trace.completed_at:
             self.recent[held.key] = held
             if len(self.recent) > _RECENT:
-                del self.recent[next(iter(self.recent))]
+                self.recent.popitem(last=False)
         else:
             self.recent.pop(held.key, None)
 

@@ -1,0 +1,215 @@
+"""The configuration: durable, then told to the listeners, then in force; one change at a time."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bus.domain.catalog import Catalog
+from bus.domain.destination import Destination
+from bus.domain.retry import Exponential, RetryPolicy, Schedule
+from bus.domain.subscription import Secret, Subscription
+from bus.errors import ConfigurationError, Conflict, NotFound
+from bus.registry import SUBSCRIPTIONS, Rates, Registry
+from bus.security.secrets import SecretBox
+from bus.testing.store import MemoryStore
+
+ORDERS = Destination(code="orders", store_rate=5.0)
+BILLING = Subscription(destination="orders", name="billing", url="http://a.example/", secrets=(Secret("whsec_x"),))
+
+
+class Slow(MemoryStore):
+    """A store whose writes of documents take a turn of the loop."""
+
+    async def put(self, collection, key, value, *, version=None):
+        await asyncio.sleep(0)
+        return await super().put(collection, key, value, version=version)
+
+    async def delete(self, collection, key):
+        await asyncio.sleep(0)
+        return await super().delete(collection, key)
+
+
+@pytest.fixture
+async def store() -> MemoryStore:
+    return Slow()
+
+
+@pytest.fixture
+async def registry(store: MemoryStore) -> Registry:
+    registry = Registry(store, SecretBox(None))
+    await registry.load()
+    return registry
+
+
+async def reloaded(store: MemoryStore, box: SecretBox | None = None) -> Registry:
+    registry = Registry(store, box or SecretBox(None))
+    await registry.load()
+    return registry
+
+
+async def test_what_is_put_is_in_force_and_there_after_a_restart(registry: Registry, store: MemoryStore) -> None:
+    orders = await registry.put_destination(ORDERS)
+    billing = await registry.put_subscription(BILLING)
+    assert (orders.version, billing.version) == (1, 1)
+    for one in (registry, await reloaded(store)):
+        assert one.destination("orders") == orders
+        assert one.subscription("orders", "billing") == billing
+        assert one.catalog.expected("orders") == ("billing",)
+        assert one.store_rate("orders") == 5.0
+        assert one.store_rate("nothing") is None
+
+
+waits = st.builds(Schedule, st.lists(st.integers(0, 10**9), min_size=1, max_size=4).map(tuple)) | st.builds(
+    Exponential, st.integers(1, 10**9), st.floats(1, 100), st.integers(1, 10**9)
+)
+
+
+@given(
+    st.builds(
+        Subscription,
+        destination=st.just("orders"),
+        name=st.text(max_size=10),
+        url=st.text(max_size=10),
+        rate=st.none() | st.floats(0.001, 1e6),
+        retry=st.builds(RetryPolicy, waits, st.integers(0, 10**12), st.none() | st.integers(1, 10**6)),
+        secrets=st.lists(st.builds(Secret, st.text(max_size=5), st.integers(0, 10**13)), max_size=2).map(tuple),
+        headers=st.dictionaries(st.text(max_size=5), st.text(max_size=5), max_size=2),
+        filter=st.none() | st.text(max_size=5),
+    )
+)
+def test_a_subscription_comes_back_as_it_was(subscription: Subscription) -> None:
+    async def run() -> None:
+        store = MemoryStore()
+        stored = await (await reloaded(store)).put_subscription(subscription)
+        (found,) = (await reloaded(store)).catalog.subscriptions.values()
+        assert found == stored
+
+    asyncio.run(run())
+
+
+async def test_listeners_are_told_in_turn_before_a_new_subscription_is_in_force(registry: Registry) -> None:
+    told: list[tuple[str, tuple[str, ...], tuple[str, ...]]] = []
+
+    def listener(name: str):
+        async def listen(catalog: Catalog) -> None:
+            told.append((name, catalog.expected("orders"), registry.catalog.expected("orders")))
+            await asyncio.sleep(0)
+
+        return listen
+
+    await registry.put_destination(ORDERS)
+    registry.listen(listener("roads"))
+    registry.listen(listener("dispatcher"))
+    await registry.put_subscription(BILLING)
+    assert told == [("roads", ("billing",), ()), ("dispatcher", ("billing",), ())]
+    assert registry.catalog.expected("orders") == ("billing",)
+
+
+async def test_a_removed_subscription_is_expected_by_no_message_while_its_queue_goes(registry: Registry) -> None:
+    await registry.put_destination(ORDERS)
+    await registry.put_subscription(BILLING)
+    seen: list[tuple[str, ...]] = []
+
+    async def listen(_: Catalog) -> None:
+        seen.append(registry.catalog.expected("orders"))
+
+    registry.listen(listen)
+    await registry.remove_subscription("orders", "billing")
+    assert seen == [()]
+
+
+async def test_a_change_that_the_store_does_not_take_is_not_in_force(registry: Registry, store: MemoryStore) -> None:
+    told: list[Catalog] = []
+
+    async def listen(catalog: Catalog) -> None:
+        told.append(catalog)
+
+    registry.listen(listen)
+    await store.put("destinations", "orders", b"{}")
+    with pytest.raises(Conflict):
+        await registry.put_destination(ORDERS)
+    assert told == []
+    assert registry.catalog.destinations == {}
+
+
+async def test_of_two_who_change_the_same_version_one_is_told_so(registry: Registry) -> None:
+    await registry.put_destination(ORDERS)
+    known = await registry.put_subscription(BILLING)
+    changes = [msgspec.structs.replace(known, url=f"http://{n}.example/") for n in "ab"]
+    results = await asyncio.gather(*map(registry.put_subscription, changes), return_exceptions=True)
+    assert {type(result) for result in results} == {Subscription, Conflict}
+    assert registry.subscription("orders", "billing") in results
+
+
+async def test_many_changes_at_once_all_count(registry: Registry, store: MemoryStore) -> None:
+    names = [f"s{n}" for n in range(20)]
+    await registry.put_destination(ORDERS)
+    await asyncio.gather(
+        *(registry.put_subscription(msgspec.structs.replace(BILLING, name=name)) for name in names),
+        *(registry.put_destination(Destination(code=name)) for name in names),
+    )
+    for one in (registry, await reloaded(store)):
+        assert set(one.catalog.expected("orders")) == set(names)
+        assert set(one.catalog.destinations) == {"orders", *names}
+
+
+async def test_pausing_twice_at_once_pauses_once(registry: Registry) -> None:
+    await registry.put_destination(ORDERS)
+    await registry.put_subscription(BILLING)
+    await asyncio.gather(*(registry.pause(BILLING.key, f"reason {n}") for n in range(5)))
+    found = registry.subscription("orders", "billing")
+    assert (found.paused, found.paused_reason, found.version) == (True, "reason 0", 2)
+
+
+async def test_pausing_while_somebody_else_changes_it_loses_neither_change(registry: Registry) -> None:
+    await registry.put_destination(ORDERS)
+    known = await registry.put_subscription(BILLING)
+    changed = msgspec.structs.replace(known, url="http://new.example/")
+    await asyncio.gather(registry.put_subscription(changed), registry.pause(BILLING.key, "410"))
+    found = registry.subscription("orders", "billing")
+    assert (found.url, found.paused) == ("http://new.example/", True)
+
+
+async def test_pausing_what_is_being_removed_does_not_bring_it_back(registry: Registry, store: MemoryStore) -> None:
+    await registry.put_destination(ORDERS)
+    await registry.put_subscription(BILLING)
+    await asyncio.gather(registry.remove_subscription(*BILLING.key), registry.pause(BILLING.key, "410"))
+    assert registry.catalog.subscriptions == {}
+    assert await store.list(SUBSCRIPTIONS) == []
+
+
+async def test_what_is_removed_is_gone_after_a_restart(registry: Registry, store: MemoryStore) -> None:
+    await registry.put_destination(ORDERS)
+    await registry.put_subscription(BILLING)
+    await registry.remove_subscription("orders", "billing")
+    await registry.remove_destination("orders")
+    for one in (registry, await reloaded(store)):
+        assert (one.catalog.destinations, one.catalog.subscriptions) == ({}, {})
+        with pytest.raises(NotFound, match="there is no destination 'orders'"):
+            one.destination("orders")
+        with pytest.raises(NotFound, match="there is no subscription 'billing' of 'orders'"):
+            one.subscription("orders", "billing")
+
+
+async def test_rates_are_in_force_at_once_and_after_a_restart(registry: Registry, store: MemoryStore) -> None:
+    assert registry.rates == Rates(None, None)
+    await registry.set_rates(Rates(100, None))
+    assert registry.rates == (await reloaded(store)).rates == Rates(100, None)
+
+
+async def test_secrets_rest_sealed_and_open_with_the_same_key_only(store: MemoryStore) -> None:
+    box = SecretBox("k" * 32)
+    registry = await reloaded(store, box)
+    await registry.put_destination(ORDERS)
+    stored = await registry.put_subscription(BILLING)
+    assert stored.secrets == BILLING.secrets
+    (document,) = await store.list(SUBSCRIPTIONS)
+    assert b"whsec_x" not in document.value
+    assert (await reloaded(store, box)).subscription("orders", "billing").secrets == BILLING.secrets
+    with pytest.raises(ConfigurationError):
+        await reloaded(store, SecretBox("other" * 8))
