@@ -6,8 +6,10 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
+import msgspec
+
 from bus.domain.delivery import Compensation, Delivery
-from bus.domain.message import decode_message
+from bus.domain.message import Message, decode_message
 from bus.errors import StoreError
 from bus.ports.clock import Clock
 from bus.ports.dispatching import Dispatching
@@ -44,6 +46,7 @@ class Compensator:
         self._clock = clock
         self._owner = owner
         self._reclaimed = False
+        self._refused_until: dict[str, float] = {}
 
     async def run(self) -> None:
         """Work until cancelled; the store may be away for any time."""
@@ -75,8 +78,12 @@ class Compensator:
 
     async def measure(self) -> None:
         """Set the gauge of unfinished deliveries."""
+        try:
+            counts = await self._store.due(self._clock.now())
+        except StoreError:
+            return  # the gauge stays as it was; that the store is away is a metric of its own
         metrics.COMPENSATIONS.clear()
-        for key, count in (await self._store.due(self._clock.now())).items():
+        for key, count in counts.items():
             metrics.COMPENSATIONS.labels(*key).set(count)
 
     def _room(self) -> dict[tuple[str, str], int]:
@@ -88,7 +95,7 @@ class Compensator:
             if key[0] in destinations and not destinations[key[0]].paused
         }
         for code, destination in destinations.items():
-            if not destination.paused:
+            if not destination.paused and self._refused_until.get(code, 0.0) <= self._clock.monotonic():
                 room[code, ""] = _PUBLISHED_AT_ONCE
         return room
 
@@ -103,13 +110,20 @@ class Compensator:
             if destination is None:
                 await self._store.finish([row])
                 continue
-            outgoing = Outgoing(decode_message(row.message), row.message)
-            (confirmed,) = await self._roads.of(destination).publish([outgoing])
-            await (self._store.finish([row]) if confirmed else self._store.unlease([row]))
+            message = _read(row)
+            if message is None:
+                continue
+            (confirmed,) = await self._roads.of(destination).publish([Outgoing(message, row.message)])
+            if confirmed:
+                await self._store.finish([row])
+            else:
+                self._refused_until[row.destination] = self._clock.monotonic() + _AFTER_FAILURE
+                await self._store.unlease([row])
 
     async def _hand_over(self, rows: Sequence[Compensation]) -> None:
-        rows = await self._without_finished(rows)
-        taken = self._dispatching.offer([_delivery(row) for row in rows])
+        readable = [(row, message) for row in await self._without_finished(rows) if (message := _read(row)) is not None]
+        rows = [row for row, _ in readable]
+        taken = self._dispatching.offer([_delivery(row, message) for row, message in readable])
         room = self._dispatching.room()
         # One that was not taken though there is room is on its way already: its lease stays until its outcome.
         back = [
@@ -135,9 +149,18 @@ def _key(row: Compensation) -> DeliveryKey:
     return DeliveryKey(row.message_id, row.retention_days, row.subscription, row.generation)
 
 
-def _delivery(row: Compensation) -> Delivery:
+def _read(row: Compensation) -> Message | None:
+    try:
+        return decode_message(row.message)
+    except msgspec.DecodeError:
+        # Another version wrote it: it stays leased, that is, in the store and in the gauge.
+        _log.exception("the row of message %s is of another version; it stays in the store", row.message_id)
+        return None
+
+
+def _delivery(row: Compensation, message: Message) -> Delivery:
     return Delivery(
-        message=decode_message(row.message),
+        message=message,
         subscription=row.subscription,
         generation=row.generation,
         attempts=row.attempts,

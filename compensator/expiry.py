@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import Final
 
@@ -47,7 +48,6 @@ class Expiry:
         while True:
             found = await self._store.list(_IDEMPOTENCY, limit=_CHUNK)
             old = [document.key for document in found if document.key[:8] <= last_day]
-            for key in old:
-                await self._store.delete(_IDEMPOTENCY, key)
+            await asyncio.gather(*(self._store.delete(_IDEMPOTENCY, key) for key in old))
             if len(old) < _CHUNK:
                 return

@@ -21,7 +21,7 @@ class CompensatorService:
             raise ConfigurationError("the compensator needs a dispatcher to hand work to; run them in one process")
         store, registry, roads, clock = context.store, context.registry, context.roads, context.clock
         self._compensator = Compensator(store, registry, roads, context.dispatching, clock, context.owner)
-        self._stuck = StuckSearch(store, registry, roads, context.spools["receiver"], clock)
+        self._stuck = StuckSearch(store, registry, roads, context.spools["receiver"], context.spools["outcomes"], clock)
         self._expiry = Expiry(store, clock)
         context.async_meters.append(self._compensator.measure)
 

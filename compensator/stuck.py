@@ -21,19 +21,30 @@ _log = logging.getLogger(__name__)
 _BATCH: Final = 200
 _SLACK: Final = 2_000
 _INTERVAL: Final = 5.0
+# Less than the dispatcher's memory of recent outcomes spans.
+_BEHIND: Final = 5_000
 
 
 class StuckSearch:
     """Finds expected deliveries without an outcome for longer than ``stuck_after`` that are on no road.
 
-    What is older than the oldest message that a road or the receiver's spool still holds has been passed by.
+    What is older than the oldest message that a road or the receiver's spool still holds has been passed by. Nothing
+    is said of a destination whose outcomes wait for the store for longer than a moment, since they are not seen there.
+
+    Parameters
+    ----------
+    accepted, outcomes
+        The receiver's spool and the dispatcher's.
     """
 
-    def __init__(self, store: Store, registry: Registry, roads: Roads, spool: Spool, clock: Clock) -> None:
+    def __init__(
+        self, store: Store, registry: Registry, roads: Roads, accepted: Spool, outcomes: Spool, clock: Clock
+    ) -> None:
         self._store = store
         self._registry = registry
         self._roads = roads
-        self._spool = spool
+        self._accepted = accepted
+        self._outcomes = outcomes
         self._clock = clock
 
     async def run(self) -> None:
@@ -50,10 +61,12 @@ class StuckSearch:
         lags = self._lags()
         if lags is None:
             return 0
-        unpublished = self._unpublished()
+        unpublished = _oldest(self._accepted, "publish")
+        unseen = _oldest(self._outcomes, "store")
+        settled = self._clock.now() - _BEHIND
         claimed = 0
         for subscription in self._registry.catalog.subscriptions.values():
-            if not self._is_held(subscription):
+            if not self._is_held(subscription) and unseen.get(subscription.destination, settled) >= settled:
                 claimed += await self._claim(subscription, lags, unpublished.get(subscription.destination))
         return claimed
 
@@ -68,8 +81,7 @@ class StuckSearch:
         lag = lags.get(subscription.key)
         oldest = [time for time in (lag.oldest if lag else None, unpublished) if time is not None]
         before = min([now - subscription.stuck_after, *(time - _SLACK for time in oldest)])
-        found = await self._store.unsettled(*subscription.key, before, _BATCH)
-        stuck = [message for message in found if message.deliver_at < now - subscription.stuck_after]
+        stuck = await self._store.unsettled(*subscription.key, before, _BATCH)
         if stuck:
             _log.warning(
                 "%d deliveries of %s/%s are on no road and have no outcome; they are compensated",
@@ -92,12 +104,14 @@ class StuckSearch:
                     merged[key] = lag
         return merged
 
-    def _unpublished(self) -> dict[str, int]:
-        return {
-            stats.lane: stats.oldest
-            for stats in self._spool.stats().consumers
-            if stats.consumer == "publish" and stats.oldest is not None
-        }
+
+def _oldest(spool: Spool, consumer: str) -> dict[str, int]:
+    """Return since when each lane has had records that a consumer has not finished."""
+    return {
+        stats.lane: stats.oldest
+        for stats in spool.stats().consumers
+        if stats.consumer == consumer and stats.oldest is not None
+    }
 
 
 def _earlier(lag: Lag, known: Lag) -> bool:

@@ -47,7 +47,7 @@ def test_truth_is_that_of_jmespath(body: bytes, wanted: bool) -> None:
     assert Filter("body").wants(message(body)) is wanted
 
 
-@pytest.mark.parametrize("body", [b"", b"<xml/>", b"\xff\xfe", b'{"a":', b"1e999", DEEP], ids=lambda body: str(body[:9]))
+@pytest.mark.parametrize("body", [b"", b"<xml/>", b"\xff\xfe", b'{"a":', b"1e999", DEEP], ids=range(6))
 def test_a_body_that_is_no_json_is_null(body: bytes) -> None:
     assert Filter("body == null").wants(message(body)) is True
 
@@ -71,7 +71,7 @@ def test_an_expression_that_fails_says_so_with_the_message(expression: str, body
 
 
 @pytest.mark.parametrize(
-    "expression", ["", " ", "body.", "[", "`\"`", "a b", "(" * 5000, "!" * 5000 + "a", "[" + "9" * 5000 + "]", "\ud800"]
+    "expression", ["", " ", "body.", "[", '`"`', "a b", "(" * 5000, "!" * 5000 + "a", "[" + "9" * 5000 + "]", "\ud800"]
 )
 def test_what_does_not_compile_is_refused(expression: str) -> None:
     with pytest.raises(ValueError, match="does not compile"):
@@ -79,16 +79,39 @@ def test_what_does_not_compile_is_refused(expression: str) -> None:
 
 
 tokens = st.sampled_from(
-    ["body", "a", ".", "[", "]", "*", "?", "||", "&&", "!", "(", ")", "`1`", "'x'", "@", "|", "[]", "==", ">", "::0", ","]
-    + ["length", "to_number", "ceil", "sort_by", "&", "map", "join", "keys", "sum", "{", "}", ":", "0", "-1"]
+    [
+        *(
+            "body",
+            "a",
+            ".",
+            "[",
+            "]",
+            "*",
+            "?",
+            "||",
+            "&&",
+            "!",
+            "(",
+            ")",
+            "`1`",
+            "'x'",
+            "@",
+            "|",
+            "[]",
+            "==",
+            ">",
+            "::0",
+        ),
+        *(",", "length", "to_number", "ceil", "sort_by", "&", "map", "join", "keys", "sum", "{", "}", ":", "0", "-1"),
+    ]
 )
+bodies = st.sampled_from([b"1", b'"x"', b"[1,2]", b'{"a": [1, "b"]}', b"{", b""])
 
 
-@given(st.lists(tokens, max_size=12).map("".join), st.sampled_from([b"1", b'"x"', b"[1,2]", b'{"a": [1, "b"]}', b"{", b""]))
+@given(st.lists(tokens, max_size=12).map("".join), bodies)
 def test_nothing_but_an_answer_or_a_value_error(expression: str, body: bytes) -> None:
     try:
         answer = Filter(expression).wants(message(body))
-    except ValueError as error:
-        assert "the filter" in str(error)
-    else:
-        assert answer in (True, False)
+    except ValueError:
+        return
+    assert answer in (True, False)

@@ -11,7 +11,9 @@ from bus.posters.target import HttpTarget
 from bus.security.urls import parse_url
 
 
-@pytest.mark.parametrize(("name", "value"), [("X-Tenant", "a"), ("region", ""), ("a!#$%&'*+.^_`|~9", "tab\tand ü"), ("a" * 128, "")])
+@pytest.mark.parametrize(
+    ("name", "value"), [("X-Tenant", "a"), ("region", ""), ("a!#$%&'*+.^_`|~9", "tab\tand ü"), ("a" * 128, "")]
+)
 def test_a_header_is_taken(name: str, value: str) -> None:
     check_header(name, value)
 
@@ -31,7 +33,17 @@ def test_a_value_that_adds_a_line_is_refused(value: str) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        *("Host", "CONTENT-LENGTH", "content-type", "Connection", "transfer-encoding", "te", "trailer", "upgrade", "expect"),
+        *(
+            "Host",
+            "CONTENT-LENGTH",
+            "content-type",
+            "Connection",
+            "transfer-encoding",
+            "te",
+            "trailer",
+            "upgrade",
+            "expect",
+        ),
         *("keep-alive", "proxy-connection", "Proxy-Authorization", "traceparent", "tracestate"),
         *("webhook-id", "Webhook-Signature", "bus-key", "BUS-ATTEMPT", "accept-encoding"),
     ],

@@ -42,7 +42,17 @@ def test_other_spellings_of_an_id_are_the_same_id(time: int, noise: bytes) -> No
 
 @pytest.mark.parametrize(
     "text",
-    ["", "x", "0", str(uuid.UUID(int=0)), str(uuid.uuid4()), new_id(1)[:-1], new_id(1) + "0", new_id(1) + "\n", "é" * 36],
+    [
+        "",
+        "x",
+        "0",
+        str(uuid.UUID(int=0)),
+        str(uuid.uuid4()),
+        new_id(1)[:-1],
+        new_id(1) + "0",
+        new_id(1) + "\n",
+        "é" * 36,
+    ],
 )
 def test_what_is_no_id_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"UUID|hexadecimal|invalid"):

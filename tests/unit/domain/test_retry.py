@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from email.utils import format_datetime
 from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 
 import pytest
 from hypothesis import given
@@ -94,7 +94,10 @@ def test_retry_after_does_not_outlive_the_age() -> None:
         (format_datetime(datetime.fromtimestamp(NOW / 1000 + 90, UTC), usegmt=True), 90_000),
         (format_datetime(datetime.fromtimestamp(NOW / 1000 - 90, UTC), usegmt=True), 0),
         (format_datetime(datetime.fromtimestamp(NOW / 1000 + 90, UTC)), 90_000),
-        (format_datetime((datetime.fromtimestamp(NOW / 1000, UTC) + timedelta(seconds=90)).replace(tzinfo=None)), 90_000),
+        (
+            format_datetime((datetime.fromtimestamp(NOW / 1000, UTC) + timedelta(seconds=90)).replace(tzinfo=None)),
+            90_000,
+        ),
         ("Fri, 31 Dec 9999 23:59:59 GMT", DAY),
         ("Fri, 31 Dec 9999 23:59:59 -2359", DAY),
     ],
@@ -105,13 +108,30 @@ def test_retry_after_is_seconds_or_a_date(value: str, milliseconds: int) -> None
 
 @pytest.mark.parametrize(
     "value",
-    [None, "", "  ", "soon", "-5", "1.5", "1, 2", "²", "١٢", "Mon, 99 Foo 2026 00:00:00 GMT", "Mon, 01 Jan 2026 25:00:00 GMT"],
+    [
+        None,
+        "",
+        "  ",
+        "soon",
+        "-5",
+        "1.5",
+        "1, 2",
+        "²",
+        "١٢",
+        "Mon, 99 Foo 2026 00:00:00 GMT",
+        "Mon, 01 Jan 2026 25:00:00 GMT",
+    ],
 )
 def test_garbage_says_nothing(value: str | None) -> None:
     assert parse_retry_after(value, NOW) is None
 
 
-words = st.sampled_from("Mon, 1 99 Jan Foo 2026 0 9999 12:00:00 24:61:99 GMT -0000 +9999 EST :: ( \x00 ² , 1e9".split(" "))
+words = st.sampled_from(
+    [
+        *("Mon,", "1", "99", "Jan", "Foo", "2026", "0", "9999", "12:00:00", "24:61:99", "GMT", "-0000", "+9999", "EST"),
+        *("::", "(", "\x00", "²", ",", "1e9"),
+    ]
+)
 
 
 @given(st.text(st.characters(max_codepoint=255), max_size=30) | st.lists(words, max_size=8).map(" ".join))

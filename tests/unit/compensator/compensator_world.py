@@ -1,0 +1,136 @@
+"""A compensator's surroundings in memory, with a dispatcher that takes what the test lets it take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from bus.domain.delivery import Compensation, Delivery, Outcome, Status
+from bus.domain.destination import Destination
+from bus.domain.message import Message, encode_message
+from bus.domain.subscription import Subscription
+from bus.domain.trace import DeliveryTrace
+from bus.errors import StoreUnavailable
+from bus.ports.transport import Outgoing
+from bus.registry import Registry
+from bus.security.secrets import SecretBox
+from bus.testing.clock import ManualClock
+from bus.testing.spool import MemorySpool
+from bus.testing.store import MemoryStore
+from bus.testing.transport import MemoryTransport
+from bus.testing.writes import DESTINATION, message, outcome
+from bus.transports.roads import Roads
+from compensator.compensator import Compensator
+from compensator.expiry import Expiry
+from compensator.stuck import StuckSearch
+
+LANE = (DESTINATION, "billing")
+MAIL = (DESTINATION, "mail")
+OWNER = "owner-1"
+
+
+class FickleStore(MemoryStore):
+    """A store that can be down, and counts what is asked of it."""
+
+    down = False
+    leases = 0
+
+    def _check(self) -> None:
+        if self.down:
+            raise StoreUnavailable("down")
+
+    async def lease(self, now, until, room, limit, *, owner=""):
+        self._check()
+        self.leases += 1
+        return await super().lease(now, until, room, limit, owner=owner)
+
+    async def unsettled(self, destination, subscription, before, limit):
+        self._check()
+        return await super().unsettled(destination, subscription, before, limit)
+
+    async def expire(self, now):
+        self._check()
+        return await super().expire(now)
+
+    async def due(self, now):
+        self._check()
+        return await super().due(now)
+
+    async def finished(self, keys):
+        self._check()
+        return await super().finished(keys)
+
+
+class FakeDispatching:
+    """Takes what there is room for, until the test says otherwise."""
+
+    def __init__(self) -> None:
+        self.free: dict[tuple[str, str], int] = {LANE: 100, MAIL: 100}
+        self.refused: set[str] = set()
+        self.offered: list[Delivery] = []
+
+    def room(self) -> dict[tuple[str, str], int]:
+        return {lane: count for lane, count in self.free.items() if count}
+
+    def offer(self, deliveries: Sequence[Delivery]) -> list[bool]:
+        return [self._offer(delivery) for delivery in deliveries]
+
+    def _offer(self, delivery: Delivery) -> bool:
+        if delivery.message.id in self.refused:
+            return False
+        self.offered.append(delivery)
+        return True
+
+    @property
+    def ids(self) -> list[str]:
+        return [delivery.message.id for delivery in self.offered]
+
+
+class World:
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.store = FickleStore()
+        self.road = MemoryTransport()
+        self.roads = Roads([self.road])
+        self.registry = Registry(self.store, SecretBox(None))
+        self.registry.listen(self.roads.apply)
+        self.dispatching = FakeDispatching()
+        self.spool = MemorySpool(consumers=("publish", "store"))
+        self.outcomes = MemorySpool(consumers=("store",))
+        self.compensator = self.restarted()
+        self.stuck = StuckSearch(self.store, self.registry, self.roads, self.spool, self.outcomes, self.clock)
+        self.expiry = Expiry(self.store, self.clock)
+
+    def restarted(self) -> Compensator:
+        return Compensator(self.store, self.registry, self.roads, self.dispatching, self.clock, OWNER)
+
+    async def destination(self, code: str = DESTINATION, **changes: Any) -> None:
+        known = self.registry.catalog.destinations.get(code)
+        await self.registry.put_destination(Destination(code=code, version=known.version if known else 0, **changes))
+
+    async def subscription(self, name: str = "billing", **changes: Any) -> None:
+        known = self.registry.catalog.subscriptions.get((DESTINATION, name))
+        version = known.version if known else 0
+        fields: dict[str, Any] = {"destination": DESTINATION, "name": name, "url": "http://a.example/"}
+        await self.registry.put_subscription(Subscription(**fields | changes, version=version))
+
+    async def failed(self, number: int, name: str = "billing", **changes: Any) -> Message:
+        """Write a message whose delivery failed once and is due a second later."""
+        sent = message(number)
+        await self.store.write([sent, outcome(sent, name, Status.RETRYING, **changes)])
+        return sent
+
+    async def publish(self, *messages: Message) -> None:
+        await self.road.publish([Outgoing(one, encode_message(one)) for one in messages])
+
+    async def row(self, of: Message, name: str = "billing") -> Compensation:
+        return self.store._rows[of.id, name]
+
+    async def delivery(self, of: Message, name: str = "billing") -> DeliveryTrace:
+        trace = await self.store.trace(of.id)
+        assert trace is not None
+        return trace.deliveries[name]
+
+
+def delivered(of: Message, name: str = "billing", attempts: int = 2, **changes: Any) -> Outcome:
+    return outcome(of, name, Status.DELIVERED, attempts, **changes)

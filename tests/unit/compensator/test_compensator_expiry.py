@@ -1,0 +1,84 @@
+"""Partitions past their retention go whole, and Idempotency-Keys with them."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from bus.domain.times import DAY, day_of
+from bus.testing.writes import NOON, message
+from tests.unit.compensator.compensator_world import World, delivered
+
+
+@pytest.fixture
+async def world() -> World:
+    return World()
+
+
+async def test_what_is_past_its_retention_and_finished_goes(world: World) -> None:
+    done = message(0, expected=("billing",), retention_days=2)
+    kept = message(1, expected=("billing",), retention_days=5)
+    await world.store.write([done, kept, delivered(done), delivered(kept)])
+    await world.clock.advance(2 * 86_400 - 1)
+    assert await world.expiry.step() == []
+    await world.clock.advance(2)
+    assert len(await world.expiry.step()) == 1
+    assert await world.store.trace(done.id) is None
+    assert await world.store.trace(kept.id) is not None
+
+
+async def test_unfinished_work_keeps_its_partition_and_is_an_error_in_the_log(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    await world.store.write([message(0, retention_days=1)])
+    await world.clock.advance(3 * 86_400)
+    assert await world.expiry.step() == []
+    assert any(record.levelname == "ERROR" and "unfinished" in record.message for record in caplog.records)
+    assert await world.store.trace(message(0).id) is not None
+
+
+async def test_keys_of_two_days_ago_and_older_go(world: World) -> None:
+    now = NOON
+    for back in range(5):
+        for number in range(600 if back == 4 else 3):
+            await world.store.put("idempotency", f"{day_of(now - back * DAY)}/{number:04d}", b"{}")
+    await world.store.put("keys", "19700101/of-another-collection", b"{}")
+    await world.expiry.step()
+    left = {document.key[:8] for document in await world.store.list("idempotency")}
+    assert left == {day_of(now), day_of(now - DAY)}
+    assert len(await world.store.list("keys")) == 1
+
+
+async def test_many_keys_are_deleted_together(world: World) -> None:
+    """One commit of the store each chunk, and not one for each key."""
+    for number in range(100):
+        await world.store.put("idempotency", f"{day_of(NOON - 5 * DAY)}/{number:04d}", b"{}")
+    running = most = 0
+    plain = world.store.delete
+
+    async def delete(collection, key):
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0)
+        running -= 1
+        return await plain(collection, key)
+
+    world.store.delete = delete
+    await world.expiry.step()
+    assert most == 100
+    assert await world.store.list("idempotency") == []
+
+
+async def test_running_it_looks_every_ten_minutes_and_outlives_the_store(world: World) -> None:
+    done = message(0, expected=("billing",), retention_days=1)
+    await world.store.write([done, delivered(done)])
+    world.store.down = True
+    running = asyncio.create_task(world.expiry.run())
+    await world.clock.advance(2 * 86_400)
+    assert await world.store.trace(done.id) is not None
+    world.store.down = False
+    await world.clock.advance(601)
+    assert await world.store.trace(done.id) is None
+    running.cancel()
