@@ -47,6 +47,7 @@ class AsyncSpool:
         self._idle_waiters: list[asyncio.Future[None]] = []
         self._ready_waiters: list[tuple[str, str | None, asyncio.Future[None]]] = []
         self._closing = False
+        self._pause: float = RETRY
 
     @classmethod
     async def open(cls, directory: str | os.PathLike[str], options: Options | None = None, **settings: Any) -> Self:
@@ -297,17 +298,23 @@ class AsyncSpool:
         if kind == "full":
             self._refuse(entries, full_error(self.directory))
         if kind in ("full", "busy"):
-            self._retry_later()
+            self._busy = True
+            self._pause = 0 if entries else RETRY  # acks alone may fit at once
+            self._committer.run(engine.relieve, self._on_relief)
         elif kind == "corrupt":
             self._busy = True
             self._committer.run(engine.salvage, self._on_salvage)
         else:
             self._give_up(entries, error)
 
-    def _retry_later(self) -> None:
+    def _on_relief(self, error: Exception | None) -> None:
+        self._busy = False
+        if error is not None and outcome(error) not in ("full", "busy"):
+            self._on_error(error)
+            return
         self._wake_idle()
         self._cancel_timer()
-        self._timer = self._loop.call_later(RETRY, self._cycle)
+        self._timer = self._loop.call_later(self._pause, self._cycle)
 
     def _on_salvage(self, error: Exception | None) -> None:
         self._busy = False

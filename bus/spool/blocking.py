@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from bus.spool.transaction import Entry
 
 RETRY = 0.25
-"""Seconds between tries while another program holds the file."""
+"""Seconds between tries while the disk is full or another program holds the file."""
 _INHERITED: list[Engine] = []
 
 
@@ -57,6 +57,7 @@ class BlockingSpool:
         self._ledger = self._engine.ledger
         self._turn = Condition()
         self._busy = False
+        self._retry_at = 0.0
 
     def __enter__(self) -> Self:
         return self
@@ -130,13 +131,13 @@ class BlockingSpool:
                 self._engine.check()
                 if self._ledger.is_ready(consumer, lane):
                     return True
-                if self._engine.gathered.pending and not self._busy:
+                if self._engine.gathered.pending and self._may_lead():
                     self._lead()
                     continue
                 left = None if end is None else end - time.monotonic()
                 if left is not None and left <= 0:
                     return False
-                self._turn.wait(left)
+                self._turn.wait(min(left or RETRY, RETRY) if self._engine.gathered.pending else left)
 
     def claim(self, consumer: str, limit: int, lane: str) -> list[Record]:
         """Take up to ``limit`` durable records of a lane, in order; see the port."""
@@ -188,12 +189,12 @@ class BlockingSpool:
         target = self._ledger.changes
         while True:
             self._engine.check()
-            if self._busy:
-                self._turn.wait()
-            elif self._engine.gathered.is_settled(target):
+            if self._engine.gathered.is_settled(target):
                 return
-            else:
+            if self._may_lead():
                 self._lead()
+            else:
+                self._turn.wait(None if self._busy else RETRY)
 
     # Consumers
 
@@ -254,11 +255,15 @@ class BlockingSpool:
             return
         self._answer(engine.committed().entries, None)
         if engine.checkpoint_due:
-            self._checkpoint()
+            self._checkpoint(engine.checkpoint)
 
-    def _checkpoint(self) -> None:
+    def _may_lead(self) -> bool:
+        """Whether nobody commits, and the last try was not refused just now."""
+        return not self._busy and time.monotonic() >= self._retry_at
+
+    def _checkpoint(self, call: Callable[[], None]) -> None:
         try:
-            self._outside(self._engine.checkpoint)
+            self._outside(call)
         except apsw.Error as error:
             if outcome(error) not in ("full", "busy"):
                 self._on_error(error)
@@ -284,10 +289,10 @@ class BlockingSpool:
         kind = outcome(error)
         engine = self._engine
         entries = engine.abort(keep=kind in ("busy", "corrupt"))
-        if kind == "full":
+        if kind in ("full", "busy"):
+            self._retry_at = time.monotonic() + (0 if entries else RETRY)  # acks alone may fit at once
             self._answer(entries, full_error(self.directory))
-        elif kind == "busy":
-            self._turn.wait(RETRY)
+            self._checkpoint(engine.relieve)
         elif kind == "corrupt":
             self._salvage()
         else:

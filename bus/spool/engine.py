@@ -12,12 +12,11 @@ import shutil
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import apsw
 
-from bus.errors import SpoolClosed, SpoolFailed, SpoolFull
+from bus.errors import SpoolClosed, SpoolError, SpoolFailed, SpoolFull
 from bus.ports.spool import NewRecord, Record, SpoolStats
 from bus.spool import restore
 from bus.spool.damage import Damage
@@ -25,7 +24,7 @@ from bus.spool.file import SpoolFile
 from bus.spool.ledger import WINDOW, Cursor, Ledger
 from bus.spool.lock import OwnerLock
 from bus.spool.record import OVERHEAD, Row, intact
-from bus.spool.storage import make_directory
+from bus.spool.storage import drop_ballast, lay_ballast, make_directory
 from bus.spool.transaction import Batch, Entry, Transactions, cursor_row, runs, tally_row
 
 if TYPE_CHECKING:
@@ -36,6 +35,8 @@ log = logging.getLogger("bus.spool")
 
 CHECKPOINT_PAGES = 1000
 """The log is copied into the file when it reaches this many pages (4 MiB)."""
+BALLAST = 6 << 20
+"""Bytes kept for a full disk, laid with the first checkpoint: enough to empty the log into the file."""
 READ_BYTES = 4 << 20
 ROOM_EVERY = 0.5
 _LATEST = 1 << 62
@@ -75,8 +76,11 @@ class Engine:
         self.directory = directory
         self.options = options
         self.pid = os.getpid()
-        make_directory(directory)
-        self._lock = OwnerLock.take(directory)
+        try:
+            make_directory(directory)
+            self._lock = OwnerLock.take(directory)
+        except OSError as error:
+            raise SpoolError(f"the spool {directory} cannot be made: {error}") from error
         self.failed: SpoolFailed | None = None
         self.closed = False
         self._room = 0
@@ -114,11 +118,12 @@ class Engine:
 
     def enter(self, records: Sequence[NewRecord], urgent: bool) -> Entry:
         """Queue records for the next transaction; nothing is queued when this raises."""
-        self.check()
+        if self.closed or self.failed is not None:
+            self.check()
+        records = tuple(records)  # the caller may change its list while the commit gathers
         size = 0
         lanes = self.ledger.lanes
-        for record in records:
-            name, payload, when = record
+        for name, payload, when in records:
             if type(payload) is not bytes or type(when) is not int or type(name) is not str:
                 raise TypeError("a record is a lane's name, bytes, and a whole number of milliseconds")
             if not 0 <= when < _LATEST:
@@ -127,14 +132,9 @@ class Engine:
             if lane is None or not lane.open:
                 self.ledger.admit(name)
             size += len(payload) + OVERHEAD
-        self._admit(size, urgent=urgent)
-        entry = Entry(records, size)
-        self.gathered.add(entry)
-        return entry
-
-    def _admit(self, size: int, *, urgent: bool) -> None:
+        gathered = self.gathered
         options = self.options
-        if self.ledger.bytes + self.gathered.queued + size > options.limit:
+        if self.ledger.bytes + gathered.queued + size > options.limit:
             raise SpoolFull(
                 f"the spool {self.directory} is at its limit of {options.limit} bytes; what is stored stays stored",
                 hint="Wait until the receiver took some, or raise the limit.",
@@ -144,6 +144,9 @@ class Engine:
                 f"less than {options.reserve} bytes are free on the disk of {self.directory}; nothing stored was lost",
                 hint="Free disk space.",
             )
+        entry = Entry(records, size)
+        gathered.add(entry)
+        return entry
 
     def _free(self) -> int:
         now = self.options.now()
@@ -190,7 +193,13 @@ class Engine:
         return self.failed
 
     def checkpoint(self) -> None:
-        """Copy the log into the file; may run in another thread."""
+        """Copy the log into the file, and see that there is a ballast; may run in another thread."""
+        self.file.checkpoint()
+        lay_ballast(self.directory, BALLAST)
+
+    def relieve(self) -> None:
+        """After the disk was full: give up the ballast, so that the log can be emptied and acks find room in it."""
+        drop_ballast(self.directory)
         self.file.checkpoint()
 
     def salvage(self) -> None:
@@ -219,7 +228,16 @@ class Engine:
             for row in rows:
                 cursor.give_back(row[0], row[1])
             raise
-        return None if upto is None else self.ledger.hold(cursor, rows, upto)
+        if upto is None:
+            return None
+        records = self.ledger.hold(cursor, rows, upto)
+        self._reconcile(cursor)
+        return records
+
+    def _reconcile(self, cursor: Cursor) -> None:
+        """Find out about records that are counted but gone, once the consumer has had all there is."""
+        if cursor.pending and cursor.finished:
+            self.damage.reconcile(cursor)
 
     def _take_next(self, cursor: Cursor, limit: int, rows: list[Row], *, disk: bool) -> int | None:
         """Add what was never claimed; returns the cursor's new place, or None when the file is needed."""
@@ -240,8 +258,8 @@ class Engine:
         self.check()
         self.ledger.ack(consumer, records)
         cursor = self.ledger.find(records[-1].lane, consumer) if records else None
-        if cursor is not None and cursor.pending and cursor.finished:
-            self.damage.reconcile(cursor)
+        if cursor is not None:
+            self._reconcile(cursor)
 
     def recovered(self, consumer: str, record: Record) -> bool:
         """Whether the consumer may have claimed the record before the spool was opened."""
@@ -278,9 +296,6 @@ class Engine:
             if good or upto > cursor.lane.committed:
                 break
             cursor.next = upto
-        if not good:
-            cursor.next = upto
-            self.damage.reconcile(cursor)
         return good, upto
 
     def _read_once(self, cursor: Cursor, limit: int) -> tuple[list[Row], int]:
@@ -293,8 +308,6 @@ class Engine:
         else:
             upto = found[-1][0] + 1
         positions = [row[0] for row in found]
-        if any(left >= right for left, right in pairwise(positions)):
-            raise apsw.CorruptError(f"records of lane {lane.name} are out of order")
         good = []
         for row in found:
             if intact(row):

@@ -223,12 +223,20 @@ class SpoolFile:
         """Read up to ``limit`` rows of a range, unverified; stop at ``max_bytes`` of payload.
 
         The flag says that the range holds no more.
+
+        Raises
+        ------
+        apsw.CorruptError
+            The pages cannot be read, or their positions do not grow: a damaged tree may lead in circles.
         """
         query = "SELECT position, time, checksum, payload FROM record WHERE position BETWEEN ? AND ? LIMIT ?"
         rows: list[Row] = []
         size = 0
         try:
             for row in self.db.execute(query, (first, last, limit)):
+                if row[0] < first:
+                    raise apsw.CorruptError(f"{self.path}: position {row[0]} comes after {first - 1}")
+                first = row[0] + 1
                 rows.append(row)
                 size += len(row[3]) if isinstance(row[3], bytes) else 0
                 if size >= max_bytes:

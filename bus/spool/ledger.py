@@ -97,7 +97,20 @@ class Cursor:
 class Lane:
     """A queue inside the spool. ``last`` is the newest position given out, ``committed`` the newest durable one."""
 
-    __slots__ = ("bytes", "committed", "cursors", "last", "name", "no", "open", "records", "sole", "stored", "suspect", "whole")
+    __slots__ = (
+        "bytes",
+        "committed",
+        "cursors",
+        "last",
+        "name",
+        "no",
+        "open",
+        "records",
+        "sole",
+        "stored",
+        "suspect",
+        "whole",
+    )
 
     def __init__(self, no: int, name: str) -> None:
         self.no = no

@@ -44,8 +44,9 @@ class OwnerLock:
                 time.sleep(_PAUSE)  # an `is_live` probe of another process holds the lock for microseconds
             descriptor = os.open(directory / FILE_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             if _locked(descriptor, fcntl.LOCK_EX) and _is_still(directory, descriptor):
-                os.ftruncate(descriptor, 0)
-                os.pwrite(descriptor, json.dumps(_self()).encode(), 0)
+                with suppress(OSError):  # who owns it is for people; a full disk must not keep a spool closed
+                    os.ftruncate(descriptor, 0)
+                    os.pwrite(descriptor, json.dumps(_self()).encode(), 0)
                 return cls(descriptor)
             os.close(descriptor)
         who = owner(directory)

@@ -23,10 +23,12 @@ _TABLE_LEAF = 0x0D
 _INDEX_LEAF = 0x0A
 _FIRST_HEADER = 100
 _WAL_HEADER = 32
+_WAL_MAGIC = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
 _FRAME_HEADER = 24
 _SIZES = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}
 _RECORD, _LANE, _TALLY, _CURSOR = 4, 3, 6, 7
 _TEXT_FROM = 12
+_LONGEST_HEADER = 64
 
 
 class Frame(NamedTuple):
@@ -59,6 +61,8 @@ def wal_salt(path: Path) -> bytes:
 
 
 def _header_holds(header: bytes) -> bool:
+    if header[:4] not in _WAL_MAGIC:
+        return False
     order = ">" if header[3] & 1 else "<"
     first = second = 0
     words = struct.unpack(f"{order}6I", header[:24])
@@ -98,6 +102,7 @@ def _row(page: bytes, offset: int, read: Callable[[int], bytes], *, table: bool)
     key = 0
     if table:
         key, offset = _varint(page, offset)
+        key -= (key >> 63) << 64
     values = _values(_payload(page, offset, size, read, table=table))
     if not table:
         return _cursor(values)
@@ -142,6 +147,8 @@ def _payload(page: bytes, offset: int, size: int, read: Callable[[int], bytes], 
 
 def _values(payload: bytes) -> list[Value]:
     end, offset = _varint(payload, 0)
+    if end > _LONGEST_HEADER:
+        raise ValueError(end)
     kinds = []
     while offset < end:
         kind, offset = _varint(payload, offset)

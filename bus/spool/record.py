@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from struct import Struct
+from struct import Struct, error
 from typing import TypeAlias
 from zlib import crc32
 
@@ -29,7 +29,7 @@ def intact(row: tuple[object, object, object, object]) -> bool:
         return False
     try:
         return checksum(position, time, payload) == check
-    except OverflowError:
+    except error:
         return False
 
 

@@ -176,7 +176,7 @@ def _copy_records(file: SpoolFile, target: SpoolFile, wreck: Wreck) -> None:
                 continue
             return
         _keep(target, found, wreck)
-        if whole:
+        if whole or found[-1][0] >= _END:
             return
         first = found[-1][0] + 1
 
@@ -188,7 +188,7 @@ def _copy_singly(file: SpoolFile, target: SpoolFile, wreck: Wreck, first: int) -
             found, _ = file.read(first, _END, 1, 1)
         except apsw.Error:
             break
-        if not found:
+        if not found or found[0][0] >= _END:
             return first
         _keep(target, found, wreck)
         first = found[0][0] + 1

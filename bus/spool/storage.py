@@ -1,12 +1,16 @@
-"""Directories made and renamed durably."""
+"""Directories made durably, and a ballast for the day the disk is full."""
 
 from __future__ import annotations
 
 import os
+import shutil
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+BALLAST = "ballast"
 
 
 def make_directory(directory: Path) -> None:
@@ -24,3 +28,17 @@ def sync_directory(directory: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def lay_ballast(directory: Path, size: int) -> None:
+    """Take up disk space that can be given back; no effect when it is there or the disk is nearly full."""
+    path = directory / BALLAST
+    if path.exists() or shutil.disk_usage(directory).free < 2 * size:
+        return
+    with suppress(OSError), path.open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, size)
+
+
+def drop_ballast(directory: Path) -> None:
+    """Give the ballast's space back; may be called twice."""
+    (directory / BALLAST).unlink(missing_ok=True)

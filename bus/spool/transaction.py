@@ -94,21 +94,23 @@ class Transactions:
         ledger = self.ledger
         lanes = ledger.lanes
         touched = ledger.touched
-        rows = batch.rows
+        add = batch.rows.append
+        lane: Lane | None = None
         for entry in batch.entries:
-            positions = entry.positions = []
+            positions = entry.positions
             for name, payload, when in entry.records:
-                lane = lanes.get(name) or ledger.open_lane(name)
+                if lane is None or lane.name != name:
+                    lane = lanes.get(name) or ledger.open_lane(name)
+                    touched[lane] = None
                 lane.last = position = lane.last + 1
                 lane.bytes += len(payload) + OVERHEAD
-                touched[lane] = None
                 positions.append(position)
-                rows.append((position, when, crc32(payload, crc32(pack_key(position, when))), payload))
+                add((position, when, crc32(payload, crc32(pack_key(position, when))), payload))
             ledger.bytes += entry.size
             if entry.done:
                 entry.finished = ledger.ack(entry.consumer, entry.done)
-        for lane in touched:
-            self._count(lane, lane.last - lane.committed)
+        for place in touched:
+            self._count(place, place.last - place.committed)
 
     def _count(self, lane: Lane, added: int) -> None:
         if added:
@@ -205,6 +207,8 @@ class Transactions:
         self._renumber(batch)
         for entry in batch.entries:
             self._unack(entry)
+        for entry in batch.entries:
+            entry.positions = []
         if keep:
             self.entries[:0] = batch.entries
             self.queued += sum(entry.size for entry in batch.entries)
@@ -249,6 +253,8 @@ class Transactions:
         ahead = file.sizes(cursor.next, lane.committed, SWEEP)
         cursor.next = ahead[-1][0] + 1 if len(ahead) == SWEEP else lane.committed + 1
         for position, size in found + ahead:
+            if position in self.damage.found:  # counted out already, and deleted by this very commit
+                continue
             if all(other.is_done(position) for other in lane.cursors.values()):
                 ledger.doom(lane, position, size or 0)
         ledger.mark(cursor)

@@ -75,7 +75,11 @@ def test_a_ruined_spool_file_does_not_stop_the_bus(bus: BusProcess, subscriber: 
     bus.admin.pause("d", "s", paused=False)
     bus.admin.send("d", b'{"seq":2,"text":"new"}').raise_for_status()
     wait_until(lambda: 2 in {call.seq for call in subscriber.calls()}, within=20, what="a new message")
-    wait_until(lambda: damage_counted(bus), within=10, what="the damage is counted")
+    wait_until(
+        lambda: damage_counted(bus) or 1 in {call.seq for call in subscriber.calls()},
+        within=10,
+        what="the held message is saved, or its loss is counted",
+    )
 
 
 def ruin(path: Path, how: str) -> None:

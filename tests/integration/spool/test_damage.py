@@ -1,17 +1,20 @@
-"""Bytes that flip, vanish or turn to zero: what can be verified is returned, the rest is counted, nothing is made up."""
+"""Bytes that flip, vanish or turn to zero: what can be verified is returned, the rest counted, nothing made up."""
 
 from __future__ import annotations
 
 import itertools
 import shutil
+import struct
 from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
 
+from bus.ports.spool import NewRecord
 from bus.spool import BlockingSpool
+from bus.spool.file import PAGE_SIZE
 from bus.spool.salvage import EVIDENCE
-from tests.integration.spool.history import History, drain, number_of, record
+from tests.integration.spool.history import History, body, drain, number_of, record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -165,6 +168,21 @@ def test_a_file_that_is_no_database(tmp_path: Path) -> None:
         spool.append([record(1)])
         assert drain(spool) == [1]
     assert [path.name for path in (tmp_path / EVIDENCE).glob("*/spool.db")] == ["spool.db"]
+
+
+def test_a_tree_that_leads_in_circles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A flipped child pointer can have SQLite come back to where it was."""
+    with BlockingSpool(tmp_path) as spool:
+        spool.append([NewRecord("a", body(number, 3000), 1) for number in range(50)])
+    data = bytearray((tmp_path / "spool.db").read_bytes())
+    interior = next(place for place in range(PAGE_SIZE, len(data), PAGE_SIZE) if data[place] == 5)
+    (cell,) = struct.unpack_from(">H", data, interior + 12 + 2 * 9)
+    (earlier,) = struct.unpack_from(">H", data, interior + 12 + 2 * 2)
+    data[interior + cell : interior + cell + 4] = data[interior + earlier : interior + earlier + 4]
+    (tmp_path / "spool.db").write_bytes(data)
+    with BlockingSpool(tmp_path) as spool:
+        assert sorted(drain(spool)) == list(range(50))
+        assert spool.stats().damaged == 0
 
 
 def test_an_empty_file(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,14 +19,24 @@ if TYPE_CHECKING:
 SIZE = 30_000
 
 
-def fill(spool: BlockingSpool, first: int) -> int:
+def fill(spool: BlockingSpool, first: int, size: int = SIZE) -> int:
     """Append until the disk is full; return the number of the record that was refused."""
-    number = first
-    with pytest.raises(SpoolFull, match="disk"):
-        while True:
-            spool.append([record(number, SIZE)])
-            number += 1
-    return number
+    batch = max(1, 3000 // size)
+    for number in itertools.count(first, batch):
+        try:
+            spool.append([record(number + more, size) for more in range(batch)])
+        except SpoolFull:
+            return number
+    raise AssertionError
+
+
+async def fill_async(spool: AsyncSpool) -> int:
+    for number in itertools.count():
+        try:
+            await spool.append([record(number, SIZE)])
+        except SpoolFull:
+            return number
+    raise AssertionError
 
 
 def test_a_full_disk_refuses_and_recovers(tmp_path: Path) -> None:
@@ -53,16 +64,21 @@ def test_a_full_disk_refuses_and_recovers(tmp_path: Path) -> None:
         spool.close()
 
 
+@pytest.mark.parametrize("size", [3000, SIZE])
+def test_a_full_disk_can_be_drained(tmp_path: Path, size: int) -> None:
+    with loop_disk(tmp_path, 24) as disk, BlockingSpool(disk.mounted_at / "spool") as spool:
+        stored = fill(spool, 0, size)
+        assert sorted(drain(spool)) == list(range(stored))
+        assert spool.stats().records == 0
+        assert fill(spool, stored, size) > 1.5 * stored
+
+
 def test_acks_wait_for_room(tmp_path: Path) -> None:
     async def work() -> None:
         ballast = disk.mounted_at / "ballast"
         ballast.write_bytes(bytes(6 << 20))
         async with await AsyncSpool.open(disk.mounted_at / "spool") as spool:
-            number = 0
-            with pytest.raises(SpoolFull):
-                while True:
-                    await spool.append([record(number, SIZE)])
-                    number += 1
+            number = await fill_async(spool)
             spool.ack("send", await spool.claim("send", 10, "a"))
             with pytest.raises(SpoolFull):
                 await asyncio.gather(*[spool.append([record(number + extra, SIZE)]) for extra in range(9)])

@@ -13,6 +13,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from bus.ports.spool import NewRecord
 from bus.spool import AsyncSpool, BlockingSpool, engine
 from bus.spool.file import Contents, CursorRow, SpoolFile
+from tests.integration.spool import test_restart
 from tests.integration.spool.history import History, drain, record
 from tests.integration.spool.test_power_cut_simulated import blocking, check, concurrent, sweep
 from tests.stateful.test_spool_machine import SpoolMachine
@@ -89,18 +90,6 @@ class HurriedCursor(SpoolFile):
         super().save_cursors([row._replace(next=row.next + 1) for row in rows])
 
 
-class ReusesPositions(SpoolFile):
-    """Numbers on from the highest record that is left."""
-
-    def load(self) -> Contents:
-        contents = super().load()
-        tallies = [
-            tally._replace(last=max(self.count(tally.lane << 40, (tally.lane + 1) << 40)[2], tally.lane << 40))
-            for tally in contents.tallies
-        ]
-        return contents._replace(tallies=tallies)
-
-
 class DeletesForOne(SpoolFile):
     """Deletes a neighbour with each run of acked records."""
 
@@ -115,7 +104,7 @@ class DropsAcks(SpoolFile):
         list(ranges)
 
 
-@pytest.mark.parametrize("planted", [ForgetfulOfHoles, HurriedCursor, ReusesPositions, DeletesForOne, DropsAcks])
+@pytest.mark.parametrize("planted", [ForgetfulOfHoles, HurriedCursor, DeletesForOne, DropsAcks])
 def test_the_model_catches(planted: type[SpoolFile]) -> None:
     class Planted(SpoolMachine):
         file_class = planted
@@ -125,11 +114,26 @@ def test_the_model_catches(planted: type[SpoolFile]) -> None:
         stateful_step_count=40,
         deadline=None,
         database=None,
+        derandomize=True,
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
     with pytest.raises((AssertionError, ExceptionGroup, KeyError, StopIteration)):
         run_state_machine_as_test(Planted, settings=quick)
+
+
+def test_positions_used_again_are_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    load = SpoolFile.load
+
+    def from_what_is_left(file: SpoolFile) -> Contents:
+        contents = load(file)
+        newest = {tally.lane: file.count(tally.lane << 40, (tally.lane + 1) << 40)[2] for tally in contents.tallies}
+        tallies = [tally._replace(last=max(newest[tally.lane], tally.lane << 40)) for tally in contents.tallies]
+        return contents._replace(tallies=tallies)
+
+    monkeypatch.setattr(SpoolFile, "load", from_what_is_left)
+    with pytest.raises(AssertionError):
+        test_restart.test_positions_are_not_used_again_after_everything_left(tmp_path, clean=False)
 
 
 def test_flipped_bytes_catch_a_missing_checksum(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,13 +13,12 @@ import pytest
 
 from bus.errors import SpoolFailed
 from bus.spool import AsyncSpool, BlockingSpool
-from bus.spool.file import SpoolFile
 from bus.spool.restore import FAILED
 from tests.integration.spool.faulty_vfs import FaultyVfs, PowerIsOff
 from tests.integration.spool.history import LANES, History, drain, number_of, record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable
     from pathlib import Path
 
     from bus.ports.spool import Spool

@@ -1,0 +1,142 @@
+"""The bookkeeping without a disk."""
+
+from __future__ import annotations
+
+import pytest
+
+from bus.errors import SpoolError
+from bus.spool.cache import ROW_COST, TailCache
+from bus.spool.ledger import WINDOW, Cursor, Lane, Ledger
+from bus.spool.record import LANE_SHIFT, checksum, intact
+from bus.spool.transaction import runs
+
+
+def filled(ledger: Ledger, lane: str, count: int) -> Lane:
+    """Put committed records into a lane, and the cache."""
+    place = ledger.open_lane(lane)
+    rows = [(position, 5, 0, b"x") for position in range(place.last + 1, place.last + count + 1)]
+    place.last = place.committed = place.last + count
+    place.records += count
+    for cursor in place.cursors.values():
+        cursor.pending += count
+        ledger.refresh(cursor)
+    ledger.cache.add(rows)
+    return place
+
+
+def claim(ledger: Ledger, consumer: str, lane: str, limit: int) -> list:
+    cursor = ledger.find(lane, consumer)
+    rows = ledger.from_cache(cursor, limit)
+    return ledger.hold(cursor, rows, cursor.next + len(rows))
+
+
+def test_positions_hold_the_lane_and_the_sequence() -> None:
+    ledger = Ledger(["send"], 1000)
+    assert [ledger.open_lane(name).first for name in "ab"] == [(1 << LANE_SHIFT) + 1, (2 << LANE_SHIFT) + 1]
+    assert ledger.open_lane("a").end < ledger.open_lane("b").first
+
+
+def test_the_last_ack_dooms_a_record_whoever_it_is() -> None:
+    ledger = Ledger(["send", "store"], 1 << 20)
+    lane = filled(ledger, "a", 3)
+    sent, stored = (claim(ledger, consumer, "a", 3) for consumer in ("send", "store"))
+    ledger.ack("send", sent)
+    assert ledger.doomed == []
+    ledger.ack("store", stored[1:])
+    assert ledger.doomed == [record.position for record in stored[1:]]
+    assert (lane.records, len(ledger.cache)) == (1, 1)
+    ledger.ack("store", stored)
+    assert len(ledger.doomed) == 3
+    assert ledger.records <= 0
+
+
+def test_a_sole_consumer_needs_no_row_for_its_acks() -> None:
+    ledger = Ledger(["send"], 1 << 20)
+    filled(ledger, "a", 10)
+    ledger.dirty.clear()
+    ledger.ack("send", claim(ledger, "send", "a", 10))
+    assert ledger.dirty == {}
+
+
+def test_a_cursor_is_stored_before_its_window_is_half_used() -> None:
+    ledger = Ledger(["send"], 1 << 24)
+    filled(ledger, "a", WINDOW)
+    ledger.dirty.clear()
+    claim(ledger, "send", "a", WINDOW // 2 - 1)
+    assert ledger.dirty == {}
+    claim(ledger, "send", "a", 1)
+    assert list(ledger.dirty) == [ledger.find("a", "send")]
+
+
+def test_given_back_positions_come_in_order_and_once() -> None:
+    cursor = Cursor(Lane(1, "a"), "send", 1)
+    for position in (5, 2, 9, 2):
+        cursor.give_back(position, position * 10)
+    assert [cursor.pop_back() for _ in range(3)] == [(2, 20), (5, 50), (9, 90)]
+    cursor.next = 100
+    cursor.give_back(4, 1)
+    assert cursor.forget(4)
+    assert not cursor.forget(4)
+    cursor.give_back(7, 1)
+    assert cursor.pop_back() == (7, 1)
+
+
+def test_attach_needs_a_name_of_its_own_after_detach() -> None:
+    ledger = Ledger([], 1000)
+    with pytest.raises(SpoolError):
+        ledger.admit("a")
+    for _ in range(3):
+        ledger.attach("a", "sub")
+        ledger.detach("a", "sub")
+    assert len(ledger.ending) == 3
+    assert len(ledger.open_lane("a").cursors) == 3
+    assert ledger.find("a", "sub") is None
+    assert list(ledger.stats()) == []
+
+
+def test_ready_lanes_rotate_and_leave_when_empty() -> None:
+    ledger = Ledger(["send"], 1 << 20)
+    for name in "abc":
+        filled(ledger, name, 2)
+    claim(ledger, "send", "a", 1)
+    assert ledger.ready("send") == ("b", "c", "a")
+    held = claim(ledger, "send", "b", 2)
+    assert ledger.ready("send") == ("c", "a")
+    ledger.release("send", held)
+    assert ledger.ready("send") == ("c", "a", "b")
+    assert ledger.is_ready("send", "b")
+    assert not ledger.is_ready("send", "z")
+    assert not ledger.is_ready("nobody", None)
+
+
+def test_runs_join_neighbours() -> None:
+    assert runs([5, 1, 2, 3, 9, 8]) == [(1, 3), (5, 5), (8, 9)]
+    assert runs([7]) == [(7, 7)]
+
+
+def test_the_cache_drops_its_oldest_over_the_limit() -> None:
+    cache = TailCache(3 * (ROW_COST + 10))
+    cache.add([(position, 0, 0, bytes(10)) for position in range(5)])
+    assert [position for position in range(5) if cache.get(position)] == [2, 3, 4]
+    cache.drop(3)
+    cache.drop(3)
+    assert cache.bytes == 2 * (ROW_COST + 10)
+    cache.add([(9, 0, 0, bytes(1 << 20))])
+    assert (len(cache), cache.bytes) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        (2, 7, checksum(1, 7, b"x"), b"x"),
+        (1, 8, checksum(1, 7, b"x"), b"x"),
+        (1, 7, checksum(1, 7, b"x"), b"y"),
+        (1, 7, checksum(1, 7, b"x") + 1, b"x"),
+        (1, None, 0, b"x"),
+        (1, 7, 0, None),
+        (1 << 70, 7, 0, b""),
+    ],
+)
+def test_any_changed_field_shows(row: tuple) -> None:
+    assert intact((1, 7, checksum(1, 7, b"x"), b"x"))
+    assert not intact(row)
