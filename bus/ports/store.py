@@ -60,7 +60,7 @@ class TraceStore(Protocol):
         ...
 
     async def unsettled(self, destination: str, subscription: str, before: int, limit: int) -> list[Message]:
-        """Return whole messages whose delivery is ``pending`` and that were received before a time (ms)."""
+        """Return whole messages whose delivery is ``pending``, and that were received and to deliver before a time."""
         ...
 
     async def expire(self, now: int) -> tuple[list[str], list[str]]:

@@ -1,4 +1,4 @@
-"""``bus up`` with a planted bug: ``python -m tests.harness.planted BUG up --data ...``; the kill proof must catch it."""
+"""``bus up`` with a planted bug: ``python -m tests.harness.planted BUG up ...``. The kill proof must catch it."""
 
 from __future__ import annotations
 
