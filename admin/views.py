@@ -35,6 +35,7 @@ def trace_view(trace: Trace, catalog: Catalog) -> dict[str, Any]:
     view = message_row(trace)
     if message is not None:
         view["message"] = {
+            **message_row(trace),
             "content_type": message.content_type,
             "key": message.key,
             "routing_key": message.routing_key,
