@@ -34,6 +34,10 @@ _KEEP_ALIVE: Final = 75
 _BACKLOG: Final = 2048
 # A COMMIT's thread waits at most this long for the interpreter while the event loop is busy.
 _SWITCH_INTERVAL: Final = 0.001
+_LONGEST_HEAD: Final = 65_536
+_HEAD_TOO_LONG: Final = (
+    b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+)
 _GC_THRESHOLDS: Final = (50_000, 20, 50)
 
 Scope = MutableMapping[str, Any]
@@ -127,6 +131,10 @@ class Gateway:
         if scope["type"] != "http":
             return
         path: str = scope["path"]
+        if path != "/healthz" and not self._is_for_us(scope):
+            foreign = problem(403, "without keys the bus answers on loopback names only", hint="bus key create")
+            await _send(send, 403, CONTENT_TYPE, msgspec.json.encode(foreign))
+            return
         for prefix, app in self._routes.items():
             if path == prefix or path.startswith(f"{prefix}/"):
                 await app(scope, receive, send)
@@ -137,6 +145,11 @@ class Gateway:
             await _send(send, 404, CONTENT_TYPE, answer)
             return
         await own(send)
+
+    def _is_for_us(self, scope: Scope) -> bool:
+        """Whether the Host is ours; while the bus is open another one may be a page that rebinds its name."""
+        keyring = self._context.keyring
+        return not keyring.is_open or keyring.is_local(dict(scope["headers"]).get(b"host"))
 
     async def _healthz(self, send: Send) -> None:
         await _send(send, 200, "application/json", b'{"status": "ok"}')
@@ -214,10 +227,11 @@ class _Corked:
 
 
 class _Protocol(HttpToolsProtocol):
-    """uvicorn's protocol with a deadline for receiving a request, which it lacks, and with whole responses."""
+    """uvicorn's protocol with a deadline for receiving a request and a limit of its head, and with whole responses."""
 
     deadline: float
     _due: asyncio.TimerHandle | None = None
+    _head = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Expect the first request."""
@@ -229,15 +243,27 @@ class _Protocol(HttpToolsProtocol):
         before = self.cycle
         super().data_received(data)
         cycle = self.cycle
-        if cycle is None or cycle.more_body or (cycle is before and cycle.response_complete):
+        if cycle is None or (cycle is before and cycle.response_complete):
+            self._limit(len(data))
+            self._expect()
+        elif cycle.more_body:
+            self._head = 0
             self._expect()
         elif self._due is not None:
+            self._head = 0
             self._forget()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Expect nothing more."""
         self._forget()
         super().connection_lost(exc)
+
+    def _limit(self, size: int) -> None:
+        """Refuse a head that does not end."""
+        self._head += size
+        if self._head > _LONGEST_HEAD:
+            self.transport.write(_HEAD_TOO_LONG)
+            self.transport.close()
 
     def _expect(self) -> None:
         if self._due is None:

@@ -13,6 +13,7 @@ from bus.domain.message import Message, decode_message
 from bus.errors import StoreError
 from bus.ports.clock import Clock
 from bus.ports.dispatching import Dispatching
+from bus.ports.spool import Spool
 from bus.ports.store import DeliveryKey, Store
 from bus.ports.transport import Outgoing
 from bus.registry import Registry
@@ -33,11 +34,19 @@ _LEASE_MARGIN: Final = 30_000
 class Compensator:
     """Leases what is due, as much as each subscription takes, and hands it on.
 
-    ``owner`` names its leases; those of an earlier life under the same name are ended at the start.
+    ``owner`` names its leases; those of an earlier life under the same name are ended at the start. ``outcomes`` is
+    the dispatcher's spool.
     """
 
     def __init__(
-        self, store: Store, registry: Registry, roads: Roads, dispatching: Dispatching, clock: Clock, owner: str
+        self,
+        store: Store,
+        registry: Registry,
+        roads: Roads,
+        dispatching: Dispatching,
+        clock: Clock,
+        owner: str,
+        outcomes: Spool,
     ) -> None:
         self._store = store
         self._registry = registry
@@ -46,6 +55,9 @@ class Compensator:
         self._clock = clock
         self._owner = owner
         self._reclaimed = False
+        self._outcomes = outcomes
+        self._started_at = clock.now()
+        self._unseen: set[str] | None = None
         self._refused_until: dict[str, float] = {}
 
     async def run(self) -> None:
@@ -89,15 +101,26 @@ class Compensator:
     def _room(self) -> dict[tuple[str, str], int]:
         """Return what each live subscription takes, and how many messages for later each destination."""
         destinations = self._registry.catalog.destinations
+        unseen = self._unseen_destinations()
         room = {
             key: count
             for key, count in self._dispatching.room().items()
-            if key[0] in destinations and not destinations[key[0]].paused
+            if key[0] in destinations and not destinations[key[0]].paused and key[0] not in unseen
         }
         for code, destination in destinations.items():
             if not destination.paused and self._refused_until.get(code, 0.0) <= self._clock.monotonic():
                 room[code, ""] = _PUBLISHED_AT_ONCE
         return room
+
+    def _unseen_destinations(self) -> set[str]:
+        """Return where outcomes of an earlier life still wait for the store, which so cannot tell what is finished."""
+        if self._unseen is None or self._unseen:
+            self._unseen = {
+                found.lane
+                for found in self._outcomes.stats().consumers
+                if found.oldest is not None and found.oldest < self._started_at
+            }
+        return self._unseen
 
     def _lease_time(self) -> int:
         timeouts = [subscription.timeout for subscription in self._registry.catalog.subscriptions.values()]

@@ -10,19 +10,25 @@ from bus.bootstrap import Context
 from bus.errors import ConfigurationError
 from compensator.compensator import Compensator
 from compensator.expiry import Expiry
+from compensator.removal import Removal
 from compensator.stuck import StuckSearch
 
 
 class CompensatorService:
-    """The three watches over the clock."""
+    """The watches over the clock."""
 
     def __init__(self, context: Context) -> None:
         if context.dispatching is None:
             raise ConfigurationError("the compensator needs a dispatcher to hand work to; run them in one process")
         store, registry, roads, clock = context.store, context.registry, context.roads, context.clock
-        self._compensator = Compensator(store, registry, roads, context.dispatching, clock, context.owner)
+        self._compensator = Compensator(
+            store, registry, roads, context.dispatching, clock, context.owner, context.spools["outcomes"]
+        )
         self._stuck = StuckSearch(store, registry, roads, context.spools["receiver"], context.spools["outcomes"], clock)
+        spools = [context.spools["receiver"], context.spools["outcomes"]]
+        self._removed = RemovedSubscriptions(store, registry, roads, spools, clock)
         self._expiry = Expiry(store, clock)
+        self._removal = Removal(store, registry, clock)
         context.async_meters.append(self._compensator.measure)
 
     def routes(self) -> dict[str, Callable[..., Any]]:
@@ -33,7 +39,8 @@ class CompensatorService:
         """Watch until ``stopping``."""
         async with asyncio.TaskGroup() as group:
             watches = [
-                group.create_task(watch) for watch in (self._compensator.run(), self._stuck.run(), self._expiry.run())
+                group.create_task(watch.run())
+                for watch in (self._compensator, self._stuck, self._expiry, self._removal)
             ]
             ready.set()
             await stopping.wait()

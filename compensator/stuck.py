@@ -63,9 +63,9 @@ class StuckSearch:
             return 0
         unpublished = _oldest(self._accepted, "publish")
         unseen = _oldest(self._outcomes, "store")
-        settled = self._clock.now() - _BEHIND
         claimed = 0
         for subscription in self._registry.catalog.subscriptions.values():
+            settled = self._clock.now() - min(_BEHIND, subscription.stuck_after // 2)
             if not self._is_held(subscription) and unseen.get(subscription.destination, settled) >= settled:
                 claimed += await self._claim(subscription, lags, unpublished.get(subscription.destination))
         return claimed

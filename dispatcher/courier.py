@@ -208,11 +208,12 @@ class Courier:
         self._waiting.append(parcel)
 
     def _give_back(self) -> None:
-        """Return what was not started: to its road, or to its lease."""
-        for parcel in self._waiting:
+        """Return to the road what was not started; what was handed over stays, as its lease does."""
+        returned = [parcel for parcel in self._waiting if parcel.incoming is not None]
+        for parcel in returned:
             self._held.discard(parcel.delivery.message.id)
-        self._consumer.release([parcel.incoming for parcel in self._waiting if parcel.incoming is not None])
-        self._waiting.clear()
+        self._consumer.release([parcel.incoming for parcel in returned if parcel.incoming is not None])
+        self._waiting = deque(parcel for parcel in self._waiting if parcel.incoming is None)
 
     # --- working ---------------------------------------------------------------------------------------------
 
@@ -279,9 +280,10 @@ class Courier:
         probing = self.breaker.state is BreakerState.HALF_OPEN
         attempt, answer, refused = await self._post(delivery)
         self._count(answer, refused=refused)
-        if probing and not answer.succeeded:
+        if probing and answer.status is None:
+            # Nobody answered, so no attempt is spent; the next probe is another message.
             self._meter.probe_failed()
-            self._waiting.appendleft(parcel)
+            self._waiting.append(parcel)
             return
         now = self._means.clock.now()
         self._record(judge(delivery, self.subscription, attempt, answer, now=now, noise=self._means.noise()), parcel)

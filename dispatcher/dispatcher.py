@@ -7,6 +7,8 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from bus.domain.catalog import Catalog
 from bus.domain.delivery import Delivery
 from bus.domain.subscription import Subscription
@@ -60,7 +62,8 @@ class Dispatcher:
             for key in [key for key in self._posts if key not in catalog.subscriptions]:
                 self._leaving[key] = self._posts.pop(key)
                 self._leaving[key].courier.stop()
-            for key, subscription in catalog.subscriptions.items():
+            for key, configured in catalog.subscriptions.items():
+                subscription = _in_force(configured, catalog)
                 if key in self._posts:
                     self._posts[key].courier.update(subscription)
                 else:
@@ -113,3 +116,11 @@ class Dispatcher:
             post.courier.stop()
         if leaving:
             await asyncio.wait([post.task for post in leaving])
+
+
+def _in_force(subscription: Subscription, catalog: Catalog) -> Subscription:
+    """Return the subscription as it is delivered: a paused destination holds all of its own."""
+    destination = catalog.destinations.get(subscription.destination)
+    if destination is None or not destination.paused:
+        return subscription
+    return msgspec.structs.replace(subscription, paused=True)

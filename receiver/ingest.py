@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
@@ -21,6 +22,7 @@ from receiver.publishing import Publisher
 from receiver.tally import Tally
 
 _AHEAD: Final = 600_000
+_PATIENCE: Final = 0.1
 
 
 class Accepted(NamedTuple):
@@ -172,7 +174,13 @@ class Ingest:
             stored.set_result(None)
         claims = [(item.scope, item.claim) for item in fresh if item.claim is not None]
         if claims:
-            await asyncio.gather(*(self._keys.keep(scope, claim) for scope, claim in claims))
+            await self._keep(claims)
+
+    async def _keep(self, claims: Sequence[tuple[str, Claim]]) -> None:
+        """Write the first uses as well as the store can in a moment; in memory they are known anyway."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_PATIENCE):
+                await asyncio.gather(*(self._keys.keep(scope, claim) for scope, claim in claims))
 
     def _note(self, message: Message) -> None:
         """Take note of a message that is durable."""

@@ -189,7 +189,10 @@ def encode_outcome(outcome: Outcome) -> bytes:
 
 def decode_outcome(payload: bytes) -> Outcome:
     """Undo ``encode_outcome``; raises ``msgspec.DecodeError`` when the bytes are something else."""
-    return _outcome_decoder.decode(payload)
+    try:
+        return _outcome_decoder.decode(payload)
+    except UnicodeDecodeError as error:
+        raise msgspec.DecodeError(f"text that is not UTF-8: {error}") from error
 
 
 def compensation_of(outcome: Outcome) -> Compensation | None:

@@ -67,7 +67,10 @@ def encode_message(message: Message) -> bytes:
 
 def decode_message(payload: bytes) -> Message:
     """Undo ``encode_message``; raises ``msgspec.DecodeError`` when the bytes are something else."""
-    return _decoder.decode(payload)
+    try:
+        return _decoder.decode(payload)
+    except UnicodeDecodeError as error:
+        raise msgspec.DecodeError(f"text that is not UTF-8: {error}") from error
 
 
 def check_destination(code: str) -> str:

@@ -56,7 +56,13 @@ class TraceStore(Protocol):
         ...
 
     async def search(self, selection: Selection, *, cursor: str | None = None, limit: int = 50) -> Page:
-        """Return one page, newest id first; the cost of a page does not grow with the store."""
+        """Return one page, newest id first; the cost of a page does not grow with the store.
+
+        Raises
+        ------
+        ValueError
+            The cursor is not one that a search gave.
+        """
         ...
 
     async def unsettled(self, destination: str, subscription: str, before: int, limit: int) -> list[Message]:
@@ -105,6 +111,10 @@ class CompensationStore(Protocol):
 
     async def finish(self, rows: Sequence[Compensation]) -> None:
         """Delete rows of this or a smaller generation: their delivery is finished, or their message published."""
+        ...
+
+    async def subscribed(self) -> set[tuple[str, str]]:
+        """Return every (destination, subscription) that the store has a delivery of, finished or not."""
         ...
 
     async def cancel(self, destination: str, subscription: str, now: int) -> int:

@@ -116,13 +116,17 @@ class Keyring:
             401: a key is needed, or is wrong. 403: the bus is open, and the Host is another's (DNS rebinding).
         """
         if self.is_open:
-            if host is None or _name(host) not in _LOCAL_HOSTS:
+            if not self.is_local(host):
                 raise AccessDenied("without keys the bus answers on loopback names only", hint="bus key create")
             return ANYONE
         if authorization is None:
             raise AccessDenied("a key is needed", hint="send Authorization: Bearer KEY; bus key create", status=401)
         known = self._seen.get(authorization)
         return known if known is not None else self._verify(authorization)
+
+    def is_local(self, host: bytes | None) -> bool:
+        """Whether a Host header names this machine's loopback."""
+        return host is not None and _name(host) in _LOCAL_HOSTS
 
     def all_keys(self) -> list[StoredKey]:
         """Return all keys, the oldest first."""

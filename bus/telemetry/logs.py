@@ -17,9 +17,7 @@ def configure_logs(*, level: str, json: bool) -> None:
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.stdlib.ExtraAdder(),
     ]
-    renderer: structlog.types.Processor = (
-        structlog.processors.JSONRenderer() if json else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
-    )
+    renderer: structlog.types.Processor = structlog.processors.JSONRenderer() if json else _console()
     formatter = structlog.stdlib.ProcessorFormatter(
         foreign_pre_chain=shared,
         processors=[
@@ -38,3 +36,8 @@ def configure_logs(*, level: str, json: bool) -> None:
 
 def _keep(_logger: object, _method: str, event: structlog.types.EventDict) -> structlog.types.EventDict:
     return event
+
+
+def _console() -> structlog.dev.ConsoleRenderer:
+    # Tracebacks without local variables: those hold secrets and message bodies.
+    return structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback)

@@ -6,7 +6,7 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 
-disable_created_metrics()  # a second series for each counter, which nobody reads
+disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each counter, which nobody reads
 
 REGISTRY: Final = CollectorRegistry()
 _BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 3600)

@@ -143,6 +143,11 @@ class MemoryStore:
         for row in rows:
             self._end((row.message_id, row.subscription), row.generation)
 
+    async def subscribed(self) -> set[tuple[str, str]]:
+        """Return every (destination, subscription) that the store has a delivery of."""
+        traced = {(trace.destination, name) for trace in self._traces.values() for name in trace.deliveries}
+        return traced | {(row.destination, row.subscription) for row in self._rows.values() if row.subscription}
+
     async def cancel(self, destination: str, subscription: str, now: int) -> int:
         """End all open deliveries of a removed subscription as ``canceled``; return how many."""
         lane = (destination, subscription)

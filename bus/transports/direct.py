@@ -61,7 +61,8 @@ class DirectTransport:
             return [True] * len(batch)
         try:
             positions = await self._queue.append(
-                [NewRecord(item.message.destination, item.payload, item.message.received_at) for item in wanted]
+                [NewRecord(item.message.destination, item.payload, item.message.received_at) for item in wanted],
+                urgent=True,  # it was accepted already, and leaves the receiver's spool when it is here
             )
         except SpoolError as error:
             _log.warning("direct queue refused %d messages, they stay with the receiver: %s", len(wanted), error)

@@ -14,7 +14,8 @@ class Roads:
 
     def __init__(self, transports: Iterable[Transport]) -> None:
         self._transports = {transport.name: transport for transport in transports}
-        self._present: dict[str, set[str]] = {}
+        self._present: dict[str, set[str]] | None = None
+        self._ensured: dict[str, set[str]] = {}
 
     def of(self, destination: Destination) -> Transport:
         """Return the road that a destination takes."""
@@ -27,14 +28,26 @@ class Roads:
 
     async def apply(self, catalog: Catalog) -> None:
         """Make queues for new subscriptions and delete those of removed ones; durable when it returns."""
+        queues = self._queues()
         for destination in catalog.destinations.values():
             names = set(catalog.expected(destination.code))
-            present = self._present.setdefault(destination.code, set())
-            if names - present:
-                await self.of(destination).ensure(destination, sorted(names - present))
+            present = queues.setdefault(destination.code, set())
+            if names - self._ensured.get(destination.code, set()):
+                await self.of(destination).ensure(destination, sorted(names))
+                self._ensured[destination.code] = names
                 present |= names
-        for code, present in self._present.items():
+        for code, present in queues.items():
             for name in sorted(present - set(catalog.expected(code))):
                 for transport in self._transports.values():
                     await transport.remove(code, name)
                 present.discard(name)
+                self._ensured.get(code, set()).discard(name)
+
+    def _queues(self) -> dict[str, set[str]]:
+        """Return what is there: at first what the roads still have from an earlier life, which may be too much."""
+        if self._present is None:
+            self._present = {}
+            for transport in self._transports.values():
+                for code, name in transport.lags() or {}:
+                    self._present.setdefault(code, set()).add(name)
+        return self._present

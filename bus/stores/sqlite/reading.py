@@ -12,7 +12,6 @@ import msgspec
 from bus.domain.message import Message
 from bus.domain.selection import Selection
 from bus.domain.trace import Trace, is_finished
-from bus.errors import StoreError
 from bus.ports.store import DeliveryKey, Page
 from bus.stores.sqlite.keys import GREATEST, day_number, id_key
 from bus.stores.sqlite.search import Searcher
@@ -110,4 +109,4 @@ def _cursor_key(cursor: str) -> bytes:
     try:
         return bytes.fromhex(cursor)
     except ValueError as error:
-        raise StoreError("the cursor is not one that a search gave", hint="begin again without a cursor") from error
+        raise ValueError("the cursor is not one that a search gave; begin again without a cursor") from error

@@ -93,6 +93,14 @@ class Searcher:
             rows = connection.execute(sql.IN_STATE, (number[0], sql.STATUS[status], *between, limit))
             return [(key, decode_trace(document)) for key, document in rows]
 
+    def lanes(self, label: Label) -> set[tuple[str, str]]:
+        """Return every (destination, subscription) that a partition has a delivery of."""
+        connection = self._connection(label)
+        if connection is None:
+            return set()
+        with translating(label.name):
+            return {(row[0], row[1]) for row in connection.execute(sql.LANES)}
+
     def forget(self, label: Label) -> None:
         """Close a partition that goes away."""
         connection = self._open.pop(label, None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 from bus.domain.delivery import Compensation, Outcome
@@ -21,6 +22,7 @@ from bus.stores.sqlite.keys import id_key
 from bus.stores.sqlite.merging import Keyed
 from bus.stores.sqlite.open_deliveries import OpenDeliveries
 from bus.stores.sqlite.reading import Reading
+from bus.stores.sqlite.search import Searcher
 from bus.stores.sqlite.shelf import Label, Shelf
 from bus.stores.sqlite.writing import TraceWriter
 
@@ -134,6 +136,13 @@ class SqliteStore:
         """Delete rows of this or a smaller generation."""
         if rows:
             await self._compensations.finish(rows)
+
+    async def subscribed(self) -> set[tuple[str, str]]:
+        """Return every (destination, subscription) that the store has a delivery of."""
+        found: set[tuple[str, str]] = {lane for lane in self._compensations.due() if lane[1]}
+        for label in self._reading.newest_first():
+            found |= await self._reading.run(partial(Searcher.lanes, label=label))
+        return found
 
     async def cancel(self, destination: str, subscription: str, now: int) -> int:
         """End all open deliveries of a removed subscription as ``canceled``; return how many."""

@@ -236,6 +236,14 @@ class SearchContract:
         assert await store.unsettled(DESTINATION, "nobody", before, 100) == []
         assert await store.unsettled("other", "billing", before, 100) == []
 
+    async def test_messages_for_later_do_not_hide_what_is_unsettled(self, store: Store) -> None:
+        later = NOON + 3_600_000
+        await store.write([message(number, deliver_at=later + 10) for number in range(600)])
+        sent = message(700, deliver_at=later)
+        await store.write([sent])
+        assert await store.unsettled(*LANE, later, 100) == []
+        assert await store.unsettled(*LANE, later + 1, 100) == [sent]
+
     async def test_expire_drops_whole_partitions_without_unfinished_work(self, store: Store) -> None:
         done = message(0, retention_days=1, expected=("billing",))
         undone = message(0, retention_days=2, id=message(1).id)

@@ -22,6 +22,7 @@ from bus.testing.writes import DESTINATION, message, outcome
 from bus.transports.roads import Roads
 from compensator.compensator import Compensator
 from compensator.expiry import Expiry
+from compensator.removed import RemovedSubscriptions
 from compensator.stuck import StuckSearch
 
 LANE = (DESTINATION, "billing")
@@ -51,6 +52,10 @@ class FickleStore(MemoryStore):
     async def expire(self, now):
         self._check()
         return await super().expire(now)
+
+    async def cancel(self, destination, subscription, now):
+        self._check()
+        return await super().cancel(destination, subscription, now)
 
     async def due(self, now):
         self._check()
@@ -99,10 +104,13 @@ class World:
         self.outcomes = MemorySpool(consumers=("store",))
         self.compensator = self.restarted()
         self.stuck = StuckSearch(self.store, self.registry, self.roads, self.spool, self.outcomes, self.clock)
+        self.removed = RemovedSubscriptions(
+            self.store, self.registry, self.roads, [self.spool, self.outcomes], self.clock
+        )
         self.expiry = Expiry(self.store, self.clock)
 
     def restarted(self) -> Compensator:
-        return Compensator(self.store, self.registry, self.roads, self.dispatching, self.clock, OWNER)
+        return Compensator(self.store, self.registry, self.roads, self.dispatching, self.clock, OWNER, self.outcomes)
 
     async def destination(self, code: str = DESTINATION, **changes: Any) -> None:
         known = self.registry.catalog.destinations.get(code)

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from bus.domain.identity import new_id
 from bus.domain.times import DAY, day_of
 from bus.testing.writes import NOON, message
 from tests.unit.compensator.compensator_world import World, delivered
@@ -48,6 +49,17 @@ async def test_keys_of_two_days_ago_and_older_go(world: World) -> None:
     left = {document.key[:8] for document in await world.store.list("idempotency")}
     assert left == {day_of(now), day_of(now - DAY)}
     assert len(await world.store.list("keys")) == 1
+
+
+async def test_resends_of_long_ago_go_with_their_items(world: World) -> None:
+    old, new = new_id(NOON - 91 * DAY), new_id(NOON - 89 * DAY)
+    for job in (old, new):
+        await world.store.put("resends", job, b"{}")
+        for chunk in range(3):
+            await world.store.put("resend-items", f"{job}/{chunk:08d}", b"[]")
+    await world.expiry.step()
+    assert [document.key for document in await world.store.list("resends")] == [new]
+    assert {document.key[:36] for document in await world.store.list("resend-items")} == {new}
 
 
 async def test_many_keys_are_deleted_together(world: World) -> None:

@@ -196,7 +196,9 @@ async def test_more_than_a_batch_is_found_in_turns(world: World) -> None:
     await world.clock.advance(LATER)
     for _ in range(3):
         await world.stuck.step()
-        await world.store.write([delivered(message(n), attempts=1) for n in range(450) if ((sent[n].id, "billing") in world.store._rows)])
+        await world.store.write(
+            [delivered(message(n), attempts=1) for n in range(450) if ((sent[n].id, "billing") in world.store._rows)]
+        )
     assert await world.store.unsettled(*LANE, NOON + 10**9, 10) == []
 
 

@@ -60,13 +60,27 @@ async def test_a_probe_that_fails_spends_no_attempt_and_waits_double(world: Worl
             await world.clock.advance(1)
             probes.append(len(world.poster.posted))
         assert [probes[n] for n in (0, 1, 2, 3, 5, 6, 7, 14, 15, 30, 60)] == [1, 1, 2, 2, 2, 3, 3, 4, 4, 5, 6]
-        assert {posted.headers["webhook-id"] for posted in world.poster.posted} == {
-            world.poster.posted[0].headers["webhook-id"]
-        }
+        assert len({posted.headers["webhook-id"] for posted in world.poster.posted}) == 5, (
+            "each probe is another message"
+        )
         assert {posted.headers["bus-attempt"] for posted in world.poster.posted} == {"1"}
         assert await world.outcomes() == []
         assert metrics.PROBE_FAILURES.labels(DESTINATION, "billing")._value.get() == before + 6
         assert world.holds() == 5
+
+
+async def test_a_probe_that_is_answered_spends_its_attempt(world: World) -> None:
+    """So a message that the subscriber always refuses cannot keep the breaker open for ever."""
+    async with world.courier(subscription(max_concurrency=1)) as courier:
+        await opened(world, courier)
+        world.poster.script(URL, Reply(500))
+        await world.clock.advance(1)
+        assert [outcome.status for outcome in await world.outcomes()] == [Status.RETRYING]
+        assert courier.breaker.state is BreakerState.OPEN
+        world.poster.script(URL, Reply())
+        await world.clock.advance(2)
+        assert courier.breaker.state is BreakerState.CLOSED
+        assert world.holds() == 0
 
 
 async def test_a_probe_that_succeeds_closes_it_and_all_go_on(world: World) -> None:
@@ -179,7 +193,7 @@ async def test_stop_during_a_probe_gives_the_message_back_unspent(world: World) 
     async with world.courier(subscription(max_concurrency=1)) as courier:
         await opened(world, courier, 6)
         event = asyncio.Event()
-        world.poster.script(URL, Reply(500, hold=event))
+        world.poster.script(URL, REFUSED._replace(hold=event))
         await world.clock.advance(1)
         assert world.poster.in_flight == 1
         courier.stop()

@@ -156,7 +156,7 @@ async def test_a_failed_commit_fails_its_callers_and_no_others() -> None:
 
 async def test_a_broken_cursor_is_refused(tmp_path: Path) -> None:
     store = await SqliteStore.open(tmp_path)
-    with pytest.raises(StoreError, match="cursor"):
+    with pytest.raises(ValueError, match="cursor"):
         await store.search(Selection(), cursor="not hex")
     await store.close()
 

@@ -1,0 +1,46 @@
+"""Deliveries of subscriptions that were removed: they are canceled, also those that reach the store later."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from bus.errors import StoreError
+from bus.ports.clock import Clock
+from bus.ports.store import Store
+from bus.registry import Registry
+
+_log = logging.getLogger(__name__)
+_INTERVAL: Final = 5.0
+
+
+class Removal:
+    """Looks every few seconds for open deliveries to a subscription that the configuration no longer has.
+
+    A message that was accepted before the removal may wait in a spool and be stored after it, and a removal may be
+    cut off by a crash; what this finds does not depend on either.
+    """
+
+    def __init__(self, store: Store, registry: Registry, clock: Clock) -> None:
+        self._store = store
+        self._registry = registry
+        self._clock = clock
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        while True:
+            try:
+                await self.step()
+            except StoreError as error:
+                _log.warning("deliveries of removed subscriptions are canceled later: %s", error)
+            await self._clock.sleep(_INTERVAL)
+
+    async def step(self) -> int:
+        """Cancel what is open for subscriptions that are gone; return how many deliveries."""
+        canceled = 0
+        for lane in await self._store.subscribed():
+            if lane not in self._registry.catalog.subscriptions:
+                canceled += await self._store.cancel(*lane, self._clock.now())
+        if canceled:
+            _log.info("canceled %d deliveries of removed subscriptions", canceled)
+        return canceled
