@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from itertools import takewhile
 from typing import Any
 
 import msgspec
@@ -12,6 +14,7 @@ from starlette.exceptions import HTTPException
 
 from admin import destinations, messages, operations, resends, subscriptions
 from admin.deps import Office
+from admin.models import ExponentialBody
 from bus.bootstrap import VERSION
 from bus.domain.problem import CONTENT_TYPE, Problem, problem, problem_of, retry_after
 from bus.errors import BusError
@@ -32,9 +35,9 @@ def make_app(office: Office) -> FastAPI:
     return app
 
 
-def _answer(answer: Problem) -> Response:
+def _answer(answer: Problem, more: Mapping[str, str] | None = None) -> Response:
     wait = retry_after(answer.status)
-    headers = {"retry-after": wait} if wait is not None else None
+    headers = {**(more or {}), **({"retry-after": wait} if wait is not None else {})}
     return Response(msgspec.json.encode(answer), answer.status, headers=headers, media_type=CONTENT_TYPE)
 
 
@@ -48,15 +51,20 @@ async def _invalid(_: Request, error: Exception) -> Response:
     if not isinstance(error, RequestValidationError):
         raise error
     first = error.errors()[0]
-    place = [str(part) for part in first["loc"] if part not in ("body", "query", "path")]
+    place = [str(part) for part in takewhile(_is_place, first["loc"]) if part not in ("body", "query", "path")]
     status = 400 if first["type"] == "json_invalid" else 422
     return _answer(problem(status, f"{'.'.join(place) or 'the body'}: {first['msg']}", field=".".join(place)))
+
+
+def _is_place(part: int | str) -> bool:
+    """Whether a part of an error's location is the sender's; after a field of several forms comes a form's name."""
+    return isinstance(part, int) or not ("[" in part or part == ExponentialBody.__name__)
 
 
 async def _http(_: Request, error: Exception) -> Response:
     if not isinstance(error, HTTPException):
         raise error
-    return _answer(problem(error.status_code, str(error.detail)))
+    return _answer(problem(error.status_code, str(error.detail)), error.headers)
 
 
 def _document(app: FastAPI, office: Office) -> dict[str, Any]:

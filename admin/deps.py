@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Final
 
 from fastapi import Depends, Request
 
@@ -12,6 +12,8 @@ from admin.resender import Resender
 from admin.runner import ResendRunner
 from bus.bootstrap import Context
 from bus.security.keyring import Principal
+
+_SEARCH: Final = "/api/v1/messages"
 
 
 class Office:
@@ -42,10 +44,18 @@ def may(action: str) -> Callable[[Request, OfficeDep], Principal]:
         principal = services.context.keyring.authenticate(
             authorization.encode() if authorization is not None else None, host.encode() if host is not None else None
         )
-        principal.require(action, request.path_params.get("code"))
+        principal.require(action, _destination(request))
         return principal
 
     return check
+
+
+def _destination(request: Request) -> str | None:
+    """Return the destination that a request concerns, None where it may be any; a search names it in its query."""
+    named: str | None = request.path_params.get("code")
+    if named is None and request.url.path == _SEARCH:
+        named = request.query_params.get("destination")
+    return named
 
 
 Reader = Annotated[Principal, Depends(may("read"))]

@@ -30,8 +30,8 @@ async def get_destination(code: Code, services: OfficeDep, _: Reader) -> Destina
 @router.put("/{code}")
 async def put_destination(code: Code, body: DestinationBody, services: OfficeDep, _: Configurer) -> DestinationBody:
     """Make or replace a destination."""
-    if body.code and body.code != code:
-        raise InvalidMessage(f"the path says {code!r}, the body {body.code!r}", field="code")
+    if body.code:
+        _check_code(body, code)
     registry = services.context.registry
     known = registry.catalog.destinations.get(code)
     return DestinationBody.of(await registry.put_destination(body.to_domain(code, known.version if known else 0)))
@@ -43,6 +43,7 @@ async def patch_destination(code: Code, changes: dict[str, Any], services: Offic
     registry = services.context.registry
     known = registry.destination(code)
     body = merged(DestinationBody.of(known), changes)
+    _check_code(body, code)
     return DestinationBody.of(await registry.put_destination(body.to_domain(code, known.version)))
 
 
@@ -54,4 +55,11 @@ async def delete_destination(code: Code, services: OfficeDep, _: Configurer) -> 
     if registry.catalog.of(code):
         raise Conflict(f"{code!r} still has subscriptions", hint="remove them first: bus subscription rm")
     await registry.remove_destination(code)
+    # Messages for later would go to subscriptions of another destination of this code.
+    await services.context.store.cancel(code, "", services.context.clock.now())
     return Response(status_code=204)
+
+
+def _check_code(body: DestinationBody, code: str) -> None:
+    if body.code != code:
+        raise InvalidMessage(f"the path says {code!r}, the body {body.code!r}", field="code")

@@ -32,8 +32,7 @@ class Counts(msgspec.Struct):
 class Job(msgspec.Struct):
     """One bulk resend; times in milliseconds since the epoch.
 
-    ``chunks`` were selected, ``sent`` of them were resent, ``settled`` of them have their outcomes;
-    ``cursor`` continues the selection.
+    ``chunks`` were selected, ``sent`` of them were resent; ``cursor`` continues the selection.
     """
 
     id: str
@@ -46,7 +45,6 @@ class Job(msgspec.Struct):
     cursor: str | None = None
     chunks: int = 0
     sent: int = 0
-    settled: int = 0
     counts: Counts = msgspec.field(default_factory=Counts)
 
     @property

@@ -10,7 +10,7 @@ from admin.deps import OfficeDep, Reader, Resending
 from admin.models import ResendBody, Time
 from admin.views import message_row, trace_view
 from bus.domain.delivery import Status
-from bus.domain.identity import new_id, parse_id
+from bus.domain.identity import parse_id
 from bus.domain.selection import Selection
 from bus.domain.times import parse_time
 from bus.domain.trace import Trace
@@ -66,21 +66,21 @@ async def get_body(message_id: str, services: OfficeDep, _: Reader) -> Response:
         raise _missing(message_id)
     headers = {
         "content-disposition": f'attachment; filename="{message.id}"',
+        "content-type": message.content_type,
         "x-content-type-options": "nosniff",
         "content-security-policy": "sandbox",
     }
-    return Response(message.body, media_type=message.content_type, headers=headers)
+    return Response(message.body, headers=headers)
 
 
 @router.post("/{message_id}/resend", status_code=202)
 async def resend_message(
     message_id: str, services: OfficeDep, principal: Resending, body: ResendBody | None = None
 ) -> dict[str, Any]:
-    """Deliver a message again, to all subscriptions or to those named."""
+    """Deliver a message again, to all subscriptions or to those named; the id is that of a job of one message."""
     wanted = body.subscriptions if body is not None else None
-    targets = await services.resender.resend(_id(message_id), wanted, f"resent by {principal.name}")
-    resend_id = new_id(services.context.clock.now())
-    return {"id": resend_id, "subscriptions": [target.subscription for target in targets]}
+    job, targets = await services.runner.resend_one(_id(message_id), wanted, principal.name)
+    return {"id": job.id, "subscriptions": [target.subscription for target in targets]}
 
 
 async def _trace(services: OfficeDep, message_id: str) -> Trace:

@@ -27,7 +27,8 @@ def _code(value: str) -> str:
 
 
 def _duration(value: str) -> str:
-    parse_duration(value)
+    if parse_duration(value) <= 0:
+        raise ValueError("the duration must be above zero")
     return value
 
 
@@ -44,7 +45,7 @@ Time = Annotated[str, AfterValidator(_time)]
 class Body(BaseModel):
     """A body whose fields are all known."""
 
-    model_config = ConfigDict(extra="forbid", validate_assignment=True)
+    model_config = ConfigDict(extra="forbid", validate_assignment=True, allow_inf_nan=False)
 
 
 class DestinationBody(Body):
@@ -53,6 +54,7 @@ class DestinationBody(Body):
     code: Code = ""
     transport: TransportName = TransportName.DIRECT
     cluster: None = None
+    routing: None = None
     ordering: Literal["none"] = "none"
     retention_days: int = Field(default=30, ge=1, le=3650)
     store_rate: float | None = Field(default=None, gt=0)
@@ -99,12 +101,12 @@ class SubscriptionBody(Body):
     url: str
     max_concurrency: int = Field(default=16, ge=1, le=10_000)
     rate: float | None = Field(default=None, gt=0)
-    timeout_seconds: float = Field(default=10, gt=0, le=600)
+    timeout_seconds: float = Field(default=10, ge=0.001, le=600)
     retry: Annotated[list[Duration], Field(min_length=1, max_length=100)] | ExponentialBody = Field(
         default_factory=lambda: list(DEFAULT_SCHEDULE)
     )
     retry_max_age: Duration = "7d"
-    retry_max_attempts: int | None = Field(default=None, ge=1)
+    retry_max_attempts: int | None = Field(default=None, ge=1, le=1_000_000)
     secret: str | None = None
     filter: str | None = None
     headers: dict[str, str] = Field(default_factory=dict, max_length=64)
@@ -115,9 +117,9 @@ class SubscriptionBody(Body):
     paused: bool = False
 
     def to_domain(
-        self, destination: str, name: str, *, secrets: tuple[Secret, ...], created_at: int, version: int
+        self, destination: str, name: str, *, secrets: tuple[Secret, ...], known: Subscription | None, now: int
     ) -> Subscription:
-        """Return the subscription that this describes."""
+        """Return the subscription that this describes; ``known`` is the one that it replaces."""
         form = self.retry if isinstance(self.retry, list) else self.retry.model_dump()
         return Subscription(
             destination=destination,
@@ -132,10 +134,15 @@ class SubscriptionBody(Body):
             headers=self.headers,
             stuck_after=parse_duration(self.stuck_after),
             paused=self.paused,
-            paused_reason="paused by a person" if self.paused else "",
-            created_at=created_at,
-            version=version,
+            paused_reason=self._paused_reason(known),
+            created_at=known.created_at if known else now,
+            version=known.version if known else 0,
         )
+
+    def _paused_reason(self, known: Subscription | None) -> str:
+        if not self.paused:
+            return ""
+        return known.paused_reason if known is not None and known.paused else "paused by a person"
 
     @classmethod
     def of(cls, subscription: Subscription) -> SubscriptionBody:
@@ -166,7 +173,7 @@ class RotateBody(Body):
 class ResendBody(Body):
     """Which subscriptions get one message again; null for all."""
 
-    subscriptions: list[str] | None = None
+    subscriptions: Annotated[list[str], Field(min_length=1)] | None = None
 
 
 class SelectionBody(Body):
@@ -194,6 +201,22 @@ class SelectionBody(Body):
             since=parse_time(self.since) if self.since else None,
             before=parse_time(self.before) if self.before else None,
             text=self.q,
+        )
+
+    @classmethod
+    def of(cls, selection: Selection) -> SelectionBody:
+        """Return a selection as people read it."""
+        return cls.model_validate(
+            {
+                "destination": selection.destination,
+                "subscription": selection.subscription,
+                "status": selection.status,
+                "biz_id": selection.biz_id,
+                "source": selection.source,
+                "from": optional_time(selection.since or 0),
+                "to": optional_time(selection.before or 0),
+                "q": selection.text,
+            }
         )
 
 

@@ -33,8 +33,8 @@ class Resender:
         self._registry = registry
         self._clock = clock
 
-    async def resend(self, message_id: str, subscriptions: Sequence[str] | None, reason: str) -> list[Target]:
-        """Set deliveries of one message to ``resend``, all those not pending or the named; durable when it returns.
+    async def choose(self, message_id: str, subscriptions: Sequence[str] | None) -> list[Target]:
+        """Return the deliveries of one message to resend: all those not pending, or the named.
 
         Raises
         ------
@@ -46,9 +46,7 @@ class Resender:
         trace = await self._store.trace(message_id)
         if trace is None:
             raise NotFound(f"there is no message {message_id}", hint="it may be past its retention")
-        targets = self._choose(trace, subscriptions)
-        await self.apply(message_id, targets, reason)
-        return targets
+        return self._choose(trace, subscriptions)
 
     async def apply(self, message_id: str, targets: Sequence[Target], reason: str) -> None:
         """Write the resends of chosen targets; durable when it returns, and may be repeated.

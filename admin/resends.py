@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse
 
 from admin.deps import OfficeDep, Reader, Resending
 from admin.jobs import Job
-from admin.models import ResendsBody, optional_time
+from admin.models import ResendsBody, SelectionBody, optional_time
 from admin.views import message_row
 from bus.domain.identity import new_id
 
@@ -33,10 +33,16 @@ async def create_resend(body: ResendsBody, services: OfficeDep, principal: Resen
 
 
 @router.get("")
-async def list_resends(services: OfficeDep, _: Reader) -> dict[str, Any]:
-    """Return all jobs, the newest first."""
-    jobs = await services.book.jobs()
-    return {"items": [_view(job) for job in reversed(jobs)], "next": None}
+async def list_resends(
+    services: OfficeDep,
+    _: Reader,
+    cursor: str | None = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 50,
+) -> dict[str, Any]:
+    """Return one page of jobs, the newest first."""
+    jobs = [job for job in reversed(await services.book.jobs()) if cursor is None or job.id < cursor]
+    following = jobs[limit - 1].id if len(jobs) > limit else None
+    return {"items": [_view(job) for job in jobs[:limit]], "next": following}
 
 
 @router.get("/{job_id}")
@@ -59,8 +65,7 @@ async def list_items(
 @router.delete("/{job_id}")
 async def cancel_resend(job_id: str, services: OfficeDep, _: Resending) -> dict[str, Any]:
     """Resend nothing more of a job."""
-    await services.runner.cancel(job_id)
-    return _view(await services.book.job(job_id))
+    return _view(await services.runner.cancel(job_id))
 
 
 def _view(job: Job) -> dict[str, Any]:
@@ -71,6 +76,6 @@ def _view(job: Job) -> dict[str, Any]:
         "reason": job.reason,
         "rate": job.rate,
         "created_at": optional_time(job.created_at),
-        "filter": {key: value for key, value in msgspec.to_builtins(job.selection).items() if value is not None},
+        "filter": SelectionBody.of(job.selection).model_dump(by_alias=True, exclude_none=True),
         "counts": msgspec.to_builtins(job.counts),
     }

@@ -1,14 +1,17 @@
-"""Works through bulk resends, one after the other, and goes on where a restart interrupted."""
+"""Works through resends, side by side, and goes on where a restart interrupted."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
+from collections.abc import Sequence
 from typing import Final
 
 from admin.jobs import Counts, Item, Job, JobBook
 from admin.resender import Resender, Target, is_pending, target_of
 from bus.domain.delivery import FINAL, Status
+from bus.domain.identity import new_id
 from bus.domain.rate import TokenBucket
 from bus.domain.selection import Selection
 from bus.domain.trace import Trace
@@ -22,6 +25,7 @@ _PAGE: Final = 100
 _SAMPLE: Final = 10
 _POLL: Final = 0.1
 _AFTER_FAILURE: Final = 1.0
+_LONGEST_SLEEP: Final = 0.5
 
 
 class ResendRunner:
@@ -35,18 +39,38 @@ class ResendRunner:
         self._clock = clock
         self._wake = asyncio.Event()
         self._canceled: set[str] = set()
+        self._working: set[str] = set()
 
     async def submit(self, job: Job) -> None:
         """Take a job; durable when it returns."""
         await self._book.save(job)
         self._wake.set()
 
-    async def cancel(self, job_id: str) -> None:
-        """Resend nothing more of a job; what was resent stays resent. Raises ``NotFound``."""
+    async def resend_one(
+        self, message_id: str, subscriptions: Sequence[str] | None, by: str
+    ) -> tuple[Job, list[Target]]:
+        """Resend deliveries of one message; durable when it returns, and watched as a job.
+
+        Raises as ``Resender.choose`` does.
+        """
+        targets = await self._resender.choose(message_id, subscriptions)
+        now = self._clock.now()
+        job = Job(new_id(now), Selection(text=message_id), None, f"resent by {by}", by, now, "waiting")
+        job.chunks = job.sent = 1
+        job.counts = Counts(selected=len(targets), waiting=len(targets))
+        items = [Item(message_id, *target) for target in targets]
+        await self._book.save_items(job.id, 0, items)
+        await self._resender.apply(message_id, targets, job.reason)
+        await self.submit(job)
+        return job, targets
+
+    async def cancel(self, job_id: str) -> Job:
+        """Resend nothing more of a job, also after a restart; what was resent stays resent. Raises ``NotFound``."""
         job = await self._book.job(job_id)
         if not job.is_done:
             self._canceled.add(job_id)
-            self._wake.set()
+            await self._save(job)
+        return job
 
     async def preview(self, selection: Selection) -> tuple[int, list[Trace]]:
         """Return how many deliveries a selection takes now, and the first messages of it."""
@@ -61,29 +85,56 @@ class ResendRunner:
 
     async def run(self) -> None:
         """Work until cancelled; the store may be away for any time."""
-        while True:
-            self._wake.clear()
-            try:
-                for job in await self._book.jobs():
-                    if not job.is_done:
-                        await self._work(job)
-            except StoreError as error:
-                _log.warning("resends wait for the store: %s", error)
-                await self._clock.sleep(_AFTER_FAILURE)
-                continue
-            await self._wake.wait()
+        async with asyncio.TaskGroup() as group:
+            while True:
+                self._wake.clear()
+                try:
+                    jobs = await self._book.jobs()
+                except StoreError as error:
+                    _log.warning("resends wait for the store: %s", error)
+                    await self._clock.sleep(_AFTER_FAILURE)
+                    continue
+                for job in jobs:
+                    if not job.is_done and job.id not in self._working:
+                        self._working.add(job.id)
+                        group.create_task(self._work(job))
+                await self._wake.wait()
 
     async def _work(self, job: Job) -> None:
+        while True:
+            try:
+                await self._finish(job)
+            except StoreError as error:
+                _log.warning("resend %s waits for the store: %s", job.id, error)
+                await self._clock.sleep(_AFTER_FAILURE)
+            else:
+                self._working.discard(job.id)
+                return
+
+    async def _finish(self, job: Job) -> None:
         bucket = TokenBucket(job.rate)
         # A crash may have fallen between a chunk and its job, so the counts are taken from the chunks.
         job.counts = await self._count(job)
-        steps = {"selecting": self._select, "sending": lambda job: self._send(job, bucket), "waiting": self._settle}
+        open_chunks: deque[int] = deque()
         while not job.is_done:
             if job.id in self._canceled:
-                job.state = "canceled"
-                await self._book.save(job)
-                return
-            await steps[job.state](job)
+                await self._save(job)
+            elif job.state == "selecting":
+                await self._select(job)
+            elif job.sent < job.chunks:
+                await self._send(job, bucket)
+            elif job.state == "sending":
+                job.state = "waiting"
+                await self._save(job)
+            else:
+                open_chunks = open_chunks or deque(range(job.chunks))
+                await self._settle(job, open_chunks)
+
+    async def _save(self, job: Job) -> None:
+        """Write a job; one that was cancelled meanwhile as such."""
+        if job.id in self._canceled:
+            job.state = "canceled"
+        await self._book.save(job)
 
     async def _select(self, job: Job) -> None:
         """Freeze one page of the selection as a chunk."""
@@ -98,53 +149,60 @@ class ResendRunner:
         job.cursor = page.next
         if page.next is None:
             job.state = "sending"
-        await self._book.save(job)
+        await self._save(job)
 
     async def _send(self, job: Job, bucket: TokenBucket) -> None:
         """Resend one chunk; repeated after a crash it changes nothing, since the generations are frozen."""
-        if job.sent == job.chunks:
-            job.state = "waiting"
-            await self._book.save(job)
-            return
         items = await self._book.items(job.id, job.sent)
-        for item in items:
-            if item.outcome == "waiting" and job.id not in self._canceled:
-                await self._resend(job, item, bucket)
+        waiting = [item for item in items if item.outcome == "waiting"]
+        while waiting and job.id not in self._canceled:
+            now = self._clock.monotonic()
+            count = bucket.available(now, len(waiting))
+            if not count:
+                await self._clock.sleep(min(bucket.wait(now), _LONGEST_SLEEP))
+                continue
+            bucket.take(count)
+            await self._resend(job, waiting[:count])
+            waiting = waiting[count:]
         await self._book.save_items(job.id, job.sent, items)
         job.sent += 1
-        await self._book.save(job)
+        await self._save(job)
 
-    async def _resend(self, job: Job, item: Item, bucket: TokenBucket) -> None:
-        while (wait := bucket.wait(self._clock.monotonic())) > 0:
-            await self._clock.sleep(wait)
-        bucket.take(1)
+    async def _resend(self, job: Job, items: Sequence[Item]) -> None:
+        """Resend items at once, so that they share the store's commits."""
+        results = await asyncio.gather(*(self._apply(job, item) for item in items), return_exceptions=True)
+        for item, result in zip(items, results, strict=True):
+            if isinstance(result, NotFound):
+                item.outcome, item.reason = "missing", str(result)
+                job.counts.waiting -= 1
+                job.counts.missing += 1
+            elif result is not None:
+                raise result
+
+    async def _apply(self, job: Job, item: Item) -> None:
         target = Target(item.subscription, item.generation, item.attempts)
-        try:
-            await self._resender.apply(item.message_id, [target], job.reason)
-        except NotFound as error:
-            item.outcome, item.reason = "missing", str(error)
-            job.counts.waiting -= 1
-            job.counts.missing += 1
+        await self._resender.apply(item.message_id, [target], job.reason)
 
-    async def _settle(self, job: Job) -> None:
-        """Note the outcomes of the first chunk that is not settled."""
-        if job.settled == job.chunks:
-            job.state = "done"
-            await self._book.save(job)
-            return
-        chunk = job.settled
+    async def _settle(self, job: Job, open_chunks: deque[int]) -> None:
+        """Note the outcomes of one chunk's items; a job whose every item has one is done."""
+        chunk = open_chunks.popleft() if open_chunks else 0
         items = await self._book.items(job.id, chunk)
         before = [item.outcome for item in items]
         for item in items:
             if item.outcome == "waiting":
                 await self._look(item)
-        if any(item.outcome == "waiting" for item in items):
-            await self._clock.sleep(_POLL)
-        else:
-            job.settled += 1
-        if before != [item.outcome for item in items]:
+        changed = before != [item.outcome for item in items]
+        if changed:
             await self._book.save_items(job.id, chunk, items)
-        await self._recount(job, before, items)
+            self._recount(job, before, items)
+        if any(item.outcome == "waiting" for item in items):
+            open_chunks.append(chunk)
+        if not job.counts.waiting:
+            job.state = "done"
+        if changed or job.is_done:
+            await self._save(job)
+        else:
+            await self._clock.sleep(_POLL)
 
     async def _count(self, job: Job) -> Counts:
         counts = Counts()
@@ -154,12 +212,11 @@ class ResendRunner:
                 setattr(counts, item.outcome, getattr(counts, item.outcome) + 1)
         return counts
 
-    async def _recount(self, job: Job, before: list[str], items: list[Item]) -> None:
+    def _recount(self, job: Job, before: list[str], items: list[Item]) -> None:
         for old, item in zip(before, items, strict=True):
             if old != item.outcome:
                 job.counts.waiting -= 1
                 setattr(job.counts, item.outcome, getattr(job.counts, item.outcome) + 1)
-        await self._book.save(job)
 
     async def _look(self, item: Item) -> None:
         trace = await self._store.trace(item.message_id)

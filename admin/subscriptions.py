@@ -41,8 +41,8 @@ async def put_subscription(
     code: Code, name: str, body: SubscriptionBody, services: OfficeDep, _: Configurer
 ) -> dict[str, Any]:
     """Make or replace a subscription; answers once its queue is there. The secret is shown once, when it was made."""
-    if body.name and body.name != name:
-        raise InvalidMessage(f"the path says {name!r}, the body {body.name!r}", field="name")
+    if body.name:
+        _check_name(body, name)
     registry = services.context.registry
     registry.destination(code)
     named = merged(body, {"name": name})
@@ -59,7 +59,8 @@ async def patch_subscription(
     known = services.context.registry.subscription(code, name)
     if "secret" not in changes:
         changes = {**changes, "secret": _AUTO if known.secrets else None}
-    body = merged(SubscriptionBody.of(known), {**changes, "name": name})
+    body = merged(SubscriptionBody.of(known), changes)
+    _check_name(body, name)
     return await _put(services, code, body, known)
 
 
@@ -85,18 +86,17 @@ async def delete_subscription(code: Code, name: str, services: OfficeDep, _: Con
     return Response(status_code=204)
 
 
+def _check_name(body: SubscriptionBody, name: str) -> None:
+    if body.name != name:
+        raise InvalidMessage(f"the path says {name!r}, the body {body.name!r}", field="name")
+
+
 async def _put(services: Office, code: str, body: SubscriptionBody, known: Subscription | None) -> dict[str, Any]:
     context = services.context
     _check(services, body)
     secrets, made = _secrets(body.secret, known)
     stored = await context.registry.put_subscription(
-        body.to_domain(
-            code,
-            body.name,
-            secrets=secrets,
-            created_at=known.created_at if known else context.clock.now(),
-            version=known.version if known else 0,
-        )
+        body.to_domain(code, body.name, secrets=secrets, known=known, now=context.clock.now())
     )
     return {**_view(stored), "secret": made} if made else _view(stored)
 
@@ -110,7 +110,7 @@ def _check(services: Office, body: SubscriptionBody) -> None:
         expression = body.filter
         _field("filter", lambda: Filter(expression))
     if not isinstance(body.retry, list):
-        _field("retry", lambda: body.to_domain("x", "x", secrets=(), created_at=0, version=0))
+        _field("retry", lambda: body.to_domain("x", "x", secrets=(), known=None, now=0))
     if body.secret not in (None, _AUTO):
         secret = str(body.secret)
         _field("secret", lambda: Signer([secret]))

@@ -57,11 +57,13 @@ def trace_view(trace: Trace, catalog: Catalog) -> dict[str, Any]:
 
 def _delivery_view(trace: Trace, name: str, delivery: DeliveryTrace, catalog: Catalog) -> dict[str, Any]:
     subscription = catalog.subscriptions.get((trace.destination, name))
+    held = _held(trace, name, delivery, catalog)
     return {
         "subscription": name,
         "url": delivery.url or (subscription.url if subscription else ""),
         "status": delivery.status,
-        "reason": delivery.reason or _held(trace, name, delivery, catalog),
+        "reason": delivery.reason or held[0],
+        "detail": held[1],
         "at": optional_time(delivery.at),
         "due_at": optional_time(delivery.due_at),
         "generation": delivery.generation,
@@ -69,19 +71,19 @@ def _delivery_view(trace: Trace, name: str, delivery: DeliveryTrace, catalog: Ca
     }
 
 
-def _held(trace: Trace, name: str, delivery: DeliveryTrace, catalog: Catalog) -> str:
-    """Say why a delivery waits, when the configuration is why."""
+def _held(trace: Trace, name: str, delivery: DeliveryTrace, catalog: Catalog) -> tuple[str, str]:
+    """Say why a delivery waits, when the configuration is why, and what about it a person should know."""
     if delivery.status is not Status.PENDING:
-        return ""
+        return "", ""
     destination = catalog.destinations.get(trace.destination)
     subscription = catalog.subscriptions.get((trace.destination, name))
     if destination is not None and destination.paused:
-        return "paused: the destination"
+        return "paused", "the destination is paused"
     if subscription is not None and subscription.paused:
-        return f"paused: {subscription.paused_reason or 'the subscription'}"
+        return "paused", subscription.paused_reason
     if trace.message is not None and trace.message.deliver_at > trace.message.received_at:
-        return f"deliver at {format_time(trace.message.deliver_at)}"
-    return ""
+        return "scheduled", f"deliver at {format_time(trace.message.deliver_at)}"
+    return "", ""
 
 
 def _attempt_view(attempt: Attempt) -> dict[str, Any]:

@@ -16,7 +16,6 @@ from bus.security.secrets import SecretBox
 
 DESTINATIONS = "destinations"
 SUBSCRIPTIONS = "subscriptions"
-REMOVED = "removed-subscriptions"
 SETTINGS = "settings"
 RATES = "rates"
 
@@ -116,21 +115,11 @@ class Registry:
             await self._withdraw(Catalog(rest, self.catalog.subscriptions.values()))
 
     async def remove_subscription(self, destination: str, name: str) -> None:
-        """Remove a subscription; its open deliveries are the caller's to cancel, and ``removed`` names it."""
+        """Remove a subscription; its open deliveries are the caller's to cancel."""
         async with self._changing:
-            await self._documents.put(REMOVED, _key(destination, name), b"")
             await self._documents.delete(SUBSCRIPTIONS, _key(destination, name))
             rest = [other for other in self.catalog.subscriptions.values() if other.key != (destination, name)]
             await self._withdraw(Catalog(self.catalog.destinations.values(), rest))
-
-    async def removed(self) -> list[tuple[str, str]]:
-        """Return subscriptions that were removed, until they are forgotten: something of them may still turn up."""
-        found = [document.key.partition("/") for document in await self._documents.list(REMOVED)]
-        return [(destination, name) for destination, _, name in found]
-
-    async def forget_removed(self, key: tuple[str, str]) -> None:
-        """Forget a removed subscription: nothing of it is left."""
-        await self._documents.delete(REMOVED, _key(*key))
 
     async def set_rates(self, rates: Rates) -> None:
         """Change the store rates of the processes; in force at once."""

@@ -1,4 +1,4 @@
-"""Partitions past their retention are dropped whole; old Idempotency-Keys with them."""
+"""Partitions past their retention are dropped whole; old Idempotency-Keys and resends with them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import logging
 from typing import Final
 
+from bus.domain.identity import id_floor
 from bus.domain.times import DAY, day_of
 from bus.errors import StoreError
 from bus.ports.clock import Clock
@@ -14,6 +15,8 @@ from bus.ports.store import Store
 _log = logging.getLogger(__name__)
 _INTERVAL: Final = 600.0
 _IDEMPOTENCY: Final = "idempotency"
+_RESENDS: Final = ("resend-items", "resends")
+_RESENDS_KEPT: Final = 90 * DAY
 _CHUNK: Final = 500
 
 
@@ -41,13 +44,16 @@ class Expiry:
             _log.info("dropped partition %s: past its retention, nothing unfinished", name)
         for name in kept:
             _log.error("partition %s is past its retention but has unfinished work; it is kept", name)
-        await self._forget_keys(day_of(now - 2 * DAY))
+        await self._forget(_IDEMPOTENCY, f"{day_of(now - DAY)}/")
+        for collection in _RESENDS:
+            await self._forget(collection, id_floor(now - _RESENDS_KEPT))
         return dropped
 
-    async def _forget_keys(self, last_day: str) -> None:
+    async def _forget(self, collection: str, before: str) -> None:
+        """Delete the documents whose key is below another, which begins with a time."""
         while True:
-            found = await self._store.list(_IDEMPOTENCY, limit=_CHUNK)
-            old = [document.key for document in found if document.key[:8] <= last_day]
-            await asyncio.gather(*(self._store.delete(_IDEMPOTENCY, key) for key in old))
+            found = await self._store.list(collection, limit=_CHUNK)
+            old = [document.key for document in found if document.key < before]
+            await asyncio.gather(*(self._store.delete(collection, key) for key in old))
             if len(old) < _CHUNK:
                 return

@@ -25,8 +25,6 @@ class CompensatorService:
             store, registry, roads, context.dispatching, clock, context.owner, context.spools["outcomes"]
         )
         self._stuck = StuckSearch(store, registry, roads, context.spools["receiver"], context.spools["outcomes"], clock)
-        spools = [context.spools["receiver"], context.spools["outcomes"]]
-        self._removed = RemovedSubscriptions(store, registry, roads, spools, clock)
         self._expiry = Expiry(store, clock)
         self._removal = Removal(store, registry, clock)
         context.async_meters.append(self._compensator.measure)
