@@ -22,7 +22,7 @@ from bus.testing.writes import DESTINATION, message, outcome
 from bus.transports.roads import Roads
 from compensator.compensator import Compensator
 from compensator.expiry import Expiry
-from compensator.removed import RemovedSubscriptions
+from compensator.removal import Removal
 from compensator.stuck import StuckSearch
 
 LANE = (DESTINATION, "billing")
@@ -56,6 +56,10 @@ class FickleStore(MemoryStore):
     async def cancel(self, destination, subscription, now):
         self._check()
         return await super().cancel(destination, subscription, now)
+
+    async def subscribed(self):
+        self._check()
+        return await super().subscribed()
 
     async def due(self, now):
         self._check()
@@ -104,9 +108,7 @@ class World:
         self.outcomes = MemorySpool(consumers=("store",))
         self.compensator = self.restarted()
         self.stuck = StuckSearch(self.store, self.registry, self.roads, self.spool, self.outcomes, self.clock)
-        self.removed = RemovedSubscriptions(
-            self.store, self.registry, self.roads, [self.spool, self.outcomes], self.clock
-        )
+        self.removal = Removal(self.store, self.registry, self.clock)
         self.expiry = Expiry(self.store, self.clock)
 
     def restarted(self) -> Compensator:

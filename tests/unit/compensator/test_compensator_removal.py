@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from bus.domain.delivery import Status
-from bus.testing.writes import DESTINATION, message
-from compensator.removal import Removal
-from tests.unit.compensator.compensator_world import World
+from bus.testing.writes import DESTINATION, message, row
+from tests.unit.compensator.compensator_world import LANE, World, delivered
 
 
 async def test_a_message_that_is_stored_after_the_removal_is_canceled() -> None:
@@ -16,10 +17,59 @@ async def test_a_message_that_is_stored_after_the_removal_is_canceled() -> None:
     await world.registry.remove_subscription(DESTINATION, "billing")
     late = message(1, expected=("billing", "mail"))
     await world.store.write([late])
-    removal = Removal(world.store, world.registry, world.clock)
+    removal = world.removal
     assert await removal.step() == 1
     trace = await world.store.trace(late.id)
     assert trace is not None
     assert trace.deliveries["billing"].status is Status.CANCELED
     assert trace.deliveries["mail"].status is Status.PENDING
     assert await removal.step() == 0
+
+
+async def removed(world: World) -> None:
+    await world.destination()
+    await world.subscription("billing")
+    await world.subscription("mail")
+    await world.registry.remove_subscription(*LANE)
+    await world.store.cancel(*LANE, world.clock.now())
+
+
+async def test_a_failure_that_is_stored_after_the_removal_leaves_no_work() -> None:
+    world = World()
+    await removed(world)
+    sent = await world.failed(1)
+    await world.store.compensate([row(message(2))])
+    assert await world.removal.step() == 2
+    assert await world.store.due(0) == {}
+    assert (await world.delivery(sent)).status is Status.CANCELED
+
+
+async def test_what_is_finished_stays_as_it_is() -> None:
+    world = World()
+    await removed(world)
+    sent = await world.failed(1)
+    await world.store.write([delivered(sent)])
+    assert await world.removal.step() == 0
+    assert (await world.delivery(sent)).status is Status.DELIVERED
+
+
+async def test_a_subscription_that_is_back_keeps_what_is_its_own() -> None:
+    world = World()
+    await removed(world)
+    await world.subscription("billing")
+    sent = await world.failed(1)
+    assert await world.removal.step() == 0
+    assert (await world.delivery(sent)).status is Status.RETRYING
+
+
+async def test_running_it_goes_on_when_the_store_comes_back() -> None:
+    world = World()
+    await removed(world)
+    world.store.down = True
+    running = asyncio.create_task(world.removal.run())
+    await world.clock.advance(20)
+    sent = await world.failed(1)
+    world.store.down = False
+    await world.clock.advance(6)
+    assert (await world.delivery(sent)).status is Status.CANCELED
+    running.cancel()

@@ -1,0 +1,155 @@
+"""The admin API over a context in memory, on a clock that the test moves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import httpx
+
+from admin.app import make_app
+from admin.deps import Office
+from bus.bootstrap import Context
+from bus.domain.delivery import Compensation, Outcome, Status
+from bus.domain.message import Message
+from bus.domain.trace import DeliveryTrace
+from bus.errors import StoreUnavailable
+from bus.registry import Registry
+from bus.security.egress import EgressPolicy
+from bus.security.keyring import Keyring
+from bus.security.secrets import SecretBox
+from bus.settings import Settings
+from bus.testing.clock import ManualClock
+from bus.testing.poster import MemoryPoster
+from bus.testing.spool import MemorySpool
+from bus.testing.store import MemoryStore
+from bus.testing.transport import MemoryTransport
+from bus.testing.writes import attempt, message, outcome
+from bus.transports.roads import Roads
+
+URL = "http://127.0.0.1:9000/hook"
+
+
+class FickleStore(MemoryStore):
+    """A store that can be down, and that dies after so many writes of documents or traces."""
+
+    down = False
+    left: int | None = None
+
+    async def write(self, writes: Sequence[Message | Outcome]) -> None:
+        await self._change()
+        await super().write(writes)
+
+    async def put(self, collection, key, value, *, version=None):
+        await self._change()
+        return await super().put(collection, key, value, version=version)
+
+    async def search(self, selection, *, cursor=None, limit=50):
+        self._check()
+        return await super().search(selection, cursor=cursor, limit=limit)
+
+    async def trace(self, message_id):
+        self._check()
+        return await super().trace(message_id)
+
+    async def _change(self) -> None:
+        await asyncio.sleep(0)
+        self._check()
+        if self.left is not None:
+            if not self.left:
+                self.down = True
+            self.left -= 1
+        self._check()
+
+    def _check(self) -> None:
+        if self.down:
+            raise StoreUnavailable("down")
+
+
+class World:
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.store = FickleStore()
+        self.road = MemoryTransport()
+        self.keyring = Keyring(self.store, self.clock.now)
+        self.egress = EgressPolicy(allow_loopback=True)
+        self.spools = {name: MemorySpool(consumers=("store",)) for name in ("receiver", "direct", "outcomes")}
+        self.restart()
+
+    def restart(self) -> None:
+        """Begin another life on the same store."""
+        roads = Roads([self.road])
+        registry = Registry(self.store, SecretBox(None))
+        registry.listen(roads.apply)
+        self.context = Context(
+            settings=Settings(),
+            node="node-1",
+            owner="owner-1",
+            started_at=self.clock.now(),
+            clock=self.clock,
+            noise=lambda: 0.5,
+            store=self.store,
+            registry=registry,
+            keyring=self.keyring,
+            roads=roads,
+            poster=MemoryPoster(self.egress, sleep=self.clock.sleep),
+            egress=self.egress,
+            spools=dict(self.spools),
+        )
+        self.office = Office(self.context)
+        self.app = make_app(self.office)
+
+    @property
+    def registry(self) -> Registry:
+        return self.context.registry
+
+    def client(self, key: str | None = None) -> httpx.AsyncClient:
+        headers = {"authorization": f"Bearer {key}"} if key else {}
+        transport = httpx.ASGITransport(self.app)
+        return httpx.AsyncClient(transport=transport, base_url="http://localhost/api/v1", headers=headers)
+
+    async def written(
+        self, count: int, *states: Status, names: Sequence[str] = ("billing",), **changes: Any
+    ) -> list[Message]:
+        """Write messages whose deliveries have these states, in turn."""
+        sent = [message(number, expected=tuple(names), **changes) for number in range(count)]
+        await self.store.write(sent)
+        for number, one in enumerate(sent):
+            status = states[number % len(states)] if states else Status.PENDING
+            if status is not Status.PENDING:
+                await self.store.write([outcome(one, name, status) for name in names])
+        return sent
+
+    async def delivery(self, message_id: str, name: str = "billing") -> DeliveryTrace:
+        trace = await self.store.trace(message_id)
+        assert trace is not None
+        return trace.deliveries[name]
+
+    async def rows(self) -> list[Compensation]:
+        return list(self.store._rows.values())
+
+    async def attempted(self, row: Compensation, status: Status) -> None:
+        """Do what a dispatcher does with a row that was handed over."""
+        n = row.attempts + 1
+        made = attempt(f"{row.message_id}.{row.subscription}.{row.generation}.{n}", n, self.clock.now())
+        changes: dict[str, Any] = {"generation": row.generation, "at": self.clock.now(), "attempt": made}
+        await self.store.write([outcome(await self._message(row), row.subscription, status, n, **changes)])
+
+    async def _message(self, row: Compensation) -> Message:
+        found = await self.store.message(row.message_id)
+        assert found is not None
+        return found
+
+
+def problem(answer: httpx.Response, status: int, field: str | None = None) -> dict[str, Any]:
+    """Check that an answer is a problem document of this status and field."""
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    document = answer.json()
+    assert document["status"] == status
+    assert document["title"] not in ("", "Error")
+    assert document["detail"]
+    if field is not None:
+        assert document.get("field") == field, document
+    return document

@@ -1,0 +1,231 @@
+"""Spools, rates, health, keys, users; and who may do what on which route."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+
+from bus.domain.delivery import Status
+from bus.ports.spool import NewRecord
+from bus.registry import Rates
+from bus.testing.writes import NOON
+from receiver.documented import PATHS
+from tests.unit.admin.admin_world import URL, World, problem
+
+
+@pytest.fixture
+async def world() -> World:
+    world = World()
+    async with world.client() as client:
+        await client.put("/destinations/orders", json={})
+        await client.put("/destinations/orders/subscriptions/billing", json={"url": URL})
+    return world
+
+
+@pytest.fixture
+async def client(world: World) -> AsyncIterator[httpx.AsyncClient]:
+    async with world.client() as client:
+        yield client
+
+
+async def test_spools_tell_how_far_each_consumer_is_behind(world: World, client: httpx.AsyncClient) -> None:
+    await world.spools["outcomes"].append([NewRecord("orders", b"12345", NOON + 7), NewRecord("orders", b"", NOON + 9)])
+    answer = (await client.get("/spools")).json()
+    assert answer["next"] is None
+    assert [item["name"] for item in answer["items"]] == ["receiver", "direct", "outcomes"]
+    assert answer["items"][2] == {
+        "name": "outcomes",
+        "records": 2,
+        "bytes": 69,
+        "limit": 1 << 30,
+        "damaged": 0,
+        "consumers": [
+            {"lane": "orders", "consumer": "store", "records": 2, "oldest": "2026-11-21T12:00:00.007Z"},
+        ],
+    }
+
+
+async def test_rates_are_changed_while_it_runs(world: World, client: httpx.AsyncClient) -> None:
+    assert (await client.get("/rates")).json() == {"receiver": None, "dispatcher": None}
+    assert (await client.put("/rates", json={"receiver": 5})).json() == {"receiver": 5.0, "dispatcher": None}
+    assert world.registry.rates == Rates(5.0, None)
+    assert (await client.get("/rates")).json() == {"receiver": 5.0, "dispatcher": None}
+    for field, value in (("receiver", 0), ("dispatcher", "x"), ("nonsense", 1)):
+        problem(await client.put("/rates", json={field: value}), 422, field)
+    assert world.registry.rates == Rates(5.0, None)
+
+
+async def test_health_has_a_line_for_each_part(world: World, client: httpx.AsyncClient) -> None:
+    assert (await client.get("/health")).json() == {"status": "ok", "node": "node-1", "checks": []}
+    world.context.conditions |= {"store": lambda: "", "spool receiver": lambda: "full"}
+    assert (await client.get("/health")).json() == {
+        "status": "degraded",
+        "node": "node-1",
+        "checks": [
+            {"name": "store", "ok": True, "detail": ""},
+            {"name": "spool receiver", "ok": False, "detail": "full"},
+        ],
+    }
+
+
+async def test_keys_are_made_listed_and_revoked(world: World, client: httpx.AsyncClient) -> None:
+    answer = await client.post("/keys", json={"name": "ops", "role": "admin"})
+    assert answer.status_code == 201
+    admin = answer.json()
+    assert (admin["role"], admin["destinations"]) == ("admin", [])
+    problem(await client.get("/keys"), 401)
+    async with world.client(admin["key"]) as own:
+        other = (await own.post("/keys", json={"destinations": ["orders"]})).json()
+        assert (other["role"], other["destinations"]) == ("producer", ["orders"])
+        listed = (await own.get("/keys")).json()["items"]
+        assert [(key["name"], key["roles"], key["destinations"]) for key in listed] == [
+            ("ops", ["admin"], []),
+            ("", ["producer"], ["orders"]),
+        ]
+        assert other["key"] not in (await own.get("/keys")).text
+        assert (await own.delete(f"/keys/{listed[1]['id']}")).status_code == 204
+        problem(await own.delete(f"/keys/{listed[1]['id']}"), 404)
+        problem(await own.delete(f"/keys/{listed[0]['id']}"), 409)
+        assert (await own.get("/keys")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field"),
+    [
+        ("/keys", {"role": "root"}, "role"),
+        ("/keys", {"destinations": ["no way"]}, "destinations.0"),
+        ("/keys", {"nonsense": 1}, "nonsense"),
+        ("/keys", {"name": "x" * 201}, "name"),
+        ("/users", {}, "name"),
+        ("/users", {"name": "no way"}, "name"),
+        ("/users", {"name": "ann", "role": "producer"}, "role"),
+    ],
+)
+async def test_an_impossible_key_or_user_is_a_422(
+    world: World, client: httpx.AsyncClient, path: str, body: dict, field: str
+) -> None:
+    problem(await client.post(path, json=body), 422, field)
+    assert world.keyring.is_open
+
+
+async def test_users_are_made_and_listed(world: World, client: httpx.AsyncClient) -> None:
+    key = (await client.post("/keys", json={"role": "admin"})).json()["key"]
+    async with world.client(key) as own:
+        answer = await own.post("/users", json={"name": "ann@example.com"})
+        assert (answer.status_code, answer.json()["role"]) == (201, "viewer")
+        assert len(answer.json()["password"]) >= 16
+        problem(await own.post("/users", json={"name": "ann@example.com"}), 409)
+        (user,) = (await own.get("/users")).json()["items"]
+        assert user == {"name": "ann@example.com", "role": "viewer", "created_at": "2026-11-21T12:00:00.000Z"}
+
+
+async def test_an_open_bus_refuses_a_foreign_host(client: httpx.AsyncClient) -> None:
+    problem(await client.get("/destinations", headers={"host": "evil.example"}), 403)
+
+
+BILLING = "/destinations/orders/subscriptions/billing"
+READ = [
+    *(
+        "/destinations",
+        "/destinations/orders",
+        "/destinations/orders/subscriptions",
+        BILLING,
+        "/messages",
+        "/messages/MESSAGE",
+    ),
+    *("/messages/MESSAGE/body", "/resends", "/spools", "/rates", "/health"),
+]
+RESEND = [("POST", "/messages/MESSAGE/resend", None), ("POST", "/resends", {"filter": {}, "dry_run": True})]
+PAUSE = [("PATCH", BILLING, {"paused": True}), ("PATCH", BILLING, {"paused": False})]
+CONFIGURE = [
+    *(
+        ("PUT", "/destinations/orders", {}),
+        ("PATCH", "/destinations/orders", {"paused": False}),
+        ("GET", "/keys", None),
+    ),
+    *(("PUT", BILLING, {"url": URL}), ("PATCH", BILLING, {"paused": False, "rate": 1}), ("GET", "/users", None)),
+    *(
+        ("POST", f"{BILLING}/rotate-secret", {}),
+        ("PUT", "/rates", {}),
+        ("POST", "/keys", {}),
+        ("POST", "/users", {"name": "x"}),
+    ),
+    *(("DELETE", BILLING, None), ("DELETE", "/destinations/orders", None), ("DELETE", "/keys/nothing", None)),
+]
+ROUTES = [("read", "GET", path, None) for path in READ] + [
+    (action, *route)
+    for action, routes in (("resend", RESEND), ("pause", PAUSE), ("configure", CONFIGURE))
+    for route in routes
+]
+MAY = {
+    "producer": set(),
+    "viewer": {"read"},
+    "operator": {"read", "resend", "pause"},
+    "admin": {"read", "resend", "pause", "configure"},
+}
+
+
+@pytest.mark.parametrize("role", list(MAY))
+async def test_a_role_may_do_what_it_is_for_and_nothing_else(world: World, role: str) -> None:
+    (sent,) = await world.written(1, Status.DEAD)
+    await world.keyring.create_key(roles=("admin",))
+    key = await world.keyring.create_key(roles=(role,))
+    async with world.client(key) as client, world.client() as nobody, world.client("bus_wrong") as wrong:
+        for action, method, path, body in ROUTES:
+            place = path.replace("MESSAGE", sent.id)
+            problem(await nobody.request(method, place, json=body), 401)
+            problem(await wrong.request(method, place, json=body), 401)
+            answer = await client.request(method, place, json=body)
+            if action in MAY[role]:
+                assert answer.status_code not in (401, 403), (method, path, answer.text)
+                assert answer.status_code < 500
+            else:
+                problem(answer, 403)
+
+
+async def test_every_route_is_in_that_list(world: World) -> None:
+    document = world.app.openapi()
+    routes = {
+        (method.upper(), path.removeprefix("/api/v1"))
+        for path, methods in document["paths"].items()
+        if path.startswith("/api/v1")
+        for method in methods
+    }
+    names = {
+        "/MESSAGE": "/{message_id}",
+        "subscriptions/billing": "subscriptions/{name}",
+        "destinations/orders": "destinations/{code}",
+    }
+    listed = set()
+    for _, method, path, _ in ROUTES:
+        for given, name in names.items():
+            path = path.replace(given, name)  # noqa: PLW2901
+        listed.add((method, path.replace("/keys/nothing", "/keys/{key_id}")))
+    assert routes - listed == {
+        ("GET", "/resends/{job_id}"),
+        ("GET", "/resends/{job_id}/items"),
+        ("DELETE", "/resends/{job_id}"),
+    }
+
+
+async def test_a_key_of_one_destination_sees_no_other(world: World) -> None:
+    await world.keyring.create_key(roles=("admin",))
+    key = await world.keyring.create_key(roles=("operator",), destinations=("orders",))
+    async with world.client(key) as client:
+        assert (await client.get("/destinations/orders")).status_code == 200
+        assert (await client.patch(BILLING, json={"paused": True})).status_code == 200
+        problem(await client.get("/destinations/mails"), 403)
+        problem(await client.get("/destinations"), 403)
+        problem(await client.get("/messages"), 403)
+        problem(await client.get("/keys"), 403)
+
+
+async def test_the_document_has_the_hot_routes_as_well(world: World) -> None:
+    world.context.documented.update(PATHS)
+    transport = httpx.ASGITransport(world.app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        document = (await client.get("/openapi.json")).json()
+    assert document["openapi"].startswith("3.")
+    assert {"/v1/messages", "/v1/messages/{destination}", "/api/v1/destinations"} <= set(document["paths"])
