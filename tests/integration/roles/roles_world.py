@@ -32,7 +32,7 @@ class Answer(NamedTuple):
 
 
 @dataclass
-class Path_:
+class Place:
     """One path of the subscriber: what it answers, the last for ever, and what it got."""
 
     answers: list[Answer] = field(default_factory=lambda: [Answer()])
@@ -53,7 +53,7 @@ class Subscriber:
     """An HTTP server that does what the test says, path by path."""
 
     def __init__(self) -> None:
-        self._paths: dict[str, Path_] = {}
+        self._paths: dict[str, Place] = {}
         self._tasks: set[asyncio.Task] = set()
 
     async def start(self) -> None:
@@ -69,8 +69,8 @@ class Subscriber:
     def url(self, path: str) -> str:
         return f"http://127.0.0.1:{self.port}{path}"
 
-    def at(self, path: str, *answers: Answer) -> Path_:
-        found = self._paths.setdefault(path, Path_())
+    def at(self, path: str, *answers: Answer) -> Place:
+        found = self._paths.setdefault(path, Place())
         if answers:
             found.answers = list(answers)
         return found
@@ -95,7 +95,7 @@ class Subscriber:
             self._tasks.discard(task)
             writer.close()
 
-    async def _answer(self, path: Path_, call: Call) -> Answer:
+    async def _answer(self, path: Place, call: Call) -> Answer:
         path.calls.append(call)
         path.in_flight += 1
         path.peak = max(path.peak, path.in_flight)
