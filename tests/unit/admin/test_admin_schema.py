@@ -1,0 +1,112 @@
+"""Whatever is asked of a documented route, by its schema or against it: no 5xx, and errors are problem documents."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from schemathesis import GenerationMode
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import response_schema_conformance
+
+from bus.domain.delivery import Status
+from bus.serving import Gateway
+from receiver.app import PREFIX, IngestApp
+from receiver.documented import PATHS
+from receiver.duplicates import IdempotencyKeys, Recent
+from receiver.ingest import Ingest
+from receiver.publishing import Publisher
+from tests.unit.admin.admin_world import URL, World
+
+KNOWN = {"code": "orders", "name": "billing", "destination": "orders"}
+
+
+class Routes:
+    """A service that only has routes."""
+
+    def __init__(self, routes: dict[str, Callable[..., Any]]) -> None:
+        self._routes = routes
+
+    def routes(self) -> dict[str, Callable[..., Any]]:
+        return self._routes
+
+
+async def _make() -> tuple[Gateway, str, dict[str, str]]:
+    world = World()
+    async with world.client() as client:
+        await client.put("/destinations/orders", json={})
+        await client.put("/destinations/orders/subscriptions/billing", json={"url": URL, "secret": "auto"})
+        (sent,) = await world.written(1, Status.DEAD)
+        job_id = (await client.post("/resends", json={"filter": {}})).json()["id"]
+    key = await world.keyring.create_key(roles=("admin",))
+    context = world.context
+    spool = context.spools["receiver"]
+    publisher = Publisher(context.registry, context.roads, spool, context.store, context.clock)
+    recent, keys = Recent(context.store, 0), IdempotencyKeys(context.store)
+    ingest = IngestApp(Ingest(context.registry, spool, recent, keys, publisher, context.clock), world.keyring)
+    context.documented.update(PATHS)
+    services: list[Any] = [Routes({PREFIX: ingest}), Routes({"/api": world.app, "/openapi.json": world.app})]
+    return Gateway(context, services), key, KNOWN | {"message_id": sent.id, "job_id": job_id}
+
+
+GATEWAY, KEY, VALUES = asyncio.run(_make())
+HEADERS = {"authorization": f"Bearer {KEY}"}
+SCHEMA = schemathesis.openapi.from_asgi("/openapi.json", GATEWAY, headers=HEADERS)
+
+
+@schemathesis.serializer("application/x-ndjson")
+def ndjson(_: Any, value: Any) -> bytes:
+    """Send what was made for a batch as it is."""
+    return value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogatepass")
+
+
+def _has_json(operation: Any) -> bool:
+    return any(alternative.media_type == "application/json" for alternative in operation.body)
+
+
+OPERATIONS = {operation.ok().label: operation.ok() for operation in SCHEMA.get_all_operations()}
+VALID = [(label, GenerationMode.POSITIVE) for label in OPERATIONS]
+# Without a body or a query nothing of a request can be against its schema.
+INVALID = [(label, GenerationMode.NEGATIVE) for label, found in OPERATIONS.items() if found.query or _has_json(found)]
+
+
+def test_every_route_is_documented() -> None:
+    assert len(OPERATIONS) >= 30
+    assert "POST /v1/messages/{destination}" in OPERATIONS
+    assert len(INVALID) >= 12
+
+
+@pytest.mark.parametrize(("label", "mode"), VALID + INVALID)
+def test_a_route_answers_whatever_is_sent(label: str, mode: GenerationMode) -> None:
+    operation = OPERATIONS[label]
+
+    @settings(
+        max_examples=12,
+        deadline=None,
+        database=None,
+        phases=[Phase.explicit, Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(case=operation.as_strategy(generation_mode=mode))
+    def check(case: schemathesis.Case) -> None:
+        _check(case.call(headers=HEADERS))
+        # Once more for what is there.
+        case.path_parameters = {name: VALUES.get(name, value) for name, value in case.path_parameters.items()}
+        response = case.call(headers=HEADERS)
+        _check(response)
+        case.validate_response(response, checks=[not_a_server_error, response_schema_conformance])
+
+    check()
+
+
+def _check(response: schemathesis.Response) -> None:
+    assert response.status_code < 500, response.text
+    if response.status_code >= 400:
+        assert response.headers["content-type"] == ["application/problem+json"], response.text
+        document = response.json()
+        assert document["status"] == response.status_code
+        assert document["title"]
