@@ -245,6 +245,12 @@ class World:
             await resender.apply(message_id, targets, "a person")
             self.resends[message_id, name] += 1
 
+    def is_at_rest(self) -> bool:
+        """Whether every delivery has ended, and neither a road nor a spool nor the store has work left."""
+        lags = self.road.lags() or {}
+        left = [lag.records for lag in lags.values()] + [spool.stats().records for spool in self.spools.values()]
+        return not (any(left) or self.store._rows or self.unfinished())
+
     def unfinished(self) -> list[tuple[str, str, str]]:
         found = []
         for message_id, (_, expected) in self.accepted.items():
@@ -386,8 +392,10 @@ class DeliveryMachine(RuleBasedStateMachine):
             await world.subscribe(name)
         try:
             with contextlib.suppress(AssertionError):
-                await world.clock.until(lambda: not world.unfinished(), within=END)
+                await world.clock.until(world.is_at_rest, within=END)
             assert world.unfinished() == []
+            assert world.store._rows == {}
+            assert world.is_at_rest()
             self._check_ends()
             for check in (self.nothing_died, self.permits_are_kept, self.no_state_is_undone):
                 check()
@@ -407,7 +415,6 @@ class DeliveryMachine(RuleBasedStateMachine):
                 else:
                     assert delivery.status is Status.DEAD
                     assert delivery.attempts_made >= ATTEMPTS
-        assert world.store._rows == {}
 
     def _poster(self) -> Poster:
         return self.world.poster

@@ -8,6 +8,7 @@ import pytest
 
 from bus.domain.delivery import Origin, Status
 from bus.errors import StoreUnavailable
+from bus.ports.spool import NewRecord
 from bus.telemetry import metrics
 from bus.testing.writes import DESTINATION, message, outcome, row
 from tests.unit.compensator.compensator_world import LANE, MAIL, World, delivered
@@ -263,3 +264,25 @@ async def test_a_store_that_is_down_leaves_the_gauge_as_it_was(world: World) -> 
     world.store.down = True
     await world.compensator.measure()
     assert metrics.COMPENSATIONS.labels(*LANE)._value.get() == 1
+
+
+async def test_outcomes_of_an_earlier_life_reach_the_store_before_its_work_is_done_again(world: World) -> None:
+    """Until then the store cannot tell what they have finished."""
+    sent = await world.failed(1)
+    record = NewRecord(DESTINATION, b"the outcome", world.clock.now() - 1000)
+    await world.outcomes.append([record])
+    again = world.restarted()
+    await again.step()
+    assert world.dispatching.offered == []
+    world.outcomes.ack("store", await world.outcomes.claim("store", 9, DESTINATION))
+    await world.outcomes.append([record._replace(time=world.clock.now() + 1)])
+    await again.step()
+    assert world.dispatching.ids == [sent.id]
+
+
+async def test_what_another_destination_has_to_tell_holds_up_nothing(world: World) -> None:
+    sent = await world.failed(1)
+    await world.outcomes.append([NewRecord("other", b"the outcome", world.clock.now() - 1000)])
+    again = world.restarted()
+    await again.step()
+    assert world.dispatching.ids == [sent.id]

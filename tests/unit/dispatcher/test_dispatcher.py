@@ -237,3 +237,35 @@ async def test_gauges_tell_permits_and_breakers(world: World) -> None:
         assert values == [3, 0, 3, 1, 0, 2]
         assert dispatcher.breakers() == {(DESTINATION, "billing"): "closed", (DESTINATION, "mail"): "open"}
         event.set()
+
+
+async def test_a_paused_destination_holds_all_of_its_subscriptions(world: World) -> None:
+    of = catalog(subscription(), subscription("mail", url=OTHER))
+    async with dispatching(world, of) as (dispatcher, _):
+        held_back = Catalog([Destination(code=DESTINATION, paused=True)], of.subscriptions.values())
+        await dispatcher.apply(held_back)
+        await world.publish(3)
+        await world.clock.advance(60)
+        assert world.poster.posted == []
+        assert dispatcher.room() == {}
+        await dispatcher.apply(of)
+        await world.clock.settle()
+        assert len(world.poster.posted) == 6
+
+
+async def test_what_was_handed_over_outlives_a_pause(world: World) -> None:
+    """Its lease stays as well, so that nobody else would carry it on meanwhile."""
+    reply, event = held()
+    world.poster.script(URL, reply)
+    of = subscription(max_concurrency=1)
+    async with dispatching(world, catalog(of)) as (dispatcher, _):
+        sent = [fresh(n, world.clock) for n in range(2)]
+        assert dispatcher.offer([handed(one) for one in sent]) == [True, True]
+        await world.clock.settle()
+        await dispatcher.apply(catalog(subscription(max_concurrency=1, paused=True)))
+        event.set()
+        await world.clock.advance(60)
+        assert len(world.poster.posted) == 1
+        await dispatcher.apply(catalog(of))
+        await world.clock.settle()
+        assert [posted.headers["webhook-id"] for posted in world.poster.posted] == [one.id for one in sent]

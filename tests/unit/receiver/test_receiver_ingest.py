@@ -357,3 +357,13 @@ async def test_the_limit_is_that_of_the_destination(world: World) -> None:
     for code in ("nowhere", "no way", ""):
         with pytest.raises(InvalidDestination):
             world.ingest.limit(code)
+
+
+async def test_a_store_that_hangs_does_not_keep_the_answer_back(world: World) -> None:
+    async def hangs(*_: object, **__: object) -> int:
+        await asyncio.Event().wait()
+        return 0
+
+    world.store.put = hangs
+    first = await asyncio.wait_for(world.send(b"1", idempotency_key="once"), 5)
+    assert await world.send(b"1", idempotency_key="once") == (first.id, True)
