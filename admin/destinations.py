@@ -6,9 +6,10 @@ from typing import Any
 
 from fastapi import APIRouter, Response
 
-from admin.deps import Configurer, OfficeDep, Reader
+from admin.deps import Configurer, Office, OfficeDep, Reader
 from admin.merging import merged
 from admin.models import Code, DestinationBody
+from bus.domain.destination import Destination
 from bus.errors import Conflict, InvalidMessage
 
 router = APIRouter(prefix="/destinations", tags=["destinations"])
@@ -34,7 +35,7 @@ async def put_destination(code: Code, body: DestinationBody, services: OfficeDep
         _check_code(body, code)
     registry = services.context.registry
     known = registry.catalog.destinations.get(code)
-    return DestinationBody.of(await registry.put_destination(body.to_domain(code, known.version if known else 0)))
+    return await _put(services, body.to_domain(code, known.version if known else 0))
 
 
 @router.patch("/{code}")
@@ -44,7 +45,7 @@ async def patch_destination(code: Code, changes: dict[str, Any], services: Offic
     known = registry.destination(code)
     body = merged(DestinationBody.of(known), changes)
     _check_code(body, code)
-    return DestinationBody.of(await registry.put_destination(body.to_domain(code, known.version)))
+    return await _put(services, body.to_domain(code, known.version))
 
 
 @router.delete("/{code}", status_code=204)
@@ -58,6 +59,11 @@ async def delete_destination(code: Code, services: OfficeDep, _: Configurer) -> 
     # Messages for later would go to subscriptions of another destination of this code.
     await services.context.store.cancel(code, "", services.context.clock.now())
     return Response(status_code=204)
+
+
+async def _put(services: Office, destination: Destination) -> DestinationBody:
+    services.context.roads.check(destination)
+    return DestinationBody.of(await services.context.registry.put_destination(destination))
 
 
 def _check_code(body: DestinationBody, code: str) -> None:

@@ -10,7 +10,9 @@
     │   ├── SpoolLocked         another live process owns the directory
     │   ├── SpoolFailed         the disk failed; nothing was acknowledged after the failure
     │   └── SpoolClosed         used after close()
-    ├── TransportError          a broker refused or did not answer                               (retriable)
+    ├── TransportError          a broker
+    │   ├── TransportUnavailable  it did not answer; what was accepted waits in the spool      (retriable)
+    │   └── TransportRefused    wrong credentials, or a queue with other settings is there
     ├── StoreError              the store refused
     │   ├── StoreUnavailable    the store did not answer                                         (retriable)
     │   ├── NotFound            no such document
@@ -92,7 +94,15 @@ class SpoolClosed(SpoolError):
 class TransportError(BusError):
     """A broker refused or did not answer."""
 
+
+class TransportUnavailable(TransportError):
+    """The broker did not answer; what was accepted stays in the spool."""
+
     retriable = True
+
+
+class TransportRefused(TransportError):
+    """The broker refused: wrong credentials, no permission, or a topic or queue with other settings is there."""
 
 
 class StoreError(BusError):

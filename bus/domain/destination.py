@@ -13,6 +13,9 @@ class TransportName(enum.StrEnum):
     """The roads that a destination can take."""
 
     DIRECT = "direct"
+    KAFKA = "kafka"
+    RABBITMQ = "rabbitmq"
+    NSQ = "nsq"
 
 
 class Destination(msgspec.Struct, frozen=True, kw_only=True):

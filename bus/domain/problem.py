@@ -19,6 +19,7 @@ from bus.errors import (
     SpoolFull,
     StoreUnavailable,
     TransportError,
+    TransportRefused,
 )
 
 CONTENT_TYPE: Final = "application/problem+json"
@@ -48,6 +49,7 @@ _STATUS: Final[tuple[tuple[type[BusError], int], ...]] = (
     (SpoolFull, 507),
     (SpoolError, 503),
     (StoreUnavailable, 503),
+    (TransportRefused, 409),
     (TransportError, 503),
     (NotFound, 404),
     (Conflict, 409),

@@ -35,6 +35,11 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
         Milliseconds without an outcome after which a delivery that no road holds is compensated.
     paused_reason
         Who paused it: a person, or the subscriber by answering 410.
+    routing_pattern
+        Which routing keys it takes where the road routes (RabbitMQ's topic exchange): ``*`` is one word, ``#`` any.
+    start_at
+        Where a new one starts on a road that keeps what was delivered (Kafka), in milliseconds since the epoch;
+        0 is the next message.
     """
 
     destination: str
@@ -50,6 +55,8 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
     stuck_after: int = DEFAULT_STUCK_AFTER
     paused: bool = False
     paused_reason: str = ""
+    routing_pattern: str = "#"
+    start_at: int = 0
     created_at: int = 0
     version: int = 0
 

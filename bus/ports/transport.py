@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol
 
 from bus.domain.destination import Destination
 from bus.domain.message import Message
+from bus.domain.subscription import Subscription
 
 
 class Outgoing(NamedTuple):
@@ -28,7 +29,11 @@ class Incoming(NamedTuple):
 
 
 class Lag(NamedTuple):
-    """What a road still holds for a subscription: how many, and since when (``received_at`` of the oldest, ms)."""
+    """What a road still holds for a subscription.
+
+    ``records`` waiting or in flight; ``oldest`` the ``received_at`` (ms) below which it holds none for sure, None
+    when it holds nothing.
+    """
 
     records: int
     oldest: int | None
@@ -38,54 +43,89 @@ class Consumer(Protocol):
     """One subscription's end of a road."""
 
     async def receive(self, limit: int) -> list[Incoming]:
-        """Wait for messages and return at least one, at most ``limit``; cancelling loses none."""
+        """Wait for messages and return at least one, at most ``limit``; cancelling loses none.
+
+        Waits through any trouble of the network or the broker; never raises for it.
+        """
         ...
 
     def ack(self, incoming: Sequence[Incoming]) -> None:
-        """Finish messages, in any order; an ack lost in a crash brings its message again. May be called twice."""
+        """Finish messages, in any order; an ack lost in a crash brings its message again. May be called twice.
+
+        A message whose connection or partition was lost meanwhile is somebody else's by now: no effect.
+        """
         ...
 
     def release(self, incoming: Sequence[Incoming]) -> None:
-        """Give messages back undelivered; they come again."""
+        """Give messages back undelivered; they come again, to this consumer or another one."""
         ...
 
     async def close(self) -> None:
-        """Make acks durable as far as the road answers, release what is held, and leave."""
+        """Make acks durable as far as the road answers, release what is held, and leave; has a deadline of its own."""
         ...
 
 
 class Transport(Protocol):
-    """A broker, or none."""
+    """A broker, or none.
+
+    Every wait has a deadline. ``run`` must be running for anything else to work.
+    """
 
     @property
     def name(self) -> str:
         """The name that destinations use."""
         ...
 
-    async def ensure(self, destination: Destination, subscriptions: Sequence[str]) -> None:
-        """Make the destination's topic and a queue for each subscription, from the next message on; idempotent."""
+    def check(self, destination: Destination) -> None:
+        """Raise ``InvalidDestination`` when this road cannot name or carry the destination; costs no network."""
+        ...
+
+    async def run(self) -> None:
+        """Keep connections, watches and figures up until cancelled; never returns or raises for the network."""
+        ...
+
+    async def ensure(self, destination: Destination, subscriptions: Sequence[Subscription]) -> None:
+        """Make the destination's topic and a queue for each subscription, from the next message on; idempotent.
+
+        Durable when it returns: what is published afterwards is held for each of them.
+
+        Raises
+        ------
+        TransportUnavailable
+            The broker does not answer; call again.
+        TransportRefused
+            Wrong credentials, or something with other settings has the name; says which and what to do.
+        """
         ...
 
     async def remove(self, destination: str, subscription: str) -> None:
-        """Delete a subscription's queue with what it holds; idempotent."""
+        """Delete a subscription's queue with what it holds; idempotent; raises as ``ensure`` does."""
         ...
 
     async def publish(self, batch: Sequence[Outgoing]) -> list[bool]:
         """Publish messages and say for each, in order, whether the road confirmed that it holds it durably.
 
         False is either refused or unknown; publishing again is allowed and may repeat. Never raises for the
-        network; every wait has a deadline.
+        network; every wait has a deadline, and while the road is known to be away the answer comes at once.
+        What no queue was ensured for is confirmed without being held.
         """
         ...
 
     async def consume(self, destination: str, subscription: str) -> Consumer:
-        """Return the subscription's consumer; reconnects for ever by itself."""
+        """Return the subscription's consumer at once; it connects, and reconnects for ever, by itself."""
         ...
 
     def lags(self) -> dict[tuple[str, str], Lag] | None:
-        """Return what the road holds for each (destination, subscription); None while it cannot be asked."""
+        """Return what the road holds for each (destination, subscription) that was ensured here.
+
+        Costs no network: ``run`` keeps it current within seconds. None while the broker does not answer.
+        """
+        ...
+
+    def conditions(self) -> dict[str, str]:
+        """Return what is wrong with each cluster by name, empty text for one that is well; {} without a broker."""
         ...
 
     async def close(self) -> None:
-        """Leave the road."""
+        """Leave the road; called after ``run`` was cancelled."""
         ...

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 
 from bus.domain.destination import Destination, TransportName
 from bus.domain.message import Message
+from bus.domain.subscription import Subscription
+from bus.errors import TransportUnavailable
 from bus.ports.transport import Incoming, Lag, Outgoing
 
 
@@ -41,7 +43,7 @@ class MemoryTransport:
     refusing
         Set it to have the road confirm nothing.
     unreachable
-        Set it to have ``lags`` know nothing.
+        Set it to have ``lags`` know nothing and ``ensure`` and ``remove`` fail.
     """
 
     def __init__(self, name: str = TransportName.DIRECT) -> None:
@@ -56,13 +58,22 @@ class MemoryTransport:
         """The name that destinations use."""
         return self._name
 
-    async def ensure(self, destination: Destination, subscriptions: Sequence[str]) -> None:
+    def check(self, destination: Destination) -> None:
+        """Take every destination."""
+
+    async def run(self) -> None:
+        """Wait: there is nothing to keep up."""
+        await asyncio.Event().wait()
+
+    async def ensure(self, destination: Destination, subscriptions: Sequence[Subscription]) -> None:
         """Make a queue for each subscription."""
+        self._reach()
         for subscription in subscriptions:
-            self._queues.setdefault((destination.code, subscription), _Queue())
+            self._queues.setdefault((destination.code, subscription.name), _Queue())
 
     async def remove(self, destination: str, subscription: str) -> None:
         """Delete a subscription's queue with what it holds."""
+        self._reach()
         self._queues.pop((destination, subscription), None)
 
     async def publish(self, batch: Sequence[Outgoing]) -> list[bool]:
@@ -87,8 +98,16 @@ class MemoryTransport:
             return None
         return {lane: self._lag(queue) for lane, queue in self._queues.items()}
 
+    def conditions(self) -> dict[str, str]:
+        """Return whether it can be reached."""
+        return {self._name: "unreachable" if self.unreachable else ""}
+
     async def close(self) -> None:
         """Do nothing."""
+
+    def _reach(self) -> None:
+        if self.unreachable:
+            raise TransportUnavailable(f"the road {self._name} does not answer; nothing is lost")
 
     def crash(self) -> None:
         """Do what a broker does when its consumers die: what they held waits again, and is suspect."""

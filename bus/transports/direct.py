@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ import msgspec
 
 from bus.domain.destination import Destination, TransportName
 from bus.domain.message import Message, decode_message
+from bus.domain.subscription import Subscription
 from bus.errors import SpoolError
 from bus.ports.spool import NewRecord, Record, Spool
 from bus.ports.transport import Incoming, Lag, Outgoing
@@ -40,12 +42,19 @@ class DirectTransport:
         """Return ``direct``."""
         return TransportName.DIRECT
 
-    async def ensure(self, destination: Destination, subscriptions: Sequence[str]) -> None:
+    def check(self, destination: Destination) -> None:
+        """Take every destination."""
+
+    async def run(self) -> None:
+        """Wait: the queue keeps itself up."""
+        await asyncio.Event().wait()
+
+    async def ensure(self, destination: Destination, subscriptions: Sequence[Subscription]) -> None:
         """Attach the subscriptions from the next message on; durable when it returns."""
         attached = self._attached.setdefault(destination.code, set())
-        for name in subscriptions:
-            self._queue.attach(destination.code, name)
-            attached.add(name)
+        for subscription in subscriptions:
+            self._queue.attach(destination.code, subscription.name)
+            attached.add(subscription.name)
         await self._queue.settle()
 
     async def remove(self, destination: str, subscription: str) -> None:
@@ -80,6 +89,10 @@ class DirectTransport:
         return {
             (stats.lane, stats.consumer): Lag(stats.records, stats.oldest) for stats in self._queue.stats().consumers
         }
+
+    def conditions(self) -> dict[str, str]:
+        """Return nothing: there is no broker."""
+        return {}
 
     async def close(self) -> None:
         """Do nothing: the queue belongs to whoever opened it."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from bus.domain.catalog import Catalog
 from bus.domain.destination import Destination
+from bus.errors import InvalidDestination, InvalidMessage
 from bus.ports.transport import Transport
 
 
@@ -16,6 +17,20 @@ class Roads:
         self._transports = {transport.name: transport for transport in transports}
         self._present: dict[str, set[str]] | None = None
         self._ensured: dict[str, set[str]] = {}
+
+    def check(self, destination: Destination) -> None:
+        """Raise ``InvalidMessage`` with the field when the destination's road is not set up or cannot carry it."""
+        transport = self._transports.get(destination.transport)
+        if transport is None:
+            raise InvalidMessage(
+                f"transport {destination.transport} is not set up here; there are: {', '.join(self._transports)}",
+                hint="name its servers in the configuration: docs/configuration.md",
+                field="transport",
+            )
+        try:
+            transport.check(destination)
+        except InvalidDestination as error:
+            raise InvalidMessage(str(error), hint=error.hint, field=error.field or "code") from error
 
     def of(self, destination: Destination) -> Transport:
         """Return the road that a destination takes."""
@@ -33,7 +48,7 @@ class Roads:
             names = set(catalog.expected(destination.code))
             present = queues.setdefault(destination.code, set())
             if names - self._ensured.get(destination.code, set()):
-                await self.of(destination).ensure(destination, sorted(names))
+                await self.of(destination).ensure(destination, catalog.of(destination.code))
                 self._ensured[destination.code] = names
                 present |= names
         for code, present in queues.items():

@@ -11,7 +11,7 @@ import pytest
 from bus.errors import SpoolError
 from bus.ports.transport import Transport
 from bus.spool import AsyncSpool
-from bus.testing.contracts.transport import ORDERS, TransportContract, numbers, publish, receive
+from bus.testing.contracts.transport import TransportContract, ensure, numbers, publish, receive
 from bus.testing.spool import MemorySpool
 from bus.testing.transport import MemoryTransport
 from bus.testing.writes import DESTINATION, message
@@ -34,7 +34,7 @@ class TestDirectTransport(TransportContract):
         spool = tmp_path / "again"
         async with await AsyncSpool.open(spool, consumers=()) as queue:
             road = DirectTransport(queue)
-            await road.ensure(ORDERS, ["billing"])
+            await ensure(road, "billing")
             await publish(road, *(message(n) for n in range(4)))
             consumer = await road.consume(DESTINATION, "billing")
             found = await receive(consumer, 3, count=3)
@@ -42,14 +42,14 @@ class TestDirectTransport(TransportContract):
             await consumer.close()
         async with await AsyncSpool.open(spool, consumers=()) as queue:
             road = DirectTransport(queue)
-            await road.ensure(ORDERS, ["billing"])
+            await ensure(road, "billing")
             again = await receive(await road.consume(DESTINATION, "billing"), count=2)
             assert [item.message for item in again] == [message(2), message(3)]
 
     async def test_a_queue_that_is_full_confirms_nothing_and_keeps_what_it_has(self) -> None:
         queue = MemorySpool(consumers=(), limit=4000)
         road = DirectTransport(queue)
-        await road.ensure(ORDERS, ["billing"])
+        await ensure(road, "billing")
         assert await publish(road, message(0)) == [True]
         big = message(1, body=bytes(5000))
         assert await publish(road, message(2), big, message(3, destination="nowhere")) == [False, False, True]
@@ -60,7 +60,7 @@ class TestDirectTransport(TransportContract):
     async def test_a_record_of_another_version_stays_in_view_and_holds_up_nothing(self) -> None:
         queue = MemorySpool(consumers=())
         road = DirectTransport(queue)
-        await road.ensure(ORDERS, ["billing"])
+        await ensure(road, "billing")
         await publish(road, message(0))
         (position,) = [record.position for record in await queue.claim("billing", 1, DESTINATION)]
         queue._lanes[DESTINATION].records[position] = queue._lanes[DESTINATION].records[position]._replace(payload=b"?")
@@ -140,8 +140,8 @@ async def test_the_contract_catches(broken: type[Transport], check: str, monkeyp
 async def test_a_spool_that_is_closed_is_not_a_confirmation() -> None:
     queue = MemorySpool(consumers=())
     road = DirectTransport(queue)
-    await road.ensure(ORDERS, ["billing"])
+    await ensure(road, "billing")
     await queue.close()
     assert await publish(road, message()) == [False]
     with pytest.raises(SpoolError):
-        await road.ensure(ORDERS, ["mail"])
+        await ensure(road, "mail")

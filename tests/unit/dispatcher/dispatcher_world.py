@@ -88,7 +88,7 @@ class World:
         return messages
 
     async def ensure(self, *names: str) -> None:
-        await self.road.ensure(Destination(code=DESTINATION), names or ("billing",))
+        await self.road.ensure(Destination(code=DESTINATION), [subscription(name) for name in names or ("billing",)])
 
     @asynccontextmanager
     async def courier(self, of: Subscription | None = None, **means: Any) -> AsyncIterator[Courier]:

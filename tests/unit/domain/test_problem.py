@@ -23,6 +23,8 @@ STATUS = {
     "SpoolFailed": 503,
     "SpoolClosed": 503,
     "TransportError": 503,
+    "TransportUnavailable": 503,
+    "TransportRefused": 409,
     "StoreError": 500,
     "StoreUnavailable": 503,
     "NotFound": 404,

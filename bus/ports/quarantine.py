@@ -1,0 +1,43 @@
+"""Where records go that a road delivered but that are not ours."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+
+class Foreign(NamedTuple):
+    """A record that is no message of the bus.
+
+    Attributes
+    ----------
+    road
+        The transport's name.
+    place
+        Where it lay, as the broker names it: topic, partition and offset, or the queue.
+    reason
+        Why it cannot be read, in words a person understands.
+    headers
+        The broker's headers or properties as text.
+    payload
+        Its bytes as they came.
+    """
+
+    road: str
+    place: str
+    reason: str
+    headers: dict[str, str]
+    payload: bytes
+
+
+class Quarantine(Protocol):
+    """Keeps what cannot be delivered, counted and readable, so that the others behind it go on."""
+
+    async def keep(self, foreign: Foreign) -> None:
+        """Set a record aside; durable when it returns, so that the broker's copy may be acked.
+
+        Raises
+        ------
+        SpoolError
+            It could not be kept; the broker's copy must stay.
+        """
+        ...
