@@ -9,7 +9,7 @@ import secrets
 import shutil
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points, version
 from pathlib import Path
@@ -22,6 +22,7 @@ from bus.ports.dispatching import Dispatching
 from bus.ports.poster import Poster
 from bus.ports.spool import Spool
 from bus.ports.store import Store
+from bus.ports.transport import Transport
 from bus.posters.http import HttpPoster
 from bus.posters.pool import PoolLimits
 from bus.registry import Registry
@@ -40,7 +41,8 @@ VERSION: Final = version("pier-bus")
 ROLES: Final = ("dispatcher", "receiver", "compensator", "admin")
 # Many subscriptions may share a host, each with its own max_concurrency.
 _POOL: Final = PoolLimits(per_host=2048, total=8192)
-_RECEIVER_CONSUMERS: Final = ("publish", "store")
+# Each spool with the consumers that every one of its lanes has.
+_SPOOLS: Final = {"receiver": ("publish", "store"), "direct": (), "outcomes": ("store",)}
 
 
 @dataclass
@@ -119,24 +121,24 @@ async def open_context(settings: Settings) -> AsyncIterator[Context]:
     """
     clock = SystemClock()
     data = settings.data
-    spools: dict[str, Spool] = {}
-    store: Store | None = None
-    poster: HttpPoster | None = None
-    try:
-        spools["receiver"] = await _open_spool(data / "receiver", settings, _RECEIVER_CONSUMERS)
-        spools["direct"] = await _open_spool(data / "direct", settings, ())
-        spools["outcomes"] = await _open_spool(data / "outcomes", settings, ("store",))
+    async with AsyncExitStack() as opened:
         store = await SqliteStore.open(_store_directory(settings), linger=settings.store_linger)
+        opened.push_async_callback(store.close)
+        spools: dict[str, Spool] = {}
+        for name, consumers in _SPOOLS.items():
+            spools[name] = await _open_spool(data / name, settings, consumers)
+            opened.push_async_callback(spools[name].close)
         egress = _egress(settings)
         poster = HttpPoster(egress, pool_limits=_POOL)
+        opened.push_async_callback(poster.close)
         registry = Registry(store, SecretBox(settings.secret_key or None))
-        roads = Roads([DirectTransport(spools["direct"])])
-        registry.listen(roads.apply)
-        await registry.load()
         keyring = Keyring(store, clock.now)
-        await keyring.load()
         node = settings.node or socket.gethostname()
         metrics.BUILD_INFO.labels(VERSION, node).set(1)
+        roads = await opened.enter_async_context(_open_roads([DirectTransport(spools["direct"])], clock))
+        registry.listen(roads.apply)
+        await registry.load()
+        await keyring.load()
         yield Context(
             settings=settings,
             node=node,
@@ -152,13 +154,20 @@ async def open_context(settings: Settings) -> AsyncIterator[Context]:
             egress=egress,
             spools=spools,
         )
-    finally:
-        if poster is not None:
-            await poster.close()
-        for spool in reversed(spools.values()):
-            await spool.close()
-        if store is not None:
-            await store.close()
+
+
+@asynccontextmanager
+async def _open_roads(transports: Sequence[Transport], clock: Clock) -> AsyncIterator[Roads]:
+    """Keep the roads up while this is open."""
+    roads = Roads(transports, clock)
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(roads.run())
+        try:
+            yield roads
+        finally:
+            running.cancel()
+    for transport in transports:
+        await transport.close()
 
 
 @asynccontextmanager

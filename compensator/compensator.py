@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from bus.domain.delivery import Compensation, Delivery
+from bus.domain.destination import Destination
 from bus.domain.message import Message, decode_message
 from bus.errors import StoreError
 from bus.ports.clock import Clock
@@ -136,12 +137,18 @@ class Compensator:
             message = _read(row)
             if message is None:
                 continue
-            (confirmed,) = await self._roads.of(destination).publish([Outgoing(message, row.message)])
-            if confirmed:
+            if await self._publish_one(destination, Outgoing(message, row.message)):
                 await self._store.finish([row])
             else:
                 self._refused_until[row.destination] = self._clock.monotonic() + _AFTER_FAILURE
                 await self._store.unlease([row])
+
+    async def _publish_one(self, destination: Destination, outgoing: Outgoing) -> bool:
+        road, fallback = self._roads.of(destination), self._roads.fallback
+        (confirmed,) = await road.publish([outgoing])
+        if not confirmed and road is not fallback:
+            (confirmed,) = await fallback.publish([outgoing])
+        return confirmed
 
     async def _hand_over(self, rows: Sequence[Compensation]) -> None:
         readable = [(row, message) for row in await self._without_finished(rows) if (message := _read(row)) is not None]

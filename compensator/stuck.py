@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from typing import Final
 
 from bus.domain.delivery import Compensation, Origin
@@ -13,7 +12,6 @@ from bus.errors import StoreError
 from bus.ports.clock import Clock
 from bus.ports.spool import Spool
 from bus.ports.store import Store
-from bus.ports.transport import Lag
 from bus.registry import Registry
 from bus.transports.roads import Roads
 
@@ -58,28 +56,24 @@ class StuckSearch:
 
     async def step(self) -> int:
         """Look through all subscriptions once; return how many deliveries were claimed."""
-        lags = self._lags()
-        if lags is None:
-            return 0
         unpublished = _oldest(self._accepted, "publish")
         unseen = _oldest(self._outcomes, "store")
         claimed = 0
         for subscription in self._registry.catalog.subscriptions.values():
             settled = self._clock.now() - min(_BEHIND, subscription.stuck_after // 2)
             if not self._is_held(subscription) and unseen.get(subscription.destination, settled) >= settled:
-                claimed += await self._claim(subscription, lags, unpublished.get(subscription.destination))
+                claimed += await self._claim(subscription, unpublished.get(subscription.destination))
         return claimed
 
     def _is_held(self, subscription: Subscription) -> bool:
         destination = self._registry.catalog.destinations.get(subscription.destination)
         return subscription.paused or destination is None or destination.paused
 
-    async def _claim(
-        self, subscription: Subscription, lags: Mapping[tuple[str, str], Lag], unpublished: int | None
-    ) -> int:
+    async def _claim(self, subscription: Subscription, unpublished: int | None) -> int:
         now = self._clock.now()
-        lag = lags.get(subscription.key)
-        oldest = [time for time in (lag.oldest if lag else None, unpublished) if time is not None]
+        oldest = self._on_roads(subscription)
+        if unpublished is not None:
+            oldest.append(unpublished)
         before = min([now - subscription.stuck_after, *(time - _SLACK for time in oldest)])
         stuck = await self._store.unsettled(*subscription.key, before, _BATCH)
         if stuck:
@@ -91,18 +85,15 @@ class StuckSearch:
             await self._store.compensate([_row(message, subscription, now) for message in stuck])
         return len(stuck)
 
-    def _lags(self) -> dict[tuple[str, str], Lag] | None:
-        """Return what the roads hold, or None while one of them cannot be asked."""
-        merged: dict[tuple[str, str], Lag] = {}
-        for road in self._roads.transports:
-            lags = road.lags()
-            if lags is None:
-                return None
-            for key, lag in lags.items():
-                known = merged.get(key)
-                if known is None or _earlier(lag, known):
-                    merged[key] = lag
-        return merged
+    def _on_roads(self, subscription: Subscription) -> list[int]:
+        """Return since when the roads that answer have held something for a subscription.
+
+        What a road that is down may hold is stuck there: it is compensated, and the copy that the road still has
+        is recognised by the store when it comes back.
+        """
+        destination = self._registry.destination(subscription.destination)
+        lags = (self._roads.lag(destination, subscription.name, road) for road in destination.roads)
+        return [lag.oldest for lag in lags if lag is not None and lag.oldest is not None]
 
 
 def _oldest(spool: Spool, consumer: str) -> dict[str, int]:
@@ -112,10 +103,6 @@ def _oldest(spool: Spool, consumer: str) -> dict[str, int]:
         for stats in spool.stats().consumers
         if stats.consumer == consumer and stats.oldest is not None
     }
-
-
-def _earlier(lag: Lag, known: Lag) -> bool:
-    return lag.oldest is not None and (known.oldest is None or lag.oldest < known.oldest)
 
 
 def _row(message: Message, subscription: Subscription, now: int) -> Compensation:

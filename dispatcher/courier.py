@@ -65,13 +65,15 @@ class Courier:
         self._consumer = consumer
         self._means = means
         self._waiting: deque[_Parcel] = deque()
-        self._held: set[str] = set()
+        # What is here by message id, each with the copies of it that came meanwhile, by another road as a rule.
+        self._held: dict[str, list[Incoming]] = {}
         self._workers = 0
         self._in_flight = 0
         self._unrecorded = 0
         self._stopping = asyncio.Event()
         self._wake = asyncio.Event()
         self._group: asyncio.TaskGroup | None = None
+        self._pumping: asyncio.Task[None] | None = None
         self._later: asyncio.Task[None] | None = None
         self._later_at = 0.0
         self._rate = TokenBucket(subscription.rate)
@@ -119,18 +121,24 @@ class Courier:
         try:
             async with asyncio.TaskGroup() as group:
                 self._group = group
-                pump = group.create_task(self._pump())
+                self._pumping = group.create_task(self._pump())
                 self._spawn()
                 try:
                     await self._stopping.wait()
                 finally:
                     self._stopping.set()
-                pump.cancel()
+                self._pumping.cancel()
                 if self._later is not None:
                     self._later.cancel()
         finally:
             # Only now: a probe that failed meanwhile has put its message back.
             self._give_back()
+
+    def listen_again(self) -> None:
+        """Turn to the road anew: more than one may meet there now."""
+        if self._group is not None and self._pumping is not None and not self._stopping.is_set():
+            self._pumping.cancel()
+            self._pumping = self._group.create_task(self._pump())
 
     def stop(self) -> None:
         """Start no further request."""
@@ -144,9 +152,12 @@ class Courier:
         """Ack on the road what is now durable in the outcome spool."""
         parcels = [token for token in tokens if isinstance(token, _Parcel)]
         self._unrecorded -= len(parcels)
+        done: list[Incoming] = []
         for parcel in parcels:
-            self._held.discard(parcel.delivery.message.id)
-        self._consumer.ack([parcel.incoming for parcel in parcels if parcel.incoming is not None])
+            done += self._held.pop(parcel.delivery.message.id, ())
+            if parcel.incoming is not None:
+                done.append(parcel.incoming)
+        self._consumer.ack(done)
         self._wake.set()
         self._spawn()
 
@@ -162,9 +173,15 @@ class Courier:
                 await self._wake.wait()
                 continue
             incoming = await self._consumer.receive(free)
-            for item in await self._sift(incoming):
-                delivery = Delivery(item.message, self.subscription.name, since=self._means.clock.now())
-                self._admit(_Parcel(delivery, item))
+            try:
+                fresh = await self._sift(incoming)
+            except asyncio.CancelledError:
+                self._consumer.release(incoming)
+                raise
+            for item in fresh:
+                if not self._is_copy(item):
+                    delivery = Delivery(item.message, self.subscription.name, since=self._means.clock.now())
+                    self._admit(_Parcel(delivery, item))
             self._spawn()
 
     async def _sift(self, incoming: list[Incoming]) -> list[Incoming]:
@@ -172,7 +189,7 @@ class Courier:
         fresh: list[Incoming] = []
         done: list[Incoming] = []
         for item in incoming:
-            (done if self._known(item) else fresh).append(item)
+            (done if self._is_delivered(item) else fresh).append(item)
         suspects = [item for item in fresh if self._is_suspect(item)]
         if suspects:
             finished = await self._finished(suspects)
@@ -182,11 +199,19 @@ class Courier:
             self._consumer.ack(done)
         return fresh
 
-    def _known(self, item: Incoming) -> bool:
+    def _is_delivered(self, item: Incoming) -> bool:
         message = item.message
-        return message.id in self._held or self._means.outcomes.overtaken(
+        return message.id not in self._held and self._means.outcomes.overtaken(
             message.destination, self.subscription.name, message.id, 0, 0
         )
+
+    def _is_copy(self, item: Incoming) -> bool:
+        """Whether the message is here already; its copy is acked or given back with it."""
+        held = self._held.get(item.message.id)
+        if held is None:
+            return False
+        held.append(item)
+        return True
 
     def _is_suspect(self, item: Incoming) -> bool:
         """Whether an earlier life of this process, or somebody else, may have delivered it."""
@@ -204,16 +229,20 @@ class Courier:
             return set()
 
     def _admit(self, parcel: _Parcel) -> None:
-        self._held.add(parcel.delivery.message.id)
+        self._held[parcel.delivery.message.id] = []
         self._waiting.append(parcel)
 
     def _give_back(self) -> None:
         """Return to the road what was not started; what was handed over stays, as its lease does."""
-        returned = [parcel for parcel in self._waiting if parcel.incoming is not None]
-        for parcel in returned:
-            self._held.discard(parcel.delivery.message.id)
-        self._consumer.release([parcel.incoming for parcel in returned if parcel.incoming is not None])
+        for parcel in self._waiting:
+            if parcel.incoming is not None:
+                self._let_go(parcel)
         self._waiting = deque(parcel for parcel in self._waiting if parcel.incoming is None)
+
+    def _let_go(self, parcel: _Parcel) -> None:
+        """Give a delivery that was not made back to its road, with its copies."""
+        copies = self._held.pop(parcel.delivery.message.id, [])
+        self._consumer.release(copies if parcel.incoming is None else [parcel.incoming, *copies])
 
     # --- working ---------------------------------------------------------------------------------------------
 
@@ -261,9 +290,7 @@ class Courier:
         try:
             await self._deliver(parcel)
         except asyncio.CancelledError:
-            self._held.discard(parcel.delivery.message.id)
-            if parcel.incoming is not None:
-                self._consumer.release([parcel.incoming])
+            self._let_go(parcel)
             self.breaker.abandoned(self._means.clock.monotonic())
             raise
         finally:

@@ -11,8 +11,10 @@ import msgspec
 
 from bus.domain.catalog import Catalog
 from bus.domain.delivery import Delivery
+from bus.domain.destination import Destination
 from bus.domain.subscription import Subscription
 from bus.telemetry import metrics
+from bus.transports.crossing import Crossing
 from bus.transports.roads import Roads
 from dispatcher.courier import Courier, Means
 
@@ -21,6 +23,7 @@ _log = logging.getLogger(__name__)
 
 class _Post(NamedTuple):
     courier: Courier
+    crossing: Crossing
     task: asyncio.Task[None]
 
 
@@ -64,10 +67,13 @@ class Dispatcher:
                 self._leaving[key].courier.stop()
             for key, configured in catalog.subscriptions.items():
                 subscription = _in_force(configured, catalog)
-                if key in self._posts:
-                    self._posts[key].courier.update(subscription)
+                destination = catalog.destinations.get(subscription.destination)
+                if destination is None:
+                    _log.error("subscription %s has no destination %s", subscription.name, subscription.destination)
+                elif key in self._posts:
+                    await self._change(self._posts[key], destination, subscription)
                 else:
-                    await self._hire(self._group, catalog, subscription)
+                    await self._hire(self._group, destination, subscription)
 
     def room(self) -> dict[tuple[str, str], int]:
         """Return how many handed-over deliveries each subscription takes now."""
@@ -98,17 +104,19 @@ class Dispatcher:
             return False
         return post.courier.offer(delivery)
 
-    async def _hire(self, group: asyncio.TaskGroup, catalog: Catalog, subscription: Subscription) -> None:
-        destination = catalog.destinations.get(subscription.destination)
-        if destination is None:
-            _log.error("subscription %s has no destination %s", subscription.name, subscription.destination)
-            return
+    async def _change(self, post: _Post, destination: Destination, subscription: Subscription) -> None:
+        post.courier.update(subscription)
+        if await self._roads.meet(post.crossing, destination, subscription.name):
+            post.courier.listen_again()
+
+    async def _hire(self, group: asyncio.TaskGroup, destination: Destination, subscription: Subscription) -> None:
         if (former := self._leaving.pop(subscription.key, None)) is not None:
             former.task.cancel()
             await self._dismiss([former])
-        consumer = await self._roads.of(destination).consume(*subscription.key)
-        courier = Courier(subscription, consumer, self._means)
-        self._posts[subscription.key] = _Post(courier, group.create_task(courier.run()))
+        crossing = Crossing()
+        await self._roads.meet(crossing, destination, subscription.name)
+        courier = Courier(subscription, crossing, self._means)
+        self._posts[subscription.key] = _Post(courier, crossing, group.create_task(courier.run()))
 
     async def _dismiss(self, posts: Iterable[_Post]) -> None:
         leaving = list(posts)

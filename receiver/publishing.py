@@ -16,7 +16,7 @@ from bus.errors import StoreError
 from bus.ports.clock import Clock
 from bus.ports.spool import Record, Spool
 from bus.ports.store import Store
-from bus.ports.transport import Outgoing
+from bus.ports.transport import Outgoing, Transport
 from bus.registry import Registry
 from bus.telemetry import metrics
 from bus.transports.roads import Roads
@@ -93,16 +93,26 @@ class Publisher:
             # Removed while messages were on their way: their traces say that nobody took them.
             self._spool.ack(_CONSUMER, [record for record, _ in outgoing])
             return True
-        road = self._roads.of(destination)
+        road, fallback = self._roads.of(destination), self._roads.fallback
+        kept = await self._publish_on(road, destination.code, outgoing)
+        if kept and road is not fallback:
+            # What no broker takes goes straight to a dispatcher.
+            kept = await self._publish_on(fallback, destination.code, kept)
+        self._spool.release(_CONSUMER, [record for record, _ in kept])
+        return not kept
+
+    async def _publish_on(
+        self, road: Transport, code: str, outgoing: Sequence[tuple[Record, Outgoing]]
+    ) -> list[tuple[Record, Outgoing]]:
+        """Publish and ack what the road confirmed; return the rest."""
         confirmed = await road.publish([item for _, item in outgoing])
         safe = [record for (record, _), done in zip(outgoing, confirmed, strict=True) if done]
-        kept = [record for (record, _), done in zip(outgoing, confirmed, strict=True) if not done]
+        kept = [pair for pair, done in zip(outgoing, confirmed, strict=True) if not done]
         self._spool.ack(_CONSUMER, safe)
-        metrics.PUBLISHED.labels(destination.code, road.name, "confirmed").inc(len(safe))
+        metrics.PUBLISHED.labels(code, road.name, "confirmed").inc(len(safe))
         if kept:
-            self._spool.release(_CONSUMER, kept)
-            metrics.PUBLISHED.labels(destination.code, road.name, "failed").inc(len(kept))
-        return not kept
+            metrics.PUBLISHED.labels(code, road.name, "failed").inc(len(kept))
+        return kept
 
     async def _schedule(self, scheduled: Sequence[tuple[Record, Message]]) -> bool:
         """Put messages for later into the store as due rows; they stay in the spool until it has them."""

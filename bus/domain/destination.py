@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import enum
+from typing import Final
 
 import msgspec
 
 from bus.domain.message import DEFAULT_MAX_BYTES
+from bus.domain.times import DAY
+
+FORMER_KEPT: Final = DAY
 
 
 class TransportName(enum.StrEnum):
@@ -16,6 +20,13 @@ class TransportName(enum.StrEnum):
     KAFKA = "kafka"
     RABBITMQ = "rabbitmq"
     NSQ = "nsq"
+
+
+class FormerRoad(msgspec.Struct, frozen=True):
+    """A road that a destination has left; dispatchers consume it until it is empty, and at least until ``until``."""
+
+    transport: TransportName
+    until: int
 
 
 class Destination(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,6 +42,8 @@ class Destination(msgspec.Struct, frozen=True, kw_only=True):
         The largest body accepted.
     paused
         Messages are accepted and held.
+    former
+        Roads that it has left and that are still consumed.
     """
 
     code: str
@@ -40,4 +53,25 @@ class Destination(msgspec.Struct, frozen=True, kw_only=True):
     store_rate: float | None = None
     max_bytes: int = DEFAULT_MAX_BYTES
     paused: bool = False
+    former: tuple[FormerRoad, ...] = ()
     version: int = 0
+
+    @property
+    def roads(self) -> tuple[TransportName, ...]:
+        """Every road on which its messages may be: the one in use first, then those left, then the fallback."""
+        names = (self.transport, *(road.transport for road in self.former), TransportName.DIRECT)
+        return tuple(dict.fromkeys(names))
+
+
+def switched(known: Destination | None, wanted: Destination, now: int) -> Destination:
+    """Return the destination as it is wanted, with the roads that it leaves by that (semantics.md, "Transports").
+
+    A receiver that has not yet heard of the change goes on with the old road, so that one stays attached for a day.
+    """
+    if known is None:
+        return wanted
+    former = {road.transport: road for road in known.former}
+    if known.transport is not wanted.transport:
+        former[known.transport] = FormerRoad(known.transport, now + FORMER_KEPT)
+    former.pop(wanted.transport, None)
+    return msgspec.structs.replace(wanted, former=tuple(former.values()))

@@ -124,6 +124,10 @@ class MemoryTransport:
         queue.waiting.clear()
         return lost
 
+    def wipe(self) -> None:
+        """Lose every queue with what it holds."""
+        self._queues.clear()
+
     def queue(self, lane: tuple[str, str]) -> _Queue:
         """Return a subscription's queue; an empty one when it was removed."""
         return self._queues.get(lane) or _Queue()

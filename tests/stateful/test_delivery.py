@@ -152,7 +152,7 @@ class Life:
 
     def __init__(self, world: World) -> None:
         self.registry = Registry(world.store, SecretBox(None))
-        roads = Roads([world.road])
+        roads = Roads([world.road], world.clock)
         self.registry.listen(roads.apply)
         self.context = Context(
             settings=Settings(),

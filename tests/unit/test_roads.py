@@ -1,35 +1,198 @@
-"""Queues on the roads follow the configuration, also over a restart in the middle of a change."""
+"""Queues on the roads follow the configuration, also over a restart, a broker that is away, and a change of road."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
 from bus.domain.catalog import Catalog
-from bus.domain.destination import Destination
+from bus.domain.destination import Destination, TransportName, switched
 from bus.domain.subscription import Subscription
+from bus.domain.times import DAY
+from bus.errors import InvalidMessage, TransportRefused
+from bus.testing.clock import NOON, ManualClock
+from bus.testing.contracts.transport import publish, receive
 from bus.testing.transport import MemoryTransport
+from bus.testing.writes import message
+from bus.transports.crossing import Crossing
 from bus.transports.roads import Roads
 
+DIRECT, KAFKA, NSQ = TransportName.DIRECT, TransportName.KAFKA, TransportName.NSQ
 
-def catalog(*names: str) -> Catalog:
+
+def catalog(*names: str, of: Destination | None = None) -> Catalog:
     return Catalog(
-        [Destination(code="orders")],
+        [of or Destination(code="orders")],
         [Subscription(destination="orders", name=name, url="http://a.example/") for name in names],
     )
 
 
-async def test_a_queue_that_a_crash_left_behind_is_removed() -> None:
-    road = MemoryTransport()
-    await Roads([road]).apply(catalog("shop", "mail"))
-    assert set(road.lags() or {}) == {("orders", "shop"), ("orders", "mail")}
-    restarted = Roads([road])
+def queues(road: MemoryTransport) -> set[str]:
+    return {name for _, name in road.lags() or {}}
+
+
+class World:
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.direct, self.kafka, self.nsq = MemoryTransport(DIRECT), MemoryTransport(KAFKA), MemoryTransport(NSQ)
+        self.roads = Roads([self.direct, self.kafka, self.nsq], self.clock)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        running = asyncio.create_task(self.roads.run())
+        try:
+            yield
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+
+@pytest.fixture
+async def world() -> World:
+    return World()
+
+
+async def test_a_queue_that_a_crash_left_behind_is_removed(world: World) -> None:
+    await world.roads.apply(catalog("shop", "mail"))
+    assert queues(world.direct) == {"shop", "mail"}
+    restarted = Roads([world.direct], world.clock)
     await restarted.apply(catalog("shop"))
-    assert set(road.lags() or {}) == {("orders", "shop")}
+    assert queues(world.direct) == {"shop"}
 
 
-async def test_a_new_subscription_gets_a_queue_and_a_removed_one_loses_it() -> None:
-    road = MemoryTransport()
-    roads = Roads([road])
-    await roads.apply(catalog("shop"))
-    await roads.apply(catalog("shop", "mail"))
-    assert set(road.lags() or {}) == {("orders", "shop"), ("orders", "mail")}
-    await roads.apply(catalog("mail"))
-    assert set(road.lags() or {}) == {("orders", "mail")}
+async def test_a_new_subscription_gets_a_queue_and_a_removed_one_loses_it(world: World) -> None:
+    await world.roads.apply(catalog("shop"))
+    await world.roads.apply(catalog("shop", "mail"))
+    assert queues(world.direct) == {"shop", "mail"}
+    await world.roads.apply(catalog("mail"))
+    assert queues(world.direct) == {"mail"}
+    await world.roads.apply(catalog())
+    assert queues(world.direct) == set()
+    await world.roads.apply(catalog("mail"))
+    assert queues(world.direct) == {"mail"}
+
+
+async def test_a_destination_on_a_broker_has_queues_there_and_on_the_fallback_only(world: World) -> None:
+    await world.roads.apply(catalog("shop", of=Destination(code="orders", transport=KAFKA)))
+    assert (queues(world.kafka), queues(world.direct), queues(world.nsq)) == ({"shop"}, {"shop"}, set())
+
+
+async def test_a_broker_that_is_away_holds_nobody_up_and_gets_its_queues_when_it_answers(world: World) -> None:
+    world.kafka.unreachable = True
+    async with world.running():
+        await world.roads.apply(catalog("shop", of=Destination(code="orders", transport=KAFKA)))
+        assert queues(world.direct) == {"shop"}
+        assert "kafka queues of orders" in world.roads.conditions()
+        assert world.roads.trouble("orders") is not None
+        await world.clock.advance(3)
+        world.kafka.unreachable = False
+        await world.clock.advance(3)
+        assert queues(world.kafka) == {"shop"}
+        assert not any(world.roads.conditions().values())
+        assert world.roads.trouble("orders") is None
+
+
+async def test_a_broker_that_was_wiped_while_it_was_away_gets_its_queues_again(world: World) -> None:
+    async with world.running():
+        await world.roads.apply(catalog("shop", of=Destination(code="orders", transport=KAFKA)))
+        world.kafka.unreachable = True
+        await world.clock.advance(2)
+        world.kafka.wipe()
+        world.kafka.unreachable = False
+        await world.clock.advance(2)
+        assert queues(world.kafka) == {"shop"}
+
+
+async def test_a_queue_whose_broker_was_away_at_the_removal_is_removed_later(world: World) -> None:
+    on_kafka = Destination(code="orders", transport=KAFKA)
+    async with world.running():
+        await world.roads.apply(catalog("shop", "mail", of=on_kafka))
+        world.kafka.unreachable = True
+        await world.roads.apply(catalog("shop", of=on_kafka))
+        assert queues(world.direct) == {"shop"}
+        await world.clock.advance(2)
+        world.kafka.unreachable = False
+        await world.clock.advance(2)
+        assert queues(world.kafka) == {"shop"}
+
+
+async def test_a_queue_that_is_wanted_again_is_not_removed_later(world: World) -> None:
+    on_kafka = Destination(code="orders", transport=KAFKA)
+    async with world.running():
+        await world.roads.apply(catalog("shop", of=on_kafka))
+        world.kafka.unreachable = True
+        await world.roads.apply(catalog(of=on_kafka))
+        await world.roads.apply(catalog("shop", of=on_kafka))
+        world.kafka.unreachable = False
+        await world.clock.advance(5)
+        assert queues(world.kafka) == {"shop"}
+
+
+async def test_the_road_that_was_left_stays_until_it_is_given_up(world: World) -> None:
+    first = Destination(code="orders", transport=KAFKA)
+    await world.roads.apply(catalog("shop", of=first))
+    second = switched(first, Destination(code="orders", transport=NSQ), NOON)
+    await world.roads.apply(catalog("shop", of=second))
+    assert (queues(world.kafka), queues(world.nsq)) == ({"shop"}, {"shop"})
+    await world.roads.apply(catalog("shop", of=Destination(code="orders", transport=NSQ)))
+    assert (queues(world.kafka), queues(world.nsq)) == (set(), {"shop"})
+
+
+async def test_a_crossing_follows_the_destination_over_its_roads(world: World) -> None:
+    first = Destination(code="orders", transport=KAFKA)
+    await world.roads.apply(catalog("shop", of=first))
+    crossing = Crossing()
+    assert await world.roads.meet(crossing, first, "shop")
+    assert not await world.roads.meet(crossing, first, "shop")
+    second = switched(first, Destination(code="orders", transport=NSQ), NOON)
+    await world.roads.apply(catalog("shop", of=second))
+    assert await world.roads.meet(crossing, second, "shop")
+    assert crossing.roads == {KAFKA, NSQ, DIRECT}
+    sent = [message(0), message(1), message(2)]
+    for road, one in zip((world.kafka, world.nsq, world.direct), sent, strict=True):
+        await publish(road, one)
+    found = await receive(crossing, count=3)
+    assert {item.message.id for item in found} == {one.id for one in sent}
+    crossing.ack(found)
+    third = Destination(code="orders", transport=NSQ)
+    assert not await world.roads.meet(crossing, third, "shop")
+    assert crossing.roads == {NSQ, DIRECT}
+
+
+async def test_what_is_not_set_up_or_cannot_be_carried_is_refused_with_its_field(world: World) -> None:
+    with pytest.raises(InvalidMessage, match="rabbitmq is not set up here") as refused:
+        world.roads.check(Destination(code="orders", transport=TransportName.RABBITMQ))
+    assert refused.value.field == "transport"
+
+
+async def test_a_refusal_is_told_and_does_not_stop_others(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refuse(destination: Destination, subscriptions: object) -> None:
+        raise TransportRefused("a queue with other settings is there")
+
+    monkeypatch.setattr(world.kafka, "ensure", refuse)
+    await world.roads.apply(catalog("shop", of=Destination(code="orders", transport=KAFKA)))
+    assert isinstance(world.roads.trouble("orders"), TransportRefused)
+    assert queues(world.direct) == {"shop"}
+
+
+@pytest.mark.parametrize(
+    ("steps", "former"),
+    [
+        ([KAFKA], {}),
+        ([KAFKA, KAFKA], {}),
+        ([KAFKA, NSQ], {KAFKA: NOON + DAY}),
+        ([KAFKA, NSQ, DIRECT], {KAFKA: NOON + DAY, NSQ: NOON + DAY}),
+        ([KAFKA, NSQ, KAFKA], {NSQ: NOON + DAY}),
+    ],
+)
+def test_a_change_of_road_remembers_those_that_were_left(steps: list[TransportName], former: dict[str, int]) -> None:
+    known: Destination | None = None
+    for step in steps:
+        known = switched(known, Destination(code="orders", transport=step), NOON)
+    assert known is not None
+    assert {road.transport: road.until for road in known.former} == former
+    assert set(known.roads) == {*steps, DIRECT}
+    assert known.roads[0] is steps[-1]

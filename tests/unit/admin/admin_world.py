@@ -79,7 +79,7 @@ class World:
 
     def restart(self) -> None:
         """Begin another life on the same store."""
-        roads = Roads([self.road])
+        roads = Roads([self.road], self.clock)
         registry = Registry(self.store, SecretBox(None))
         registry.listen(roads.apply)
         self.context = Context(

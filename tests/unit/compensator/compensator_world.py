@@ -100,7 +100,7 @@ class World:
         self.clock = ManualClock()
         self.store = FickleStore()
         self.road = MemoryTransport()
-        self.roads = Roads([self.road])
+        self.roads = Roads([self.road], self.clock)
         self.registry = Registry(self.store, SecretBox(None))
         self.registry.listen(self.roads.apply)
         self.dispatching = FakeDispatching()

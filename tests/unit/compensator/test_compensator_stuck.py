@@ -127,12 +127,14 @@ async def test_what_has_an_outcome_is_not_stuck(world: World) -> None:
     assert await rows(world) == before
 
 
-async def test_while_a_road_cannot_be_asked_nothing_is_stuck(world: World) -> None:
-    await accepted(world, 0)
-    await world.clock.advance(LATER)
+async def test_what_a_road_that_is_down_may_hold_is_stuck(world: World) -> None:
+    await world.publish(*await accepted(world, 1))
     world.road.unreachable = True
     assert await world.stuck.step() == 0
+    await world.clock.advance(LATER)
     world.road.unreachable = False
+    assert await world.stuck.step() == 0
+    world.road.unreachable = True
     assert await world.stuck.step() == 2
 
 

@@ -354,6 +354,73 @@ async def test_a_duplicate_on_the_road_is_posted_once(world: World) -> None:
         assert world.holds() == 0
 
 
+async def test_a_copy_is_acked_only_with_the_outcome_of_the_first(world: World) -> None:
+    reply, event = held()
+    world.poster.script(URL, reply)
+    async with world.courier():
+        (sent,) = await world.publish()
+        await world.publish(id=sent.id)
+        await world.clock.settle()
+        await world.publish(id=sent.id)
+        await world.clock.settle()
+        assert world.holds() == 3
+        world.spool.gate.clear()
+        event.set()
+        await world.clock.settle()
+        assert len(world.poster.posted) == 1
+        assert world.holds() == 3
+        world.spool.gate.set()
+        await world.clock.settle()
+        assert world.holds() == 0
+
+
+async def test_copies_are_given_back_with_the_first(world: World) -> None:
+    reply, _ = held()
+    world.poster.script(URL, reply)
+    async with world.courier() as courier:
+        (sent,) = await world.publish()
+        await world.clock.settle()
+        await world.publish(id=sent.id)
+        await world.clock.settle()
+        courier._group._abort()  # type: ignore[union-attr]
+        await world.clock.settle()
+        assert world.holds() == 2
+        consumer = await world.road.consume(DESTINATION, "billing")
+        assert len(await consumer.receive(10)) == 2
+
+
+async def test_turning_to_the_road_anew_loses_nothing(world: World) -> None:
+    async with world.courier() as courier:
+        for number in range(5):
+            await world.publish()
+            courier.listen_again()
+            await world.publish()
+            await world.clock.settle()
+            assert len(world.poster.posted) == 2 * number + 2
+        assert world.holds() == 0
+
+
+async def test_turning_to_the_road_anew_while_the_store_is_asked_loses_nothing(world: World) -> None:
+    asked, answer = asyncio.Event(), asyncio.Event()
+    plain = world.store.finished
+
+    async def slow(keys):
+        asked.set()
+        await answer.wait()
+        return await plain(keys)
+
+    world.store.finished = slow
+    async with world.courier(started_at=world.clock.now() + 60_000) as courier:
+        await world.publish(3)
+        await world.clock.settle()
+        assert asked.is_set()
+        courier.listen_again()
+        answer.set()
+        await world.clock.settle()
+        assert len(world.poster.posted) == 3
+        assert world.holds() == 0
+
+
 async def test_a_duplicate_of_a_failed_one_leaves_the_retry_to_its_row(world: World) -> None:
     world.poster.script(URL, Reply(500))
     async with world.courier():

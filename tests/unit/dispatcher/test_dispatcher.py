@@ -39,7 +39,7 @@ async def dispatching(
     world: World, of: Catalog, *, at_stop: Callable[[], Awaitable[None]] | None = None
 ) -> AsyncIterator[tuple[Dispatcher, Roads]]:
     """Run a dispatcher; ``at_stop`` is awaited when it was told to stop."""
-    roads = Roads([world.road])
+    roads = Roads([world.road], world.clock)
     await roads.apply(of)
     dispatcher = Dispatcher(roads, world.means())
     stopping = asyncio.Event()
@@ -207,7 +207,7 @@ async def test_a_subscription_without_its_destination_is_left_out(world: World) 
 
 async def test_a_failed_disk_ends_the_dispatcher(world: World) -> None:
     of = catalog(subscription())
-    roads = Roads([world.road])
+    roads = Roads([world.road], world.clock)
     await roads.apply(of)
     running = asyncio.create_task(Dispatcher(roads, world.means()).run(of, asyncio.Event()))
     world.spool.refuse = lambda: SpoolFailed("EIO")

@@ -79,7 +79,7 @@ class World:
         self.store = SlowStore()
         self.spool = GatedSpool()
         self.road = MemoryTransport()
-        self.roads = Roads([self.road])
+        self.roads = Roads([self.road], self.clock)
         self.registry = Registry(self.store, SecretBox(None))
         self.registry.listen(self.roads.apply)
         self.keyring = Keyring(self.store, self.clock.now)

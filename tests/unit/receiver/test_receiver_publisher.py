@@ -9,9 +9,14 @@ from contextlib import asynccontextmanager
 import pytest
 
 from bus.domain.delivery import Origin
+from bus.domain.destination import TransportName
 from bus.domain.message import decode_message
 from bus.ports.spool import NewRecord
+from bus.registry import Registry
+from bus.security.secrets import SecretBox
 from bus.telemetry import metrics
+from bus.testing.transport import MemoryTransport
+from bus.transports.roads import Roads
 from tests.unit.receiver.receiver_world import World
 
 
@@ -82,6 +87,35 @@ async def test_what_the_road_refuses_stays_and_is_tried_less_and_less(world: Wor
         world.road.refusing = False
         await world.clock.advance(0.2)
         assert on_road(world) == [b"1", b"2"]
+
+
+async def test_what_a_broker_does_not_take_goes_straight_to_a_dispatcher(world: World) -> None:
+    broker = MemoryTransport(TransportName.KAFKA)
+    world.roads = Roads([world.road, broker], world.clock)
+    world.registry = Registry(world.store, SecretBox(None))
+    world.registry.listen(world.roads.apply)
+    world.restart()
+    await world.destination("paid", "billing", transport=TransportName.KAFKA)
+    async with publishing(world):
+        broker.refusing = True
+        await world.send(b"1", "paid")
+        await world.clock.settle()
+        world.road.refusing = True
+        await world.send(b"2", "paid")
+        await world.clock.settle()
+        assert held_by(broker) == []
+        assert held_by(world.road) == [b"1"]
+        assert waiting(world, "paid") == 1
+        broker.refusing = False
+        await world.send(b"3", "paid")
+        await world.clock.advance(1)
+        assert sorted(held_by(broker)) == [b"2", b"3"]
+        assert held_by(world.road) == [b"1"]
+        assert waiting(world, "paid") == 0
+
+
+def held_by(road: MemoryTransport) -> list[bytes]:
+    return [road.message(number).body for number in road.queue(("paid", "billing")).waiting]
 
 
 async def test_of_a_batch_only_what_was_not_confirmed_comes_again(world: World) -> None:

@@ -1,0 +1,114 @@
+"""Where several roads meet at one subscription: the one in use, those it has left, and the fallback."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from bus.ports.transport import Consumer, Incoming
+
+
+class _Token(NamedTuple):
+    """Which road a message came by, and what that road calls it."""
+
+    end: Consumer
+    incoming: Incoming
+
+
+class Crossing:
+    """A consumer over the consumers of several roads, which may be added and dropped while it is used.
+
+    Whoever waits in ``receive`` while a road is added must call it again to hear of that road.
+    """
+
+    def __init__(self) -> None:
+        self._ends: dict[str, Consumer] = {}
+        self._receiving: dict[str, asyncio.Task[list[Incoming]]] = {}
+        self._arrived: deque[Incoming] = deque()
+
+    @property
+    def roads(self) -> set[str]:
+        """The names of the roads that meet here."""
+        return set(self._ends)
+
+    def add(self, road: str, end: Consumer) -> None:
+        """Let a road in."""
+        self._ends[road] = end
+
+    async def drop(self, road: str) -> None:
+        """Leave a road; what it gave and is not finished comes again to somebody."""
+        end = self._ends.pop(road)
+        await self._abandon(road, end)
+        await end.close()
+
+    async def receive(self, limit: int) -> list[Incoming]:
+        """Wait for messages of any road and return at least one, at most ``limit``; cancelling loses none."""
+        if len(self._ends) == 1 and not self._receiving and not self._arrived:
+            ((_, end),) = self._ends.items()
+            return [_tagged(end, item) for item in await end.receive(limit)]
+        while not self._arrived:
+            self._listen(limit)
+            await asyncio.wait(self._receiving.values(), return_when=asyncio.FIRST_COMPLETED)
+            self._collect()
+        return [self._arrived.popleft() for _ in range(min(limit, len(self._arrived)))]
+
+    def ack(self, incoming: Sequence[Incoming]) -> None:
+        """Finish messages, each on its own road."""
+        for end, items in _by_end(incoming).items():
+            end.ack(items)
+
+    def release(self, incoming: Sequence[Incoming]) -> None:
+        """Give messages back, each to its own road."""
+        for end, items in _by_end(incoming).items():
+            end.release(items)
+
+    async def close(self) -> None:
+        """Leave all roads."""
+        self.release(list(self._arrived))
+        self._arrived.clear()
+        for road in list(self._ends):
+            await self.drop(road)
+
+    def _listen(self, limit: int) -> None:
+        for road, end in self._ends.items():
+            if road not in self._receiving:
+                self._receiving[road] = asyncio.create_task(end.receive(limit))
+
+    def _collect(self) -> None:
+        for road, task in list(self._receiving.items()):
+            if task.done():
+                del self._receiving[road]
+                end = self._ends[road]
+                self._arrived.extend(_tagged(end, item) for item in task.result())
+
+    async def _abandon(self, road: str, end: Consumer) -> None:
+        """Give back what a road has given or is giving right now."""
+        task = self._receiving.pop(road, None)
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+            if not task.cancelled():
+                end.release(task.result())
+        mine = [item for item in self._arrived if _token(item).end is end]
+        self._arrived = deque(item for item in self._arrived if _token(item).end is not end)
+        self.release(mine)
+
+
+def _tagged(end: Consumer, item: Incoming) -> Incoming:
+    return Incoming(item.message, _Token(end, item), item.suspect)
+
+
+def _token(incoming: Incoming) -> _Token:
+    if not isinstance(incoming.token, _Token):
+        raise TypeError("this delivery came by another road")
+    return incoming.token
+
+
+def _by_end(incoming: Sequence[Incoming]) -> dict[Consumer, list[Incoming]]:
+    found: dict[Consumer, list[Incoming]] = {}
+    for item in incoming:
+        token = _token(item)
+        found.setdefault(token.end, []).append(token.incoming)
+    return found
