@@ -25,12 +25,13 @@ from bus.ports.store import Store
 from bus.ports.transport import Transport
 from bus.posters.http import HttpPoster
 from bus.posters.pool import PoolLimits
-from bus.registry import Registry
+from bus.registry import COLLECTIONS, Registry
 from bus.security.egress import EgressPolicy
-from bus.security.keyring import Keyring
+from bus.security.keyring import KEYS, USERS, Keyring
 from bus.security.secrets import SecretBox
 from bus.settings import Settings
 from bus.spool import AsyncSpool
+from bus.stores.snapshot import Snapshot
 from bus.stores.sqlite import SqliteStore
 from bus.telemetry import metrics
 from bus.transports.direct import DirectTransport
@@ -131,8 +132,9 @@ async def open_context(settings: Settings) -> AsyncIterator[Context]:
         egress = _egress(settings)
         poster = HttpPoster(egress, pool_limits=_POOL)
         opened.push_async_callback(poster.close)
-        registry = Registry(store, SecretBox(settings.secret_key or None))
-        keyring = Keyring(store, clock.now)
+        kept = Snapshot(store, data / "configuration", COLLECTIONS | {KEYS, USERS})
+        registry = Registry(kept, SecretBox(settings.secret_key or None))
+        keyring = Keyring(kept, clock.now)
         node = settings.node or socket.gethostname()
         metrics.BUILD_INFO.labels(VERSION, node).set(1)
         roads = await opened.enter_async_context(_open_roads([DirectTransport(spools["direct"])], clock))

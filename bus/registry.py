@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 
 import msgspec
@@ -10,7 +11,8 @@ import msgspec
 from bus.domain.catalog import Catalog
 from bus.domain.destination import Destination
 from bus.domain.subscription import Secret, Subscription
-from bus.errors import NotFound
+from bus.errors import NotFound, StoreError
+from bus.ports.clock import Clock
 from bus.ports.store import Document, DocumentStore
 from bus.security.secrets import SecretBox
 
@@ -18,7 +20,12 @@ DESTINATIONS = "destinations"
 SUBSCRIPTIONS = "subscriptions"
 SETTINGS = "settings"
 RATES = "rates"
+COLLECTIONS = frozenset({DESTINATIONS, SUBSCRIPTIONS, SETTINGS})
+_REVISION = "revision"
+_FOLLOW = 0.5
+_RELOAD_ROUNDS = 60
 
+_log = logging.getLogger(__name__)
 Listener = Callable[[Catalog], Awaitable[None]]
 
 
@@ -37,6 +44,7 @@ class Registry:
         self._box = box
         self._listeners: list[Listener] = []
         self._changing = asyncio.Lock()
+        self._revision = 0
         self.catalog = Catalog()
         self.rates = Rates()
 
@@ -44,17 +52,44 @@ class Registry:
         """Call ``listener`` with each new catalog, before the change is answered."""
         self._listeners.append(listener)
 
+    @property
+    def revision(self) -> int:
+        """Which state of the configuration is in force; grows with every change by any process."""
+        return self._revision
+
+    async def follow(self, clock: Clock) -> None:
+        """Put what other processes change in force within a second, until cancelled."""
+        rounds = 0
+        while True:
+            await clock.sleep(_FOLLOW)
+            rounds += 1
+            try:
+                # Once in a while whatever the revision says: a process may have died between a change and its note.
+                if rounds % _RELOAD_ROUNDS == 0:
+                    await self.load()
+                else:
+                    await self.refresh()
+            except StoreError as error:
+                _log.debug("the configuration stays as it was while the store does not answer: %s", error)
+
+    async def refresh(self) -> None:
+        """Load the configuration again if another process changed it."""
+        if await self._stored_revision() != self._revision:
+            await self.load()
+
     async def load(self) -> None:
         """Read the whole configuration and put it in force."""
         async with self._changing:
+            # Read first: a change meanwhile is seen as one at the next look.
+            self._revision = await self._stored_revision()
             destinations = [
                 msgspec.structs.replace(msgspec.json.decode(found.value, type=Destination), version=found.version)
                 for found in await self._documents.list(DESTINATIONS)
             ]
             subscriptions = [self._unseal(found) for found in await self._documents.list(SUBSCRIPTIONS)]
-            rates = await self._documents.get(SETTINGS, RATES)
-            if rates is not None:
-                self.rates = msgspec.json.decode(rates.value, type=Rates)
+            settings = {found.key: found.value for found in await self._documents.list(SETTINGS)}
+            if RATES in settings:
+                self.rates = msgspec.json.decode(settings[RATES], type=Rates)
             await self._enforce(Catalog(destinations, subscriptions))
 
     def destination(self, code: str) -> Destination:
@@ -81,6 +116,7 @@ class Registry:
             version = await self._documents.put(
                 DESTINATIONS, code, msgspec.json.encode(destination), version=destination.version
             )
+            await self._note_change()
             stored = msgspec.structs.replace(destination, version=version)
             rest = [other for other in self.catalog.destinations.values() if other.code != code]
             await self._enforce(Catalog([*rest, stored], self.catalog.subscriptions.values()))
@@ -95,6 +131,7 @@ class Registry:
         version = await self._documents.put(
             SUBSCRIPTIONS, _key(*subscription.key), self._seal(subscription), version=subscription.version
         )
+        await self._note_change()
         stored = msgspec.structs.replace(subscription, version=version)
         rest = [other for other in self.catalog.subscriptions.values() if other.key != subscription.key]
         await self._enforce(Catalog(self.catalog.destinations.values(), [*rest, stored]))
@@ -111,6 +148,7 @@ class Registry:
         """Remove a destination without subscriptions."""
         async with self._changing:
             await self._documents.delete(DESTINATIONS, code)
+            await self._note_change()
             rest = [other for other in self.catalog.destinations.values() if other.code != code]
             await self._withdraw(Catalog(rest, self.catalog.subscriptions.values()))
 
@@ -118,6 +156,7 @@ class Registry:
         """Remove a subscription; its open deliveries are the caller's to cancel."""
         async with self._changing:
             await self._documents.delete(SUBSCRIPTIONS, _key(destination, name))
+            await self._note_change()
             rest = [other for other in self.catalog.subscriptions.values() if other.key != (destination, name)]
             await self._withdraw(Catalog(self.catalog.destinations.values(), rest))
 
@@ -125,12 +164,24 @@ class Registry:
         """Change the store rates of the processes; in force at once."""
         async with self._changing:
             await self._documents.put(SETTINGS, RATES, msgspec.json.encode(rates))
+            await self._note_change()
             self.rates = rates
 
     def store_rate(self, destination: str) -> float | None:
         """Return a destination's own store rate."""
         found = self.catalog.destinations.get(destination)
         return found.store_rate if found is not None else None
+
+    async def _note_change(self) -> None:
+        """Tell other processes that there is something to load; several changes at once add up."""
+        before = self._revision
+        version = await self._documents.put(SETTINGS, _REVISION, b"")
+        # When somebody else has changed something in between, that is still to be loaded.
+        self._revision = version if version == before + 1 else before
+
+    async def _stored_revision(self) -> int:
+        found = await self._documents.get(SETTINGS, _REVISION)
+        return found.version if found is not None else 0
 
     async def _enforce(self, catalog: Catalog) -> None:
         # Listeners make the queues of new subscriptions first, so that no message is accepted for one without.

@@ -84,14 +84,17 @@ async def _serve(
             server = _Server(_config(settings, Gateway(context, services)))
             serving = group.create_task(server.serve(sockets=[listener]))
             await server.serves.wait()
-            following = group.create_task(context.keyring.follow(context.clock))
+            following = [
+                group.create_task(follow(context.clock)) for follow in (context.keyring.follow, context.registry.follow)
+            ]
             _settle_memory()
             announce(_lines(settings, listener, context))
             await stop.wait()
             _log.info("stopping: requests in flight are finished, what waits stays on disk")
             server.should_exit = True
             await serving
-            following.cancel()
+            for task in following:
+                task.cancel()
             for run in reversed(running):
                 await _finish(run, settings.drain_timeout)
 

@@ -14,8 +14,9 @@ from bus.domain.destination import Destination
 from bus.domain.retry import Exponential, RetryPolicy, Schedule
 from bus.domain.subscription import Secret, Subscription
 from bus.errors import ConfigurationError, Conflict, NotFound
-from bus.registry import SUBSCRIPTIONS, Rates, Registry
+from bus.registry import DESTINATIONS, SUBSCRIPTIONS, Rates, Registry
 from bus.security.secrets import SecretBox
+from bus.testing.clock import ManualClock
 from bus.testing.store import MemoryStore
 
 ORDERS = Destination(code="orders", store_rate=5.0)
@@ -213,3 +214,59 @@ async def test_secrets_rest_sealed_and_open_with_the_same_key_only(store: Memory
     assert (await reloaded(store, box)).subscription("orders", "billing").secrets == BILLING.secrets
     with pytest.raises(ConfigurationError):
         await reloaded(store, SecretBox("other" * 8))
+
+
+async def test_what_another_process_changes_comes_into_force_within_a_second(store: MemoryStore) -> None:
+    clock = ManualClock()
+    ours, theirs = await reloaded(store), await reloaded(store)
+    following = asyncio.create_task(ours.follow(clock))
+    orders = await theirs.put_destination(ORDERS)
+    await theirs.put_subscription(BILLING)
+    await clock.advance(1)
+    assert ours.destination("orders") == orders
+    assert ours.subscription("orders", "billing").url == "http://a.example/"
+    await theirs.set_rates(Rates(receiver=7))
+    await theirs.remove_subscription("orders", "billing")
+    await clock.advance(1)
+    assert ours.rates == Rates(receiver=7)
+    assert not ours.catalog.subscriptions
+    following.cancel()
+    await asyncio.gather(following, return_exceptions=True)
+
+
+async def test_changes_of_two_processes_at_once_are_seen_by_both(store: MemoryStore) -> None:
+    ours, theirs = await reloaded(store), await reloaded(store)
+    await asyncio.gather(ours.put_destination(ORDERS), theirs.put_destination(Destination(code="paid")))
+    await ours.refresh()
+    await theirs.refresh()
+    assert set(ours.catalog.destinations) == set(theirs.catalog.destinations) == {"orders", "paid"}
+
+
+async def test_a_change_that_was_not_noted_is_found_in_the_end(store: MemoryStore) -> None:
+    clock = ManualClock()
+    ours = await reloaded(store)
+    following = asyncio.create_task(ours.follow(clock))
+    await store.put(DESTINATIONS, "orders", msgspec.json.encode(ORDERS))
+    await clock.advance(60)
+    assert ours.destination("orders").store_rate == 5.0
+    following.cancel()
+    await asyncio.gather(following, return_exceptions=True)
+
+
+async def test_following_reads_nothing_but_the_revision_while_nothing_changes(store: MemoryStore) -> None:
+    clock = ManualClock()
+    ours = await reloaded(store)
+    listed: list[str] = []
+    plain = store.list
+
+    async def counted(collection, **query):
+        listed.append(collection)
+        return await plain(collection, **query)
+
+    store.list = counted
+    following = asyncio.create_task(ours.follow(clock))
+    await ours.put_destination(ORDERS)
+    await clock.advance(10)
+    assert listed == []
+    following.cancel()
+    await asyncio.gather(following, return_exceptions=True)

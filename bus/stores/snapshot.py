@@ -1,0 +1,109 @@
+"""The last good configuration on this process's disk, so that it starts and goes on while the store is away."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from bus.errors import StoreUnavailable
+from bus.ports.store import Document, DocumentStore
+
+_log = logging.getLogger(__name__)
+_SUFFIX: Final = ".snapshot"
+_MODE: Final = 0o600
+
+
+class Snapshot:
+    """Documents of the store; whole collections that were read are kept on disk and read from there when it is away.
+
+    What is kept is what the store has: secrets are encrypted and keys are hashed as they are there. Single documents
+    come from the kept collection as well. Changes always need the store.
+
+    Parameters
+    ----------
+    directory
+        Where a file for each collection is kept; made when it is not there.
+    collections
+        Which are kept. Others pass through.
+    """
+
+    def __init__(self, documents: DocumentStore, directory: Path, collections: frozenset[str]) -> None:
+        self._documents = documents
+        self._directory = directory
+        self._collections = collections
+        self._written: dict[str, bytes] = {}
+
+    async def get(self, collection: str, key: str) -> Document | None:
+        """Return one document; of a kept collection the last one known when the store is away."""
+        try:
+            return await self._documents.get(collection, key)
+        except StoreUnavailable:
+            kept = self._read(collection)
+            if kept is None:
+                raise
+            return next((document for document in kept if document.key == key), None)
+
+    async def list(
+        self, collection: str, *, prefix: str = "", after: str = "", limit: int | None = None
+    ) -> list[Document]:
+        """Return documents by key order; of a kept collection the last ones known when the store is away."""
+        try:
+            found = await self._documents.list(collection, prefix=prefix, after=after, limit=limit)
+        except StoreUnavailable:
+            kept = self._read(collection)
+            if kept is None:
+                raise
+            matching = [item for item in kept if item.key.startswith(prefix) and item.key > after]
+            return matching[:limit]
+        if collection in self._collections and not prefix and not after and limit is None:
+            await self._keep(collection, found)
+        return found
+
+    async def put(self, collection: str, key: str, value: bytes, *, version: int | None = None) -> int:
+        """Write a document to the store."""
+        return await self._documents.put(collection, key, value, version=version)
+
+    async def delete(self, collection: str, key: str) -> bool:
+        """Delete a document from the store."""
+        return await self._documents.delete(collection, key)
+
+    async def _keep(self, collection: str, found: list[Document]) -> None:
+        content = msgspec.msgpack.encode(found)
+        if self._written.get(collection) == content:
+            return
+        try:
+            await asyncio.to_thread(_replace, self._path(collection), content)
+        except OSError as error:
+            _log.warning("the configuration of %s is not kept on disk: %s", collection, error)
+        else:
+            self._written[collection] = content
+
+    def _read(self, collection: str) -> list[Document] | None:
+        """Return what was kept of a collection; None when nothing was, or it cannot be read."""
+        try:
+            return msgspec.msgpack.decode(self._path(collection).read_bytes(), type=list[Document])
+        except (OSError, msgspec.DecodeError):
+            return None
+
+    def _path(self, collection: str) -> Path:
+        return self._directory / f"{collection}{_SUFFIX}"
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all, readable by its owner only."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_suffix(".new")
+    with contextlib.suppress(FileNotFoundError):
+        fresh.unlink()
+    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _MODE)
+    with os.fdopen(handle, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(path)

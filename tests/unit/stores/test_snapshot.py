@@ -1,0 +1,104 @@
+"""The configuration on disk stands in for the store while that is away, and never otherwise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bus.errors import StoreUnavailable
+from bus.stores.snapshot import Snapshot
+from bus.testing.store import MemoryStore
+
+
+class Flaky(MemoryStore):
+    away = False
+
+    async def get(self, collection, key):
+        self._reach()
+        return await super().get(collection, key)
+
+    async def list(self, collection, *, prefix="", after="", limit=None):
+        self._reach()
+        return await super().list(collection, prefix=prefix, after=after, limit=limit)
+
+    async def put(self, collection, key, value, *, version=None):
+        self._reach()
+        return await super().put(collection, key, value, version=version)
+
+    def _reach(self) -> None:
+        if self.away:
+            raise StoreUnavailable("the store is away")
+
+
+@pytest.fixture
+async def store() -> Flaky:
+    store = Flaky()
+    for key in ("a", "b", "c"):
+        await store.put("destinations", key, key.encode())
+    await store.put("idempotency", "x", b"x")
+    return store
+
+
+def snapshot(store: Flaky, path: Path) -> Snapshot:
+    return Snapshot(store, path / "configuration", frozenset({"destinations"}))
+
+
+async def test_what_was_listed_is_there_after_a_restart_without_the_store(store: Flaky, tmp_path: Path) -> None:
+    listed = await snapshot(store, tmp_path).list("destinations")
+    store.away = True
+    kept = snapshot(store, tmp_path)
+    assert await kept.list("destinations") == listed
+    assert [item.key for item in await kept.list("destinations", after="a", limit=1)] == ["b"]
+    assert [item.key for item in await kept.list("destinations", prefix="c")] == ["c"]
+    assert (await kept.get("destinations", "b")) == listed[1]
+    assert await kept.get("destinations", "z") is None
+
+
+async def test_what_was_never_seen_is_not_guessed(store: Flaky, tmp_path: Path) -> None:
+    kept = snapshot(store, tmp_path)
+    await kept.list("idempotency")
+    store.away = True
+    with pytest.raises(StoreUnavailable):
+        await kept.list("destinations")
+    with pytest.raises(StoreUnavailable):
+        await kept.list("idempotency")
+    with pytest.raises(StoreUnavailable):
+        await kept.get("destinations", "a")
+
+
+async def test_the_store_wins_while_it_answers_and_changes_need_it(store: Flaky, tmp_path: Path) -> None:
+    kept = snapshot(store, tmp_path)
+    await kept.list("destinations")
+    await kept.delete("destinations", "a")
+    assert await kept.put("destinations", "b", b"new") == 2
+    assert [(item.key, item.value) for item in await kept.list("destinations")] == [("b", b"new"), ("c", b"c")]
+    store.away = True
+    with pytest.raises(StoreUnavailable):
+        await kept.put("destinations", "b", b"newer")
+    assert [item.value for item in await kept.list("destinations")] == [b"new", b"c"]
+
+
+async def test_a_part_of_a_collection_is_not_taken_for_the_whole(store: Flaky, tmp_path: Path) -> None:
+    kept = snapshot(store, tmp_path)
+    await kept.list("destinations")
+    await kept.list("destinations", limit=1)
+    await kept.list("destinations", prefix="b")
+    store.away = True
+    assert len(await kept.list("destinations")) == 3
+
+
+async def test_a_torn_file_is_none_and_the_file_is_the_owners_alone(store: Flaky, tmp_path: Path) -> None:
+    kept = snapshot(store, tmp_path)
+    await kept.list("destinations")
+    (path,) = (tmp_path / "configuration").iterdir()
+    assert path.stat().st_mode & 0o777 == 0o600
+    path.write_bytes(path.read_bytes()[:-2])
+    store.away = True
+    with pytest.raises(StoreUnavailable):
+        await snapshot(store, tmp_path).list("destinations")
+
+
+async def test_a_disk_that_cannot_keep_it_harms_nobody(store: Flaky, tmp_path: Path) -> None:
+    (tmp_path / "configuration").write_text("in the way")
+    assert len(await snapshot(store, tmp_path).list("destinations")) == 3
