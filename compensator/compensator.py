@@ -10,6 +10,7 @@ import msgspec
 
 from bus.domain.delivery import Compensation, Delivery
 from bus.domain.destination import Destination
+from bus.domain.lanes import destination_of
 from bus.domain.message import Message, decode_message
 from bus.errors import StoreError
 from bus.ports.clock import Clock
@@ -117,9 +118,9 @@ class Compensator:
         """Return where outcomes of an earlier life still wait for the store, which so cannot tell what is finished."""
         if self._unseen is None or self._unseen:
             self._unseen = {
-                found.lane
+                destination_of(found.lane)
                 for found in self._outcomes.stats().consumers
-                if found.oldest is not None and found.oldest < self._started_at
+                if found.consumer == "store" and found.oldest is not None and found.oldest < self._started_at
             }
         return self._unseen
 

@@ -6,6 +6,7 @@ import logging
 from typing import Final
 
 from bus.domain.delivery import Compensation, Origin
+from bus.domain.lanes import destination_of
 from bus.domain.message import Message, encode_message
 from bus.domain.subscription import Subscription
 from bus.errors import StoreError
@@ -97,12 +98,13 @@ class StuckSearch:
 
 
 def _oldest(spool: Spool, consumer: str) -> dict[str, int]:
-    """Return since when each lane has had records that a consumer has not finished."""
-    return {
-        stats.lane: stats.oldest
-        for stats in spool.stats().consumers
-        if stats.consumer == consumer and stats.oldest is not None
-    }
+    """Return since when each destination has had records that a consumer has not finished."""
+    found: dict[str, int] = {}
+    for stats in spool.stats().consumers:
+        if stats.consumer == consumer and stats.oldest is not None:
+            code = destination_of(stats.lane)
+            found[code] = min(stats.oldest, found.get(code, stats.oldest))
+    return found
 
 
 def _row(message: Message, subscription: Subscription, now: int) -> Compensation:

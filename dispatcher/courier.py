@@ -34,7 +34,11 @@ _BROKEN_URL_PAUSE: Final = 1.0
 
 
 class Means(NamedTuple):
-    """What every courier of a dispatcher shares."""
+    """What every courier of a dispatcher shares.
+
+    ``gone`` hears of a subscription whose subscriber answered 410, ``passed`` of a handed-over delivery whose outcome
+    is durable.
+    """
 
     poster: Poster
     outcomes: OutcomeLog
@@ -45,6 +49,7 @@ class Means(NamedTuple):
     started_at: int
     attempt_ids: Iterator[str]
     gone: Callable[[Subscription], None]
+    passed: Callable[[Delivery], None]
 
 
 class _Parcel(NamedTuple):
@@ -157,6 +162,8 @@ class Courier:
             done += self._held.pop(parcel.delivery.message.id, ())
             if parcel.incoming is not None:
                 done.append(parcel.incoming)
+            else:
+                self._means.passed(parcel.delivery)
         self._consumer.ack(done)
         self._wake.set()
         self._spawn()

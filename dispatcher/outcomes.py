@@ -9,11 +9,14 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
 
 from bus.domain.delivery import Outcome, encode_outcome
+from bus.domain.lanes import unfinished_lane
 from bus.errors import SpoolFull
 from bus.ports.clock import Clock
 from bus.ports.spool import NewRecord, Spool
 
 _log = logging.getLogger(__name__)
+RETRY: Final = "retry"
+"""The consumer that holds unfinished outcomes until the store has them or their next attempt is recorded."""
 _RECENT: Final = 50_000
 _RETRY: Final = 0.2
 
@@ -43,14 +46,25 @@ class OutcomeLog:
         self._room = asyncio.Event()
         self._room.set()
         self._flushing = asyncio.Lock()
+        self._unfinished: set[str] = set()
         self._recent: OrderedDict[tuple[str, str, str], tuple[int, int]] = OrderedDict()
 
     def record(self, outcome: Outcome, owner: Recorded, token: object) -> None:
         """Take an outcome; ``owner.recorded`` follows once it is durable."""
-        record = NewRecord(outcome.destination, encode_outcome(outcome), outcome.at)
+        record = NewRecord(self._lane(outcome), encode_outcome(outcome), outcome.at)
         self._pending.append(_Pending(record, owner, token))
         self._remember(outcome)
         self._wake.set()
+
+    def _lane(self, outcome: Outcome) -> str:
+        """Return the lane of an outcome; an unfinished one is held there for its next attempt as well."""
+        if not outcome.message:
+            return outcome.destination
+        lane = unfinished_lane(outcome.destination, outcome.subscription)
+        if lane not in self._unfinished:
+            self._spool.attach(lane, RETRY)
+            self._unfinished.add(lane)
+        return lane
 
     def overtaken(self, destination: str, subscription: str, message_id: str, generation: int, attempts: int) -> bool:
         """Whether an outcome of a later attempt, or of a later generation, was recorded lately."""

@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from bus.bootstrap import Context
-from bus.domain.delivery import decode_outcome
+from bus.domain.delivery import Delivery, decode_outcome
 from bus.domain.subscription import Subscription
 from bus.errors import BusError
 from bus.stores.feed import StoreFeed
 from dispatcher.courier import Means
 from dispatcher.dispatcher import Dispatcher
 from dispatcher.outcomes import OutcomeLog
+from dispatcher.retrying import Retrier
 
 _log = logging.getLogger(__name__)
 _CATCH_UP = 2.0
@@ -29,9 +30,11 @@ class DispatcherService:
         self._context = context
         self._gone: asyncio.Queue[Subscription] = asyncio.Queue()
         spool = context.spools["outcomes"]
+        outcomes = OutcomeLog(spool, context.clock)
+        self._retrier = Retrier(spool, outcomes, self._offer, context.clock)
         means = Means(
             poster=context.poster,
-            outcomes=OutcomeLog(spool, context.clock),
+            outcomes=outcomes,
             store=context.store,
             clock=context.clock,
             noise=context.noise,
@@ -39,6 +42,7 @@ class DispatcherService:
             started_at=context.started_at,
             attempt_ids=_attempt_ids(),
             gone=self._gone.put_nowait,
+            passed=self._retrier.passed,
         )
         self._dispatcher = Dispatcher(context.roads, means)
         registry = context.registry
@@ -50,6 +54,7 @@ class DispatcherService:
             decode=decode_outcome,
             total=lambda: registry.rates.dispatcher,
             rate_of=registry.store_rate,
+            written=self._retrier.written,
         )
         registry.listen(self._dispatcher.apply)
         context.dispatching = self._dispatcher
@@ -67,12 +72,17 @@ class DispatcherService:
             # Outcomes of an earlier life reach the store first, so that what they delivered is not POSTed again.
             await self._feed.caught_up(_CATCH_UP)
             pausing = group.create_task(self._pause_gone())
+            retrying = group.create_task(self._retrier.run())
             delivering = group.create_task(self._dispatcher.run(self._context.registry.catalog, stopping))
             ready.set()
             await delivering
+            retrying.cancel()
             await self._feed.caught_up(_CATCH_UP)
             feed.cancel()
             pausing.cancel()
+
+    def _offer(self, delivery: Delivery) -> bool:
+        return self._dispatcher.offer([delivery])[0]
 
     async def _pause_gone(self) -> None:
         """Pause each subscription whose subscriber answered 410, unless it has another URL by now."""

@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from bus.domain.delivery import Outcome
+from bus.domain.lanes import destination_of
 from bus.domain.message import Message
 from bus.domain.rate import TokenBucket
 from bus.errors import StoreError
@@ -37,6 +38,8 @@ class StoreFeed:
         Writes a second for this process, asked before each batch; None for no limit.
     rate_of
         Writes a second for a destination, asked before each claim.
+    written
+        Hears of the records that the store has, before they are acked.
     """
 
     def __init__(
@@ -49,6 +52,7 @@ class StoreFeed:
         decode: Callable[[bytes], Message | Outcome],
         total: Callable[[], float | None],
         rate_of: StoreRates,
+        written: Callable[[Sequence[Record]], None] | None = None,
     ) -> None:
         self._spool = spool
         self._store = store
@@ -57,6 +61,7 @@ class StoreFeed:
         self._decode = decode
         self._total = total
         self._rate_of = rate_of
+        self._written = written
         self._bucket = TokenBucket(None)
         self._buckets: dict[str, TokenBucket] = {}
         self._backoff = _FIRST_BACKOFF
@@ -99,10 +104,11 @@ class StoreFeed:
         return batch
 
     async def _claim(self, lane: str, most: int, now: float) -> list[Record]:
-        bucket = self._buckets.get(lane)
+        destination = destination_of(lane)
+        bucket = self._buckets.get(destination)
         if bucket is None:
-            bucket = self._buckets[lane] = TokenBucket(None)
-        bucket.change(self._rate_of(lane))
+            bucket = self._buckets[destination] = TokenBucket(None)
+        bucket.change(self._rate_of(destination))
         limit = bucket.available(now, most)
         if not limit:
             return []
@@ -117,7 +123,7 @@ class StoreFeed:
             await self._spool.wait(self._consumer)
             return
         now = self._clock.monotonic()
-        waits = [self._buckets[lane].wait(now) for lane in lanes if lane in self._buckets]
+        waits = [self._buckets[code].wait(now) for code in map(destination_of, lanes) if code in self._buckets]
         soonest = max(self._bucket.wait(now), min(waits, default=0.0))
         await self._clock.sleep(min(max(soonest, 0.001), _IDLE))
 
@@ -148,4 +154,6 @@ class StoreFeed:
             return
         self.up = True
         self._backoff = _FIRST_BACKOFF
+        if self._written is not None:
+            self._written(batch)
         self._spool.ack(self._consumer, batch)

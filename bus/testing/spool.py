@@ -192,6 +192,12 @@ class MemorySpool:
         records = sum(len(lane.records) for lane in self._lanes.values())
         return SpoolStats(records, self._bytes, self._limit, 0, consumers)
 
+    def crash(self) -> None:
+        """Do what a crash does: nobody holds anything any more."""
+        for lane in self._lanes.values():
+            for held in lane.held.values():
+                held.clear()
+
     async def close(self) -> None:
         """End; waiting callers get SpoolClosed."""
         self._closed = True

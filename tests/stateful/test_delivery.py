@@ -77,12 +77,6 @@ class Spool(MemorySpool):
         await asyncio.sleep(0)
         return positions
 
-    def crash(self) -> None:
-        """Forget who holds what."""
-        for lane in self._lanes.values():
-            for held in lane.held.values():
-                held.clear()
-
 
 class Store(MemoryStore):
     """Its calls take a moment; while it is down it answers nobody. Writes come in any order, and more than once."""
@@ -229,19 +223,27 @@ class World:
 
     async def kill(self) -> None:
         """End the life at this very moment."""
-        self.road.crash()
-        for spool in self.spools.values():
-            spool.crash()
+        self._lose_grip()
         for task in self.life.tasks:
             task.cancel()
         await asyncio.gather(*self.life.tasks, return_exceptions=True)
+        # What it took in its last moments is not held by anybody either.
+        self._lose_grip()
         self.crashes += 1
         self.store.down = False
+
+    def _lose_grip(self) -> None:
+        self.road.crash()
+        for spool in self.spools.values():
+            spool.crash()
 
     async def resend(self, message_id: str, name: str) -> None:
         resender = Resender(self.store, self.life.registry, self.clock)
         with contextlib.suppress(Conflict, NotFound):
-            targets = await resender.choose(message_id, [name])
+            trace = await self.store.trace(message_id)
+            if trace is None:
+                return
+            targets = resender.choose(trace, [name])
             await resender.apply(message_id, targets, "a person")
             self.resends[message_id, name] += 1
 

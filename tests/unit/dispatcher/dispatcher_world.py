@@ -66,6 +66,7 @@ class World:
         self.poster = MemoryPoster(EgressPolicy(allow_loopback=True), sleep=self.clock.sleep)
         self.log = OutcomeLog(self.spool, self.clock)
         self.gone: list[Subscription] = []
+        self.passed: list[Delivery] = []
         self.made = itertools.count()
 
     def means(self, **changes: Any) -> Means:
@@ -79,6 +80,7 @@ class World:
             "started_at": self.clock.now(),
             "attempt_ids": (f"attempt-{n}" for n in itertools.count(1)),
             "gone": self.gone.append,
+            "passed": self.passed.append,
         }
         return Means(**fields | changes)
 

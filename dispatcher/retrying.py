@@ -1,0 +1,148 @@
+"""Retries that do not need the store: while it is away, the dispatcher's own spool carries them on."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
+
+from bus.domain.delivery import Delivery, Origin, Outcome, Status, decode_outcome
+from bus.domain.lanes import is_unfinished
+from bus.domain.message import decode_message
+from bus.ports.clock import Clock
+from bus.ports.spool import Record, Spool
+from dispatcher.outcomes import RETRY, OutcomeLog
+
+_log = logging.getLogger(__name__)
+_LOOK: Final = 0.25
+_BATCH: Final = 256
+# How long after its time a retry is left to the compensator, which has it once the store wrote the outcome.
+_GRACE: Final = 1_000
+
+
+_Key = tuple[str, str, str]
+_Place = tuple[str, int]
+
+
+class Retrier:
+    """Owns the next attempt of a delivery until the store has its outcome; from then on the compensation row does.
+
+    Each unfinished outcome is held here, durable in the spool. One that the store has is let go. One that is due and
+    that the store still has not is handed to the dispatcher, and let go when the outcome of that attempt is durable.
+
+    Parameters
+    ----------
+    spool
+        The dispatcher's; its lanes of unfinished outcomes have the consumer ``RETRY``.
+    offer
+        Hands a delivery to its courier and says whether it was taken.
+    """
+
+    def __init__(self, spool: Spool, outcomes: OutcomeLog, offer: Callable[[Delivery], bool], clock: Clock) -> None:
+        self._spool = spool
+        self._outcomes = outcomes
+        self._offer = offer
+        self._clock = clock
+        self._held: dict[_Key, tuple[Record, Outcome]] = {}
+        self._due: list[tuple[int, int, _Key]] = []
+        self._keys: dict[_Place, _Key] = {}
+        self._written: set[_Place] = set()
+
+    def written(self, records: Sequence[Record]) -> None:
+        """Let go of outcomes that the store has; those that were not claimed here yet, as soon as they are."""
+        for record in records:
+            if is_unfinished(record.lane):
+                key = self._keys.get(_place(record))
+                if key is not None:
+                    self._let_go(key)
+                else:
+                    self._written.add(_place(record))
+
+    def passed(self, delivery: Delivery) -> None:
+        """Let go of a delivery whose newer outcome is durable."""
+        key = (delivery.message.destination, delivery.subscription, delivery.message.id)
+        held = self._held.get(key)
+        if held is not None and _stage(held[1]) <= (delivery.generation, delivery.attempts):
+            self._let_go(key)
+
+    async def run(self) -> None:
+        """Hold and hand on until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._take_in())
+            while True:
+                await self._clock.sleep(_LOOK)
+                self._hand_on()
+
+    async def _take_in(self) -> None:
+        while True:
+            await self._spool.wait(RETRY)
+            for lane in list(self._spool.lanes(RETRY)):
+                for record in await self._spool.claim(RETRY, _BATCH, lane):
+                    self._hold(record)
+
+    def _hold(self, record: Record) -> None:
+        try:
+            outcome = decode_outcome(record.payload)
+        except msgspec.DecodeError:
+            # Its checksum holds, so another version wrote it: it stays claimed, that is, in the file and in view.
+            _log.exception("record %d of %s is of another version; it stays in the spool", *record[:2])
+            return
+        key = (outcome.destination, outcome.subscription, outcome.message_id)
+        held = self._held.get(key)
+        if _place(record) in self._written or (held is not None and _stage(outcome) < _stage(held[1])):
+            self._written.discard(_place(record))
+            self._spool.ack(RETRY, [record])
+            return
+        if held is not None:
+            self._let_go(key)
+        self._held[key] = (record, outcome)
+        self._keys[_place(record)] = key
+        heapq.heappush(self._due, (outcome.due_at + _GRACE, record.position, key))
+
+    def _hand_on(self) -> None:
+        now = self._clock.now()
+        later: list[tuple[int, int, _Key]] = []
+        while self._due and self._due[0][0] <= now:
+            item = heapq.heappop(self._due)
+            held = self._held.get(item[2])
+            if held is not None and held[0].position == item[1] and not self._start(held[1]):
+                later.append(item)
+        for item in later:
+            heapq.heappush(self._due, item)
+
+    def _start(self, outcome: Outcome) -> bool:
+        """Hand a due delivery to its courier, unless it has gone on already; False to try again later."""
+        key = (outcome.destination, outcome.subscription, outcome.message_id)
+        if self._outcomes.overtaken(*key, *_stage(outcome)):
+            return True  # its newer outcome is on its way here, or to the store
+        return self._offer(_delivery(outcome))
+
+    def _let_go(self, key: _Key) -> None:
+        record, _ = self._held.pop(key)
+        del self._keys[_place(record)]
+        self._spool.ack(RETRY, [record])
+
+
+def _stage(outcome: Outcome) -> tuple[int, int]:
+    return (outcome.generation, outcome.attempts)
+
+
+def _place(record: Record) -> _Place:
+    return (record.lane, record.position)
+
+
+def _delivery(outcome: Outcome) -> Delivery:
+    return Delivery(
+        message=decode_message(outcome.message),
+        subscription=outcome.subscription,
+        generation=outcome.generation,
+        attempts=outcome.attempts,
+        tries=outcome.tries,
+        since=outcome.since,
+        by=Origin.RESEND if outcome.status is Status.RESEND else Origin.RETRY,
+        handed_over=True,
+    )

@@ -1,0 +1,180 @@
+"""While the store is away failed deliveries are retried from the dispatcher's spool, and by nobody twice."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from bus.domain.catalog import Catalog
+from bus.domain.delivery import Delivery, Origin, Status, decode_outcome
+from bus.domain.destination import Destination
+from bus.errors import StoreUnavailable
+from bus.ports.spool import NewRecord
+from bus.stores.feed import StoreFeed
+from bus.testing.poster import Reply
+from bus.testing.store import MemoryStore
+from bus.testing.writes import DESTINATION
+from bus.transports.roads import Roads
+from dispatcher.dispatcher import Dispatcher
+from dispatcher.outcomes import RETRY
+from dispatcher.retrying import Retrier
+from tests.unit.dispatcher.dispatcher_world import URL, World, statuses, subscription
+
+LANE = (DESTINATION, "billing")
+
+
+class Away(MemoryStore):
+    away = False
+
+    async def write(self, writes):
+        if self.away:
+            raise StoreUnavailable("the store is away")
+        await super().write(writes)
+
+
+class Retrying(World):
+    """A dispatcher with its feed and its retrier on one spool that outlives them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.store = Away()
+
+    @asynccontextmanager
+    async def life(self) -> AsyncIterator[Dispatcher]:
+        """Run a dispatcher; at the end it is killed: nothing is drained."""
+        self.spool.crash()
+        self.log = type(self.log)(self.spool, self.clock)
+        offers: list[Dispatcher] = []
+
+        def offer(delivery: Delivery) -> bool:
+            return offers[0].offer([delivery])[0]
+
+        retrier = Retrier(self.spool, self.log, offer, self.clock)
+        roads = Roads([self.road], self.clock)
+        configured = Catalog([Destination(code=DESTINATION)], [subscription()])
+        await roads.apply(configured)
+        dispatcher = Dispatcher(roads, self.means(passed=retrier.passed))
+        offers.append(dispatcher)
+        feed = StoreFeed(
+            self.spool,
+            self.store,
+            self.clock,
+            consumer="store",
+            decode=decode_outcome,
+            total=lambda: None,
+            rate_of=lambda _: None,
+            written=retrier.written,
+        )
+        tasks = [
+            asyncio.create_task(work)
+            for work in (dispatcher.run(configured, asyncio.Event()), retrier.run(), feed.run())
+        ]
+        await self.clock.settle()
+        try:
+            yield dispatcher
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def held(self) -> int:
+        """How many unfinished outcomes wait in the spool for their next attempt."""
+        return sum(stats.records for stats in self.spool.stats().consumers if stats.consumer == RETRY)
+
+
+@pytest.fixture
+async def world() -> Retrying:
+    return Retrying()
+
+
+async def test_a_failure_is_retried_while_the_store_is_away_until_it_is_delivered(world: Retrying) -> None:
+    world.store.away = True
+    world.poster.script(URL, Reply(500), Reply(500), Reply(200))
+    async with world.life():
+        (sent,) = await world.publish()
+        await world.clock.advance(0.9)
+        assert len(world.poster.posted) == 1
+        await world.clock.advance(10)
+        assert len(world.poster.posted) == 3
+        assert statuses(await world.outcomes()) == [Status.RETRYING, Status.RETRYING, Status.DELIVERED]
+        assert world.held() == 0
+        world.store.away = False
+        await world.clock.advance(10)
+        trace = await world.store.trace(sent.id)
+        assert trace is not None
+        delivery = trace.deliveries["billing"]
+        assert delivery.status is Status.DELIVERED
+        assert sorted((one.n, one.by) for one in delivery.attempts.values()) == [
+            (1, Origin.ROAD),
+            (2, Origin.RETRY),
+            (3, Origin.RETRY),
+        ]
+        assert await world.store.due(0) == {}
+
+
+async def test_once_the_store_has_the_outcome_the_retry_is_the_compensators(world: Retrying) -> None:
+    world.poster.script(URL, Reply(500))
+    async with world.life():
+        await world.publish()
+        await world.clock.advance(60)
+        assert len(world.poster.posted) == 1
+        assert world.held() == 0
+        assert await world.store.due(0) == {LANE: 1}
+
+
+async def test_a_restart_without_the_store_goes_on_where_it_was(world: Retrying) -> None:
+    world.store.away = True
+    world.poster.script(URL, Reply(500), Reply(500), Reply(200))
+    async with world.life():
+        await world.publish()
+        await world.clock.advance(3)
+        assert len(world.poster.posted) == 2
+    async with world.life():
+        assert world.held() == 1
+        await world.clock.advance(10)
+        assert len(world.poster.posted) == 3
+        assert world.held() == 0
+    async with world.life():
+        await world.clock.advance(60)
+        assert len(world.poster.posted) == 3
+
+
+async def test_a_store_that_comes_back_in_between_takes_over_without_a_second_post(world: Retrying) -> None:
+    world.store.away = True
+    world.poster.script(URL, Reply(500))
+    async with world.life():
+        await world.publish()
+        await world.clock.advance(4)
+        world.store.away = False
+        await world.clock.until(lambda: world.held() == 0, within=10)
+        posted = len(world.poster.posted)
+        assert posted >= 2
+        await world.clock.advance(60)
+        assert len(world.poster.posted) == posted
+        assert await world.store.due(0) == {LANE: 1}
+
+
+async def test_many_failures_are_all_retried(world: Retrying) -> None:
+    world.store.away = True
+    world.poster.script(URL, *[Reply(503)] * 15, Reply(200))
+    async with world.life():
+        await world.publish(15)
+        await world.clock.advance(60)
+        assert len(world.poster.posted) == 30
+        assert world.held() == 0
+
+
+async def test_a_record_of_another_version_stays_in_view_and_holds_up_nobody(world: Retrying) -> None:
+    world.store.away = True
+    world.poster.script(URL, Reply(500), Reply(200))
+    lane = f"{DESTINATION}/billing"
+    world.spool.attach(lane, RETRY)
+    await world.spool.append([NewRecord(lane, b"?", 1)])
+    async with world.life():
+        await world.publish()
+        await world.clock.advance(10)
+        assert len(world.poster.posted) == 2
+        assert world.held() == 1
