@@ -17,6 +17,7 @@ from bus.ports.store import Document, DocumentStore
 _log = logging.getLogger(__name__)
 _SUFFIX: Final = ".snapshot"
 _MODE: Final = 0o600
+_Documents = list[Document]
 
 
 class Snapshot:
@@ -49,9 +50,7 @@ class Snapshot:
                 raise
             return next((document for document in kept if document.key == key), None)
 
-    async def list(
-        self, collection: str, *, prefix: str = "", after: str = "", limit: int | None = None
-    ) -> list[Document]:
+    async def list(self, collection: str, *, prefix: str = "", after: str = "", limit: int | None = None) -> _Documents:
         """Return documents by key order; of a kept collection the last ones known when the store is away."""
         try:
             found = await self._documents.list(collection, prefix=prefix, after=after, limit=limit)
@@ -73,7 +72,7 @@ class Snapshot:
         """Delete a document from the store."""
         return await self._documents.delete(collection, key)
 
-    async def _keep(self, collection: str, found: list[Document]) -> None:
+    async def _keep(self, collection: str, found: _Documents) -> None:
         content = msgspec.msgpack.encode(found)
         if self._written.get(collection) == content:
             return
@@ -84,10 +83,10 @@ class Snapshot:
         else:
             self._written[collection] = content
 
-    def _read(self, collection: str) -> list[Document] | None:
+    def _read(self, collection: str) -> _Documents | None:
         """Return what was kept of a collection; None when nothing was, or it cannot be read."""
         try:
-            return msgspec.msgpack.decode(self._path(collection).read_bytes(), type=list[Document])
+            return msgspec.msgpack.decode(self._path(collection).read_bytes(), type=_Documents)
         except (OSError, msgspec.DecodeError):
             return None
 
