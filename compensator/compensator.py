@@ -74,12 +74,12 @@ class Compensator:
 
     async def step(self) -> float:
         """Hand on one batch of due work; return the seconds after which to look again."""
-        if not self._reclaimed:
+        if not self._reclaimed and self._dispatching.is_local:
             # What an earlier life had handed over died with it.
             await self._store.reclaim(self._owner)
             self._reclaimed = True
         now = self._clock.now()
-        room = self._room()
+        room = await self._room()
         rows = await self._store.lease(now, now + self._lease_time(), room, _BATCH, owner=self._owner)
         if rows:
             await self._publish([row for row in rows if not row.subscription])
@@ -100,13 +100,13 @@ class Compensator:
         for key, count in counts.items():
             metrics.COMPENSATIONS.labels(*key).set(count)
 
-    def _room(self) -> dict[tuple[str, str], int]:
+    async def _room(self) -> dict[tuple[str, str], int]:
         """Return what each live subscription takes, and how many messages for later each destination."""
         destinations = self._registry.catalog.destinations
         unseen = self._unseen_destinations()
         room = {
             key: count
-            for key, count in self._dispatching.room().items()
+            for key, count in (await self._dispatching.room()).items()
             if key[0] in destinations and not destinations[key[0]].paused and key[0] not in unseen
         }
         for code, destination in destinations.items():
@@ -154,8 +154,8 @@ class Compensator:
     async def _hand_over(self, rows: Sequence[Compensation]) -> None:
         readable = [(row, message) for row in await self._without_finished(rows) if (message := _read(row)) is not None]
         rows = [row for row, _ in readable]
-        taken = self._dispatching.offer([_delivery(row, message) for row, message in readable])
-        room = self._dispatching.room()
+        taken = await self._dispatching.offer([_delivery(row, message) for row, message in readable])
+        room = await self._dispatching.room()
         # One that was not taken though there is room is on its way already: its lease stays until its outcome.
         back = [
             row

@@ -75,13 +75,18 @@ class Dispatcher:
                 else:
                     await self._hire(self._group, destination, subscription)
 
-    def room(self) -> dict[tuple[str, str], int]:
+    @property
+    def is_local(self) -> bool:
+        """Return True: what it was handed ends with this process."""
+        return True
+
+    async def room(self) -> dict[tuple[str, str], int]:
         """Return how many handed-over deliveries each subscription takes now."""
         return {key: room for key, post in self._posts.items() if (room := post.courier.room)}
 
-    def offer(self, deliveries: Sequence[Delivery]) -> list[bool]:
+    async def offer(self, deliveries: Sequence[Delivery]) -> list[bool]:
         """Take leased deliveries for which there is a courier with room."""
-        return [self._offer(delivery) for delivery in deliveries]
+        return [self.take(delivery) for delivery in deliveries]
 
     def measure(self) -> None:
         """Set the gauges of permits and breakers."""
@@ -95,7 +100,8 @@ class Dispatcher:
         """Return the breakers' states by name."""
         return {key: post.courier.breaker.state.name.lower() for key, post in self._posts.items()}
 
-    def _offer(self, delivery: Delivery) -> bool:
+    def take(self, delivery: Delivery) -> bool:
+        """Take a delivery that did not come by a road, if there is a courier with room."""
         message = delivery.message
         post = self._posts.get((message.destination, delivery.subscription))
         if post is None or self._means.outcomes.overtaken(

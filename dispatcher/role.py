@@ -82,7 +82,7 @@ class DispatcherService:
             pausing.cancel()
 
     def _offer(self, delivery: Delivery) -> bool:
-        return self._dispatcher.offer([delivery])[0]
+        return self._dispatcher.take(delivery)
 
     async def _pause_gone(self) -> None:
         """Pause each subscription whose subscriber answered 410, unless it has another URL by now."""

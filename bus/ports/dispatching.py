@@ -11,12 +11,17 @@ from bus.domain.delivery import Delivery
 class Dispatching(Protocol):
     """Takes deliveries that the compensator leased."""
 
-    def room(self) -> dict[tuple[str, str], int]:
+    @property
+    def is_local(self) -> bool:
+        """Whether what was handed over ends with this process."""
+        ...
+
+    async def room(self) -> dict[tuple[str, str], int]:
         """Return how many deliveries each (destination, subscription) takes now; those with none are left out."""
         ...
 
-    def offer(self, deliveries: Sequence[Delivery]) -> list[bool]:
-        """Hand deliveries over and say for each whether it was taken.
+    async def offer(self, deliveries: Sequence[Delivery]) -> list[bool]:
+        """Hand deliveries over and say for each whether it was taken, or may have been.
 
         A delivery that is taken is POSTed and its outcome recorded, or forgotten when the process dies: its lease
         stays the owner. One that a newer recorded outcome has overtaken is not taken.

@@ -78,10 +78,12 @@ class FakeDispatching:
         self.refused: set[str] = set()
         self.offered: list[Delivery] = []
 
-    def room(self) -> dict[tuple[str, str], int]:
+    is_local = True
+
+    async def room(self) -> dict[tuple[str, str], int]:
         return {lane: count for lane, count in self.free.items() if count}
 
-    def offer(self, deliveries: Sequence[Delivery]) -> list[bool]:
+    async def offer(self, deliveries: Sequence[Delivery]) -> list[bool]:
         return [self._offer(delivery) for delivery in deliveries]
 
     def _offer(self, delivery: Delivery) -> bool:

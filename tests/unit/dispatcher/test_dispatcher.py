@@ -77,16 +77,16 @@ async def test_a_hung_subscriber_holds_up_nobody_else(world: World) -> None:
 async def test_room_and_offer(world: World) -> None:
     of = catalog(subscription(max_concurrency=2), subscription("mail", url=OTHER, paused=True))
     async with dispatching(world, of) as (dispatcher, _):
-        assert dispatcher.room() == {(DESTINATION, "billing"): 4}
+        assert await dispatcher.room() == {(DESTINATION, "billing"): 4}
         sent = [fresh(n, world.clock) for n in range(6)]
         nobody = Delivery(sent[0], "nobody")
         assert (
-            dispatcher.offer([handed(sent[0]), nobody, *map(handed, sent[1:])])
+            await dispatcher.offer([handed(sent[0]), nobody, *map(handed, sent[1:])])
             == [True, False] + [True] * 3 + [False] * 2
         )
         await world.clock.settle()
         assert len(world.poster.posted) == 4
-        assert dispatcher.room() == {(DESTINATION, "billing"): 4}
+        assert await dispatcher.room() == {(DESTINATION, "billing"): 4}
 
 
 async def test_what_a_newer_outcome_has_overtaken_is_not_taken(world: World) -> None:
@@ -94,13 +94,13 @@ async def test_what_a_newer_outcome_has_overtaken_is_not_taken(world: World) -> 
     async with dispatching(world, catalog(subscription())) as (dispatcher, _):
         (sent,) = await world.publish()
         await world.clock.settle()
-        assert dispatcher.offer([handed(sent, attempts=0)]) == [False]
-        assert dispatcher.offer([handed(sent, attempts=1)]) == [True]
+        assert await dispatcher.offer([handed(sent, attempts=0)]) == [False]
+        assert await dispatcher.offer([handed(sent, attempts=1)]) == [True]
         await world.clock.settle()
-        assert dispatcher.offer([handed(sent, attempts=1)]) == [False]
-        assert dispatcher.offer([handed(sent, attempts=2, generation=1)]) == [True]
+        assert await dispatcher.offer([handed(sent, attempts=1)]) == [False]
+        assert await dispatcher.offer([handed(sent, attempts=2, generation=1)]) == [True]
         await world.clock.settle()
-        assert dispatcher.offer([handed(sent, attempts=9)]) == [False]
+        assert await dispatcher.offer([handed(sent, attempts=9)]) == [False]
         assert [posted.headers["bus-attempt"] for posted in world.poster.posted] == ["1", "2", "3"]
 
 
@@ -130,8 +130,8 @@ async def test_nobody_waits_for_what_a_removed_subscription_has_in_flight(world:
         await world.clock.settle()
         await roads.apply(catalog())
         await asyncio.wait_for(dispatcher.apply(catalog()), 5)
-        assert dispatcher.room() == {}
-        assert dispatcher.offer([handed(fresh(9, world.clock))]) == [False]
+        assert await dispatcher.room() == {}
+        assert await dispatcher.offer([handed(fresh(9, world.clock))]) == [False]
         event.set()
         await world.clock.settle()
         assert statuses(await world.outcomes()) == [Status.DELIVERED]
@@ -202,7 +202,7 @@ async def test_a_configuration_that_comes_after_the_stop_changes_nothing(world: 
 async def test_a_subscription_without_its_destination_is_left_out(world: World) -> None:
     stray = Subscription(destination="gone", name="x", url=URL)
     async with dispatching(world, Catalog([ORDERS], [subscription(), stray])) as (dispatcher, _):
-        assert set(dispatcher.room()) == {(DESTINATION, "billing")}
+        assert set(await dispatcher.room()) == {(DESTINATION, "billing")}
 
 
 async def test_a_failed_disk_ends_the_dispatcher(world: World) -> None:
@@ -247,7 +247,7 @@ async def test_a_paused_destination_holds_all_of_its_subscriptions(world: World)
         await world.publish(3)
         await world.clock.advance(60)
         assert world.poster.posted == []
-        assert dispatcher.room() == {}
+        assert await dispatcher.room() == {}
         await dispatcher.apply(of)
         await world.clock.settle()
         assert len(world.poster.posted) == 6
@@ -260,7 +260,7 @@ async def test_what_was_handed_over_outlives_a_pause(world: World) -> None:
     of = subscription(max_concurrency=1)
     async with dispatching(world, catalog(of)) as (dispatcher, _):
         sent = [fresh(n, world.clock) for n in range(2)]
-        assert dispatcher.offer([handed(one) for one in sent]) == [True, True]
+        assert await dispatcher.offer([handed(one) for one in sent]) == [True, True]
         await world.clock.settle()
         await dispatcher.apply(catalog(subscription(max_concurrency=1, paused=True)))
         event.set()

@@ -50,7 +50,7 @@ class Retrying(World):
         offers: list[Dispatcher] = []
 
         def offer(delivery: Delivery) -> bool:
-            return offers[0].offer([delivery])[0]
+            return offers[0].take(delivery)
 
         retrier = Retrier(self.spool, self.log, offer, self.clock)
         roads = Roads([self.road], self.clock)
