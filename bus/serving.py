@@ -246,7 +246,8 @@ class _Protocol(HttpToolsProtocol):
         before = self.cycle
         super().data_received(data)
         cycle = self.cycle
-        if cycle is None or (cycle is before and cycle.response_complete):
+        # What follows an early answer is the rest of that request's body, not a head.
+        if cycle is None or (cycle is before and cycle.response_complete and not cycle.more_body):
             self._limit(len(data))
             self._expect()
         elif cycle.more_body:

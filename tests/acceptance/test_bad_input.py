@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import socket
+from typing import BinaryIO
 
 import httpx
 import pytest
@@ -75,6 +77,28 @@ def test_an_unknown_destination_in_a_batch_is_rejected_alone(ready: BusProcess) 
 def test_a_body_over_the_limit_is_413(ready: BusProcess) -> None:
     assert is_problem(ready.admin.send("d", b"x" * (1_048_576 + 1)), 413)
     assert ready.admin.send("d", b"x" * 1_048_576).status_code == 202
+
+
+def test_a_body_that_goes_on_after_its_refusal_is_not_taken_for_a_head(ready: BusProcess) -> None:
+    head = b"POST /v1/messages/d HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: %d\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", ready.port), timeout=10) as connection:
+        answers = connection.makefile("rb")
+        connection.sendall(head % 1_500_000)
+        assert b" 413 " in read_answer(answers)
+        connection.sendall(b"x" * 1_500_000)
+        connection.sendall(head % 2 + b"{}")
+        assert b" 202 " in read_answer(answers)
+
+
+def read_answer(answers: BinaryIO) -> bytes:
+    """Read one answer and return its first line."""
+    first, length = answers.readline(), 0
+    while line := answers.readline().strip():
+        name, _, value = line.partition(b":")
+        if name.lower() == b"content-length":
+            length = int(value)
+    answers.read(length)
+    return first
 
 
 def test_a_destination_has_its_own_limit(ready: BusProcess) -> None:
