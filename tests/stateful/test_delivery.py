@@ -240,10 +240,7 @@ class World:
     async def resend(self, message_id: str, name: str) -> None:
         resender = Resender(self.store, self.life.registry, self.clock)
         with contextlib.suppress(Conflict, NotFound):
-            trace = await self.store.trace(message_id)
-            if trace is None:
-                return
-            targets = resender.choose(trace, [name])
+            targets = await resender.choose(message_id, [name])
             await resender.apply(message_id, targets, "a person")
             self.resends[message_id, name] += 1
 
