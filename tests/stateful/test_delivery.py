@@ -501,6 +501,6 @@ def takes_one_permit_too_many(patch: pytest.MonkeyPatch) -> None:
 )
 def test_the_machine_finds(plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch)
-    many = settings(SETTINGS, max_examples=200, derandomize=True, database=None, phases=[Phase.generate])
+    many = settings(SETTINGS, max_examples=1000, derandomize=True, database=None, phases=[Phase.generate])
     with pytest.raises((AssertionError, ExceptionGroup)):
         run_state_machine_as_test(DeliveryMachine, settings=many)
