@@ -25,6 +25,7 @@ from bus.bootstrap import Asgi, Context, Service, load_roles, open_context
 from bus.domain.problem import CONTENT_TYPE, problem
 from bus.errors import BusError, ConfigurationError
 from bus.ports.spool import Spool
+from bus.ports.transport import Transport
 from bus.settings import Settings
 from bus.telemetry import metrics
 from bus.telemetry.logs import configure_logs
@@ -163,6 +164,8 @@ class Gateway:
     async def _metrics(self, send: Send) -> None:
         for meter in self._context.meters:
             meter()
+        for transport in self._context.roads.transports:
+            _measure_broker(transport)
         for check in self._context.health()["checks"]:
             metrics.DEGRADED.labels(check["name"]).set(not check["ok"])
             if check["name"] == "store":
@@ -342,6 +345,15 @@ def _measure(context: Context, name: str, spool: Spool) -> None:
     for label, (count, oldest) in waiting.items():
         metrics.SPOOL_RECORDS.labels(name, label).set(count)
         metrics.SPOOL_OLDEST.labels(name, label).set((now - oldest) / 1000 if oldest is not None else 0)
+
+
+def _measure_broker(transport: Transport) -> None:
+    clusters = transport.conditions()
+    for cluster, trouble in clusters.items():
+        metrics.BROKER_UP.labels(cluster).set(not trouble)
+    if clusters:
+        for (code, name), lag in (transport.lags() or {}).items():
+            metrics.BACKLOG.labels(code, name, transport.name, "").set(lag.records)
 
 
 def _spool_trouble(spool: Spool) -> str:

@@ -34,6 +34,12 @@ class Settings(BaseSettings):
         Size at which a spool refuses new records; old ones are never dropped.
     disk_reserve
         Free disk kept for outcomes; receivers answer 507 below it. None: 256 MiB or 10 % of the disk, the smaller.
+    nsq_lookupd, nsq_nsqd
+        NSQ's servers, comma separated: ``HOST:HTTP_PORT`` of each nsqlookupd, ``HOST:TCP_PORT[/HTTP_PORT]`` of each
+        nsqd. Without nsqds, messages go to every one that an nsqlookupd knows.
+    nsq_tls, nsq_ca, nsq_auth_secret, nsq_compression
+        Encrypt every connection, by which authority's certificate (PEM); what to show an nsqd that asks; and
+        ``snappy`` or ``deflate``.
     secret_key
         Encrypts secrets at rest.
     egress_allow, egress_deny
@@ -56,6 +62,12 @@ class Settings(BaseSettings):
     spool_limit: int = Field(default=16 * 2**30, ge=2**20)
     disk_reserve: int | None = Field(default=None, ge=0)
     store_linger: float = Field(default=0.05, ge=0, le=0.5)
+    nsq_lookupd: str = ""
+    nsq_nsqd: str = ""
+    nsq_tls: bool = False
+    nsq_ca: Path | None = None
+    nsq_auth_secret: str = ""
+    nsq_compression: Literal["", "snappy", "deflate"] = ""
     secret_key: str = ""
     egress_allow: str = ""
     egress_deny: str = ""

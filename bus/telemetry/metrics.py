@@ -75,6 +75,13 @@ BACKLOG: Final = Gauge(
     ["destination", "subscription", "transport", "cluster"],
     registry=REGISTRY,
 )
+BROKER_UP: Final = Gauge("bus_broker_up", "Whether a broker cluster answers.", ["cluster"], registry=REGISTRY)
+QUARANTINED: Final = Counter(
+    "bus_quarantined",
+    "Records of a broker that are not messages of the bus; they are kept under the data directory.",
+    ["transport"],
+    registry=REGISTRY,
+)
 STORE_UP: Final = Gauge("bus_store_up", "Whether the store takes writes.", registry=REGISTRY)
 DEGRADED: Final = Gauge("bus_degraded", "1 while a part is down or refuses.", ["part"], registry=REGISTRY)
 COMPENSATIONS: Final = Gauge(

@@ -1,11 +1,12 @@
-"""A run in which the producer's process and the bus are killed again and again, and its history."""
+"""A run in which the producer's process, the bus and what it stands on are harmed again and again, and its history."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from tests.harness.bus_process import BusProcess
 from tests.harness.checker import Faults, Judgement, check
@@ -22,14 +23,22 @@ EARLIEST, LATEST = 0.05, 0.9
 
 @dataclass(frozen=True)
 class Plan:
-    """How many messages at which rate, and how often each side is killed."""
+    """How many messages at which rate, how often each side is killed, and when what a broker lost is found missing."""
 
     messages: int
     rate: float
     kills: int
     seed: int
     max_concurrency: int = 16
+    stuck_after: str = "5m"
     drain_within: float = 60.0
+
+
+class Harm(NamedTuple):
+    """What is done to a part so many times in a run; ``strike`` returns when that part can be harmed again."""
+
+    times: int
+    strike: Callable[[], None]
 
 
 class Progress:
@@ -52,37 +61,58 @@ class Progress:
 
 
 class Victim:
-    """Kills when the run has come as far as its next threshold; all chosen at the beginning, from the seed."""
+    """Is harmed when the run has come as far as its next threshold; all chosen at the beginning, from the dice."""
 
-    def __init__(self, plan: Plan, dice: random.Random, kill: Callable[[], None]) -> None:
-        places = range(int(plan.messages * EARLIEST), int(plan.messages * LATEST))
-        self._thresholds = sorted(dice.sample(places, plan.kills))
-        self._kill = kill
-        self.kills = 0
+    def __init__(self, messages: int, dice: random.Random, harm: Harm) -> None:
+        places = range(int(messages * EARLIEST), int(messages * LATEST))
+        self._thresholds = sorted(dice.sample(places, harm.times))
+        self._strike = harm.strike
+        self._strikes = 0
 
     @property
     def spared(self) -> bool:
-        """Whether all kills are done."""
-        return self.kills == len(self._thresholds)
+        """Whether all is done to it."""
+        return self._strikes == len(self._thresholds)
 
-    def strike(self, progress: int) -> bool:
-        """Kill if it is time; return whether that happened."""
-        if self.spared or progress < self._thresholds[self.kills]:
-            return False
-        self._kill()
-        self.kills += 1
-        return True
+    def strike(self, progress: int) -> None:
+        """Harm it if it is time."""
+        if not self.spared and progress >= self._thresholds[self._strikes]:
+            self._strike()
+            self._strikes += 1
 
 
 class KillRun:
-    """One run below a folder, on request with one of ``tests.harness.planted``'s bugs; ``run`` tells how it went."""
+    """One run below a folder; ``run`` tells how it went.
 
-    def __init__(self, folder: Path, plan: Plan, *, planted: str | None = None) -> None:
+    Parameters
+    ----------
+    transport
+        The road of its destination.
+    env
+        Settings of the bus, such as where the broker is.
+    harms
+        What is done besides the plan's kills of the bus and of the producer.
+    planted
+        One of ``tests.harness.planted``'s bugs.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        plan: Plan,
+        *,
+        transport: str = "direct",
+        env: Mapping[str, str] | None = None,
+        harms: Sequence[Harm] = (),
+        planted: str | None = None,
+    ) -> None:
         self.plan = plan
         self._folder = folder
+        self._transport = transport
+        self._harms = harms
         self._history = folder / "producer.jsonl"
         self._dice = random.Random(plan.seed)
-        self.bus = BusProcess(folder / "data", log=folder / "bus.log", planted=planted)
+        self.bus = BusProcess(folder / "data", log=folder / "bus.log", env=env, planted=planted)
         self.subscriber = SubscriberProcess(folder, "/slow=delay:0.02", "/flaky=fail:0.05")
         self._producer = Child([], log=folder / "producer.log")
 
@@ -99,9 +129,13 @@ class KillRun:
         return self._judge(drained=drained)
 
     def _configure(self) -> None:
-        self.bus.admin.destination(DESTINATION)
+        self.bus.admin.destination(DESTINATION, transport=self._transport)
         for path in PATHS:
-            fields = {"max_concurrency": self.plan.max_concurrency, "retry": ["200ms", "1s"]}
+            fields = {
+                "max_concurrency": self.plan.max_concurrency,
+                "retry": ["200ms", "1s"],
+                "stuck_after": self.plan.stuck_after,
+            }
             self.bus.admin.subscription(DESTINATION, path.strip("/"), self.subscriber.url(path), **fields)
 
     def _new_producer(self) -> Child:
@@ -112,18 +146,19 @@ class KillRun:
 
     def _send_and_kill(self) -> None:
         progress = Progress(self._history)
-        bus = Victim(self.plan, self._dice, self._kill_bus)
-        producer = Victim(self.plan, self._dice, self._kill_producer)
+        kills = [Harm(self.plan.kills, self._kill_bus), Harm(self.plan.kills, self._kill_producer)]
+        victims = [Victim(self.plan.messages, self._dice, harm) for harm in (*kills, *self._harms)]
 
         def over() -> bool:
             tried = progress.update()
-            bus.strike(tried)
-            producer.strike(tried)
+            for victim in victims:
+                victim.strike(tried)
             self._producer.check_running()
-            return bus.spared and producer.spared and tried >= self.plan.messages
+            return tried >= self.plan.messages and all(victim.spared for victim in victims)
 
-        within = 30 + 3 * self.plan.messages / self.plan.rate + 10 * self.plan.kills
-        wait_until(over, within=within, what="everything sent and all kills done", every=0.01)
+        strikes = sum(harm.times for harm in (*kills, *self._harms))
+        within = 30 + 3 * self.plan.messages / self.plan.rate + 10 * strikes
+        wait_until(over, within=within, what="everything sent and all harm done", every=0.01)
         self._producer.ready_line(30)
 
     def _kill_bus(self) -> None:

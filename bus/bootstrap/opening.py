@@ -1,27 +1,24 @@
-"""The only module that chooses concrete classes: opens what the settings name, and runs roles on it."""
+"""Opens what the settings name, and closes it."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import random
 import secrets
 import shutil
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
-from importlib.metadata import entry_points, version
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Final
 
+from bus.bootstrap.brokers import open_brokers
+from bus.bootstrap.context import Context
 from bus.clock import SystemClock
 from bus.errors import ConfigurationError
 from bus.ports.clock import Clock
-from bus.ports.dispatching import Dispatching
-from bus.ports.poster import Poster
 from bus.ports.spool import Spool
-from bus.ports.store import Store
 from bus.ports.transport import Transport
 from bus.posters.http import HttpPoster
 from bus.posters.pool import PoolLimits
@@ -35,80 +32,19 @@ from bus.stores.snapshot import Snapshot
 from bus.stores.sqlite import SqliteStore
 from bus.telemetry import metrics
 from bus.transports.direct import DirectTransport
+from bus.transports.quarantine import OPERATOR, SpoolQuarantine
 from bus.transports.roads import Roads
 
-_log = logging.getLogger(__name__)
 VERSION: Final = version("pier-bus")
-ROLES: Final = ("dispatcher", "receiver", "compensator", "admin")
 # Many subscriptions may share a host, each with its own max_concurrency.
 _POOL: Final = PoolLimits(per_host=2048, total=8192)
 # Each spool with the consumers that every one of its lanes has.
-_SPOOLS: Final = {"receiver": ("publish", "store"), "direct": (), "outcomes": ("store",)}
-
-
-@dataclass
-class Context:
-    """What roles of one process share.
-
-    ``owner`` names its leases, also after a restart; ``dispatching`` is set by the dispatcher's role when it is there.
-    """
-
-    settings: Settings
-    node: str
-    owner: str
-    started_at: int
-    clock: Clock
-    noise: Callable[[], float]
-    store: Store
-    registry: Registry
-    keyring: Keyring
-    roads: Roads
-    poster: Poster
-    egress: EgressPolicy
-    spools: dict[str, Spool]
-    dispatching: Dispatching | None = None
-    meters: list[Callable[[], None]] = field(default_factory=list)
-    async_meters: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
-    conditions: dict[str, Callable[[], str]] = field(default_factory=dict)
-    documented: dict[str, Any] = field(default_factory=dict)
-
-    def health(self) -> dict[str, Any]:
-        """Return a line for each part: its name, whether it is well, and what is wrong."""
-        found = {name: condition() for name, condition in self.conditions.items()}
-        checks = [{"name": name, "ok": not trouble, "detail": trouble} for name, trouble in found.items()]
-        return {"status": "degraded" if any(found.values()) else "ok", "node": self.node, "checks": checks}
-
-
-Asgi = Callable[..., Any]
-
-
-class Service(Protocol):
-    """A role at work in one process."""
-
-    async def run(self, ready: asyncio.Event, stopping: asyncio.Event) -> None:
-        """Set ``ready`` once it works; return after ``stopping`` when what it began is finished."""
-        ...
-
-    def routes(self) -> dict[str, Asgi]:
-        """Return ASGI applications by path prefix."""
-        ...
-
-
-class Role(Protocol):
-    """An entry point of the group ``bus.roles``."""
-
-    def __call__(self, context: Context) -> Service:
-        """Make the role's service."""
-        ...
-
-
-def load_roles(names: Sequence[str]) -> list[Role]:
-    """Load roles by name; raises ``ConfigurationError`` for one that is not installed."""
-    found = {entry.name: entry for entry in entry_points(group="bus.roles")}
-    missing = [name for name in names if name not in found]
-    if missing:
-        raise ConfigurationError(f"unknown role {missing[0]!r}; there are: {', '.join(sorted(found))}")
-    return [found[name].load() for name in names]
+_SPOOLS: Final = {
+    "receiver": ("publish", "store"),
+    "direct": (),
+    "outcomes": ("store",),
+    "quarantine": (OPERATOR,),
+}
 
 
 @asynccontextmanager
@@ -137,7 +73,9 @@ async def open_context(settings: Settings) -> AsyncIterator[Context]:
         keyring = Keyring(kept, clock.now)
         node = settings.node or socket.gethostname()
         metrics.BUILD_INFO.labels(VERSION, node).set(1)
-        roads = await opened.enter_async_context(_open_roads([DirectTransport(spools["direct"])], clock))
+        quarantine = SpoolQuarantine(spools["quarantine"], clock)
+        transports = [DirectTransport(spools["direct"]), *open_brokers(settings, quarantine, clock)]
+        roads = await opened.enter_async_context(_open_roads(transports, clock))
         registry.listen(roads.apply)
         await registry.load()
         await keyring.load()

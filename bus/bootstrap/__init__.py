@@ -1,0 +1,16 @@
+"""The only package that chooses concrete classes: opens what the settings name, and runs roles on it."""
+
+from bus.bootstrap.context import ROLES, Asgi, Context, Role, Service, load_roles
+from bus.bootstrap.opening import VERSION, open_context, open_offline_keyring
+
+__all__ = [
+    "ROLES",
+    "VERSION",
+    "Asgi",
+    "Context",
+    "Role",
+    "Service",
+    "load_roles",
+    "open_context",
+    "open_offline_keyring",
+]

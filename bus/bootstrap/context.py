@@ -1,0 +1,88 @@
+"""What roles of one process share, and how a role is found."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import entry_points
+from typing import Any, Final, Protocol
+
+from bus.errors import ConfigurationError
+from bus.ports.clock import Clock
+from bus.ports.dispatching import Dispatching
+from bus.ports.poster import Poster
+from bus.ports.spool import Spool
+from bus.ports.store import Store
+from bus.registry import Registry
+from bus.security.egress import EgressPolicy
+from bus.security.keyring import Keyring
+from bus.settings import Settings
+from bus.transports.roads import Roads
+
+ROLES: Final = ("dispatcher", "receiver", "compensator", "admin")
+
+
+@dataclass
+class Context:
+    """What roles of one process share.
+
+    ``owner`` names its leases, also after a restart; ``dispatching`` is set by the dispatcher's role when it is there.
+    """
+
+    settings: Settings
+    node: str
+    owner: str
+    started_at: int
+    clock: Clock
+    noise: Callable[[], float]
+    store: Store
+    registry: Registry
+    keyring: Keyring
+    roads: Roads
+    poster: Poster
+    egress: EgressPolicy
+    spools: dict[str, Spool]
+    dispatching: Dispatching | None = None
+    meters: list[Callable[[], None]] = field(default_factory=list)
+    async_meters: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
+    conditions: dict[str, Callable[[], str]] = field(default_factory=dict)
+    documented: dict[str, Any] = field(default_factory=dict)
+
+    def health(self) -> dict[str, Any]:
+        """Return a line for each part: its name, whether it is well, and what is wrong."""
+        found = {name: condition() for name, condition in self.conditions.items()} | self.roads.conditions()
+        checks = [{"name": name, "ok": not trouble, "detail": trouble} for name, trouble in found.items()]
+        return {"status": "degraded" if any(found.values()) else "ok", "node": self.node, "checks": checks}
+
+
+Asgi = Callable[..., Any]
+
+
+class Service(Protocol):
+    """A role at work in one process."""
+
+    async def run(self, ready: asyncio.Event, stopping: asyncio.Event) -> None:
+        """Set ``ready`` once it works; return after ``stopping`` when what it began is finished."""
+        ...
+
+    def routes(self) -> dict[str, Asgi]:
+        """Return ASGI applications by path prefix."""
+        ...
+
+
+class Role(Protocol):
+    """An entry point of the group ``bus.roles``."""
+
+    def __call__(self, context: Context) -> Service:
+        """Make the role's service."""
+        ...
+
+
+def load_roles(names: Sequence[str]) -> list[Role]:
+    """Load roles by name; raises ``ConfigurationError`` for one that is not installed."""
+    found = {entry.name: entry for entry in entry_points(group="bus.roles")}
+    missing = [name for name in names if name not in found]
+    if missing:
+        raise ConfigurationError(f"unknown role {missing[0]!r}; there are: {', '.join(sorted(found))}")
+    return [found[name].load() for name in names]

@@ -1,0 +1,159 @@
+"""All nsqds that the transport knows, and what they hold together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from bus.ports.transport import Lag
+from bus.transports.nsq.config import Address, NsqdAddress
+from bus.transports.nsq.lanes import Lane
+from bus.transports.nsq.lookup import Lookup
+from bus.transports.nsq.node import Means, Nsqd
+from bus.transports.nsq.stock import Stock
+
+_EAGER: Final = 1.0
+_JITTER: Final = 0.2
+
+
+class Cluster:
+    """The nsqds of the settings, or else all that the nsqlookupds know; and others that have one of our topics.
+
+    One that was found stays as long as its connection does, whatever the nsqlookupds say.
+
+    Parameters
+    ----------
+    changed
+        Called when nsqds came or went.
+    """
+
+    def __init__(self, means: Means, changed: Callable[[], None]) -> None:
+        self._means = means
+        self._config = means.config
+        self._changed = changed
+        self._lookup = Lookup(means.config.lookupd, means.http)
+        self._nodes: dict[Address, Nsqd] = {}
+        self._tasks: dict[Address, asyncio.Task[None]] = {}
+        self._group: asyncio.TaskGroup | None = None
+        self._asked = asyncio.Event()
+
+    async def run(self) -> None:
+        """Keep every nsqd connected and look for others, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            try:
+                self.review()
+                while self._config.lookupd:
+                    await self._lookup.poll()
+                    self.review()
+                    self._asked.set()
+                    await self._means.clock.sleep(self._pause())
+                self._asked.set()
+                await asyncio.Event().wait()
+            finally:
+                self._group = None
+                self._tasks.clear()
+                self._nodes.clear()
+
+    @property
+    def nodes(self) -> list[Nsqd]:
+        """All of them."""
+        return list(self._nodes.values())
+
+    def homes(self) -> list[Nsqd]:
+        """Return those to publish to."""
+        return [node for node in self._nodes.values() if node.home]
+
+    def holders(self, topic: str) -> set[Address]:
+        """Return those that a consumer of a topic reads from."""
+        found = self._lookup.nodes
+        return {
+            address
+            for address, node in self._nodes.items()
+            if node.home or (address in found and topic in found[address].topics)
+        }
+
+    async def settled(self) -> None:
+        """Wait until every nsqd was tried once, for the length of one time-out at most."""
+        try:
+            async with asyncio.timeout(self._config.timeout):
+                await self._asked.wait()
+                for node in self.nodes:
+                    await node.tried.wait()
+        except TimeoutError:
+            return
+
+    async def forget(self, lane: Lane) -> None:
+        """Have the nsqlookupds know a channel no more."""
+        await self._lookup.forget(lane)
+
+    def lags(self) -> dict[tuple[str, str], Lag] | None:
+        """Return what those that answer hold for each demanded channel; None when none answers."""
+        answering = [stocks for node in self._nodes.values() if (stocks := node.stocks())]
+        if not answering:
+            return None
+        return {(lane.topic, lane.channel): self._lag(lane, answering) for lane in self._means.lanes}
+
+    def conditions(self) -> dict[str, str]:
+        """Return what is wrong with each server."""
+        found = {f"nsqd {address}": node.trouble for address, node in self._nodes.items()}
+        if not found:
+            found["nsqd"] = "none is known"
+        return found | {f"nsqlookupd {address}": trouble for address, trouble in self._lookup.troubles.items()}
+
+    def review(self) -> None:
+        """Take in nsqds that are wanted, and let go those that are neither wanted nor connected."""
+        wanted = self._wanted()
+        before = set(self._nodes)
+        for address in before - wanted.keys():
+            if not self._nodes[address].connected or address in self._aliases():
+                self._drop(address)
+        for address, (told, home) in wanted.items():
+            if address not in self._nodes:
+                self._add(told, home=home)
+        if before != set(self._nodes):
+            self._changed()
+
+    def _wanted(self) -> dict[Address, tuple[NsqdAddress, bool]]:
+        wanted = {told.tcp: (told, True) for told in self._config.nsqd}
+        alone = not wanted
+        aliases = self._aliases()
+        for address, found in self._lookup.nodes.items():
+            if address not in wanted and address not in aliases and (alone or found.topics & self._means.lanes.topics):
+                wanted[address] = (NsqdAddress(address, found.http), alone)
+        return wanted
+
+    def _aliases(self) -> set[Address]:
+        """Return the names by which nsqlookupds know nsqds that the settings name otherwise."""
+        told = {address.tcp for address in self._config.nsqd}
+        announced = {node.announced for address, node in self._nodes.items() if address in told}
+        return {address for address in announced if address is not None} - told
+
+    def _add(self, address: NsqdAddress, *, home: bool) -> None:
+        if self._group is None:
+            return
+        node = Nsqd(address, self._means, home=home, find_http=self._find_http)
+        self._nodes[address.tcp] = node
+        self._tasks[address.tcp] = self._group.create_task(node.run())
+
+    def _drop(self, address: Address) -> None:
+        del self._nodes[address]
+        self._tasks.pop(address).cancel()
+
+    def _find_http(self, address: Address) -> int | None:
+        found = self._lookup.nodes.get(address)
+        return found.http if found is not None else None
+
+    def _pause(self) -> float:
+        pause = self._config.lookup_interval if self._nodes else min(_EAGER, self._config.lookup_interval)
+        return pause * (1 + _JITTER * (self._means.noise() - 0.5))
+
+    def _lag(self, lane: Lane, answering: list[tuple[Stock, ...]]) -> Lag:
+        records = sum(stocks[-1].held.get(lane, 0) for stocks in answering)
+        # A message on its way from a queue to a consumer is in no figure for a moment, but not twice in a row.
+        empty = all(len(stocks) > 1 and not any(stock.held.get(lane, 0) for stock in stocks) for stocks in answering)
+        oldest_figure = min(stocks[0].asked for stocks in answering)
+        if self._means.lanes.published_since(lane.topic, oldest_figure):
+            return Lag(max(records, 1), 0)
+        return Lag(records, None) if empty else Lag(records, 0)

@@ -1,0 +1,79 @@
+"""Commands of NSQ's protocol as bytes; nothing here reads or writes a socket.
+
+A command is a line that ends in a newline; those with a body are followed by its size and the body. Numbers are
+big-endian.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Final
+
+VERSION: Final = b"  V2"
+NOP: Final = b"NOP\n"
+CLS: Final = b"CLS\n"
+MPUB_OVERHEAD: Final = 4
+"""Bytes of an MPUB's body beside its messages and their sizes."""
+SIZE_OVERHEAD: Final = 4
+"""Bytes before each message of an MPUB."""
+
+_size: Final = struct.Struct(">I").pack
+_sizes: Final = struct.Struct(">II").pack
+
+
+def identify(body: bytes) -> bytes:
+    """Tell nsqd about the client, with a JSON body, and ask for features."""
+    return b"IDENTIFY\n%b%b" % (_size(len(body)), body)
+
+
+def auth(secret: bytes) -> bytes:
+    """Show a secret to nsqd's auth server."""
+    return b"AUTH\n%b%b" % (_size(len(secret)), secret)
+
+
+def sub(topic: str, channel: str) -> bytes:
+    """Subscribe the connection; nsqd makes a topic or channel that is not there."""
+    return f"SUB {topic} {channel}\n".encode("ascii")
+
+
+def pub(topic: str, body: bytes) -> bytes:
+    """Publish one message."""
+    return b"PUB %b\n%b%b" % (topic.encode("ascii"), _size(len(body)), body)
+
+
+def dpub(topic: str, delay: int, body: bytes) -> bytes:
+    """Publish one message that channels hold back for ``delay`` milliseconds."""
+    return b"DPUB %b %d\n%b%b" % (topic.encode("ascii"), delay, _size(len(body)), body)
+
+
+def mpub(topic: str, bodies: Sequence[bytes]) -> bytes:
+    """Publish messages, all or none as far as nsqd's disk goes along."""
+    size = MPUB_OVERHEAD + SIZE_OVERHEAD * len(bodies)
+    parts = [b"MPUB %b\n" % topic.encode("ascii"), b""]
+    for body in bodies:
+        length = len(body)
+        size += length
+        parts += (_size(length), body)
+    parts[1] = _sizes(size, len(bodies))
+    return b"".join(parts)
+
+
+def rdy(count: int) -> bytes:
+    """Allow so many messages in flight on the connection."""
+    return b"RDY %d\n" % count
+
+
+def fin(message_id: bytes) -> bytes:
+    """Finish a message."""
+    return b"FIN %b\n" % message_id
+
+
+def req(message_id: bytes, delay: int = 0) -> bytes:
+    """Give a message back, to be delivered again after ``delay`` milliseconds."""
+    return b"REQ %b %d\n" % (message_id, delay)
+
+
+def touch(message_id: bytes) -> bytes:
+    """Start a message's time-out anew."""
+    return b"TOUCH %b\n" % message_id

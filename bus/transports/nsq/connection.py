@@ -1,0 +1,280 @@
+"""One connection to one nsqd: the handshake, and then commands out and frames in."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from collections import deque
+from collections.abc import Callable
+from typing import Final, cast
+
+from bus.transports.nsq import commands, features
+from bus.transports.nsq.compression import Codec, Deflate, Snappy
+from bus.transports.nsq.config import Address, NsqConfig
+from bus.transports.nsq.faults import Answered, Denied, Disconnected, NotNsq, NsqFault
+from bus.transports.nsq.features import Agreed
+from bus.transports.nsq.frames import ERROR, HEARTBEAT, MESSAGE, FrameReader, first_frame, read_error
+
+_log = logging.getLogger(__name__)
+# These commands have no answer when they work, so an error belongs to none that waits.
+_UNASKED: Final = frozenset({"E_FIN_FAILED", "E_REQ_FAILED", "E_TOUCH_FAILED"})
+_SILENT_BEATS: Final = 2.2
+_CLOSING: Final = 1.0
+
+Deliver = Callable[[list[bytes]], None]
+
+
+def _unexpected(payloads: list[bytes]) -> None:
+    _log.warning("nsqd sent %d messages to a connection that subscribed to none", len(payloads))
+
+
+class Connection(asyncio.Protocol):
+    """Commands in order, answers in the same order; heartbeats are answered, and a silent peer is given up.
+
+    Made by ``connect``; commands of one turn of the event loop leave in one write.
+
+    Attributes
+    ----------
+    agreed
+        What IDENTIFY agreed on.
+    deliver
+        Called with the payloads of the message frames that arrived together.
+    """
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self.agreed = Agreed()
+        self.deliver: Deliver = _unexpected
+        self._loop = asyncio.get_running_loop()
+        self._transport = cast("asyncio.Transport", None)
+        self._codec: Codec | None = None
+        self._early: bytes | None = b""
+        self._frames = FrameReader()
+        self._out: list[bytes] = []
+        self._waiting: deque[asyncio.Future[bytes]] = deque()
+        self._lost: asyncio.Future[NsqFault] = self._loop.create_future()
+        self._why: NsqFault | None = None
+        self._heard = self._loop.time()
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def alive(self) -> bool:
+        """Whether commands can still be sent."""
+        return self._why is None and not self._lost.done()
+
+    async def lost(self) -> NsqFault:
+        """Wait until the connection is gone, and return why."""
+        return await asyncio.shield(self._lost)
+
+    def send(self, command: bytes) -> None:
+        """Send a command that has no answer; no effect on a connection that is gone."""
+        if not self._out:
+            self._loop.call_soon(self._flush)
+        self._out.append(command)
+
+    def ask(self, command: bytes) -> asyncio.Future[bytes]:
+        """Send a command; the future ends with nsqd's answer, or with an ``NsqFault``.
+
+        Cancelling it leaves open whether the command took effect.
+        """
+        answer = self._loop.create_future()
+        if self.alive:
+            self._waiting.append(answer)
+            self.send(command)
+        else:
+            answer.set_exception(Disconnected(f"no connection to {self.address}: {self._why}"))
+        return answer
+
+    def give_up(self, why: NsqFault) -> None:
+        """End the connection at once; what was asked stays unknown."""
+        if self._why is None:
+            self._why = why
+            self._transport.abort()
+
+    async def close(self) -> None:
+        """Send what was said, end the connection, and wait a moment until it is gone."""
+        if self.alive:
+            self._flush()
+            self._why = Disconnected(f"the connection to {self.address} was closed here")
+            self._transport.close()
+        done, _ = await asyncio.wait([self._lost], timeout=_CLOSING)
+        if not done:
+            self._transport.abort()
+            await asyncio.wait([self._lost], timeout=_CLOSING)
+
+    # What the event loop calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the transport."""
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Hand out frames."""
+        self._heard = self._loop.time()
+        try:
+            if self._early is not None:
+                self._early += data
+                self._read_early()
+                return
+            frames = self._frames.feed(data if self._codec is None else self._codec.decode(data))
+        except NotNsq as fault:
+            self.give_up(fault)
+            return
+        messages: list[bytes] = []
+        for kind, payload in frames:
+            if kind == MESSAGE:
+                messages.append(payload)
+            elif kind == ERROR:
+                self._fail(read_error(payload))
+            elif payload == HEARTBEAT:
+                self.send(commands.NOP)
+            else:
+                self._answer(payload)
+        if messages:
+            self._hand_over(messages)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell everybody who waits."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._why is None:
+            self._why = Disconnected(f"the connection to {self.address} was lost: {exc or 'nsqd closed it'}")
+        while self._waiting:
+            answer = self._waiting.popleft()
+            if not answer.done():
+                answer.set_exception(Disconnected(str(self._why)))
+        if not self._lost.done():
+            self._lost.set_result(self._why)
+
+    # Frames.
+
+    def _answer(self, payload: bytes) -> None:
+        if not self._waiting:
+            self.give_up(NotNsq(f"an answer to nothing: {payload[:60]!r}"))
+            return
+        answer = self._waiting.popleft()
+        if not answer.done():
+            answer.set_result(payload)
+
+    def _fail(self, error: Answered) -> None:
+        if error.code in _UNASKED:
+            _log.debug("%s: %s", self.address, error)
+        elif self._waiting:
+            answer = self._waiting.popleft()
+            if not answer.done():
+                answer.set_exception(error)
+        else:
+            self.give_up(error)
+
+    def _hand_over(self, messages: list[bytes]) -> None:
+        try:
+            self.deliver(messages)
+        except NotNsq as fault:
+            self.give_up(fault)
+
+    def _flush(self) -> None:
+        data = b"".join(self._out)
+        self._out.clear()
+        if data and self.alive:
+            self._transport.write(data if self._codec is None else self._codec.encode(data))
+
+    # The handshake.
+
+    async def begin(self, config: NsqConfig) -> None:
+        """Agree on features, encrypt, compress, authenticate; only then anything else may be sent."""
+        self.send(commands.VERSION)
+        self.agreed = features.read_answer(await self.ask(commands.identify(features.request(config))), config)
+        if self.agreed.tls_v1 and config.tls is not None:
+            await self._encrypt(config.tls)
+        if self.agreed.snappy or self.agreed.deflate:
+            await self._compress(Snappy() if self.agreed.snappy else Deflate())
+        else:
+            self._read_on()
+        if self.agreed.auth_required:
+            await self.ask(commands.auth(config.auth_secret.encode()))
+        # An nsqd that demands TLS agrees to features without, and refuses whatever comes first.
+        self.send(commands.NOP)
+        self._watch(config.heartbeat)
+
+    async def _encrypt(self, context: ssl.SSLContext) -> None:
+        ready = self._expect()
+        try:
+            encrypted = await self._loop.start_tls(self._transport, self, context, server_hostname=self.address.host)
+        except BaseException as error:
+            ready.cancel()
+            self.connection_lost(None)  # the loop tells only its TLS layer
+            if isinstance(error, ssl.SSLError):
+                raise Denied(f"no TLS with {self.address}: {error}") from error
+            raise
+        self._transport = cast("asyncio.Transport", encrypted)
+        await ready
+
+    async def _compress(self, codec: Codec) -> None:
+        ready = self._expect()
+        self._codec = codec
+        self._read_on()
+        await ready
+
+    def _expect(self) -> asyncio.Future[bytes]:
+        """Wait for an answer that nsqd gives unasked."""
+        ready: asyncio.Future[bytes] = self._loop.create_future()
+        self._waiting.append(ready)
+        return ready
+
+    def _read_early(self) -> None:
+        """Read one answer when one is waited for: what follows it may be in another form."""
+        if self._waiting and self._early and (found := first_frame(self._early)) is not None:
+            (kind, payload), self._early = found
+            if kind == ERROR:
+                self._fail(read_error(payload))
+            else:
+                self._answer(payload)
+
+    def _read_on(self) -> None:
+        """End the part of the handshake in which the form of the stream changes."""
+        early, self._early = self._early, None
+        if early:
+            self.data_received(early)
+
+    # The watch over a silent peer.
+
+    def _watch(self, heartbeat: float) -> None:
+        silent = self._loop.time() - self._heard
+        if silent > heartbeat * _SILENT_BEATS:
+            self.give_up(Disconnected(f"{self.address} has been silent for {silent:.1f} s"))
+        elif self.alive:
+            self._timer = self._loop.call_later(heartbeat, self._watch, heartbeat)
+
+
+async def connect(address: Address, config: NsqConfig) -> Connection:
+    """Open a connection that is ready for commands.
+
+    Raises
+    ------
+    Disconnected
+        Nobody answers, or not within ``config.timeout``.
+    Denied
+        Certificate, secret or features do not match.
+    NotNsq
+        Somebody else listens there.
+    """
+    loop = asyncio.get_running_loop()
+    connection: Connection | None = None
+    try:
+        async with asyncio.timeout(config.timeout):
+            _, connection = await loop.create_connection(lambda: Connection(address), address.host, address.port)
+            await connection.begin(config)
+    except TimeoutError:
+        raise Disconnected(f"{address} does not answer within {config.timeout:g} s") from None
+    except Answered as error:
+        raise Denied(f"{address} refuses: {error}") from error
+    except OSError as error:
+        raise Disconnected(f"cannot reach {address}: {error.strerror or error}") from error
+    else:
+        ready, connection = connection, None
+        return ready
+    finally:
+        if connection is not None:
+            connection.give_up(Disconnected(f"no handshake with {address}"))
+            await connection.close()

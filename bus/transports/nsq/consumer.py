@@ -1,0 +1,249 @@
+"""One subscription's consumer: one connection to each nsqd that has its topic."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
+from typing import Any, Final
+
+from bus.domain.destination import TransportName
+from bus.errors import SpoolError
+from bus.ports.quarantine import Foreign, Quarantine
+from bus.ports.transport import Incoming
+from bus.transports.nsq.backoff import Backoff
+from bus.transports.nsq.config import Address
+from bus.transports.nsq.envelope import unwrap
+from bus.transports.nsq.flow import Appetite, share
+from bus.transports.nsq.frames import MESSAGE_HEAD, read_message
+from bus.transports.nsq.intake import Held, Intake, State
+from bus.transports.nsq.lanes import Lane
+from bus.transports.nsq.node import Means
+
+_log = logging.getLogger(__name__)
+_IDLE_AFTER: Final = 5.0
+_SHARE_EVERY: Final = 0.5
+_FIRST_PAUSE: Final = 0.1
+_LONGEST_PAUSE: Final = 10.0
+
+Spawn = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
+
+
+class NsqConsumer:
+    """Receives from all nsqds of a topic at once, as much as it is asked for.
+
+    As many messages are in flight as the receiver holds and asks for, shared out over the connections. When nobody
+    asks any more, what waits here goes back, so that another dispatcher gets it. Whoever gives messages back again and
+    again without finishing any waits longer each time.
+
+    Parameters
+    ----------
+    closed
+        Called once, when it is closed.
+    """
+
+    def __init__(self, lane: Lane, means: Means, quarantine: Quarantine, closed: Callable[[NsqConsumer], None]) -> None:
+        self.lane = lane
+        self._means = means
+        self._clock = means.clock
+        self._quarantine = quarantine
+        self._on_closed = closed
+        self._intakes: dict[Address, Intake] = {}
+        self._tasks: dict[Address, asyncio.Task[None]] = {}
+        self._spawn: Spawn | None = None
+        self._waiting: deque[Held] = deque()
+        self._arrival = asyncio.Event()
+        self._taken = 0
+        self._appetite = Appetite(means.config.max_in_flight)
+        self._asking = 0
+        self._asked = 0.0
+        self._shared = 0.0
+        self._pace = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, means.noise)
+        self._gave_back = False
+        self._paused_until = 0.0
+        self._foreign: deque[tuple[Held, str]] = deque()
+        self._setting_aside: asyncio.Task[None] | None = None
+
+    # --- what the dispatcher calls -----------------------------------------------------------------------------
+
+    async def receive(self, limit: int) -> list[Incoming]:
+        """Wait for messages and return at least one, at most ``limit``."""
+        self._asking += 1
+        try:
+            if (pause := self._paused_until - self._clock.monotonic()) > 0:
+                await self._clock.sleep(pause)
+            while True:
+                self._ask(limit)
+                if found := self._take(limit):
+                    return found
+                self._arrival.clear()
+                await self._arrival.wait()
+        finally:
+            self._asking -= 1
+            self._asked = self._clock.monotonic()
+
+    def ack(self, incoming: Sequence[Incoming]) -> None:
+        """Finish messages; what nsqd has given up waiting for, or whose connection is gone, comes again."""
+        taken = self._let_go(incoming)
+        for intake, messages in _by_intake(taken).items():
+            intake.finish(messages)
+        if taken:
+            self._gave_back = False
+            self._pace.succeed()
+
+    def release(self, incoming: Sequence[Incoming]) -> None:
+        """Put messages in front of what waits here; when nobody asks for them, they go back to nsqd."""
+        released = [held for held in self._let_go(incoming) if held.intake.take_back(held)]
+        self._waiting.extendleft(reversed(released))
+        if released:
+            if self._gave_back:
+                self._paused_until = self._clock.monotonic() + self._pace.fail()
+                self.rest()
+            self._gave_back = True
+            self._arrival.set()
+
+    async def close(self) -> None:
+        """Give back what is held, in the order in which it came, and leave; waits for one time-out at most."""
+        self._on_closed(self)
+        self._spawn = None
+        if self._setting_aside is not None:
+            self._setting_aside.cancel()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._means.config.timeout), asyncio.TaskGroup() as group:
+                for intake in self._intakes.values():
+                    group.create_task(intake.leave())
+        for task in self._tasks.values():
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks.values())
+
+    # --- what the transport calls ------------------------------------------------------------------------------
+
+    def follow(self, nsqds: AbstractSet[Address], spawn: Spawn) -> None:
+        """Have a connection to each of these, and to no other."""
+        self._spawn = spawn
+        for address in nsqds - self._intakes.keys():
+            intake = self._intakes[address] = Intake(address, self.lane, self, self._means)
+            self._tasks[address] = spawn(intake.run())
+        for address in self._intakes.keys() - nsqds:
+            del self._intakes[address]
+            self._tasks.pop(address).cancel()
+
+    def refusals(self) -> dict[str, str]:
+        """Return which nsqds do not let it subscribe, and why."""
+        return {
+            f"nsqd {address} {self.lane.topic}/{self.lane.channel}": intake.refusal
+            for address, intake in self._intakes.items()
+            if intake.refusal
+        }
+
+    # --- what an intake calls ----------------------------------------------------------------------------------
+
+    @property
+    def idle(self) -> bool:
+        """Whether nobody has asked for messages for a while."""
+        return not self._asking and self._clock.monotonic() - self._asked >= _IDLE_AFTER
+
+    def arrived(self, messages: list[Held]) -> None:
+        """Take new messages."""
+        self._waiting.extend(messages)
+        self._arrival.set()
+
+    def reconsider(self) -> None:
+        """Share out anew, and forget what does not wait any more."""
+        self._waiting = deque(held for held in self._waiting if held.state is State.WAITING)
+        self._share()
+
+    def rest(self) -> None:
+        """Want no messages until asked again."""
+        self._appetite.resting = True
+        self._share()
+
+    # --- taking ------------------------------------------------------------------------------------------------
+
+    def _ask(self, limit: int) -> None:
+        changed = self._appetite.ask(limit, self._taken)
+        if changed or any(intake.full for intake in self._intakes.values()) or self._share_is_old():
+            self._share()
+
+    def _share_is_old(self) -> bool:
+        return len(self._intakes) > 1 and self._clock.monotonic() - self._shared >= _SHARE_EVERY
+
+    def _share(self) -> None:
+        self._shared = self._clock.monotonic()
+        linked = [intake for intake in self._intakes.values() if intake.linked]
+        for intake, count in zip(linked, share(self._appetite.total, [one.load for one in linked]), strict=True):
+            intake.allow(count)
+
+    def _take(self, limit: int) -> list[Incoming]:
+        waiting, now = self._waiting, self._clock.monotonic()
+        found: list[Incoming] = []
+        while waiting and len(found) < limit:
+            held = waiting.popleft()
+            if not held.intake.fresh(held, now):
+                continue
+            held.state = State.TAKEN
+            try:
+                message = unwrap(held.payload[MESSAGE_HEAD:])
+            except ValueError as error:
+                self._set_aside(held, str(error))
+                continue
+            found.append(Incoming(message, held, held.attempts > 1))
+        self._taken += len(found)
+        return found
+
+    def _let_go(self, incoming: Sequence[Incoming]) -> list[Held]:
+        """Return the messages that are taken now, and count them as taken no more."""
+        tokens = [_held(item) for item in incoming]
+        taken = [held for held in tokens if held.state is State.TAKEN]
+        self._taken -= len(taken)
+        return taken
+
+    # --- what is not ours --------------------------------------------------------------------------------------
+
+    def _set_aside(self, held: Held, reason: str) -> None:
+        _log.warning("a message in %s/%s of nsqd %s is set aside: %s", *self.lane, held.intake.address, reason)
+        self._foreign.append((held, reason))
+        if self._spawn is not None and (self._setting_aside is None or self._setting_aside.done()):
+            self._setting_aside = self._spawn(self._keep_foreign())
+
+    async def _keep_foreign(self) -> None:
+        backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, self._means.noise)
+        while self._foreign:
+            held, reason = self._foreign[0]
+            try:
+                await self._quarantine.keep(_foreign(held, self.lane, reason))
+            except SpoolError as error:
+                _log.warning("a message that is not ours stays in NSQ, for it cannot be kept: %s", error)
+                await self._clock.sleep(backoff.fail())
+                continue
+            self._foreign.popleft()
+            held.intake.finish([held])
+
+
+def _foreign(held: Held, lane: Lane, reason: str) -> Foreign:
+    published, attempts, message_id = read_message(held.payload)
+    name = message_id.decode("ascii", "replace")
+    return Foreign(
+        road=TransportName.NSQ,
+        place=f"topic {lane.topic}, channel {lane.channel}, nsqd {held.intake.address}, message {name}",
+        reason=reason,
+        headers={"timestamp": str(published), "attempts": str(attempts)},
+        payload=held.payload[MESSAGE_HEAD:],
+    )
+
+
+def _held(incoming: Incoming) -> Held:
+    if not isinstance(incoming.token, Held):
+        raise TypeError("this delivery came by another road")
+    return incoming.token
+
+
+def _by_intake(messages: Sequence[Held]) -> dict[Intake, list[Held]]:
+    found: dict[Intake, list[Held]] = {}
+    for held in messages:
+        found.setdefault(held.intake, []).append(held)
+    return found

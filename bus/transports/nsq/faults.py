@@ -1,0 +1,40 @@
+"""What can go wrong between this client and an nsqd or nsqlookupd; inside the package only.
+
+NsqFault
+├── NotNsq          the bytes are not NSQ's protocol
+├── Answered        an error that nsqd answered, by its code
+├── Disconnected    no connection, or it was lost; what was asked may or may not have happened
+└── Denied          credentials, certificates or features do not match; waiting alone does not help
+"""
+
+from __future__ import annotations
+
+
+class NsqFault(Exception):
+    """Root of the client's errors."""
+
+
+class NotNsq(NsqFault):
+    """The peer speaks something else, or a newer protocol."""
+
+
+class Disconnected(NsqFault):
+    """There is no connection; whether what was asked took effect is unknown."""
+
+
+class Denied(NsqFault):
+    """The peer refuses us, or we refuse it; somebody has to change a setting."""
+
+
+class Answered(NsqFault):
+    """An error frame.
+
+    Attributes
+    ----------
+    code
+        NSQ's own, such as ``E_BAD_TOPIC``.
+    """
+
+    def __init__(self, code: str, detail: str) -> None:
+        super().__init__(f"{code} {detail}".strip())
+        self.code = code

@@ -1,0 +1,116 @@
+"""Frames of NSQ's protocol out of a stream of bytes; nothing here reads or writes a socket.
+
+A frame is its size, its type and its payload; a message frame's payload is read by ``read_message``.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from bus.transports.nsq.faults import Answered, NotNsq
+
+RESPONSE: Final = 0
+ERROR: Final = 1
+MESSAGE: Final = 2
+HEARTBEAT: Final = b"_heartbeat_"
+LARGEST: Final = 64 * 2**20
+
+_TYPES: Final = 3
+_HEADER: Final = 8
+_SIZE: Final = 4
+_head: Final = struct.Struct(">II").unpack_from
+_message_head: Final = struct.Struct(">qH16s")
+_read_head: Final = _message_head.unpack_from
+MESSAGE_HEAD: Final = _message_head.size
+
+Frame = tuple[int, bytes]
+"""A frame's type and payload."""
+
+
+class FrameReader:
+    """Cuts a stream into frames, however it was split on its way.
+
+    Parameters
+    ----------
+    largest
+        Bytes of the largest frame that is believed.
+    """
+
+    def __init__(self, largest: int = LARGEST) -> None:
+        self._largest = largest
+        self._pieces: list[bytes] = []
+        self._have = 0
+        self._need = _HEADER
+
+    def feed(self, data: bytes) -> list[Frame]:
+        """Return the frames that ``data`` completes, in order.
+
+        Raises
+        ------
+        NotNsq
+            The stream is no NSQ, at this point or later for ever.
+        """
+        if self._pieces:
+            self._pieces.append(data)
+            self._have += len(data)
+            if self._have < self._need:
+                return []
+            data = b"".join(self._pieces)
+            self._pieces.clear()
+        frames: list[Frame] = []
+        begin = 0
+        while (rest := len(data) - begin) >= _HEADER:
+            size, kind = _head(data, begin)
+            end = begin + _SIZE + size
+            if size < _SIZE or kind >= _TYPES or size > self._largest:
+                raise _strange(size, kind)
+            if end > len(data):
+                self._keep(data, begin, _SIZE + size)
+                return frames
+            frames.append((kind, data[begin + _HEADER : end]))
+            begin = end
+        if rest:
+            self._keep(data, begin, _HEADER)
+        return frames
+
+    def _keep(self, data: bytes, begin: int, need: int) -> None:
+        rest = data[begin:]
+        self._pieces.append(rest)
+        self._have = len(rest)
+        self._need = need
+
+
+def first_frame(data: bytes) -> tuple[Frame, bytes] | None:
+    """Cut one frame off, and return it with the bytes after it, which may be encrypted or compressed.
+
+    None while it is not whole; raises ``NotNsq`` as ``FrameReader.feed`` does.
+    """
+    if len(data) < _HEADER:
+        return None
+    size, kind = _head(data, 0)
+    end = _SIZE + size
+    if size < _SIZE or kind >= _TYPES or size > LARGEST:
+        raise _strange(size, kind)
+    return ((kind, data[_HEADER:end]), data[end:]) if end <= len(data) else None
+
+
+def _strange(size: int, kind: int) -> NotNsq:
+    what = f"a frame of type {kind}" if kind >= _TYPES else f"a frame of {size} bytes"
+    return NotNsq(f"not NSQ's protocol: {what}")
+
+
+def read_message(payload: bytes) -> tuple[int, int, bytes]:
+    """Return when a message was published (ns since the epoch), how often it was sent, and its id.
+
+    Its body follows from ``MESSAGE_HEAD`` on. Raises ``NotNsq`` when the frame is too short.
+    """
+    if len(payload) < MESSAGE_HEAD:
+        raise NotNsq(f"not NSQ's protocol: a message frame of {len(payload)} bytes")
+    return _read_head(payload)
+
+
+def read_error(payload: bytes) -> Answered:
+    """Read an error frame: a code, and words after a space, which may be missing."""
+    code, _, detail = payload.decode("utf-8", "replace").partition(" ")
+    return Answered(code, detail)

@@ -1,0 +1,180 @@
+"""The HTTP APIs of nsqd and nsqlookupd, as far as the transport uses them."""
+
+from __future__ import annotations
+
+import ssl
+from typing import Final, TypeVar
+
+import httpx
+import msgspec
+
+from bus.transports.nsq.config import Address
+from bus.transports.nsq.faults import Answered, Denied, Disconnected, NotNsq
+
+Answer = TypeVar("Answer")
+_ACCEPT: Final = {"Accept": "application/vnd.nsq; version=1.0"}
+_DEFAULT_MESSAGE: Final = 1024 * 1024
+_DEFAULT_BODY: Final = 5 * 1024 * 1024
+_GONE: Final = frozenset({"TOPIC_NOT_FOUND", "CHANNEL_NOT_FOUND"})
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """Bytes that an nsqd takes in one message, and in one MPUB."""
+
+    message: int
+    body: int
+
+
+class ChannelStats(msgspec.Struct, frozen=True):
+    """What one channel holds: waiting, sent and not finished, held back."""
+
+    channel_name: str
+    depth: int = 0
+    in_flight_count: int = 0
+    deferred_count: int = 0
+
+
+class TopicStats(msgspec.Struct, frozen=True):
+    """What one topic holds: messages that no channel has yet, and its channels."""
+
+    topic_name: str
+    depth: int = 0
+    channels: list[ChannelStats] = []
+
+
+class NodeInfo(msgspec.Struct, frozen=True):
+    """How an nsqd calls itself."""
+
+    broadcast_address: str = ""
+    tcp_port: int = 0
+
+
+class Peer(msgspec.Struct, frozen=True):
+    """An nsqd as an nsqlookupd knows it; ``tombstones`` say which of its topics are not to be read."""
+
+    broadcast_address: str
+    tcp_port: int
+    http_port: int
+    topics: list[str] | None = None
+    tombstones: list[bool] | None = None
+
+
+class _Stats(msgspec.Struct):
+    topics: list[TopicStats] | None = None
+
+
+class _Nodes(msgspec.Struct):
+    producers: list[Peer] | None = None
+
+
+class _Refusal(msgspec.Struct):
+    message: str = ""
+    https_port: int = 0
+
+
+class NsqHttp:
+    """Asks nsqds and nsqlookupds over kept connections.
+
+    Every method raises ``Disconnected`` when there is no answer within ``timeout`` seconds, ``Denied`` when the
+    certificate is wrong, ``Answered`` with the API's own code when it refuses, and ``NotNsq`` when it makes no sense.
+    """
+
+    def __init__(self, tls: ssl.SSLContext | None, timeout: float) -> None:
+        self._timeout = timeout
+        self._tls = tls
+        self._client = httpx.AsyncClient(
+            verify=tls if tls is not None else False, timeout=timeout, trust_env=False, headers=_ACCEPT
+        )
+        self._encrypted: dict[Address, int] = {}
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.aclose()
+
+    async def nodes(self, lookupd: Address) -> list[Peer]:
+        """Return the nsqds that an nsqlookupd knows."""
+        return (await self._ask(lookupd, "GET", "/nodes", _Nodes)).producers or []
+
+    async def info(self, nsqd: Address) -> NodeInfo:
+        """Return how an nsqd calls itself."""
+        return await self._ask(nsqd, "GET", "/info", NodeInfo)
+
+    async def limits(self, nsqd: Address) -> Limits:
+        """Return what an nsqd takes; its defaults when it does not tell."""
+        return Limits(
+            await self._option(nsqd, "max_msg_size", _DEFAULT_MESSAGE),
+            await self._option(nsqd, "max_body_size", _DEFAULT_BODY),
+        )
+
+    async def stats(self, nsqd: Address, topic: str = "") -> list[TopicStats]:
+        """Return what an nsqd holds, in one topic or in all."""
+        query = {"format": "json", "include_clients": "false", "include_mem": "false", "topic": topic}
+        return (await self._ask(nsqd, "GET", "/stats", _Stats, query)).topics or []
+
+    async def create(self, nsqd: Address, topic: str, channel: str) -> None:
+        """Make a topic and a channel unless they are there."""
+        await self._send(nsqd, "POST", "/topic/create", {"topic": topic})
+        await self._send(nsqd, "POST", "/channel/create", {"topic": topic, "channel": channel})
+
+    async def delete(self, nsqd: Address, topic: str, channel: str) -> None:
+        """Delete a channel, and the topic when that was its last one; what is not there is well."""
+        await self._delete(nsqd, "/channel/delete", {"topic": topic, "channel": channel})
+        left = [one.channels for one in await self.stats(nsqd, topic)]
+        if left == [[]]:
+            await self._delete(nsqd, "/topic/delete", {"topic": topic})
+
+    async def forget(self, lookupd: Address, topic: str, channel: str) -> None:
+        """Have an nsqlookupd know a channel no more, from which nsqds take the channels of a new topic."""
+        await self._delete(lookupd, "/channel/delete", {"topic": topic, "channel": channel})
+
+    async def _delete(self, peer: Address, path: str, query: dict[str, str]) -> None:
+        try:
+            await self._send(peer, "POST", path, query)
+        except Answered as error:
+            if error.code not in _GONE:
+                raise
+
+    async def _option(self, nsqd: Address, name: str, default: int) -> int:
+        try:
+            return await self._ask(nsqd, "GET", f"/config/{name}", int)
+        except Answered:
+            return default
+
+    async def _ask(
+        self, peer: Address, method: str, path: str, form: type[Answer], query: dict[str, str] | None = None
+    ) -> Answer:
+        content = await self._send(peer, method, path, query)
+        try:
+            return msgspec.json.decode(content, type=form)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise NotNsq(f"http://{peer}{path} gave something else than NSQ does: {error}") from error
+
+    async def _send(self, peer: Address, method: str, path: str, query: dict[str, str] | None = None) -> bytes:
+        try:
+            response = await self._client.request(method, self._url(peer, path), params=query)
+        except httpx.TimeoutException:
+            raise Disconnected(f"http://{peer} does not answer within {self._timeout:g} s") from None
+        except httpx.HTTPError as error:
+            if isinstance(error.__cause__, ssl.SSLError) or "CERTIFICATE" in str(error):
+                raise Denied(f"no TLS with {peer}: {error}") from error
+            raise Disconnected(f"cannot reach http://{peer}: {error}") from error
+        if response.is_success:
+            return response.content
+        refusal = _refusal(response.content)
+        if refusal.https_port and peer not in self._encrypted:
+            if self._tls is None:
+                raise Denied(f"http://{peer} demands TLS, and the settings have none")
+            self._encrypted[peer] = refusal.https_port
+            return await self._send(peer, method, path, query)
+        raise Answered(refusal.message or f"HTTP {response.status_code}", f"from http://{peer}{path}")
+
+    def _url(self, peer: Address, path: str) -> str:
+        port = self._encrypted.get(peer)
+        return f"http://{peer}{path}" if port is None else f"https://{Address(peer.host, port)}{path}"
+
+
+def _refusal(content: bytes) -> _Refusal:
+    try:
+        return msgspec.json.decode(content, type=_Refusal)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return _Refusal()

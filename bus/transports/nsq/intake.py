@@ -1,0 +1,288 @@
+"""One nsqd's end of a consumer: its connection, and what is in flight over it."""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import logging
+from typing import Final, Protocol
+
+from bus.transports.nsq import commands
+from bus.transports.nsq.backoff import Backoff
+from bus.transports.nsq.config import Address
+from bus.transports.nsq.connection import Connection, connect
+from bus.transports.nsq.faults import Answered, Denied, Disconnected, NsqFault
+from bus.transports.nsq.flow import Load
+from bus.transports.nsq.frames import read_message
+from bus.transports.nsq.lanes import Lane
+from bus.transports.nsq.node import FIRST_BACKOFF, LONGEST_BACKOFF, Means
+
+_log = logging.getLogger(__name__)
+_MS: Final = 1000
+_TOUCHES: Final = 4
+"""Times that a message is touched before its time-out would have been."""
+_ACTIVE_FOR: Final = 2.0
+
+
+class State(enum.Enum):
+    """Where a message is: in the consumer's buffer, with whoever received it, or with nobody here."""
+
+    WAITING = enum.auto()
+    TAKEN = enum.auto()
+    DONE = enum.auto()
+
+
+class Held:
+    """A message in flight to this consumer.
+
+    Attributes
+    ----------
+    connection
+        The one over which it may be finished.
+    payload
+        Of its frame.
+    since, touched
+        When it came, and when its time-out began anew (monotonic).
+    """
+
+    __slots__ = ("attempts", "connection", "id", "intake", "payload", "since", "state", "touched")
+
+    def __init__(
+        self, intake: Intake, connection: Connection, message_id: bytes, attempts: int, payload: bytes, now: float
+    ) -> None:
+        self.intake = intake
+        self.connection = connection
+        self.id = message_id
+        self.attempts = attempts
+        self.payload = payload
+        self.since = self.touched = now
+        self.state = State.WAITING
+
+
+class Owner(Protocol):
+    """The consumer that an intake belongs to."""
+
+    @property
+    def idle(self) -> bool:
+        """Whether nobody has asked for messages for a while."""
+        ...
+
+    def arrived(self, messages: list[Held]) -> None:
+        """Take new messages."""
+        ...
+
+    def reconsider(self) -> None:
+        """Share out anew, and forget what does not wait any more."""
+        ...
+
+    def rest(self) -> None:
+        """Want no messages until asked again."""
+        ...
+
+
+class Intake:
+    """Subscribes at one nsqd, and again for ever; keeps the messages that are in flight from timing out.
+
+    A message that nsqd delivers again while its receiver still holds it is not handed out a second time: finishing it
+    then counts for the new delivery.
+
+    Attributes
+    ----------
+    refusal
+        Why nsqd does not let it subscribe; empty when it does, or is away.
+    """
+
+    def __init__(self, address: Address, lane: Lane, owner: Owner, means: Means) -> None:
+        self.address = address
+        self._lane = lane
+        self._owner = owner
+        self._config = means.config
+        self._clock = means.clock
+        self._noise = means.noise
+        self._connection: Connection | None = None
+        self._held: dict[bytes, Held] = {}
+        self._holding = asyncio.Event()
+        self._allowed = 0
+        self._active_until = 0.0
+        self._leaving = False
+        self.refusal = ""
+
+    @property
+    def linked(self) -> bool:
+        """Whether messages can come."""
+        return self._connection is not None
+
+    @property
+    def active(self) -> bool:
+        """Whether messages came lately, or the connection is new."""
+        return self._clock.monotonic() < self._active_until
+
+    @property
+    def load(self) -> Load:
+        """What counts for its share of messages in flight."""
+        most = self._connection.agreed.max_rdy_count if self._connection is not None else 0
+        return Load(len(self._held), self.active, most)
+
+    @property
+    def full(self) -> bool:
+        """Whether nsqd sends nothing more before something is finished."""
+        return len(self._held) >= self._allowed
+
+    async def run(self) -> None:
+        """Subscribe for ever."""
+        backoff = Backoff(FIRST_BACKOFF, LONGEST_BACKOFF, self._noise)
+        while not self._leaving:
+            fault = await self._live(backoff)
+            self.refusal = str(fault) if isinstance(fault, Answered | Denied) else ""
+            _log.info("%s/%s at nsqd %s: %s", *self._lane, self.address, fault)
+            await self._clock.sleep(backoff.fail())
+
+    async def _live(self, backoff: Backoff) -> NsqFault:
+        connection: Connection | None = None
+        try:
+            connection = await connect(self.address, self._config)
+            connection.deliver = self._deliver
+            async with asyncio.timeout(self._config.timeout):
+                await connection.ask(commands.sub(*self._lane))
+            backoff.succeed()
+            self.refusal = ""
+            self._link(connection)
+            async with asyncio.TaskGroup() as group:
+                tending = group.create_task(self._tend(connection))
+                fault = await connection.lost()
+                tending.cancel()
+        except TimeoutError:
+            return Disconnected(f"no answer to SUB within {self._config.timeout:g} s")
+        except NsqFault as error:
+            return error
+        else:
+            return fault
+        finally:
+            self._unlink()
+            if connection is not None:
+                await connection.close()
+
+    def allow(self, count: int) -> None:
+        """Let so many messages be in flight over the connection."""
+        if self._connection is not None and count != self._allowed:
+            self._allowed = count
+            self._connection.send(commands.rdy(count))
+
+    # --- messages ----------------------------------------------------------------------------------------------
+
+    def fresh(self, held: Held, now: float) -> bool:
+        """Whether a waiting message is still this consumer's: else nsqd has given up waiting and delivers it again."""
+        if held.state is State.WAITING and now - held.touched < held.connection.agreed.msg_timeout / _MS:
+            return True
+        if held.state is State.WAITING:
+            self._forget(held)
+        return False
+
+    def take_back(self, held: Held) -> bool:
+        """Let a message that was taken wait again; False when it is somebody else's by now."""
+        if held.connection is self._connection:
+            held.state = State.WAITING
+            return True
+        self._forget(held)
+        return False
+
+    def finish(self, messages: list[Held]) -> None:
+        """Finish messages; no effect for those whose connection is gone."""
+        mine = [held for held in messages if self._forget(held)]
+        if mine and self._connection is not None:
+            self._connection.send(b"".join([commands.fin(held.id) for held in mine]))
+
+    def give_back(self, messages: list[Held]) -> None:
+        """Have nsqd deliver messages again, to whoever is ready."""
+        mine = [held for held in messages if self._forget(held)]
+        if mine and self._connection is not None:
+            self._connection.send(b"".join([commands.req(held.id) for held in mine]))
+
+    async def leave(self) -> None:
+        """Give everything back and end the subscription; returns when nsqd has heard all that was said."""
+        self._leaving = True
+        connection = self._connection
+        if connection is None:
+            return
+        connection.send(commands.rdy(0))
+        self.give_back(list(self._held.values()))
+        try:
+            await connection.ask(commands.CLS)
+        except NsqFault as fault:
+            _log.debug("%s/%s at nsqd %s: %s", *self._lane, self.address, fault)
+        await connection.close()
+
+    def _deliver(self, payloads: list[bytes]) -> None:
+        connection = self._connection
+        if connection is None:
+            return
+        now = self._clock.monotonic()
+        was_active, self._active_until = self._active_until > now, now + _ACTIVE_FOR
+        new: list[Held] = []
+        for payload in payloads:
+            _, attempts, message_id = read_message(payload)
+            known = self._held.get(message_id)
+            if known is None:
+                known = self._held[message_id] = Held(self, connection, message_id, attempts, payload, now)
+                new.append(known)
+            else:
+                known.connection, known.attempts, known.since, known.touched = connection, attempts, now, now
+        self._holding.set()
+        if self._leaving:
+            self.give_back(new)
+        else:
+            self._owner.arrived(new)
+            if not was_active:
+                self._owner.reconsider()
+
+    def _forget(self, held: Held) -> bool:
+        """Hold a message no more; whether nsqd still waits for word of it."""
+        if held.state is State.DONE:
+            return False
+        held.state = State.DONE
+        self._held.pop(held.id, None)
+        return held.connection is self._connection
+
+    # --- a connection's life -----------------------------------------------------------------------------------
+
+    def _link(self, connection: Connection) -> None:
+        self._connection = connection
+        self._allowed = 0
+        self._active_until = self._clock.monotonic() + _ACTIVE_FOR
+        self._owner.reconsider()
+
+    def _unlink(self) -> None:
+        """Drop what waits here: nsqd delivers it again. What was received stays with its receiver."""
+        if self._connection is not None:
+            self._connection = None
+            for held in [held for held in self._held.values() if held.state is State.WAITING]:
+                self._forget(held)
+            self._owner.reconsider()
+
+    async def _tend(self, connection: Connection) -> None:
+        """Touch what is held for long; give back what nobody asks for."""
+        pause = connection.agreed.msg_timeout / _MS / _TOUCHES
+        oldest = connection.agreed.max_msg_timeout / _MS - 2 * pause
+        while True:
+            while not self._held:
+                self._holding.clear()
+                await self._holding.wait()
+            await self._clock.sleep(pause)
+            now = self._clock.monotonic()
+            waiting = [held for held in self._held.values() if held.state is State.WAITING]
+            if waiting and self._owner.idle:
+                self._owner.rest()
+            else:
+                # It cannot be touched beyond nsqd's --max-msg-timeout.
+                waiting = [held for held in waiting if now - held.since >= oldest]
+            if waiting:
+                self.give_back(waiting)
+                self._owner.reconsider()
+            self._touch(connection, now, pause)
+
+    def _touch(self, connection: Connection, now: float, pause: float) -> None:
+        due = [held for held in self._held.values() if held.connection is connection and now - held.touched >= pause]
+        for held in due:
+            held.touched = now
+        if due:
+            connection.send(b"".join([commands.touch(held.id) for held in due]))

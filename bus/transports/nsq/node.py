@@ -1,0 +1,278 @@
+"""One nsqd: a connection to publish on, the channels that are there, and what they hold."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from bus.ports.clock import Clock
+from bus.transports.nsq import commands
+from bus.transports.nsq.backoff import Backoff
+from bus.transports.nsq.config import Address, NsqConfig, NsqdAddress
+from bus.transports.nsq.connection import Connection, connect
+from bus.transports.nsq.faults import Answered, Denied, Disconnected, NotNsq, NsqFault
+from bus.transports.nsq.http import Limits, NsqHttp
+from bus.transports.nsq.lanes import Lane, Lanes
+from bus.transports.nsq.stock import Stock, taken
+
+_log = logging.getLogger(__name__)
+FIRST_BACKOFF: Final = 0.1
+LONGEST_BACKOFF: Final = 5.0
+_FORBIDDEN_FOR: Final = 30.0
+_STALE_POLLS: Final = 5
+_LOOKS: Final = 20
+_LOOK_AGAIN: Final = 0.02
+_FORBIDDING: Final = frozenset({"E_UNAUTHORIZED", "E_AUTH_FAILED", "E_AUTH_FIRST"})
+
+
+class Means(NamedTuple):
+    """What all parts of one transport share."""
+
+    config: NsqConfig
+    http: NsqHttp
+    clock: Clock
+    noise: Callable[[], float]
+    lanes: Lanes
+
+
+class Nsqd:
+    """Stays connected for ever, and knows which of the demanded channels are there since it is.
+
+    Nothing is published to a topic before all its channels are there, so that none of them misses a message. What
+    is known is forgotten with the connection: the nsqd that comes back may be an empty one.
+
+    Parameters
+    ----------
+    home
+        Messages are published here, so every demanded channel is made; elsewhere only in topics that are there.
+    find_http
+        Gives the port of its HTTP API as far as others know it.
+    """
+
+    def __init__(
+        self, address: NsqdAddress, means: Means, *, home: bool, find_http: Callable[[Address], int | None]
+    ) -> None:
+        self.address = address.tcp
+        self.home = home
+        self.tried = asyncio.Event()
+        self.announced: Address | None = None
+        self.trouble = "not reached yet"
+        self.denied = False
+        self._told_http = address.http
+        self._find_http = find_http
+        self._config = means.config
+        self._api = means.http
+        self._clock = means.clock
+        self._noise = means.noise
+        self._lanes = means.lanes
+        self._connection: Connection | None = None
+        self._limits = Limits(0, 0)
+        self._there: dict[str, set[str]] = {}
+        self._owed: set[Lane] = set()
+        self._forbidden: dict[str, float] = {}
+        self._stocks: tuple[Stock, ...] = ()
+        self._changing = asyncio.Lock()
+
+    # --- what is known -----------------------------------------------------------------------------------------
+
+    @property
+    def connected(self) -> bool:
+        """Whether it can be published to."""
+        return self._connection is not None and self._connection.alive
+
+    @property
+    def limits(self) -> Limits:
+        """What it takes, as it said when the connection began."""
+        return self._limits
+
+    def ready(self, topic: str) -> bool:
+        """Whether what is published to a topic now is held for all its channels."""
+        return (
+            self.connected
+            and self._lanes.channels(topic) <= self._there.get(topic, set())
+            and self._forbidden.get(topic, 0.0) <= self._clock.monotonic()
+        )
+
+    def stocks(self) -> tuple[Stock, ...]:
+        """Return its last figures, two at most, the newest last; none when it does not answer any more."""
+        stale = self._clock.monotonic() - _STALE_POLLS * max(self._config.stats_interval, 1.0)
+        return self._stocks if self._stocks and self._stocks[-1].asked >= stale else ()
+
+    # --- staying connected -------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Connect, and connect again for ever."""
+        backoff = Backoff(FIRST_BACKOFF, LONGEST_BACKOFF, self._noise)
+        while True:
+            fault = await self._live(backoff)
+            if not self.trouble:
+                _log.warning("nsqd %s is away: %s", self.address, fault)
+            self.trouble = str(fault)
+            self.denied = isinstance(fault, Denied | Answered)
+            self.tried.set()
+            await self._clock.sleep(backoff.fail())
+
+    async def _live(self, backoff: Backoff) -> NsqFault:
+        """Connect and stay connected; return what ended it."""
+        connection: Connection | None = None
+        try:
+            # First the connection, then the questions: as long as it lasts, the answers are of the same process.
+            connection = await connect(self.address, self._config)
+            await self._inspect()
+            if not connection.alive:
+                return await connection.lost()
+            self._connection = connection
+            self.trouble = ""
+            self.denied = False
+            self.tried.set()
+            backoff.succeed()
+            return await self._keep(connection)
+        except NsqFault as fault:
+            return fault
+        finally:
+            self._connection = None
+            self._there.clear()
+            self._stocks = ()
+            if connection is not None:
+                await connection.close()
+
+    async def _keep(self, connection: Connection) -> NsqFault:
+        async with asyncio.TaskGroup() as group:
+            polling = group.create_task(self._poll())
+            fault = await connection.lost()
+            polling.cancel()
+        return fault
+
+    async def _inspect(self) -> None:
+        info = await self._api.info(self._http())
+        if self._is_guess and info.tcp_port != self.address.port:
+            raise NotNsq(f"http://{self._http()} belongs to another nsqd; name its HTTP port: {self.address}/PORT")
+        self.announced = Address(info.broadcast_address, info.tcp_port)
+        self._limits = await self._api.limits(self._http())
+        await self._refresh()
+
+    async def _poll(self) -> None:
+        while True:
+            await self._clock.sleep(self._config.stats_interval)
+            try:
+                await self._refresh()
+            except NsqFault as fault:
+                self.trouble = str(fault)
+            else:
+                self.trouble = self._forbidden_now()
+
+    def _http(self) -> Address:
+        port = self._told_http or self._find_http(self.address) or self.address.port + 1
+        return Address(self.address.host, port)
+
+    @property
+    def _is_guess(self) -> bool:
+        return not self._told_http and not self._find_http(self.address)
+
+    # --- channels ----------------------------------------------------------------------------------------------
+
+    async def prepare(self, topic: str) -> None:
+        """Make the demanded channels of a topic that are not known to be there.
+
+        Raises
+        ------
+        NsqFault
+            They are not there, and nothing will be published to the topic here before they are.
+        """
+        self._demand_connection()
+        if not self._lanes.channels(topic) <= self._there.get(topic, set()):
+            async with self._changing:
+                await self._make(topic)
+
+    async def remove(self, lane: Lane) -> None:
+        """Delete a channel, or as soon as this nsqd is back.
+
+        Raises
+        ------
+        NsqFault
+            It is not deleted yet.
+        """
+        self._owed.add(lane)
+        self._demand_connection()
+        async with self._changing:
+            await self._settle()
+
+    def keep(self, lane: Lane) -> None:
+        """Delete a channel no more that was to be deleted."""
+        self._owed.discard(lane)
+
+    def _demand_connection(self) -> None:
+        if not self.connected:
+            raise Disconnected(f"nsqd {self.address} is away: {self.trouble}")
+
+    async def _refresh(self) -> None:
+        """Take stock, and bring the channels in step with what is demanded."""
+        async with self._changing:
+            asked = self._clock.monotonic()
+            stock = taken(await self._api.stats(self._http()), asked)
+            self._stocks = (*self._stocks[-1:], stock)
+            self._there = {topic: set(channels) for topic, channels in stock.topics.items()}
+            await self._settle()
+            for topic in [topic for topic in self._lanes.topics if self.home or topic in self._there]:
+                await self._make(topic)
+
+    async def _make(self, topic: str) -> None:
+        missing = self._lanes.channels(topic) - self._there.get(topic, set())
+        if missing and self._there.get(topic):
+            await self._distributed(topic)
+        for channel in missing:
+            await self._api.create(self._http(), topic, channel)
+            self._there.setdefault(topic, set()).add(channel)
+
+    async def _distributed(self, topic: str) -> None:
+        """Wait until the present channels have what was published, which a new one is not to get; but not for long."""
+        for _ in range(_LOOKS):
+            if not any(found.depth for found in await self._api.stats(self._http(), topic)):
+                return
+            await self._clock.sleep(_LOOK_AGAIN)
+
+    async def _settle(self) -> None:
+        """Delete what is owed."""
+        for lane in list(self._owed):
+            if lane not in self._owed:
+                continue  # it is wanted again by now
+            self._there.get(lane.topic, set()).discard(lane.channel)
+            await self._api.delete(self._http(), *lane)
+            self._owed.discard(lane)
+
+    # --- publishing --------------------------------------------------------------------------------------------
+
+    async def publish(self, topic: str, batches: Sequence[Sequence[bytes]]) -> list[bool]:
+        """Publish batches, each within the limits; say for each whether nsqd confirmed it within the time-out.
+
+        One that is not confirmed may have been taken all the same.
+        """
+        connection = self._connection
+        if connection is None or not batches:
+            return [False] * len(batches)
+        answers = [connection.ask(commands.mpub(topic, batch)) for batch in batches]
+        try:
+            _, late = await asyncio.wait(answers, timeout=self._config.timeout)
+            if late:
+                why = f"nsqd {self.address} did not confirm within {self._config.timeout:g} s"
+                connection.give_up(Disconnected(why))
+        finally:
+            for answer in answers:
+                answer.cancel()
+        return [self._confirmed(topic, answer) for answer in answers]
+
+    def _confirmed(self, topic: str, answer: asyncio.Future[bytes]) -> bool:
+        fault = None if answer.cancelled() else answer.exception()
+        if isinstance(fault, Answered):
+            _log.warning("nsqd %s refused messages for %s, they go elsewhere: %s", self.address, topic, fault)
+            if fault.code in _FORBIDDING:
+                # Each refusal costs the connection, which other destinations share.
+                self._forbidden[topic] = self._clock.monotonic() + _FORBIDDEN_FOR
+        return fault is None and not answer.cancelled()
+
+    def _forbidden_now(self) -> str:
+        now = self._clock.monotonic()
+        self._forbidden = {topic: until for topic, until in self._forbidden.items() if until > now}
+        return f"publishing is not allowed to {', '.join(sorted(self._forbidden))}" if self._forbidden else ""

@@ -1,0 +1,183 @@
+"""NSQ as a road: a topic for each destination, a channel for each subscription.
+
+What an nsqd confirmed is held by that one process. It should run with ``--mem-queue-size=0``, so that messages wait on
+its disk; what is in flight or waits to be sent again is in its memory even then, and what it has not synced (2 s by
+default, ``--sync-timeout``) it may not find again. An nsqd that is killed can lose all of that, and with its machine
+everything. So NSQ is never the only copy: the store has each message with its expected deliveries, and those that no
+road holds any more are found there and compensated.
+
+Bodies travel with the bus's own envelope, which makes them some hundred bytes larger; nsqd's ``--max-msg-size``
+(1 MiB by default) must be larger than the largest message.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+from bus.domain.destination import Destination, TransportName
+from bus.domain.subscription import Subscription
+from bus.errors import InvalidDestination, TransportError, TransportRefused, TransportUnavailable
+from bus.ports.clock import Clock
+from bus.ports.quarantine import Quarantine
+from bus.ports.transport import Lag, Outgoing
+from bus.transports.nsq.cluster import Cluster
+from bus.transports.nsq.config import NsqConfig
+from bus.transports.nsq.consumer import NsqConsumer
+from bus.transports.nsq.faults import NsqFault
+from bus.transports.nsq.http import NsqHttp
+from bus.transports.nsq.lanes import Lane, Lanes
+from bus.transports.nsq.names import channel_of, topic_of
+from bus.transports.nsq.node import Means, Nsqd
+from bus.transports.nsq.producer import Producer
+
+
+class NsqTransport:
+    """Publishes to several nsqds with failover, and consumes from all of them.
+
+    Parameters
+    ----------
+    quarantine
+        Takes messages that are not the bus's.
+    noise
+        Gives numbers in [0, 1).
+    """
+
+    def __init__(self, config: NsqConfig, quarantine: Quarantine, clock: Clock, noise: Callable[[], float]) -> None:
+        self._quarantine = quarantine
+        self._lanes = Lanes()
+        self._http = NsqHttp(config.tls, config.timeout)
+        self._means = Means(config, self._http, clock, noise, self._lanes)
+        self._cluster = Cluster(self._means, self._follow)
+        self._producer = Producer(self._cluster, self._means)
+        self._consumers: set[NsqConsumer] = set()
+        self._removed: set[Lane] = set()
+        self._group: asyncio.TaskGroup | None = None
+
+    @property
+    def name(self) -> str:
+        """Return ``nsq``."""
+        return TransportName.NSQ
+
+    def check(self, destination: Destination) -> None:
+        """Raise ``InvalidDestination`` when no topic can have the code's name."""
+        topic_of(destination.code)
+
+    async def run(self) -> None:
+        """Keep nsqds and consumers connected, and figures current, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            try:
+                await self._cluster.run()
+            finally:
+                self._group = None
+
+    async def ensure(self, destination: Destination, subscriptions: Sequence[Subscription]) -> None:
+        """Make the topic and the channels on every nsqd that can be reached.
+
+        The others get them before anything is published to them. What is impossible to name is refused after the
+        rest was made.
+        """
+        topic = topic_of(destination.code)
+        refused: TransportRefused | None = None
+        for subscription in subscriptions:
+            try:
+                self._demand(Lane(topic, channel_of(subscription.name)))
+            except TransportRefused as error:
+                refused = error
+        self._cluster.review()
+        self._follow()
+        await self._cluster.settled()
+        await self._each(lambda node: node.prepare(topic))
+        if not any(node.ready(topic) for node in self._cluster.homes()):
+            raise self._away()
+        if refused is not None:
+            raise refused
+
+    async def remove(self, destination: str, subscription: str) -> None:
+        """Delete the channel, and the topic with its last one; an nsqd that is away does so when it is back."""
+        try:
+            lane = Lane(topic_of(destination), channel_of(subscription))
+        except (InvalidDestination, TransportRefused):
+            return
+        self._lanes.discard(lane)
+        self._removed.add(lane)
+        self._follow()
+        await self._cluster.settled()
+        await self._cluster.forget(lane)
+        if not await self._each(lambda node: node.remove(lane)):
+            raise self._away()
+
+    async def publish(self, batch: Sequence[Outgoing]) -> list[bool]:
+        """Publish a destination's messages to one nsqd, and what that one does not confirm to others.
+
+        Waits for three time-outs at most.
+        """
+        return await self._producer.publish(batch)
+
+    async def consume(self, destination: str, subscription: str) -> NsqConsumer:
+        """Return the subscription's consumer."""
+        consumer = NsqConsumer(Lane(destination, subscription), self._means, self._quarantine, self._consumers.discard)
+        self._consumers.add(consumer)
+        self._follow()
+        return consumer
+
+    def lags(self) -> dict[tuple[str, str], Lag] | None:
+        """Return what the nsqds that answer hold; how old that is NSQ does not tell."""
+        return self._cluster.lags()
+
+    def conditions(self) -> dict[str, str]:
+        """Return what is wrong with each nsqd and nsqlookupd, and which consumers are refused."""
+        found = self._cluster.conditions()
+        for consumer in self._consumers:
+            found |= consumer.refusals()
+        return found
+
+    async def close(self) -> None:
+        """Close what is left."""
+        for consumer in list(self._consumers):
+            await consumer.close()
+        await self._http.close()
+
+    def _demand(self, lane: Lane) -> None:
+        self._lanes.add(lane)
+        self._removed.discard(lane)
+        for node in self._cluster.nodes:
+            node.keep(lane)
+
+    async def _each(self, act: Callable[[Nsqd], Coroutine[Any, Any, None]]) -> bool:
+        """Do the same at every nsqd at once; whether one of them worked."""
+        results = await asyncio.gather(*(_attempt(act(node)) for node in self._cluster.nodes))
+        return any(results)
+
+    def _away(self) -> TransportError:
+        """Return the error that says why no nsqd can be used."""
+        nodes = self._cluster.homes()
+        troubles = "; ".join(f"{name}: {trouble}" for name, trouble in self.conditions().items() if trouble)
+        if nodes and all(node.denied for node in nodes):
+            return TransportRefused(
+                f"no nsqd lets the bus in; nothing was lost: {troubles}",
+                hint="check the secret, the certificates and the settings of nsqd",
+            )
+        return TransportUnavailable(
+            f"no nsqd answers; nothing was lost: {troubles or 'none is known'}",
+            hint="check that nsqd runs and BUS_NSQ_NSQD or BUS_NSQ_LOOKUPD names it",
+        )
+
+    def _follow(self) -> None:
+        """Have each consumer connected to the nsqds of its topic; one of a removed channel would make it anew."""
+        if self._group is None:
+            return
+        for consumer in self._consumers:
+            removed = consumer.lane in self._removed
+            nsqds = set() if removed else self._cluster.holders(consumer.lane.topic)
+            consumer.follow(nsqds, self._group.create_task)
+
+
+async def _attempt(act: Coroutine[Any, Any, None]) -> bool:
+    try:
+        await act
+    except NsqFault:
+        return False
+    return True

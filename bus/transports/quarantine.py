@@ -1,0 +1,31 @@
+"""Records that are not ours, kept on this process's disk until a person has looked at them."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+import msgspec
+
+from bus.ports.clock import Clock
+from bus.ports.quarantine import Foreign
+from bus.ports.spool import NewRecord, Spool
+from bus.telemetry import metrics
+
+_log = logging.getLogger(__name__)
+OPERATOR: Final = "operator"
+"""The consumer for whom they wait."""
+
+
+class SpoolQuarantine:
+    """A spool of its own, a lane for each road; ``bus spool ls`` and ``bus spool show`` read it."""
+
+    def __init__(self, spool: Spool, clock: Clock) -> None:
+        self._spool = spool
+        self._clock = clock
+
+    async def keep(self, foreign: Foreign) -> None:
+        """Append it; durable when it returns. Raises ``SpoolError`` when the disk does not take it."""
+        await self._spool.append([NewRecord(foreign.road, msgspec.msgpack.encode(foreign), self._clock.now())])
+        metrics.QUARANTINED.labels(foreign.road).inc()
+        _log.error("set aside %s: %s; the others behind it go on", foreign.place, foreign.reason)

@@ -1,0 +1,208 @@
+"""What a consumer does with messages in flight: time-outs, lost connections, foreign messages, shares."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+
+import pytest
+
+from bus.transports.nsq import Compression, NsqTransport
+from bus.transports.nsq.envelope import HEADER, wrap
+from tests.integration.nsq.nsq_world import (
+    Shelf,
+    config,
+    eventually,
+    in_flight,
+    numbers,
+    opened,
+    publish,
+    receive,
+    source,
+    stop,
+    subscribed,
+)
+from tests.servers import nsq
+
+
+def ready(nsqd: nsq.NsqdServer, code: str) -> int:
+    clients = nsqd.stats(code, "billing").get("clients") or [{"ready_count": 0}]
+    return clients[0]["ready_count"]
+
+
+async def test_what_nobody_asks_for_goes_back_for_another_dispatcher(
+    alone: nsq.NsqdServer, code: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bus.transports.nsq.consumer._IDLE_AFTER", 0.5)
+    async with opened(config([alone], msg_timeout=1.0)) as road:
+        await road.ensure(*subscribed(code, "billing"))
+        slow = await road.consume(code, "billing")
+        asking = asyncio.create_task(slow.receive(10))
+        await publish(road, code, [0])
+        held = await asking
+        await publish(road, code, range(1, 6))
+        await eventually(lambda: in_flight(alone, code) == 6)
+        quick = await road.consume(code, "billing")
+        assert set(numbers(await receive(quick, 5))) == {1, 2, 3, 4, 5}
+        await eventually(lambda: in_flight(alone, code) == 1)
+        slow.ack(held)
+        asking = asyncio.create_task(receive(slow, 1))
+        await quick.close()
+        await publish(road, code, [6])
+        assert numbers(await asking) == [6]
+
+
+async def test_giving_back_again_and_again_waits_longer_each_time(shared: nsq.NsqServers, code: str) -> None:
+    async with opened(config(shared.nsqds)) as road:
+        await road.ensure(*subscribed(code, "billing"))
+        await publish(road, code, range(2))
+        consumer = await road.consume(code, "billing")
+        times = []
+        for _ in range(5):
+            found = await receive(consumer, 2, ack=False)
+            times.append(time.monotonic())
+            consumer.release(found)
+        waits = [later - earlier for earlier, later in itertools.pairwise(times)]
+        assert waits[0] < 0.05 < waits[1] < waits[2] < waits[3]
+        consumer.ack(await receive(consumer, 2, ack=False))
+        await publish(road, code, range(2, 4))
+        began = time.monotonic()
+        found = await receive(consumer, 2, ack=False)
+        consumer.release(found)
+        await receive(consumer, 2)
+        assert time.monotonic() - began < 0.2
+
+
+async def test_messages_in_flight_are_shared_out_over_the_nsqds(shared: nsq.NsqServers, code: str) -> None:
+    first, second = shared.nsqds
+
+    async with opened(config(shared.nsqds, max_in_flight=50)) as road:
+        await road.ensure(*subscribed(code, "billing"))
+        consumer = await road.consume(code, "billing")
+        asking = asyncio.create_task(receive(consumer, 400, limit=40))
+        await eventually(lambda: ready(first, code) == ready(second, code) == 20)
+        async with opened(config([first])) as one:
+            await one.ensure(*subscribed(code, "billing"))
+            for batch in range(10):
+                await publish(one, code, range(batch * 40, batch * 40 + 40))
+        assert {source(item) for item in await asking} == {first.tcp}
+        # Nothing comes from the second one, so the first may have nearly all; any is still noticed.
+        asking = asyncio.create_task(consumer.receive(40))
+        await asyncio.sleep(2.1)
+        async with opened(config([first])) as one:
+            await one.ensure(*subscribed(code, "billing"))
+            await publish(one, code, [1000])
+            consumer.ack(await asking)
+            asking = asyncio.create_task(consumer.receive(40))
+            await eventually(lambda: (ready(first, code), ready(second, code)) == (39, 1))
+        async with opened(config([second])) as other:
+            await other.ensure(*subscribed(code, "billing"))
+            await publish(other, code, [1001])
+        (found,) = await asking
+        assert source(found) == second.tcp
+
+
+async def test_no_more_is_in_flight_than_allowed(shared: nsq.NsqServers, code: str) -> None:
+    async with opened(config(shared.nsqds, max_in_flight=10)) as road:
+        await road.ensure(*subscribed(code, "billing"))
+        consumer = await road.consume(code, "billing")
+        receiving = asyncio.create_task(receive(consumer, 8, limit=500, ack=False))
+        await eventually(lambda: [ready(nsqd, code) for nsqd in shared.nsqds] == [5, 5])
+        for batch in range(6):
+            await publish(road, code, range(batch * 20, batch * 20 + 20))
+        held = await receiving
+        # While shares move from one nsqd to the other, what is on its way already counts for both.
+        assert sum(in_flight(nsqd, code) for nsqd in shared.nsqds) <= 20
+        consumer.ack(held)
+        assert len(held) + len(await receive(consumer, 120 - len(held))) == 120
+
+
+async def test_what_is_not_ours_is_set_aside_and_the_others_go_on(shared: nsq.NsqServers, code: str) -> None:
+    shelf = Shelf()
+    nsqd = shared.nsqds[0]
+    async with opened(config(shared.nsqds), shelf) as road:
+        await road.ensure(*subscribed(code, "billing"))
+        strange = [b"{}", wrap(b"\xc1"), HEADER[:-1] + b"\x07later", b"\x00"]
+        for body in strange:
+            nsqd.call("/pub", body, topic=code)
+        await publish(road, code, [1])
+        consumer = await road.consume(code, "billing")
+        assert numbers(await receive(consumer, 1)) == [1]
+        waiting = asyncio.create_task(consumer.receive(1))
+        await eventually(lambda: len(shelf.kept) == 4)
+        await eventually(lambda: in_flight(nsqd, code) == 0)
+        await stop(waiting)
+        assert sorted(foreign.payload for foreign in shelf.kept) == sorted(strange)
+        reasons = {foreign.payload: foreign.reason for foreign in shelf.kept}
+        assert "does not begin with the bus's mark" in reasons[b"{}"]
+        assert "damaged" in reasons[strange[1]]
+        assert "version 7" in reasons[strange[2]]
+        kept = shelf.kept[0]
+        assert kept.road == "nsq"
+        assert kept.headers["attempts"] == "1"
+        assert f"topic {code}, channel billing, nsqd {nsqd.tcp}, message " in kept.place
+
+
+async def test_what_cannot_be_set_aside_stays_in_nsq(alone: nsq.NsqdServer, code: str) -> None:
+    shelf = Shelf()
+    shelf.broken = True
+    async with opened(config([alone], msg_timeout=1.0), shelf) as road:
+        await road.ensure(*subscribed(code, "billing"))
+        alone.call("/pub", b"strange", topic=code)
+        consumer = await road.consume(code, "billing")
+        waiting = asyncio.create_task(consumer.receive(10))
+        await eventually(lambda: shelf.tries > 2)
+        assert in_flight(alone, code) == 1
+        await consumer.close()
+        await stop(waiting)
+        await eventually(lambda: alone.stats(code, "billing")["depth"] == 1)
+        shelf.broken = False
+        waiting = asyncio.create_task((await road.consume(code, "billing")).receive(10))
+        await eventually(lambda: [foreign.payload for foreign in shelf.kept] == [b"strange"])
+        await eventually(lambda: in_flight(alone, code) == alone.stats(code, "billing")["depth"] == 0)
+        await stop(waiting)
+
+
+async def test_two_dispatchers_share_the_messages(shared: nsq.NsqServers, code: str) -> None:
+    async with opened(config(shared.nsqds)) as one, opened(config(shared.nsqds)) as two:
+        await one.ensure(*subscribed(code, "billing"))
+        found: list[list[int]] = [[], []]
+
+        async def work(road: NsqTransport, mine: list[int]) -> None:
+            consumer = await road.consume(code, "billing")
+            while True:
+                items = await consumer.receive(8)
+                mine += numbers(items)
+                consumer.ack(items)
+                await asyncio.sleep(0.001)
+
+        async with asyncio.TaskGroup() as group:
+            working = [group.create_task(work(road, mine)) for road, mine in zip((one, two), found, strict=True)]
+            for batch in range(20):
+                await publish(one, code, range(batch * 50, batch * 50 + 50))
+            await eventually(lambda: sum(map(len, found)) >= 1000)
+            for task in working:
+                task.cancel()
+        assert sorted(found[0] + found[1]) == list(range(1000))
+        assert min(map(len, found)) > 100
+
+
+@pytest.mark.parametrize("compression", list(Compression))
+async def test_a_single_message_does_not_wait_in_a_buffer(
+    shared: nsq.NsqServers, code: str, compression: Compression
+) -> None:
+    async with opened(config(shared.nsqds, compression=compression)) as road:
+        await road.ensure(*subscribed(code, "billing"))
+        consumer = await road.consume(code, "billing")
+        asking = asyncio.create_task(receive(consumer, 1, limit=32))
+        times = []
+        for n in range(20):
+            began = time.monotonic()
+            await publish(road, code, [n])
+            await asking
+            times.append(time.monotonic() - began)
+            asking = asyncio.create_task(receive(consumer, 1, limit=32))
+        await stop(asking)
+        # nsqd's own buffering would be 250 ms; with compression it is 25 ms at least.
+        assert sorted(times)[10] < (0.02 if compression is Compression.NONE else 0.1)

@@ -1,0 +1,152 @@
+"""What becomes of messages in flight when nsqd gives up waiting for word of them.
+
+nsqd looks after the time-outs of a new channel only after up to five seconds, so these tests take channels that were
+made when the session began.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from bus.transports.nsq import commands
+from bus.transports.nsq.config import Address
+from bus.transports.nsq.connection import connect
+from bus.transports.nsq.envelope import wrap
+from bus.transports.nsq.frames import MESSAGE_HEAD
+from tests.integration.nsq.nsq_world import (
+    config,
+    eventually,
+    in_flight,
+    numbers,
+    opened,
+    outgoing,
+    publish,
+    receive,
+    stop,
+    subscribed,
+)
+from tests.servers import nsq
+
+
+def timeouts(nsqd: nsq.NsqdServer, code: str) -> int:
+    return nsqd.stats(code, "billing")["timeout_count"]
+
+
+async def test_what_is_held_for_longer_than_nsqds_time_out_does_not_come_again(
+    shared: nsq.NsqServers, aged: str
+) -> None:
+    nsqd = shared.nsqds[0]
+    async with opened(config([nsqd], msg_timeout=1.0)) as road:
+        await road.ensure(*subscribed(aged, "billing"))
+        await publish(road, aged, range(3))
+        consumer = await road.consume(aged, "billing")
+        held = await receive(consumer, 3, ack=False)
+        began = time.monotonic()
+        again = asyncio.create_task(consumer.receive(10))
+        while time.monotonic() - began < 4:
+            assert not again.done()
+            await asyncio.sleep(0.1)
+        assert timeouts(nsqd, aged) == 0
+        assert in_flight(nsqd, aged) == 3
+        consumer.ack(held)
+        await eventually(lambda: in_flight(nsqd, aged) == 0)
+        await stop(again)
+
+
+async def test_what_a_dispatcher_that_died_held_comes_to_another_one_as_suspect(
+    shared: nsq.NsqServers, aged: str
+) -> None:
+    nsqd = shared.nsqds[0]
+    async with opened(config([nsqd], msg_timeout=1.0)) as road:
+        await road.ensure(*subscribed(aged, "billing"))
+        await publish(road, aged, range(3))
+        dead = await connect(Address("127.0.0.1", int(nsqd.tcp.rpartition(":")[2])), config(msg_timeout=1.0))
+        dead.deliver = lambda _: None
+        await dead.ask(commands.sub(aged, "billing"))
+        dead.send(commands.rdy(2))
+        await eventually(lambda: in_flight(nsqd, aged) == 2)
+        consumer = await road.consume(aged, "billing")
+        await dead.close()
+        found = await receive(consumer, 3)
+        assert {n: item.suspect for n, item in zip(numbers(found), found, strict=True)} == {0: True, 1: True, 2: False}
+
+
+async def test_what_is_still_held_when_a_connection_is_lost_is_not_handed_out_twice(
+    shared: nsq.NsqServers, aged: str
+) -> None:
+    nsqd = shared.nsqds[0]
+    async with opened(config([nsqd], msg_timeout=1.0)) as road:
+        await road.ensure(*subscribed(aged, "billing"))
+        await publish(road, aged, range(2))
+        consumer = await road.consume(aged, "billing")
+        held = await receive(consumer, 2, limit=2, ack=False)
+        (intake,) = consumer._intakes.values()
+        intake._connection._transport.abort()
+        again = asyncio.create_task(consumer.receive(10))
+        await eventually(lambda: timeouts(nsqd, aged) >= 2 and in_flight(nsqd, aged) == 2)
+        await eventually(lambda: all(item.token.connection is intake._connection for item in held))
+        assert not again.done()
+        consumer.ack(held)
+        await eventually(lambda: in_flight(nsqd, aged) == 0)
+        await publish(road, aged, [2])
+        assert numbers(await again) == [2]
+
+
+async def test_finishing_on_a_lost_connection_has_no_effect(shared: nsq.NsqServers, aged: str) -> None:
+    nsqd = shared.nsqds[0]
+    async with opened(config([nsqd], msg_timeout=1.0)) as road:
+        await road.ensure(*subscribed(aged, "billing"))
+        await publish(road, aged, range(3))
+        consumer = await road.consume(aged, "billing")
+        held = await receive(consumer, 3, ack=False)
+        (intake,) = consumer._intakes.values()
+        intake._connection._transport.abort()
+        await eventually(lambda: not intake.linked)
+        consumer.ack(held[:2])
+        consumer.release(held[2:])
+        again = await receive(consumer, 3)
+        assert sorted(numbers(again)) == [0, 1, 2]
+        assert all(item.suspect for item in again)
+
+
+async def test_publishing_with_a_delay_and_alone_works_on_the_client(shared: nsq.NsqServers, aged: str) -> None:
+    nsqd = shared.nsqds[0]
+    address = Address("127.0.0.1", int(nsqd.tcp.rpartition(":")[2]))
+    connection = await connect(address, config(msg_timeout=60.0))
+    arrived: list[bytes] = []
+    connection.deliver = arrived.extend
+    await connection.ask(commands.sub(aged, "billing"))
+    connection.send(commands.rdy(10))
+    other = await connect(address, config())
+    assert await other.ask(commands.dpub(aged, 400, b"late")) == b"OK"
+    assert await other.ask(commands.pub(aged, b"early")) == b"OK"
+    await eventually(lambda: len(arrived) == 1)
+    assert nsqd.stats(aged, "billing")["deferred_count"] == 1
+    await eventually(lambda: len(arrived) == 2)
+    assert [payload[MESSAGE_HEAD:] for payload in arrived] == [b"early", b"late"]
+    await connection.close()
+    await other.close()
+
+
+async def test_what_is_given_back_with_a_delay_comes_again_then(shared: nsq.NsqServers, aged: str) -> None:
+    for one in outgoing(aged, [0]):
+        shared.nsqds[0].call("/topic/create", topic=aged)
+        shared.nsqds[0].call("/pub", wrap(one.payload), topic=aged)
+    address = Address("127.0.0.1", int(shared.nsqds[0].tcp.rpartition(":")[2]))
+    connection = await connect(address, config())
+    arrived: list[bytes] = []
+    connection.deliver = arrived.extend
+    await connection.ask(commands.sub(aged, "billing"))
+    connection.send(commands.rdy(1))
+    await eventually(lambda: arrived)
+    began = time.monotonic()
+    connection.send(commands.req(arrived[0][10:26], 300))
+    await eventually(lambda: len(arrived) == 2)
+    assert time.monotonic() - began >= 0.3
+    connection.send(commands.fin(arrived[1][10:26]))
+    # An error for what cannot be finished any more belongs to no question, and ends nothing.
+    connection.send(commands.fin(arrived[1][10:26]))
+    connection.send(commands.touch(arrived[1][10:26]))
+    assert await connection.ask(commands.CLS) == b"CLOSE_WAIT"
+    await connection.close()

@@ -1,0 +1,229 @@
+"""One connection against a peer that follows a script."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from bus.transports.nsq import Compression, NsqConfig, commands
+from bus.transports.nsq.compression import Deflate, Snappy
+from bus.transports.nsq.config import Address
+from bus.transports.nsq.connection import Connection, connect
+from bus.transports.nsq.faults import Answered, Denied, Disconnected, NotNsq
+
+Script = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+SOON = NsqConfig(timeout=0.3, heartbeat=0.1)
+
+
+def frame(payload: bytes, kind: int = 0) -> bytes:
+    return struct.pack(">II", len(payload) + 4, kind) + payload
+
+
+async def identified(reader: asyncio.StreamReader) -> None:
+    assert await reader.readexactly(4) == b"  V2"
+    assert await reader.readline() == b"IDENTIFY\n"
+    await reader.readexactly(int.from_bytes(await reader.readexactly(4)))
+
+
+async def next_line(reader: asyncio.StreamReader) -> bytes:
+    """Return the next command that is no answer to a heartbeat."""
+    while (line := await reader.readline()) == commands.NOP:
+        pass
+    return line
+
+
+@asynccontextmanager
+async def peer(script: Script) -> AsyncIterator[Address]:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await script(reader, writer)
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        yield Address("127.0.0.1", server.sockets[0].getsockname()[1])
+
+
+@asynccontextmanager
+async def opened(address: Address, config: NsqConfig = SOON) -> AsyncIterator[Connection]:
+    connection = await connect(address, config)
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
+def greeting(*answers: bytes, features: bytes = b"{}") -> Script:
+    """Agree, say what is given, and wait for the end."""
+
+    async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await identified(reader)
+        writer.write(frame(features))
+        for answer in answers:
+            assert await next_line(reader)
+            writer.write(answer)
+        await reader.read()
+
+    return script
+
+
+async def test_answers_come_in_the_order_of_the_questions() -> None:
+    async with peer(greeting(frame(b"one"), frame(b"two"), frame(b"three"))) as address, opened(address) as connection:
+        answers = [connection.ask(b"X\n") for _ in range(3)]
+        assert await asyncio.gather(*answers) == [b"one", b"two", b"three"]
+
+
+async def test_an_error_belongs_to_the_oldest_question_and_a_cancelled_one_keeps_its_place() -> None:
+    script = greeting(frame(b"E_BAD_TOPIC no", 1), frame(b"two"), frame(b"three"))
+    async with peer(script) as address, opened(address) as connection:
+        failing, cancelled, good = (connection.ask(b"X\n") for _ in range(3))
+        cancelled.cancel()
+        with pytest.raises(Answered, match="E_BAD_TOPIC no"):
+            await failing
+        assert await good == b"three"
+        assert connection.alive
+
+
+@pytest.mark.parametrize("code", [b"E_FIN_FAILED", b"E_REQ_FAILED", b"E_TOUCH_FAILED"])
+async def test_an_error_of_a_command_without_answer_belongs_to_no_question(code: bytes) -> None:
+    async with peer(greeting(frame(code + b" x", 1) + frame(b"OK"))) as address, opened(address) as connection:
+        assert await connection.ask(b"X\n") == b"OK"
+
+
+async def test_an_error_that_nobody_asked_for_ends_the_connection_with_its_words() -> None:
+    async with peer(greeting(frame(b"E_INVALID RDY count", 1))) as address, opened(address) as connection:
+        connection.send(commands.rdy(99))
+        assert str(await connection.lost()) == "E_INVALID RDY count"
+        with pytest.raises(Disconnected, match="E_INVALID RDY count"):
+            await connection.ask(b"X\n")
+
+
+async def test_a_heartbeat_is_answered_also_in_the_midst_of_others() -> None:
+    async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await identified(reader)
+        writer.write(frame(b"{}"))
+        assert await reader.readline() == commands.NOP
+        assert await reader.readline() == b"X\n"
+        writer.write(frame(b"_heartbeat_") + frame(b"OK"))
+        assert await reader.readline() == commands.NOP
+        writer.write(frame(b"done"))
+        await reader.read()
+
+    async with peer(script) as address, opened(address) as connection:
+        first, second = connection.ask(b"X\n"), connection.ask(b"")
+        assert (await first, await second) == (b"OK", b"done")
+
+
+async def test_a_silent_peer_is_given_up_and_one_with_heartbeats_is_not() -> None:
+    async def beating(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await identified(reader)
+        writer.write(frame(b"{}"))
+        while await reader.readline():
+            await asyncio.sleep(0.05)
+            writer.write(frame(b"_heartbeat_"))
+
+    async with peer(greeting()) as silent, opened(silent) as connection:
+        asked = connection.ask(b"X\n")
+        assert "has been silent for 0." in str(await connection.lost())
+        with pytest.raises(Disconnected, match="silent"):
+            await asked
+    async with peer(beating) as address, opened(address) as connection:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.6):
+                await connection.lost()
+        assert connection.alive
+
+
+@pytest.mark.parametrize(
+    ("said", "fault", "why"),
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", NotNsq, "not NSQ's protocol"),
+        (frame(b"OK"), NotNsq, "does not negotiate features"),
+        (frame(b"E_BAD_BODY IDENTIFY msg timeout (1) is invalid", 1), Denied, "msg timeout"),
+        (frame(b'{"auth_required": true}'), Denied, "asks for a secret"),
+        (b"", Disconnected, "closed it"),
+    ],
+)
+async def test_a_handshake_that_fails_says_why(said: bytes, fault: type[Exception], why: str) -> None:
+    async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await identified(reader)
+        writer.write(said)
+
+    async with peer(script) as address:
+        with pytest.raises(fault, match=why):
+            await connect(address, SOON)
+
+
+async def test_a_peer_that_never_answers_is_given_up() -> None:
+    async def script(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+        await reader.read()
+
+    async with peer(script) as address:
+        with pytest.raises(Disconnected, match=r"does not answer within 0\.3 s"):
+            await connect(address, SOON)
+    with pytest.raises(Disconnected, match="cannot reach"):
+        await connect(address, SOON)
+
+
+@pytest.mark.parametrize("size", [1, 3, 1000])
+@pytest.mark.parametrize(("name", "codec"), [("snappy", Snappy), ("deflate", Deflate)])
+async def test_compression_begins_in_the_midst_of_what_arrives(name: str, codec: type, size: int) -> None:
+    """nsqd compresses right after its answer, so both may arrive together, however they are cut."""
+
+    async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await identified(reader)
+        theirs = codec()
+        said = frame(b'{"%s": true}' % name.encode()) + theirs.encode(frame(b"OK")) + theirs.encode(frame(b"early"))
+        for begin in range(0, len(said), size):
+            writer.write(said[begin : begin + size])
+            await asyncio.sleep(0)
+        mine = codec()
+        heard = b""
+        while b"X\n" not in heard:
+            heard += mine.decode(await reader.read(100))
+        writer.write(theirs.encode(frame(b"late")))
+        await reader.read()
+
+    config = SOON._replace(compression=Compression(name))
+    async with peer(script) as address:
+        connection = await connect(address, config)
+        # The first answer came before its question: nsqd never does that, so the connection is not trusted.
+        fault = await connection.lost()
+        assert isinstance(fault, NotNsq)
+        await connection.close()
+
+
+async def test_messages_that_arrive_together_are_handed_over_together() -> None:
+    def message(n: int) -> bytes:
+        return frame(struct.pack(">qH", n, 1) + b"%016d" % n, 2)
+
+    async with peer(greeting(frame(b"OK") + message(1) + message(2))) as address, opened(address) as connection:
+        arrived: list[list[bytes]] = []
+        connection.deliver = arrived.append
+        assert await connection.ask(commands.sub("orders", "billing")) == b"OK"
+        assert [[payload[10:] for payload in batch] for batch in arrived] == [[b"%016d" % 1, b"%016d" % 2]]
+
+
+async def test_closing_says_what_was_to_be_said() -> None:
+    heard: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+
+    async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await identified(reader)
+        writer.write(frame(b"{}"))
+        heard.set_result(await reader.read())
+
+    async with peer(script) as address:
+        connection = await connect(address, SOON)
+        connection.send(commands.fin(b"0123456789abcdef"))
+        await connection.close()
+        assert (await heard).endswith(b"FIN 0123456789abcdef\n")
+        assert not connection.alive
+        connection.send(b"nothing\n")
+        await connection.close()

@@ -1,0 +1,107 @@
+"""Frames out of bytes: any split gives the same, and rubbish a clear error."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bus.transports.nsq.faults import NotNsq
+from bus.transports.nsq.frames import (
+    ERROR,
+    LARGEST,
+    MESSAGE,
+    MESSAGE_HEAD,
+    RESPONSE,
+    FrameReader,
+    first_frame,
+    read_error,
+    read_message,
+)
+
+frames = st.lists(st.tuples(st.sampled_from([RESPONSE, ERROR, MESSAGE]), st.binary(max_size=60)), max_size=8)
+
+
+def frame(kind: int, payload: bytes) -> bytes:
+    return struct.pack(">II", len(payload) + 4, kind) + payload
+
+
+def pieces(stream: bytes, cuts: list[int]) -> list[bytes]:
+    ends = [0, *sorted(cut % (len(stream) + 1) for cut in cuts), len(stream)]
+    return [stream[begin:end] for begin, end in zip(ends, ends[1:], strict=False)]
+
+
+@given(frames, st.lists(st.integers(min_value=0), max_size=30))
+def test_any_split_gives_the_same_frames(expected: list[tuple[int, bytes]], cuts: list[int]) -> None:
+    reader = FrameReader()
+    stream = b"".join(frame(*one) for one in expected)
+    assert [found for piece in pieces(stream, cuts) for found in reader.feed(piece)] == expected
+
+
+@given(frames)
+def test_byte_by_byte_gives_the_same_frames(expected: list[tuple[int, bytes]]) -> None:
+    reader = FrameReader()
+    stream = b"".join(frame(*one) for one in expected)
+    assert [found for byte in stream for found in reader.feed(bytes([byte]))] == expected
+
+
+@given(st.binary(max_size=400), st.lists(st.integers(min_value=0), max_size=10))
+def test_rubbish_is_frames_by_chance_or_a_clear_error(stream: bytes, cuts: list[int]) -> None:
+    reader = FrameReader(largest=200)
+    found = []
+    try:
+        for piece in pieces(stream, cuts):
+            found += reader.feed(piece)
+    except NotNsq as error:
+        assert "not NSQ's protocol: a frame of" in str(error)
+    else:
+        assert stream.startswith(b"".join(frame(*one) for one in found))
+
+
+@pytest.mark.parametrize(
+    ("stream", "why"),
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n", "a frame of"),
+        (b"\x15\x03\x01\x00\x02\x02\x16\x00", "a frame of"),
+        (struct.pack(">II", 3, 0), "a frame of 3 bytes"),
+        (struct.pack(">II", 4, 3), "a frame of type 3"),
+        (struct.pack(">II", LARGEST + 1, 2), f"a frame of {LARGEST + 1} bytes"),
+    ],
+)
+def test_what_is_no_nsq_is_told_at_once(stream: bytes, why: str) -> None:
+    with pytest.raises(NotNsq, match=why):
+        FrameReader().feed(stream)
+    with pytest.raises(NotNsq, match=why):
+        first_frame(stream)
+
+
+def test_a_large_frame_in_many_pieces_is_put_together_once() -> None:
+    reader = FrameReader()
+    stream = frame(MESSAGE, bytes(8 * 2**20)) + frame(RESPONSE, b"OK")
+    found = [one for begin in range(0, len(stream), 4096) for one in reader.feed(stream[begin : begin + 4096])]
+    assert [(kind, len(payload)) for kind, payload in found] == [(MESSAGE, 8 * 2**20), (RESPONSE, 2)]
+
+
+@given(frames.filter(bool), st.binary(max_size=20))
+def test_the_first_frame_leaves_the_rest_as_it_is(some: list[tuple[int, bytes]], rest: bytes) -> None:
+    head = frame(*some[0])
+    assert first_frame(head + rest) == (some[0], rest)
+    for end in range(len(head)):
+        assert first_frame(head[:end]) is None
+
+
+def test_a_message_frame_tells_when_how_often_and_which() -> None:
+    payload = struct.pack(">qH", 1_795_262_400_000_000_000, 7) + b"0123456789abcdef" + b"body"
+    assert read_message(payload) == (1_795_262_400_000_000_000, 7, b"0123456789abcdef")
+    assert payload[MESSAGE_HEAD:] == b"body"
+    with pytest.raises(NotNsq, match="a message frame of 25 bytes"):
+        read_message(payload[:25])
+
+
+def test_an_error_frame_is_a_code_and_words_that_may_be_missing() -> None:
+    error = read_error(b"E_BAD_TOPIC PUB topic name \xff is not valid")
+    assert error.code == "E_BAD_TOPIC"
+    assert str(error) == "E_BAD_TOPIC PUB topic name � is not valid"
+    assert (read_error(b"E_INVALID ").code, str(read_error(b"E_INVALID "))) == ("E_INVALID", "E_INVALID")

@@ -1,0 +1,90 @@
+"""The union of what nsqlookupds answer, and what nsqds hold together."""
+
+from __future__ import annotations
+
+import msgspec
+
+from bus.transports.nsq.config import Address
+from bus.transports.nsq.faults import Disconnected
+from bus.transports.nsq.http import ChannelStats, Peer, TopicStats
+from bus.transports.nsq.lanes import Lane, Lanes
+from bus.transports.nsq.lookup import Found, Lookup
+from bus.transports.nsq.stock import taken
+
+A, B = Address("a", 4161), Address("b", 4161)
+ONE, TWO = Address("one", 4150), Address("two", 4150)
+
+
+class Answers:
+    """The HTTP API of nsqlookupds, from a table."""
+
+    def __init__(self) -> None:
+        self.table: dict[Address, list[Peer] | None] = {}
+
+    async def nodes(self, lookupd: Address) -> list[Peer]:
+        found = self.table[lookupd]
+        if found is None:
+            raise Disconnected(f"cannot reach {lookupd}")
+        return found
+
+
+def peer(host: str, topics: list[str], tombstones: list[bool] | None = None) -> Peer:
+    return Peer(host, 4150, 4151, topics, tombstones)
+
+
+async def test_answers_are_united_and_the_last_good_ones_kept() -> None:
+    answers = Answers()
+    lookup = Lookup([A, B], answers)
+    answers.table = {A: [peer("one", ["orders"])], B: [peer("one", ["mails"]), peer("two", [])]}
+    await lookup.poll()
+    both = {ONE: Found(4151, frozenset({"orders", "mails"})), TWO: Found(4151, frozenset())}
+    assert lookup.nodes == both
+    assert lookup.troubles == {A: "", B: ""}
+    answers.table[B] = None
+    await lookup.poll()
+    assert lookup.nodes == {ONE: Found(4151, frozenset({"orders"}))}
+    assert lookup.troubles == {A: "", B: "cannot reach b:4161"}
+    answers.table[A] = None
+    await lookup.poll()
+    assert lookup.nodes == {ONE: Found(4151, frozenset({"orders"}))}
+    answers.table[B] = []
+    await lookup.poll()
+    assert lookup.nodes == {}
+
+
+async def test_a_tombstone_hides_a_topic() -> None:
+    answers = Answers()
+    lookup = Lookup([A], answers)
+    answers.table = {A: [peer("one", ["orders", "mails"], [True, False])]}
+    await lookup.poll()
+    assert lookup.nodes[ONE].topics == {"mails"}
+
+
+def test_answers_of_a_new_nsqlookupd_are_read() -> None:
+    text = b'{"broadcast_address":"a","tcp_port":1,"http_port":2,"version":"9","topics":null,"hostname":"h"}'
+    assert msgspec.json.decode(text, type=Peer) == Peer("a", 1, 2)
+
+
+def test_what_waits_in_a_topic_will_be_in_each_channel() -> None:
+    stats = [TopicStats("orders", 3, [ChannelStats("billing", 10, 4, 2), ChannelStats("mail")]), TopicStats("empty")]
+    stock = taken(stats, 7.0)
+    assert stock.held == {Lane("orders", "billing"): 19, Lane("orders", "mail"): 3}
+    assert stock.topics == {"orders": {"billing", "mail"}, "empty": set()}
+
+
+def test_lanes_are_what_is_demanded() -> None:
+    lanes = Lanes()
+    billing, mail = Lane("orders", "billing"), Lane("orders", "mail")
+    for lane in (billing, mail, billing):
+        lanes.add(lane)
+    lanes.publishing("orders", 5.0)
+    assert set(lanes) == {billing, mail}
+    assert lanes.published_since("orders", 5.0)
+    assert not lanes.published_since("orders", 5.1)
+    assert not lanes.published_since("mails", 0.0)
+    lanes.discard(billing)
+    lanes.discard(billing)
+    assert (set(lanes), lanes.topics) == ({mail}, {"orders"})
+    lanes.discard(mail)
+    assert not lanes.topics
+    assert not lanes.channels("orders")
