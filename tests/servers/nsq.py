@@ -166,6 +166,11 @@ class NsqdServer(LocalServer):
         )
         return next((found for one in topics for found in one["channels"]), {})
 
+    def topics(self) -> list[str]:
+        """Return the topics that it has."""
+        answer = httpx.get(f"http://{self.http}/stats", params={"format": "json"}, verify=False).raise_for_status()
+        return [one["topic_name"] for one in answer.json()["topics"] or []]
+
     def call(self, path: str, body: bytes = b"", **query: object) -> None:
         """POST to its HTTP API, for example ``/pub`` with a topic."""
         httpx.post(f"http://{self.http}{path}", params={**query}, content=body, verify=False).raise_for_status()

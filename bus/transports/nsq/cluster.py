@@ -25,7 +25,7 @@ class Cluster:
     Parameters
     ----------
     changed
-        Called when nsqds came or went.
+        Called when nsqds, or their topics, may have come or gone.
     """
 
     def __init__(self, means: Means, changed: Callable[[], None]) -> None:
@@ -47,6 +47,7 @@ class Cluster:
                 while self._config.lookupd:
                     await self._lookup.poll()
                     self.review()
+                    self._changed()  # a topic may be new at an nsqd that is not
                     self._asked.set()
                     await self._means.clock.sleep(self._pause())
                 self._asked.set()
@@ -66,12 +67,12 @@ class Cluster:
         return [node for node in self._nodes.values() if node.home]
 
     def holders(self, topic: str) -> set[Address]:
-        """Return those that a consumer of a topic reads from."""
+        """Return those that a consumer of a topic reads from: they have it, as an nsqlookupd or they themselves say."""
         found = self._lookup.nodes
         return {
             address
             for address, node in self._nodes.items()
-            if node.home or (address in found and topic in found[address].topics)
+            if node.home or node.has(topic) or (address in found and topic in found[address].topics)
         }
 
     async def settled(self) -> None:

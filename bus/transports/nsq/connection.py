@@ -98,10 +98,12 @@ class Connection(asyncio.Protocol):
             self._flush()
             self._why = Disconnected(f"the connection to {self.address} was closed here")
             self._transport.close()
-        done, _ = await asyncio.wait([self._lost], timeout=_CLOSING)
-        if not done:
-            self._transport.abort()
+        try:
             await asyncio.wait([self._lost], timeout=_CLOSING)
+        finally:
+            if not self._lost.done():
+                self._transport.abort()
+        await asyncio.wait([self._lost], timeout=_CLOSING)
 
     # What the event loop calls.
 
@@ -140,10 +142,11 @@ class Connection(asyncio.Protocol):
             self._timer.cancel()
         if self._why is None:
             self._why = Disconnected(f"the connection to {self.address} was lost: {exc or 'nsqd closed it'}")
+        fault = NotNsq if isinstance(self._why, NotNsq) else Disconnected
         while self._waiting:
             answer = self._waiting.popleft()
             if not answer.done():
-                answer.set_exception(Disconnected(str(self._why)))
+                answer.set_exception(fault(str(self._why)))
         if not self._lost.done():
             self._lost.set_result(self._why)
 
@@ -271,6 +274,8 @@ async def connect(address: Address, config: NsqConfig) -> Connection:
         raise Denied(f"{address} refuses: {error}") from error
     except OSError as error:
         raise Disconnected(f"cannot reach {address}: {error.strerror or error}") from error
+    except (UnicodeError, OverflowError) as error:  # a name or a port that no network has
+        raise Disconnected(f"cannot reach {address}: {error}") from error
     else:
         ready, connection = connection, None
         return ready

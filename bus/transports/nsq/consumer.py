@@ -79,6 +79,7 @@ class NsqConsumer:
                 self._ask(limit)
                 if found := self._take(limit):
                     return found
+                self._ask(limit)  # what was set aside just now is held as well
                 self._arrival.clear()
                 await self._arrival.wait()
         finally:
@@ -111,12 +112,14 @@ class NsqConsumer:
         self._spawn = None
         if self._setting_aside is not None:
             self._setting_aside.cancel()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(self._means.config.timeout), asyncio.TaskGroup() as group:
-                for intake in self._intakes.values():
-                    group.create_task(intake.leave())
-        for task in self._tasks.values():
-            task.cancel()
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._means.config.timeout), asyncio.TaskGroup() as group:
+                    for intake in self._intakes.values():
+                        group.create_task(intake.leave())
+        finally:
+            for task in self._tasks.values():
+                task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks.values())
 
@@ -165,7 +168,7 @@ class NsqConsumer:
     # --- taking ------------------------------------------------------------------------------------------------
 
     def _ask(self, limit: int) -> None:
-        changed = self._appetite.ask(limit, self._taken)
+        changed = self._appetite.ask(limit, self._taken + len(self._foreign))
         if changed or any(intake.full for intake in self._intakes.values()) or self._share_is_old():
             self._share()
 
@@ -196,8 +199,8 @@ class NsqConsumer:
         return found
 
     def _let_go(self, incoming: Sequence[Incoming]) -> list[Held]:
-        """Return the messages that are taken now, and count them as taken no more."""
-        tokens = [_held(item) for item in incoming]
+        """Return the messages that are taken now, each once, and count them as taken no more."""
+        tokens = dict.fromkeys(_held(item) for item in incoming)
         taken = [held for held in tokens if held.state is State.TAKEN]
         self._taken -= len(taken)
         return taken

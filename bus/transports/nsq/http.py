@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from typing import Final, TypeVar
 
@@ -117,11 +118,11 @@ class NsqHttp:
         await self._send(nsqd, "POST", "/channel/create", {"topic": topic, "channel": channel})
 
     async def delete(self, nsqd: Address, topic: str, channel: str) -> None:
-        """Delete a channel, and the topic when that was its last one; what is not there is well."""
+        """Delete a channel; what is not there is well.
+
+        The topic stays, also without channels: with it would go what another process makes and fills meanwhile.
+        """
         await self._delete(nsqd, "/channel/delete", {"topic": topic, "channel": channel})
-        left = [one.channels for one in await self.stats(nsqd, topic)]
-        if left == [[]]:
-            await self._delete(nsqd, "/topic/delete", {"topic": topic})
 
     async def forget(self, lookupd: Address, topic: str, channel: str) -> None:
         """Have an nsqlookupd know a channel no more, from which nsqds take the channels of a new topic."""
@@ -151,15 +152,19 @@ class NsqHttp:
 
     async def _send(self, peer: Address, method: str, path: str, query: dict[str, str] | None = None) -> bytes:
         try:
-            response = await self._client.request(method, self._url(peer, path), params=query)
-        except httpx.TimeoutException:
+            async with asyncio.timeout(self._timeout):
+                response = await self._client.request(method, self._url(peer, path), params=query)
+        except (TimeoutError, httpx.TimeoutException):
             raise Disconnected(f"http://{peer} does not answer within {self._timeout:g} s") from None
-        except httpx.HTTPError as error:
+        except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
+            self._encrypted.pop(peer, None)  # the port may be another one after a restart
             if isinstance(error.__cause__, ssl.SSLError) or "CERTIFICATE" in str(error):
                 raise Denied(f"no TLS with {peer}: {error}") from error
             raise Disconnected(f"cannot reach http://{peer}: {error}") from error
         if response.is_success:
             return response.content
+        if response.is_server_error:
+            raise Disconnected(f"http://{peer}{path} fails: HTTP {response.status_code}")
         refusal = _refusal(response.content)
         if refusal.https_port and peer not in self._encrypted:
             if self._tls is None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Final, NamedTuple
 
 from bus.ports.clock import Clock
@@ -95,6 +96,10 @@ class Nsqd:
             and self._forbidden.get(topic, 0.0) <= self._clock.monotonic()
         )
 
+    def has(self, topic: str) -> bool:
+        """Whether the topic is there, as it said lately."""
+        return topic in self._there
+
     def stocks(self) -> tuple[Stock, ...]:
         """Return its last figures, two at most, the newest last; none when it does not answer any more."""
         stale = self._clock.monotonic() - _STALE_POLLS * max(self._config.stats_interval, 1.0)
@@ -183,7 +188,7 @@ class Nsqd:
         """
         self._demand_connection()
         if not self._lanes.channels(topic) <= self._there.get(topic, set()):
-            async with self._changing:
+            async with self._changing_soon():
                 await self._make(topic)
 
     async def remove(self, lane: Lane) -> None:
@@ -196,7 +201,7 @@ class Nsqd:
         """
         self._owed.add(lane)
         self._demand_connection()
-        async with self._changing:
+        async with self._changing_soon():
             await self._settle()
 
     def keep(self, lane: Lane) -> None:
@@ -206,6 +211,16 @@ class Nsqd:
     def _demand_connection(self) -> None:
         if not self.connected:
             raise Disconnected(f"nsqd {self.address} is away: {self.trouble}")
+
+    @asynccontextmanager
+    async def _changing_soon(self) -> AsyncIterator[None]:
+        """Change channels alone, within one time-out however many others wait for their turn."""
+        try:
+            async with asyncio.timeout(self._config.timeout), self._changing:
+                yield
+        except TimeoutError:
+            why = f"nsqd {self.address} has not changed its channels within {self._config.timeout:g} s"
+            raise Disconnected(why) from None
 
     async def _refresh(self) -> None:
         """Take stock, and bring the channels in step with what is demanded."""

@@ -87,7 +87,7 @@ class NsqTransport:
             except TransportRefused as error:
                 refused = error
         self._cluster.review()
-        self._follow()
+        self._follow_one(topic)
         await self._cluster.settled()
         await self._each(lambda node: node.prepare(topic))
         if not any(node.ready(topic) for node in self._cluster.homes()):
@@ -96,14 +96,14 @@ class NsqTransport:
             raise refused
 
     async def remove(self, destination: str, subscription: str) -> None:
-        """Delete the channel, and the topic with its last one; an nsqd that is away does so when it is back."""
+        """Delete the channel, not the topic; an nsqd that is away does so when it is back."""
         try:
             lane = Lane(topic_of(destination), channel_of(subscription))
         except (InvalidDestination, TransportRefused):
             return
         self._lanes.discard(lane)
         self._removed.add(lane)
-        self._follow()
+        self._follow_one(lane.topic)
         await self._cluster.settled()
         await self._cluster.forget(lane)
         if not await self._each(lambda node: node.remove(lane)):
@@ -120,7 +120,7 @@ class NsqTransport:
         """Return the subscription's consumer."""
         consumer = NsqConsumer(Lane(destination, subscription), self._means, self._quarantine, self._consumers.discard)
         self._consumers.add(consumer)
-        self._follow()
+        self._connect(consumer)
         return consumer
 
     def lags(self) -> dict[tuple[str, str], Lag] | None:
@@ -166,10 +166,18 @@ class NsqTransport:
         )
 
     def _follow(self) -> None:
-        """Have each consumer connected to the nsqds of its topic; one of a removed channel would make it anew."""
-        if self._group is None:
-            return
+        """Have each consumer connected to the nsqds of its topic."""
         for consumer in self._consumers:
+            self._connect(consumer)
+
+    def _follow_one(self, topic: str) -> None:
+        for consumer in self._consumers:
+            if consumer.lane.topic == topic:
+                self._connect(consumer)
+
+    def _connect(self, consumer: NsqConsumer) -> None:
+        """Have a consumer connected to the nsqds of its topic; one of a removed channel would make it anew."""
+        if self._group is not None:
             removed = consumer.lane in self._removed
             nsqds = set() if removed else self._cluster.holders(consumer.lane.topic)
             consumer.follow(nsqds, self._group.create_task)

@@ -164,6 +164,21 @@ async def test_what_cannot_be_set_aside_stays_in_nsq(alone: nsq.NsqdServer, code
         await stop(waiting)
 
 
+async def test_what_cannot_be_set_aside_does_not_stop_the_others(alone: nsq.NsqdServer, code: str) -> None:
+    shelf = Shelf()
+    shelf.broken = True
+    async with opened(config([alone]), shelf) as road:
+        await road.ensure(*subscribed(code, "billing"))
+        for _ in range(25):
+            alone.call("/pub", b"strange", topic=code)
+        await publish(road, code, [1])
+        consumer = await road.consume(code, "billing")
+        assert numbers(await receive(consumer, 1, limit=10)) == [1]
+        assert in_flight(alone, code) >= 25
+        shelf.broken = False
+        await eventually(lambda: len(shelf.kept) == 25 and in_flight(alone, code) == 0)
+
+
 async def test_two_dispatchers_share_the_messages(shared: nsq.NsqServers, code: str) -> None:
     async with opened(config(shared.nsqds)) as one, opened(config(shared.nsqds)) as two:
         await one.ensure(*subscribed(code, "billing"))
@@ -206,3 +221,32 @@ async def test_a_single_message_does_not_wait_in_a_buffer(
         await stop(asking)
         # nsqd's own buffering would be 250 ms; with compression it is 25 ms at least.
         assert sorted(times)[10] < (0.02 if compression is Compression.NONE else 0.1)
+
+
+async def test_closing_that_is_cancelled_leaves_nothing_behind(shared: nsq.NsqServers, code: str) -> None:
+    async with opened(config(shared.nsqds)) as road:
+        await road.ensure(*subscribed(code, "billing"))
+        await publish(road, code, range(4))
+        consumer = await road.consume(code, "billing")
+        await receive(consumer, 4, ack=False)
+        closing = asyncio.create_task(consumer.close())
+        await asyncio.sleep(0)
+        await stop(closing)
+        await eventually(lambda: all(not nsqd.stats(code, "billing")["client_count"] for nsqd in shared.nsqds), 5)
+
+
+async def test_what_is_acked_twice_in_one_call_counts_once(shared: nsq.NsqServers, code: str) -> None:
+    async with opened(config(shared.nsqds[:1])) as road:
+        await road.ensure(*subscribed(code, "billing"))
+        consumer = await road.consume(code, "billing")
+        await publish(road, code, range(5))
+        held = await receive(consumer, 5, limit=5, ack=False)
+        consumer.ack([held[0]] * 5)
+        # Four are still held, so that twelve may be in flight when eight more are asked for.
+        asking = asyncio.create_task(consumer.receive(8))
+        await eventually(lambda: ready(shared.nsqds[0], code) == 12)
+        await stop(asking)
+        consumer.release([held[1], held[1], *held[2:]])
+        again = await receive(consumer, 4)
+        assert sorted(numbers(again)) == [1, 2, 3, 4]
+        assert len(again) == 4

@@ -209,6 +209,17 @@ async def test_a_removed_queue_is_not_made_again_by_its_own_consumer_or_by_nsqlo
         assert set(numbers(await receive(consumer, 4))) == set(range(10, 14))
 
 
+async def test_removing_the_last_queue_leaves_the_topic_in_which_others_may_make_one_meanwhile(
+    shared: nsq.NsqServers, code: str
+) -> None:
+    nsqd = shared.nsqds[0]
+    async with opened(config([nsqd])) as road:
+        await road.ensure(*subscribed(code, "billing"))
+        await road.remove(code, "billing")
+        assert not nsqd.stats(code, "billing")
+        assert code in nsqd.topics()
+
+
 async def test_one_nsqlookupd_is_enough_and_none_is_enough_to_go_on(own: nsq.NsqServers, code: str) -> None:
     async with opened(config(lookupds=own.lookupds)) as road:
         await road.ensure(*subscribed(code, "billing"))

@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Awaitable
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bus.domain.destination import Destination
 from bus.domain.subscription import Subscription
 from bus.errors import InvalidDestination, TransportRefused, TransportUnavailable
-from bus.transports.nsq import parse_nsqd
+from bus.transports.nsq import parse_lookupd, parse_nsqd
 from tests.harness.process import free_port
 from tests.integration.nsq.nsq_world import (
     config,
@@ -90,6 +93,21 @@ async def test_an_http_api_that_is_not_nsqds_is_told_in_plain_words(shared: nsq.
             await road.ensure(*subscribed(code, "billing"))
 
 
+async def test_an_http_api_that_fails_is_asked_again(alone: nsq.NsqdServer, code: str) -> None:
+    async def fail(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 502 Bad Gateway\r\nConnection: close\r\n\r\n")
+        writer.close()
+
+    gateway = await asyncio.start_server(fail, "127.0.0.1", 0)
+    place = f"{alone.tcp}/{gateway.sockets[0].getsockname()[1]}"
+    async with gateway, opened(config()._replace(nsqd=parse_nsqd(place))) as road:
+        with pytest.raises(TransportUnavailable, match="HTTP 502"):
+            await road.ensure(*subscribed(code, "billing"))
+        with pytest.raises(TransportUnavailable):
+            await road.remove(code, "billing")
+
+
 async def test_an_http_port_that_is_not_told_is_learnt_from_nsqlookupd(
     programs: Path, tmp_path: Path, shared: nsq.NsqServers, code: str
 ) -> None:
@@ -148,10 +166,10 @@ async def test_every_wait_ends_when_all_nsqds_are_paused(own: nsq.NsqServers, co
                 nsqd.resume()
 
 
-async def ends_within(seconds: float, wait) -> None:
+async def ends_within(seconds: float, wait: Awaitable[Any]) -> Any:
     began = time.monotonic()
     try:
-        await wait
+        return await wait
     finally:
         assert time.monotonic() - began < seconds
 
@@ -192,3 +210,53 @@ async def test_many_destinations_at_once(shared: nsq.NsqServers, code: str) -> N
             assert sorted(numbers(await receive(await road.consume(one, "billing"), 5))) == [0, 1, 2, 3, 4]
         await eventually(lambda: all((road.lags() or {}).get((one, "billing")) == (0, None) for one in codes))
         assert all((road.lags() or {})[one, "mail"] == (5, 0) for one in codes)
+
+
+async def test_names_that_no_network_knows_stop_nothing_else(shared: nsq.NsqServers, code: str) -> None:
+    odd = parse_nsqd("nsqd..example:4150,127.0.0.1:1")
+    settings = config(shared.nsqds)
+    settings = settings._replace(nsqd=settings.nsqd + odd, lookupd=parse_lookupd("nsqlookupd..example:4161,a b:1"))
+    async with opened(settings) as road:
+        await road.ensure(*subscribed(code, "billing"))
+        await publish(road, code, range(3))
+        await receive(await road.consume(code, "billing"), 3)
+        for server in (*(f"nsqd {told.tcp}" for told in odd), "nsqlookupd nsqlookupd..example:4161"):
+            await eventually(lambda server=server: "cannot reach" in road.conditions()[server])
+
+
+async def test_many_destinations_wait_no_longer_for_a_paused_nsqd_than_one(alone: nsq.NsqdServer, code: str) -> None:
+    async with opened(config([alone], heartbeat=30.0, stats_interval=60.0)) as road:
+        await road.ensure(*subscribed(code, "billing"))
+        alone.pause()
+        try:
+            waits = [road.ensure(*subscribed(f"{code}.{n}", "billing")) for n in range(10)]
+            found = await ends_within(3.5, asyncio.gather(*waits, return_exceptions=True))
+            assert {type(error) for error in found} == {TransportUnavailable}
+            removals = [road.remove(f"{code}.{n}", "mail") for n in range(10)]
+            found = await ends_within(3.5, asyncio.gather(*removals, return_exceptions=True))
+            assert {type(error) for error in found} == {TransportUnavailable}
+        finally:
+            alone.resume()
+        await eventually(lambda: well(road))
+        await asyncio.gather(*(road.ensure(*subscribed(f"{code}.{n}", "billing")) for n in range(10)))
+        assert all(alone.stats(f"{code}.{n}", "billing") for n in range(10))
+
+
+async def test_an_nsqlookupd_that_trickles_is_given_up(own: nsq.NsqServers, code: str) -> None:
+    async def trickle(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
+        with suppress(ConnectionError):
+            while not writer.is_closing():
+                writer.write(b" ")
+                await asyncio.sleep(0.1)
+
+    server = await asyncio.start_server(trickle, "127.0.0.1", 0)
+    host, port = server.sockets[0].getsockname()
+    settings = config(lookupds=own.lookupds)
+    settings = settings._replace(lookupd=(*settings.lookupd, *parse_lookupd(f"{host}:{port}")))
+    async with server:
+        async with opened(settings) as road:
+            await eventually(lambda: "within 1 s" in road.conditions()[f"nsqlookupd {host}:{port}"], within=5)
+            await road.ensure(*subscribed(code, "billing"))
+            await publish(road, code, [0])
+        await asyncio.sleep(0.2)  # the server sees the end of the connection

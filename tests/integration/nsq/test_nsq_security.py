@@ -105,6 +105,18 @@ async def test_an_nsqd_that_wants_tls_for_its_http_api_too_is_served(
         await eventually(lambda: (road.lags() or {}).get((code, "billing")) == (0, None))
 
 
+async def test_an_nsqd_whose_https_port_is_another_one_after_a_restart_is_served(
+    start: Start, authority: Authority, code: str
+) -> None:
+    nsqd = start(*authority.options("127.0.0.1"), "-tls-required=true")
+    async with opened(config([nsqd], tls=verifying(authority.file))) as road:
+        await road.ensure(*subscribed(code, "billing"))
+        nsqd.kill()
+        nsqd.start()  # the system chooses the port
+        await eventually(lambda: well(road))
+        await publish(road, code, range(3))
+
+
 @pytest.mark.parametrize("name", ["127.0.0.1", "nsqd.example.org"])
 async def test_a_certificate_of_somebody_else_or_for_another_name_is_refused(
     start: Start, authority: Authority, tmp_path: Path, code: str, name: str

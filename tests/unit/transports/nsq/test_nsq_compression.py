@@ -47,10 +47,12 @@ def test_the_forms_are_those_that_others_read() -> None:
 @pytest.mark.parametrize("codec", CODECS)
 @given(rubbish=st.binary(max_size=200))
 def test_rubbish_is_a_clear_error_or_nothing_yet(codec: type[Codec], rubbish: bytes) -> None:
+    why = None
     try:
         codec().decode(rubbish)
     except NotNsq as error:
-        assert "stream is damaged" in str(error)
+        why = str(error)
+    assert why is None or "stream is damaged" in why
 
 
 def test_a_chunk_with_a_wrong_checksum_is_damage() -> None:

@@ -14,6 +14,7 @@ from bus.transports.nsq.compression import Deflate, Snappy
 from bus.transports.nsq.config import Address
 from bus.transports.nsq.connection import Connection, connect
 from bus.transports.nsq.faults import Answered, Denied, Disconnected, NotNsq
+from bus.transports.nsq.frames import HEARTBEAT
 
 Script = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 SOON = NsqConfig(timeout=0.3, heartbeat=0.1)
@@ -180,24 +181,35 @@ async def test_compression_begins_in_the_midst_of_what_arrives(name: str, codec:
     async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await identified(reader)
         theirs = codec()
-        said = frame(b'{"%s": true}' % name.encode()) + theirs.encode(frame(b"OK")) + theirs.encode(frame(b"early"))
+        said = frame(b'{"%s": true}' % name.encode()) + theirs.encode(frame(b"OK")) + theirs.encode(frame(HEARTBEAT))
         for begin in range(0, len(said), size):
             writer.write(said[begin : begin + size])
             await asyncio.sleep(0)
-        mine = codec()
-        heard = b""
-        while b"X\n" not in heard:
-            heard += mine.decode(await reader.read(100))
+        mine, heard = codec(), b""
+        while not heard.endswith(b"X\n"):
+            heard += mine.decode(await reader.readexactly(1))
         writer.write(theirs.encode(frame(b"late")))
         await reader.read()
 
     config = SOON._replace(compression=Compression(name))
-    async with peer(script) as address:
-        connection = await connect(address, config)
-        # The first answer came before its question: nsqd never does that, so the connection is not trusted.
+    async with peer(script) as address, opened(address, config) as connection:
+        assert await connection.ask(b"X\n") == b"late"
+
+
+async def test_an_answer_before_its_question_ends_the_connection() -> None:
+    """nsqd never does that, so the answers of such a peer may belong to anything."""
+
+    async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await identified(reader)
+        writer.write(frame(b"{}") + frame(b"OK"))
+        await reader.read()
+
+    async with peer(script) as address, opened(address) as connection:
         fault = await connection.lost()
         assert isinstance(fault, NotNsq)
-        await connection.close()
+        assert "an answer to nothing" in str(fault)
+        with pytest.raises(Disconnected, match="an answer to nothing"):
+            await connection.ask(b"X\n")
 
 
 async def test_messages_that_arrive_together_are_handed_over_together() -> None:
@@ -227,3 +239,23 @@ async def test_closing_says_what_was_to_be_said() -> None:
         assert not connection.alive
         connection.send(b"nothing\n")
         await connection.close()
+
+
+async def test_closing_that_is_cancelled_leaves_no_connection_to_a_peer_that_does_not_read() -> None:
+    done = asyncio.Event()
+
+    async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await identified(reader)
+        writer.write(frame(b"{}"))
+        await done.wait()
+
+    async with peer(script) as address:
+        connection = await connect(address, SOON._replace(heartbeat=60.0))
+        connection.send(bytes(64 * 2**20))
+        closing = asyncio.create_task(connection.close())
+        await asyncio.sleep(0.05)
+        assert not closing.done()
+        closing.cancel()
+        async with asyncio.timeout(0.2):
+            assert "was closed here" in str(await connection.lost())
+        done.set()

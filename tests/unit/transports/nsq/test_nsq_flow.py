@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -79,7 +81,7 @@ def test_a_batch_is_split_within_the_limits_and_in_order(sizes: dict[int, int]) 
     assert [index for part in parts for index in part] == [index for index, size in sizes.items() if size <= 100]
     for part in parts:
         assert 4 + sum(4 + sizes[index] for index in part) <= 300
-    for one, other in zip(parts, parts[1:], strict=False):
+    for one, other in itertools.pairwise(parts):
         assert 4 + sum(4 + sizes[index] for index in [*one, other[0]]) > 300
 
 

@@ -1,0 +1,36 @@
+"""What is set aside waits for a person, whole, in its road's lane; and what the disk refuses is not set aside."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from bus.clock import SystemClock
+from bus.errors import SpoolError
+from bus.ports.quarantine import Foreign
+from bus.telemetry import metrics
+from bus.testing.spool import MemorySpool
+from bus.transports.quarantine import OPERATOR, SpoolQuarantine
+
+FOREIGN = Foreign("nsq", "topic orders, channel billing", "not ours", {"attempts": "1"}, b"\x00\xff{}")
+
+
+def counted() -> float:
+    return metrics.QUARANTINED.labels("nsq")._value.get()
+
+
+async def test_what_is_kept_waits_for_the_operator_as_it_came() -> None:
+    spool = MemorySpool(consumers=(OPERATOR,))
+    before = counted()
+    await SpoolQuarantine(spool, SystemClock()).keep(FOREIGN)
+    (record,) = await spool.claim(OPERATOR, 10, "nsq")
+    assert msgspec.msgpack.decode(record.payload, type=Foreign) == FOREIGN
+    assert counted() == before + 1
+
+
+async def test_what_does_not_fit_is_refused_and_not_counted() -> None:
+    spool = MemorySpool(consumers=(OPERATOR,), limit=1)
+    before = counted()
+    with pytest.raises(SpoolError):
+        await SpoolQuarantine(spool, SystemClock()).keep(FOREIGN)
+    assert counted() == before
