@@ -13,7 +13,7 @@ import msgspec
 
 from bus.domain.delivery import FINAL, RANK, SEVERITY, Attempt, Outcome, Status
 from bus.domain.identity import id_time
-from bus.domain.message import Message, encode_message
+from bus.domain.message import Message, decode_message, encode_message
 from bus.domain.selection import Selection
 
 
@@ -107,6 +107,16 @@ def merge_outcome(trace: Trace, outcome: Outcome) -> None:
         delivery.reason = outcome.reason
         delivery.due_at = outcome.due_at
         delivery.url = outcome.url
+
+
+def received_at(trace: Trace | None, copy: bytes) -> int:
+    """Return when a message was received (ms): by its document, else by an encoded copy; 0 when neither can say."""
+    if trace is not None and trace.message is not None:
+        return trace.message.received_at
+    try:
+        return decode_message(copy).received_at
+    except msgspec.DecodeError:
+        return 0
 
 
 def is_finished(trace: Trace, subscription: str, generation: int) -> bool:

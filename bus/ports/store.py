@@ -118,7 +118,13 @@ class CompensationStore(Protocol):
         ...
 
     async def cancel(self, destination: str, subscription: str, now: int) -> int:
-        """End all open deliveries of a removed subscription as ``canceled``; return how many."""
+        """End open deliveries of a removed subscription as ``canceled``; return how many.
+
+        Only those of messages received at ``now`` (ms) or before: a later message is one for another subscription of
+        that name, made since. When a message was received says its document, or while that has no message the copy
+        that the row carries; a row whose copy cannot be read is deleted. With an empty subscription, rows of messages
+        to publish are deleted by the same rule, and none is counted.
+        """
         ...
 
     async def due(self, now: int) -> dict[tuple[str, str], int]:

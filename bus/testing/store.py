@@ -12,7 +12,16 @@ from bus.domain.identity import id_time
 from bus.domain.message import Message
 from bus.domain.selection import Selection
 from bus.domain.times import DAY, day_of
-from bus.domain.trace import Trace, finished_generation, is_finished, matches, merge_message, merge_outcome, start_trace
+from bus.domain.trace import (
+    Trace,
+    finished_generation,
+    is_finished,
+    matches,
+    merge_message,
+    merge_outcome,
+    received_at,
+    start_trace,
+)
 from bus.errors import Conflict
 from bus.ports.store import DeliveryKey, Document, Page
 
@@ -149,16 +158,23 @@ class MemoryStore:
         return traced | {(row.destination, row.subscription) for row in self._rows.values() if row.subscription}
 
     async def cancel(self, destination: str, subscription: str, now: int) -> int:
-        """End all open deliveries of a removed subscription as ``canceled``; return how many."""
+        """End open deliveries of a removed subscription, of messages received until now (ms); return how many."""
         lane = (destination, subscription)
+        rows = [
+            row
+            for row in self._rows.values()
+            if (row.destination, row.subscription) == lane
+            and received_at(self._traces.get(row.message_id), row.message) <= now
+        ]
         outcomes = {
             trace.id: _canceled(trace, subscription, now, delivery.generation, delivery.attempts_made, delivery.url)
             for trace in self._traces.values()
             if trace.destination == destination
             and (delivery := trace.deliveries.get(subscription)) is not None
             and delivery.status in _OPEN
+            and trace.message is not None
+            and trace.message.received_at <= now
         }
-        rows = [row for row in self._rows.values() if (row.destination, row.subscription) == lane]
         for row in rows:
             trace = self._traces.get(row.message_id) or start_trace(row.message_id, destination, row.retention_days)
             if subscription and not is_finished(trace, subscription, row.generation):

@@ -9,11 +9,13 @@ import pytest
 
 from bus.domain.delivery import Outcome, Status
 from bus.domain.message import Message
+from bus.domain.times import DAY
 from bus.domain.trace import Trace
 from bus.ports.store import Store
 from bus.stores.sqlite import SqliteStore
 from bus.testing.contracts.store import StoreContract
 from bus.testing.store import MemoryStore
+from tests.contract.alternating import Alternating
 
 
 class TestMemoryStore(StoreContract):
@@ -38,6 +40,16 @@ class TestSqliteStoreThatLingers(StoreContract):
         monkeypatch.setattr("bus.stores.sqlite.partition._RECENT", 2)
         monkeypatch.setattr("bus.stores.sqlite.search.PATIENCE", 0)
         store = await SqliteStore.open(tmp_path / "store", linger=0.001, gather=50)
+        yield store
+        await store.close()
+
+
+class TestTwoSqliteStores(StoreContract):
+    """Two stores share the directory, and each call goes to any of them."""
+
+    @pytest.fixture
+    async def store(self, tmp_path: Path) -> AsyncIterator[Alternating]:
+        store = await Alternating.open(tmp_path / "store", linger=0)
         yield store
         await store.close()
 
@@ -75,6 +87,11 @@ class ListsOutcomesOnly(MemoryStore):
         return trace if trace is not None and trace.message is not None else None
 
 
+class CancelsLaterMessages(MemoryStore):
+    async def cancel(self, destination: str, subscription: str, now: int) -> int:
+        return await super().cancel(destination, subscription, now + DAY)
+
+
 @pytest.mark.parametrize(
     ("broken", "check"),
     [
@@ -85,6 +102,8 @@ class ListsOutcomesOnly(MemoryStore):
         (KeepsRows, "test_a_road_outcome_deletes_the_row_of_a_claim"),
         (NoFence, "test_unlease_is_fenced"),
         (ListsOutcomesOnly, "test_an_outcome_may_come_first"),
+        (CancelsLaterMessages, "test_cancel_leaves_messages_received_later_alone"),
+        (CancelsLaterMessages, "test_cancel_ends_messages_to_publish_but_not_later_ones"),
     ],
 )
 async def test_the_contract_catches(broken: type[Store], check: str) -> None:

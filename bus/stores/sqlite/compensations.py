@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from collections.abc import Set as AbstractSet
 from functools import partial
 from typing import Final
 
@@ -18,52 +17,32 @@ from bus.stores.sqlite.keys import id_key
 
 LaneKey = tuple[str, str]
 Ending = tuple[bytes, int]  # the message's key, and the generation that is finished
+Place = tuple[int, int]  # when a row is ready, and its number
+BEGINNING: Final[Place] = (-1, -1)
 
 _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final = msgspec.msgpack.Decoder(Compensation)
 
 
 class Compensations:
-    """The ``CompensationStore`` part; how many rows each subscription has is kept in memory."""
+    """The ``CompensationStore`` part."""
 
     def __init__(self, control: Control) -> None:
         self._control = control
-        self._lanes: dict[LaneKey, int] = {}
-        self._counts: dict[LaneKey, int] = {}
-        self._turn: LaneKey = ("", "")
-        self._load()
-        control.on_commit = self._keep
-        control.on_rollback = self._restore
 
-    def _load(self) -> None:
-        self._lanes = {(row[0], row[1]): row[2] for row in self._control.read(sql.LANES)}
-        names = {number: lane for lane, number in self._lanes.items()}
-        self._counts = {names[number]: count for number, count in self._control.read(sql.COUNT_BY_LANE)}
-        self._keep()
+    async def due(self) -> dict[LaneKey, int]:
+        """Return how many rows wait for each subscription that has some."""
+        return {(row[0], row[1]): row[2] for row in await self._control.read(sql.WAITING)}
 
-    def _keep(self) -> None:
-        self._kept = (dict(self._lanes), dict(self._counts))
-        self._held = frozenset(lane for lane, count in self._counts.items() if count)
-
-    def _restore(self) -> None:
-        self._lanes, self._counts = dict(self._kept[0]), dict(self._kept[1])
-
-    def due(self) -> dict[LaneKey, int]:
-        """Return how many rows wait for each subscription."""
-        return {lane: count for lane, count in self._kept[1].items() if count}
-
-    def next_due(self) -> int | None:
+    async def next_due(self) -> int | None:
         """Return when the next row can be leased."""
-        earliest: int | None = self._control.read(sql.NEXT_READY)[0][0]
+        rows = await self._control.read(sql.NEXT_READY)
+        earliest: int | None = rows[0][0]
         return earliest
-
-    def holding(self) -> AbstractSet[LaneKey] | None:
-        """Return the subscriptions that have rows; None while a job is under way that may make some."""
-        return self._held if self._control.idle else None
 
     async def change(self, rows: Sequence[Compensation], endings: dict[LaneKey, list[Ending]]) -> None:
         """Delete rows of finished deliveries, then insert rows where they are newer; one transaction."""
-        await self._control.run(partial(self._change, rows=rows, endings=endings))
+        await self._control.run(partial(_change, rows=rows, endings=endings))
 
     async def finish(self, rows: Sequence[Compensation]) -> None:
         """Delete rows of this or a smaller generation."""
@@ -74,10 +53,10 @@ class Compensations:
 
     async def lease(self, now: int, until: int, room: dict[LaneKey, int], limit: int, owner: str) -> list[Compensation]:
         """Take due rows, round robin over subscriptions."""
-        holding = self.holding()
-        if limit <= 0 or (holding is not None and holding.isdisjoint(room)):
+        ready_at = await self.next_due()
+        if limit <= 0 or ready_at is None or ready_at > now or room.keys().isdisjoint(await self.due()):
             return []
-        return await self._control.run(partial(self._lease, now=now, until=until, room=room, limit=limit, owner=owner))
+        return await self._control.run(partial(_lease, now=now, until=until, room=room, limit=limit, owner=owner))
 
     async def reclaim(self, owner: str) -> int:
         """End all leases of an owner."""
@@ -85,70 +64,78 @@ class Compensations:
 
     async def unlease(self, rows: Sequence[Compensation]) -> None:
         """Give rows back that no later lease has taken."""
-        await self._control.run(partial(self._unlease, rows=rows))
+        await self._control.run(partial(_unlease, rows=rows))
 
-    def rows_of(self, lane: LaneKey, limit: int) -> list[Compensation]:
-        """Return some rows of a subscription."""
-        number = self._lanes.get(lane)
-        found = self._control.read(sql.ROWS_OF_LANE, (number, limit)) if number is not None else []
-        return [_decoder.decode(rest) for (rest,) in found]
+    async def rows_of(self, lane: LaneKey, after: Place, limit: int) -> tuple[list[Compensation], Place]:
+        """Return the next rows of a subscription in the order in which they are ready, and the place of the last."""
+        found = await self._control.read(sql.ROWS_OF_LANE, (*lane, *after, limit))
+        return [_decoder.decode(rest) for _, _, rest in found], (found[-1][0], found[-1][1]) if found else after
 
-    def _change(
-        self, connection: apsw.Connection, *, rows: Sequence[Compensation], endings: dict[LaneKey, list[Ending]]
-    ) -> None:
-        for lane, ended in endings.items():
-            if self._counts.get(lane):
-                number = self._lanes[lane]
-                before = connection.total_changes()
-                connection.executemany(sql.DELETE_COMPENSATION, [(key, number, top) for key, top in ended])
-                self._counts[lane] -= connection.total_changes() - before
-        for row in rows:
-            self._put(connection, row)
 
-    def _put(self, connection: apsw.Connection, row: Compensation) -> None:
-        lane = (row.destination, row.subscription)
-        number = self._lanes.get(lane)
-        if number is None:
-            number = self._lanes[lane] = next(connection.execute(sql.ADD_LANE, lane))[0]
-        rest = _encoder.encode(row)
-        bindings = (id_key(row.message_id), number, row.due_at, row.generation, row.attempts, rest)
-        connection.execute(sql.INSERT_COMPENSATION, bindings)
-        if connection.changes():
-            self._counts[lane] = self._counts.get(lane, 0) + 1
-        else:
-            connection.execute(sql.REPLACE_COMPENSATION, bindings)
-
-    def _lease(
-        self, connection: apsw.Connection, *, now: int, until: int, room: dict[LaneKey, int], limit: int, owner: str
-    ) -> list[Compensation]:
-        turns = [_Turn(self._lanes[lane], lane, room[lane]) for lane in self._in_turn(room)]
-        found: list[tuple[int, int, bytes]] = []
-        while turns and len(found) < limit:
-            share = max(1, (limit - len(found)) // len(turns))
-            for turn in turns[: limit - len(found)]:
-                found += turn.take(connection, now, share)
-                self._turn = turn.lane
-            turns = [turn for turn in turns if not turn.over]
+def _lease(
+    connection: apsw.Connection, *, now: int, until: int, room: dict[LaneKey, int], limit: int, owner: str
+) -> list[Compensation]:
+    numbers = {(row[0], row[1]): row[3] for row in connection.execute(sql.WAITING)}
+    served: LaneKey = next(connection.execute(sql.SERVED))
+    lanes = _in_turn([lane for lane in numbers if room.get(lane, 0) > 0], served)
+    turns = [_Turn(numbers[lane], lane, room[lane]) for lane in lanes]
+    found: list[tuple[int, int, bytes]] = []
+    while turns and len(found) < limit:
+        share = max(1, (limit - len(found)) // len(turns))
+        for turn in turns[: limit - len(found)]:
+            found += turn.take(connection, now, share)
+            served = turn.lane
+        turns = [turn for turn in turns if not turn.over]
+    if found:
         connection.executemany(sql.LEASE, [(until, epoch + 1, owner, row) for row, epoch, _ in found])
-        return [
-            msgspec.structs.replace(_decoder.decode(rest), epoch=epoch + 1, lease_until=until)
-            for _, epoch, rest in found
-        ]
+        connection.execute(sql.SET_SERVED, served)
+    return [
+        msgspec.structs.replace(_decoder.decode(rest), epoch=epoch + 1, lease_until=until) for _, epoch, rest in found
+    ]
 
-    def _in_turn(self, room: dict[LaneKey, int]) -> list[LaneKey]:
-        """Return the subscriptions that have rows and room, beginning after the one served last."""
-        lanes = sorted(lane for lane, free in room.items() if free > 0 and self._counts.get(lane))
-        return [lane for lane in lanes if lane > self._turn] + [lane for lane in lanes if lane <= self._turn]
 
-    def _unlease(self, connection: apsw.Connection, *, rows: Sequence[Compensation]) -> None:
-        connection.executemany(
-            sql.UNLEASE,
-            [
-                (id_key(row.message_id), number, row.generation, row.attempts, row.epoch)
-                for row in rows
-                if (number := self._lanes.get((row.destination, row.subscription))) is not None
-            ],
-        )
+def _in_turn(lanes: list[LaneKey], served: LaneKey) -> list[LaneKey]:
+    """Return subscriptions in order, beginning after the one that any process served last."""
+    lanes.sort()
+    return [lane for lane in lanes if lane > served] + [lane for lane in lanes if lane <= served]
+
+
+def _change(connection: apsw.Connection, *, rows: Sequence[Compensation], endings: dict[LaneKey, list[Ending]]) -> None:
+    for lane, ended in endings.items():
+        number = _number(connection, lane)
+        if number is not None:
+            connection.executemany(sql.DELETE_COMPENSATION, [(key, number, top) for key, top in ended])
+    numbers: dict[LaneKey, int] = {}
+    for row in rows:
+        lane = (row.destination, row.subscription)
+        number = numbers.get(lane) or _number(connection, lane) or next(connection.execute(sql.ADD_LANE, lane))[0]
+        numbers[lane] = number
+        _put(connection, row, number)
+
+
+def _number(connection: apsw.Connection, lane: LaneKey) -> int | None:
+    row = connection.execute(sql.NUMBER_OF_LANE, lane).fetchone()
+    return row[0] if row else None
+
+
+def _put(connection: apsw.Connection, row: Compensation, number: int) -> None:
+    rest = _encoder.encode(row)
+    bindings = (id_key(row.message_id), number, row.due_at, row.generation, row.attempts, rest)
+    connection.execute(sql.INSERT_COMPENSATION, bindings)
+    if not connection.changes():
+        connection.execute(sql.REPLACE_COMPENSATION, bindings)
+
+
+def _unlease(connection: apsw.Connection, *, rows: Sequence[Compensation]) -> None:
+    numbers = {lane: _number(connection, lane) for lane in {(row.destination, row.subscription) for row in rows}}
+    connection.executemany(
+        sql.UNLEASE,
+        [
+            (id_key(row.message_id), number, row.generation, row.attempts, row.epoch)
+            for row in rows
+            if (number := numbers[row.destination, row.subscription]) is not None
+        ],
+    )
 
 
 def _reclaim(connection: apsw.Connection, *, owner: str) -> int:
@@ -164,7 +151,7 @@ class _Turn:
         self.over = False
         self._number = number
         self._room = room
-        self._after = (-1, -1)
+        self._after = BEGINNING
 
     def take(self, connection: apsw.Connection, now: int, most: int) -> list[tuple[int, int, bytes]]:
         wanted = min(most, self._room)

@@ -1,17 +1,21 @@
-"""Opening a file of the store: durable settings, the schema and its version."""
+"""Opening a file of the store: durable settings, the schema and its version; and waiting for other processes."""
 
 from __future__ import annotations
 
+import asyncio
 import os
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import apsw
 
 from bus.errors import ConfigurationError
 from bus.stores.sqlite.failures import translating
+from bus.stores.sqlite.locking import PATIENCE, POLL
 
-BUSY_MILLISECONDS: Final = 5_000
+Result = TypeVar("Result")
 _PAGE_BYTES: Final = 8_192
 _JOURNAL_BYTES: Final = 64 * 1_048_576
 
@@ -20,13 +24,16 @@ PRAGMA page_size = {_PAGE_BYTES};
 PRAGMA journal_mode = WAL;
 PRAGMA synchronous = FULL;
 PRAGMA journal_size_limit = {_JOURNAL_BYTES};
-PRAGMA cache_size = -16000;
-PRAGMA temp_store = MEMORY;
 """
 
 
-def open_writer(path: Path, *, schema: str, version: int) -> apsw.Connection:
-    """Open a file for writing; makes it with ``schema`` when it is new.
+def open_writer(path: Path, steps: Sequence[str]) -> apsw.Connection:
+    """Open a file for writing, and make it when it is new; to be called in a thread, while nobody else opens it.
+
+    Parameters
+    ----------
+    steps
+        What makes each version of the schema from the one before; a file's version is how many of them it has.
 
     Raises
     ------
@@ -35,28 +42,57 @@ def open_writer(path: Path, *, schema: str, version: int) -> apsw.Connection:
     StoreError
         The file cannot be opened or is not a database.
     """
-    new = not path.exists()
     with translating(path.name):
         connection = apsw.Connection(str(path))
         try:
-            connection.set_busy_timeout(BUSY_MILLISECONDS)
-            connection.execute(_SETTINGS)
-            _check_schema(connection, path, schema, version)
+            connection.set_busy_timeout(round(PATIENCE * 1000))
+            connection.execute(_SETTINGS).fetchall()  # a statement that gives rows holds up those behind it
+            _bring_up(connection, path, steps)
+            connection.set_busy_timeout(0)
         except BaseException:
             connection.close()
             raise
-    if new:
-        sync_directory(path.parent)
     return connection
 
 
 def open_reader(path: Path) -> apsw.Connection:
-    """Open an existing file for reading only; its snapshots do not wait for the writer."""
+    """Open an existing file for reading only, in a thread, while nobody drops it; what it waits for blocks."""
     with translating(path.name):
         connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
-        connection.set_busy_timeout(BUSY_MILLISECONDS)
-        connection.execute("PRAGMA query_only = ON; PRAGMA cache_size = -4000")
+        try:
+            connection.set_busy_timeout(round(PATIENCE * 1000))
+            connection.execute("PRAGMA query_only = ON; PRAGMA cache_size = -4000").fetchall()
+            connection.pragma("user_version")  # the first read opens the write-ahead log, by its name
+        except BaseException:
+            connection.close()
+            raise
     return connection
+
+
+async def patiently(call: Callable[[], Result]) -> Result:
+    """Return what a short call gives, made again while another process is in its way; the loop goes on meanwhile.
+
+    Raises
+    ------
+    apsw.BusyError
+        It was in the way for ``PATIENCE`` seconds. The connection must have no busy timeout of its own.
+    """
+    until = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return call()
+        except apsw.BusyError:
+            if time.monotonic() > until:
+                raise
+            await asyncio.sleep(POLL)
+
+
+def inode_of(path: str) -> int:
+    """Return the number of the file that a name stands for; 0 when there is none."""
+    try:
+        return os.stat(path).st_ino  # noqa: PTH116 - a third of the time
+    except FileNotFoundError:
+        return 0
 
 
 def sync_directory(path: Path) -> None:
@@ -68,20 +104,22 @@ def sync_directory(path: Path) -> None:
         os.close(handle)
 
 
-def _check_schema(connection: apsw.Connection, path: Path, schema: str, version: int) -> None:
-    found = connection.pragma("user_version")
-    if found == version:
+def _bring_up(connection: apsw.Connection, path: Path, steps: Sequence[str]) -> None:
+    found = int(connection.pragma("user_version"))
+    if found == len(steps):
         return
-    if isinstance(found, int) and found > version:
+    if found > len(steps):
         raise ConfigurationError(
-            f"{path} has version {found} of the store's format; this bus knows {version}",
+            f"{path} has version {found} of the store's format; this bus knows {len(steps)}",
             hint="start the version of the bus that wrote it, or a newer one",
         )
+    # Before the schema, so that whoever finds the schema may rely on the file's name.
+    sync_directory(path.parent)
     connection.execute("BEGIN IMMEDIATE")
     try:
-        if connection.pragma("user_version") != version:
-            connection.execute(schema)
-            connection.pragma("user_version", version)
+        for step in steps[int(connection.pragma("user_version")) :]:
+            connection.execute(step)
+        connection.pragma("user_version", len(steps))
         connection.execute("COMMIT")
     except BaseException:
         connection.execute("ROLLBACK")

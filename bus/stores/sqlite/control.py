@@ -6,16 +6,16 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import Executor
 from contextlib import suppress
-from pathlib import Path
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import apsw
 
-from bus.errors import BusError
-from bus.stores.sqlite import control_sql as sql
-from bus.stores.sqlite.connection import BUSY_MILLISECONDS, open_reader, open_writer
+from bus.errors import BusError, StoreUnavailable
+from bus.stores.gathering import Gathering
+from bus.stores.sqlite.connection import inode_of, patiently
 from bus.stores.sqlite.failures import translating
-from bus.stores.sqlite.gathering import Gathering
+from bus.stores.sqlite.locking import Turn
 
 Result = TypeVar("Result")
 Job = Callable[[apsw.Connection], Any]
@@ -23,25 +23,21 @@ _NAME: Final = "control.db"
 
 
 class Control:
-    """The file of unfinished work and documents; other processes may write documents to it at the same time."""
+    """The file of unfinished work and documents; nothing of it is kept in memory, for other processes change it."""
 
-    def __init__(self, directory: Path, executor: Executor) -> None:
+    def __init__(self, writer: apsw.Connection, reader: apsw.Connection, turn: Turn, executor: Executor) -> None:
+        self._writer = writer
+        self._inode = inode_of(writer.filename)
+        self._reader = reader
+        self._reader.set_busy_timeout(0)
+        self._turn = turn
         self._executor = executor
-        self._writer = open_writer(directory / _NAME, schema=sql.SCHEMA, version=sql.VERSION)
-        self.reader = open_reader(directory / _NAME)
         self._jobs: Gathering[Job, Any] = Gathering(self._commit, limit=256)
-        self.on_commit: Callable[[], None] = _nothing
-        self.on_rollback: Callable[[], None] = _nothing
 
-    @property
-    def idle(self) -> bool:
-        """Whether no job waits or runs, so that what is in memory is what is on disk."""
-        return self._jobs.idle
-
-    def read(self, query: str, bindings: tuple[Any, ...] = ()) -> list[Any]:
+    async def read(self, query: str, bindings: tuple[Any, ...] = ()) -> list[Any]:
         """Return all rows of a short query over what is committed."""
         with translating(_NAME):
-            return list(self.reader.execute(query, bindings))
+            return await patiently(lambda: self._reader.execute(query, bindings).fetchall())
 
     async def run(self, job: Callable[[apsw.Connection], Result]) -> Result:
         """Run a job in a transaction and return its result once that is durable.
@@ -56,20 +52,29 @@ class Control:
         """Commit the jobs that wait, and close the file."""
         await self._jobs.close()
         with translating(_NAME):
-            self.reader.close()
-            await asyncio.get_running_loop().run_in_executor(self._executor, self._writer.close)
+            self._reader.close()
+            await self._in_thread(self._writer.close)
+        self._turn.close()
 
     async def _commit(self, jobs: list[Job]) -> list[Any]:
         with translating(_NAME):
-            await self._begin()
-            try:
-                results = [self._result_of(job) for job in jobs]
-                await self._in_thread("COMMIT")
-            except BaseException:
-                self._roll_back()
-                raise
-        self.on_commit()
+            async with self._turn.held():
+                await patiently(partial(self._writer.execute, "BEGIN IMMEDIATE"))
+                try:
+                    self._check_present()
+                    results = [self._result_of(job) for job in jobs]
+                    await self._in_thread(partial(self._writer.execute, "COMMIT"))
+                except BaseException:
+                    self._roll_back()
+                    raise
         return results
+
+    def _check_present(self) -> None:
+        if inode_of(self._writer.filename) != self._inode:
+            raise StoreUnavailable(
+                f"{self._writer.filename} was removed or replaced while the bus has it open; nothing was written",
+                hint="restart every process of the bus on this directory",
+            )
 
     def _result_of(self, job: Job) -> Any:
         try:
@@ -77,24 +82,10 @@ class Control:
         except BusError as error:
             return error
 
-    async def _begin(self) -> None:
-        """Take the write lock; while another process holds it, wait in the thread and not on the loop."""
-        self._writer.set_busy_timeout(0)
-        try:
-            self._writer.execute("BEGIN IMMEDIATE")
-        except apsw.BusyError:
-            self._writer.set_busy_timeout(BUSY_MILLISECONDS)
-            await self._in_thread("BEGIN IMMEDIATE")
-
-    async def _in_thread(self, statement: str) -> None:
-        await asyncio.get_running_loop().run_in_executor(self._executor, self._writer.execute, statement)
+    async def _in_thread(self, call: Callable[[], object]) -> None:
+        await asyncio.get_running_loop().run_in_executor(self._executor, call)
 
     def _roll_back(self) -> None:
         with suppress(apsw.Error):  # the failure that led here is the one to tell
             if self._writer.in_transaction:
                 self._writer.execute("ROLLBACK")
-        self.on_rollback()
-
-
-def _nothing() -> None:
-    """Do nothing on a commit or rollback."""

@@ -2,9 +2,8 @@
 
 from typing import Final
 
-VERSION: Final = 1
-
-SCHEMA: Final = """
+STEPS: Final = (
+    """
 CREATE TABLE lane (
     number INTEGER PRIMARY KEY,
     destination TEXT NOT NULL,
@@ -34,11 +33,24 @@ CREATE TABLE document (
     value BLOB NOT NULL,
     PRIMARY KEY (collection, key)
 ) WITHOUT ROWID;
-"""
+""",
+    """
+ALTER TABLE lane ADD COLUMN waiting INTEGER NOT NULL DEFAULT 0;
+UPDATE lane SET waiting = (SELECT count(*) FROM compensation WHERE lane = number);
+CREATE TRIGGER compensation_inserted AFTER INSERT ON compensation BEGIN
+    UPDATE lane SET waiting = waiting + 1 WHERE number = new.lane;
+END;
+CREATE TRIGGER compensation_deleted AFTER DELETE ON compensation BEGIN
+    UPDATE lane SET waiting = waiting - 1 WHERE number = old.lane;
+END;
+CREATE TABLE served (destination TEXT NOT NULL, subscription TEXT NOT NULL);
+INSERT INTO served VALUES ('', '');
+""",
+)
 
-LANES: Final = "SELECT destination, subscription, number FROM lane"
+NUMBER_OF_LANE: Final = "SELECT number FROM lane WHERE destination = ? AND subscription = ?"
 ADD_LANE: Final = "INSERT INTO lane (destination, subscription) VALUES (?, ?) RETURNING number"
-COUNT_BY_LANE: Final = "SELECT lane, count(*) FROM compensation INDEXED BY compensation_lane_ready GROUP BY lane"
+WAITING: Final = "SELECT destination, subscription, waiting, number FROM lane WHERE waiting > 0"
 
 INSERT_COMPENSATION: Final = """
 INSERT INTO compensation (message_id, lane, due_at, generation, attempts, lease_until, epoch, rest)
@@ -55,6 +67,8 @@ SELECT row, epoch, rest, ready_at FROM compensation INDEXED BY compensation_lane
 WHERE lane = ?1 AND ready_at <= ?2 AND (ready_at, row) > (?3, ?4)
 ORDER BY ready_at, row LIMIT ?5
 """
+SERVED: Final = "SELECT destination, subscription FROM served"
+SET_SERVED: Final = "UPDATE served SET destination = ?, subscription = ?"
 LEASE: Final = "UPDATE compensation SET lease_until = ?, epoch = ?, owner = ? WHERE row = ?"
 RECLAIM: Final = "UPDATE compensation SET lease_until = 0 WHERE lease_until > 0 AND owner = ?"
 UNLEASE: Final = """
@@ -62,7 +76,11 @@ UPDATE compensation SET lease_until = 0
 WHERE message_id = ? AND lane = ? AND generation = ? AND attempts = ? AND epoch = ?
 """
 NEXT_READY: Final = "SELECT min(ready_at) FROM compensation INDEXED BY compensation_ready"
-ROWS_OF_LANE: Final = "SELECT rest FROM compensation INDEXED BY compensation_lane_ready WHERE lane = ? LIMIT ?"
+ROWS_OF_LANE: Final = """
+SELECT ready_at, row, rest FROM compensation INDEXED BY compensation_lane_ready
+WHERE lane = (SELECT number FROM lane WHERE destination = ?1 AND subscription = ?2) AND (ready_at, row) > (?3, ?4)
+ORDER BY ready_at, row LIMIT ?5
+"""
 
 GET_DOCUMENT: Final = "SELECT key, version, value FROM document WHERE collection = ? AND key = ?"
 LIST_DOCUMENTS: Final = """

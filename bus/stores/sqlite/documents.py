@@ -21,15 +21,15 @@ class Documents:
     def __init__(self, control: Control) -> None:
         self._control = control
 
-    def get(self, collection: str, key: str) -> Document | None:
+    async def get(self, collection: str, key: str) -> Document | None:
         """Return one document."""
-        rows = self._control.read(sql.GET_DOCUMENT, (collection, key))
+        rows = await self._control.read(sql.GET_DOCUMENT, (collection, key))
         return Document(*rows[0]) if rows else None
 
-    def list(self, collection: str, *, prefix: str, after: str, limit: int | None) -> list[Document]:
+    async def list(self, collection: str, *, prefix: str, after: str, limit: int | None) -> list[Document]:
         """Return documents by key order."""
         most = -1 if limit is None else limit
-        rows = self._control.read(sql.LIST_DOCUMENTS, (collection, prefix, after, prefix + _AFTER_ALL, most))
+        rows = await self._control.read(sql.LIST_DOCUMENTS, (collection, prefix, after, prefix + _AFTER_ALL, most))
         return [Document(*row) for row in rows]
 
     async def put(self, collection: str, key: str, value: bytes, *, version: int | None) -> int:

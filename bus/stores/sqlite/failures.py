@@ -80,8 +80,13 @@ def translate(error: apsw.Error, name: str) -> StoreError:
 
 @contextmanager
 def translating(name: str) -> Iterator[None]:
-    """Raise the store's errors instead of apsw's."""
+    """Raise the store's errors instead of apsw's and the file system's."""
     try:
         yield
     except apsw.Error as error:
         raise translate(error, name) from error
+    except OSError as error:
+        raise StoreUnavailable(
+            f"store file {name} cannot be reached: {error}",
+            hint="check the disk and the permissions of the store's directory; writes stay in the spool",
+        ) from error

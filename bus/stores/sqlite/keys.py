@@ -2,13 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Final
+import re
+from typing import Final, NamedTuple
 
-from bus.domain.times import DAY, day_of
+from bus.domain.times import DAY, day_of, day_start
 
 SMALLEST: Final = b""
 GREATEST: Final = b"\xff" * 16
 _STAMP_BYTES: Final = 6
+_FILE: Final = re.compile(r"traces-(\d{8})-(\d+)d\.db")
+
+
+class Label(NamedTuple):
+    """What names a partition: its day, counted from the epoch, and its retention class."""
+
+    day: int
+    retention_days: int
+
+    @property
+    def name(self) -> str:
+        """The name that people see."""
+        return f"{day_of(self.day * DAY)}-{self.retention_days}d"
+
+    @property
+    def file(self) -> str:
+        """The name of its file."""
+        return f"traces-{self.name}.db"
+
+
+def label_of(file: str) -> Label | None:
+    """Return the label of a file's name; None when the file is something else."""
+    match = _FILE.fullmatch(file)
+    return Label(day_start(match[1]) // DAY, int(match[2])) if match else None
 
 
 def id_key(message_id: str) -> bytes:
@@ -30,8 +55,3 @@ def day_number(key: bytes) -> int:
 def time_key(time: int) -> bytes:
     """Return the bytes below those of every id made at a time (ms) or later, and above every earlier one."""
     return max(0, time).to_bytes(_STAMP_BYTES, "big") if time < 1 << 48 else GREATEST
-
-
-def partition_name(day: int, retention_days: int) -> str:
-    """Return what names the partition of a day (from the epoch) and a retention class."""
-    return f"{day_of(day * DAY)}-{retention_days}d"

@@ -25,7 +25,7 @@ class Keyed(NamedTuple):
 
 
 class Merge:
-    """The writes of one gathering for one partition, inside one transaction that the caller ends.
+    """The writes of one gathering for one partition, inside one transaction that the caller begins and ends.
 
     A document that is not in memory is inserted blindly when its message came along, because then it is new as
     a rule; only where the file has it already is it read and merged.
@@ -38,8 +38,7 @@ class Merge:
         self._messages = [(key, write) for key, write in writes if isinstance(write, Message)]
 
     async def apply(self) -> None:
-        """Run every statement of the transaction but its end."""
-        self.partition.begin()
+        """Run every statement of the transaction but its beginning and its end."""
         async for messages in _slices(self._messages):
             for key, message in messages:
                 self._merge_message(key, message)

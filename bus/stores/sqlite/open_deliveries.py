@@ -8,12 +8,11 @@ from typing import Final
 
 from bus.domain.delivery import Compensation, Outcome, Status
 from bus.domain.message import Message
-from bus.domain.trace import DeliveryTrace, Trace, is_finished, start_trace
+from bus.domain.trace import DeliveryTrace, Trace, is_finished, received_at, start_trace
 from bus.stores.sqlite import partition_sql as sql
-from bus.stores.sqlite.compensations import Compensations, LaneKey
-from bus.stores.sqlite.keys import GREATEST, SMALLEST, time_key
+from bus.stores.sqlite.compensations import BEGINNING, Compensations, LaneKey
+from bus.stores.sqlite.keys import SMALLEST, Label, time_key
 from bus.stores.sqlite.reading import Reading
-from bus.stores.sqlite.shelf import Label
 
 REMOVED: Final = "subscription removed"
 _CHUNK: Final = 256
@@ -48,36 +47,37 @@ class OpenDeliveries:
         return messages
 
     async def cancel(self, lane: LaneKey, now: int) -> int:
-        """End all open deliveries as ``canceled``, and delete their rows; return how many."""
+        """End the open deliveries of messages received until now (ms) as ``canceled``, delete their rows; how many."""
         canceled = await self._cancel_rows(lane, now)
         for status in sql.OPEN:
-            async for traces in self._chunks(lane, status, GREATEST):
-                await self._write([_canceled(trace, lane[1], now) for trace in traces])
-                canceled += len(traces)
+            async for traces in self._chunks(lane, status, time_key(now + _CLOCK_SKEW)):
+                # One whose message has not arrived was open because of its row, which has decided about it.
+                ended = [trace for trace in traces if trace.message is not None and trace.message.received_at <= now]
+                await self._write([_canceled(trace, lane[1], now) for trace in ended])
+                canceled += len(ended)
         return canceled
 
     async def _cancel_rows(self, lane: LaneKey, now: int) -> int:
         """Delete the rows, and end their deliveries; those documents may know nothing of them yet."""
         canceled = 0
-        while rows := self._compensations.rows_of(lane, _CHUNK):
-            outcomes = [await self._canceled_row(row, now) for row in rows if row.subscription]
-            ended = [outcome for outcome in outcomes if outcome is not None]
-            await self._write(ended)
-            await self._compensations.finish(rows)
-            canceled += len(ended)
+        deleted = True
+        while deleted:  # again, since a row that is leased or given back meanwhile changes its place
+            deleted = False
+            async for rows in self._rows(lane):
+                traced = [(row, await self._reading.trace(row.message_id)) for row in rows]
+                ended = [(row, trace) for row, trace in traced if received_at(trace, row.message) <= now]
+                outcomes = [outcome for row, trace in ended if (outcome := _canceled_row(row, trace, now)) is not None]
+                await self._write(outcomes)
+                await self._compensations.finish([row for row, _ in ended])
+                canceled += len(outcomes)
+                deleted = deleted or bool(ended)
         return canceled
 
-    async def _canceled_row(self, row: Compensation, now: int) -> Outcome | None:
-        trace = await self._reading.trace(row.message_id)
-        if trace is None:
-            trace = start_trace(row.message_id, row.destination, row.retention_days)
-        if is_finished(trace, row.subscription, row.generation):
-            return None
-        delivery = DeliveryTrace(generation=row.generation, attempts_made=row.attempts)
-        if known := trace.deliveries.get(row.subscription):
-            delivery.url = known.url
-        trace.deliveries[row.subscription] = delivery
-        return _canceled(trace, row.subscription, now)
+    async def _rows(self, lane: LaneKey) -> AsyncIterator[list[Compensation]]:
+        rows, place = await self._compensations.rows_of(lane, BEGINNING, _CHUNK)
+        while rows:
+            yield rows
+            rows, place = await self._compensations.rows_of(lane, place, _CHUNK)
 
     async def _chunks(self, lane: LaneKey, status: Status, below: bytes) -> AsyncIterator[list[Trace]]:
         for label in reversed(self._reading.newest_first()):
@@ -94,6 +94,18 @@ class OpenDeliveries:
 
 def _is_before(message: Message, time: int) -> bool:
     return max(message.received_at, message.deliver_at) < time
+
+
+def _canceled_row(row: Compensation, trace: Trace | None, now: int) -> Outcome | None:
+    """Return the end of a row's delivery; None for a message to publish, or when the trace says that it has ended."""
+    trace = trace or start_trace(row.message_id, row.destination, row.retention_days)
+    if not row.subscription or is_finished(trace, row.subscription, row.generation):
+        return None
+    delivery = DeliveryTrace(generation=row.generation, attempts_made=row.attempts)
+    if known := trace.deliveries.get(row.subscription):
+        delivery.url = known.url
+    trace.deliveries[row.subscription] = delivery
+    return _canceled(trace, row.subscription, now)
 
 
 def _canceled(trace: Trace, subscription: str, now: int) -> Outcome:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+
+import apsw
 
 from bus.domain.trace import Trace, decode_trace
 from bus.stores.sqlite import partition_sql as sql
-from bus.stores.sqlite.connection import open_reader, open_writer
+from bus.stores.sqlite.connection import inode_of, patiently
 from bus.stores.sqlite.failures import translating
 
 _RECENT: Final = 10_000
@@ -46,31 +48,50 @@ class Held:
 class Partition:
     """An open partition: one connection that writes and one for point reads, both used by the loop.
 
-    ``recent`` holds documents that are not finished, so that an outcome that follows its message needs no read.
+    ``recent`` holds documents that are not finished, so that an outcome that follows its message needs no read. It
+    and the numbers below hold until another connection changes the file, which a transaction sees when it begins.
+
+    Attributes
+    ----------
+    pins
+        How many use it at the moment.
+    retired
+        Whether it is to be closed when nobody uses it any more.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, writer: apsw.Connection, reader: apsw.Connection) -> None:
         self.name = path.stem
-        self.writer = open_writer(path, schema=sql.SCHEMA, version=sql.VERSION)
+        self.writer = writer
         self.recent: OrderedDict[bytes, Held] = OrderedDict()
         self.pins = 0
-        with translating(self.name):
-            try:
-                self.reader = open_reader(path)
-                self._load()
-            except BaseException:
-                self.writer.close()
-                raise
+        self.retired = False
+        self._reader = reader
+        self._reader.set_busy_timeout(0)
+        self._file = str(path)
+        self._inode = inode_of(self._file)
+        self._destinations: dict[str, int] = {}
+        self._lanes: dict[tuple[str, str], int] = {}
+        self._version: int | None = None
+        self._last_row = 0
+        self._newest = 0
 
-    def _load(self) -> None:
-        self._destinations: dict[str, int] = dict(self.writer.execute(sql.DESTINATIONS))
-        self._lanes: dict[tuple[str, str], int] = {(row[0], row[1]): row[2] for row in self.writer.execute(sql.LANES)}
-        self._last_row: int = next(self.writer.execute(sql.LAST_ROW))[0]
-        self._newest: int = next(self.writer.execute(sql.NEWEST))[0]
+    def present(self) -> bool:
+        """Whether its file is still the one of its name; stays true while the caller is in a write transaction."""
+        return inode_of(self._file) == self._inode
 
     def begin(self) -> None:
-        """Open a write transaction."""
+        """Open a write transaction; raises ``apsw.BusyError`` when another connection has one."""
         self.writer.execute("BEGIN IMMEDIATE")
+        try:
+            version = next(self.writer.execute(sql.DATA_VERSION))[0]
+            if version != self._version:
+                self.recent.clear()
+                self._last_row = next(self.writer.execute(sql.LAST_ROW))[0]
+                self._newest = next(self.writer.execute(sql.NEWEST))[0]
+                self._version = version
+        except BaseException:
+            self.roll_back()
+            raise
 
     def commit(self) -> None:
         """Make the transaction durable; the only step that waits for the disk."""
@@ -79,9 +100,11 @@ class Partition:
     def roll_back(self) -> None:
         """Undo the transaction and forget what memory knows of it."""
         self.recent.clear()
+        self._destinations.clear()
+        self._lanes.clear()
+        self._version = None
         if self.writer.in_transaction:
             self.writer.execute("ROLLBACK")
-        self._load()
 
     def next_row(self) -> int:
         """Return a row number that no message has."""
@@ -92,7 +115,8 @@ class Partition:
         """Return a destination's number; gives it one inside the transaction."""
         number = self._destinations.get(code)
         if number is None:
-            number = self._destinations[code] = next(self.writer.execute(sql.ADD_DESTINATION, (code,)))[0]
+            number = self._number(sql.NUMBER_OF_DESTINATION, sql.ADD_DESTINATION, (code,))
+            self._destinations[code] = number
         return number
 
     def lane_number(self, destination: str, subscription: str) -> int:
@@ -100,8 +124,12 @@ class Partition:
         lane = (destination, subscription)
         number = self._lanes.get(lane)
         if number is None:
-            number = self._lanes[lane] = next(self.writer.execute(sql.ADD_LANE, lane))[0]
+            number = self._lanes[lane] = self._number(sql.NUMBER_OF_LANE, sql.ADD_LANE, lane)
         return number
+
+    def _number(self, find: str, add: str, names: tuple[str, ...]) -> int:
+        row = self.writer.execute(find, names).fetchone() or next(self.writer.execute(add, names))
+        return int(row[0])
 
     def note_newest(self, received_at: int) -> None:
         """Remember inside the transaction when the newest message was received."""
@@ -139,28 +167,31 @@ class Partition:
         else:
             self.recent.pop(held.key, None)
 
-    def trace(self, key: bytes) -> Trace | None:
+    async def trace(self, key: bytes) -> Trace | None:
         """Return a committed document."""
-        with translating(self.name):
-            row = self.reader.execute(sql.DOCUMENT_OF, (key,)).fetchone()
+        row = await self._read(sql.DOCUMENT_OF, key)
         return decode_trace(row[1]) if row else None
 
-    def body(self, key: bytes) -> tuple[Trace, bytes] | None:
+    async def body(self, key: bytes) -> tuple[Trace, bytes] | None:
         """Return a committed document with the message's body, empty while only outcomes have arrived."""
-        with translating(self.name):
-            row = self.reader.execute(sql.DOCUMENT_AND_BODY, (key,)).fetchone()
+        row = await self._read(sql.DOCUMENT_AND_BODY, key)
         return (decode_trace(row[0]), row[1]) if row else None
 
+    async def _read(self, query: str, key: bytes) -> Any:
+        with translating(self.name):
+            return await patiently(lambda: self._reader.execute(query, (key,)).fetchone())
+
     def droppable(self, before: int) -> bool | None:
-        """Whether all was received before a time (ms) and is finished; None when unfinished work keeps it."""
+        """Whether all was received before a time (ms) and is finished, as the transaction sees it.
+
+        None when unfinished work keeps it.
+        """
         if self._newest >= before:
             return False
-        with translating(self.name):
-            kept = next(self.writer.execute(sql.HAS_OPEN))[0]
-        return None if kept else True
+        return None if next(self.writer.execute(sql.HAS_OPEN))[0] else True
 
     def close(self) -> None:
         """Close the connections; the last one to close folds the write-ahead log into the file."""
         with translating(self.name):
-            self.reader.close()
+            self._reader.close()
             self.writer.close()

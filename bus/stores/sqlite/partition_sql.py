@@ -4,8 +4,6 @@ from typing import Final
 
 from bus.domain.delivery import Status
 
-VERSION: Final = 1
-
 # Numbers of states inside the files, and in the SQL below; never changed, only added to.
 STATUS: Final = {
     Status.PENDING: 0,
@@ -23,7 +21,8 @@ OPEN: Final = (Status.PENDING, Status.RETRYING, Status.RESEND)
 # message: ``destination`` is null until the message itself has arrived, so that only whole ones are listed.
 # delivery: one row for each delivery that is not ``delivered``, so that unfinished and failed ones are found
 # at once, and the healthy road pays nothing.
-SCHEMA: Final = """
+STEPS: Final = (
+    """
 CREATE TABLE message (
     row INTEGER PRIMARY KEY,
     id BLOB NOT NULL UNIQUE,
@@ -57,10 +56,11 @@ CREATE TABLE lane (
 );
 CREATE TABLE newest (received_at INTEGER NOT NULL);
 INSERT INTO newest VALUES (0);
-"""
+""",
+)
 
-DESTINATIONS: Final = "SELECT code, number FROM destination"
-LANES: Final = "SELECT destination, subscription, number FROM lane"
+DATA_VERSION: Final = "PRAGMA data_version"  # changes with every commit of another connection
+LANES: Final = "SELECT destination, subscription FROM lane"
 ADD_DESTINATION: Final = "INSERT INTO destination (code) VALUES (?) RETURNING number"
 ADD_LANE: Final = "INSERT INTO lane (destination, subscription) VALUES (?, ?) RETURNING number"
 NEWEST: Final = "SELECT received_at FROM newest"

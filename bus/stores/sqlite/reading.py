@@ -13,9 +13,10 @@ from bus.domain.message import Message
 from bus.domain.selection import Selection
 from bus.domain.trace import Trace, is_finished
 from bus.ports.store import DeliveryKey, Page
-from bus.stores.sqlite.keys import GREATEST, day_number, id_key
+from bus.stores.sqlite.directory import Directory
+from bus.stores.sqlite.keys import GREATEST, Label, day_number, id_key
 from bus.stores.sqlite.search import Searcher
-from bus.stores.sqlite.shelf import Label, Shelf
+from bus.stores.sqlite.shelf import Shelf
 
 Result = TypeVar("Result")
 _SLICE: Final = 64
@@ -24,9 +25,9 @@ _SLICE: Final = 64
 class Reading:
     """Reads what is committed; never waits for a writer."""
 
-    def __init__(self, shelf: Shelf) -> None:
+    def __init__(self, shelf: Shelf, directory: Directory) -> None:
         self._shelf = shelf
-        self._searcher = Searcher(shelf.path)
+        self._searcher = Searcher(directory)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="store-read")
 
     def newest_first(self) -> list[Label]:
@@ -81,7 +82,7 @@ class Reading:
         if binary is None:
             return None
         async with self._shelf.reading(Label(day_number(binary), key.retention_days)) as partition:
-            return partition.trace(binary) if partition is not None else None
+            return await partition.trace(binary) if partition is not None else None
 
     async def _find(self, message_id: str) -> tuple[Trace, bytes] | None:
         """Return document and body; of several retention classes the one that has the message."""
@@ -91,7 +92,7 @@ class Reading:
             return None
         for label in self._shelf.of_day(day_number(key)):
             async with self._shelf.reading(label) as partition:
-                found = partition.body(key) if partition is not None else None
+                found = await partition.body(key) if partition is not None else None
             if found is not None and (best is None or found[0].message is not None):
                 best = found
         return best

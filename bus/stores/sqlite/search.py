@@ -11,8 +11,7 @@ from __future__ import annotations
 import heapq
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Final
 
 import apsw
@@ -22,11 +21,10 @@ from bus.domain.selection import Selection
 from bus.domain.times import DAY, day_of
 from bus.domain.trace import Trace, decode_trace, matches
 from bus.stores.sqlite import partition_sql as sql
-from bus.stores.sqlite.connection import open_reader
+from bus.stores.sqlite.directory import Directory
 from bus.stores.sqlite.failures import translating
-from bus.stores.sqlite.keys import SMALLEST, time_key
+from bus.stores.sqlite.keys import SMALLEST, Label, time_key
 from bus.stores.sqlite.planning import Plan, plan_for
-from bus.stores.sqlite.shelf import Label
 
 PATIENCE: Final = 0.25
 _FIRST_STEP: Final = 256
@@ -39,9 +37,9 @@ Found = tuple[bytes, Trace]
 class Searcher:
     """Reads for long; every method runs in the reader's thread."""
 
-    def __init__(self, path: Callable[[Label], Path]) -> None:
-        self._path = path
-        self._open: OrderedDict[Label, apsw.Connection] = OrderedDict()
+    def __init__(self, directory: Directory) -> None:
+        self._directory = directory
+        self._open: OrderedDict[Label, tuple[apsw.Connection, int]] = OrderedDict()
 
     def search(
         self, partitions: Sequence[Label], selection: Selection, below: bytes, limit: int
@@ -99,13 +97,12 @@ class Searcher:
         if connection is None:
             return set()
         with translating(label.name):
-            return {(row[0], row[1]) for row in connection.execute(sql.LANES)}
+            return set(connection.execute(sql.LANES))
 
     def forget(self, label: Label) -> None:
         """Close a partition that goes away."""
-        connection = self._open.pop(label, None)
-        if connection is not None:
-            connection.close()
+        if label in self._open:
+            self._open.pop(label)[0].close()
 
     def close(self) -> None:
         """Close all connections."""
@@ -114,15 +111,24 @@ class Searcher:
 
     def _connection(self, label: Label) -> apsw.Connection | None:
         """Return a partition's connection; None when it was dropped since the caller listed it."""
-        connection = self._open.get(label)
-        if connection is None:
-            if not self._path(label).exists():
+        if label not in self._open or not self._is_present(label):
+            self._trim()
+            opened = self._directory.open_reader(label)
+            if opened is None:
                 return None
-            if len(self._open) >= _MOST_OPEN:
-                self.forget(next(iter(self._open)))
-            connection = self._open[label] = open_reader(self._path(label))
+            self._open[label] = opened
         self._open.move_to_end(label)
-        return connection
+        return self._open[label][0]
+
+    def _is_present(self, label: Label) -> bool:
+        return self._directory.inode(label) == self._open[label][1]
+
+    def _trim(self) -> None:
+        """Close what was dropped, and what was not used for longest until there is room for one more."""
+        for label in [label for label in self._open if not self._is_present(label)]:
+            self.forget(label)
+        while len(self._open) >= _MOST_OPEN:
+            self.forget(next(iter(self._open)))
 
 
 class _Scan:

@@ -2,73 +2,83 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
 from bus.domain.delivery import Compensation, Outcome
 from bus.domain.message import Message
 from bus.domain.selection import Selection
-from bus.domain.times import DAY
 from bus.domain.trace import Trace
 from bus.ports.store import DeliveryKey, Document, Page
+from bus.stores.gathering import Gathering
 from bus.stores.sqlite.compensations import Compensations
-from bus.stores.sqlite.connection import sync_directory
 from bus.stores.sqlite.control import Control
+from bus.stores.sqlite.directory import Directory
 from bus.stores.sqlite.documents import Documents
-from bus.stores.sqlite.gathering import Gathering
+from bus.stores.sqlite.expiry import Expiry
 from bus.stores.sqlite.keys import id_key
 from bus.stores.sqlite.merging import Keyed
 from bus.stores.sqlite.open_deliveries import OpenDeliveries
 from bus.stores.sqlite.reading import Reading
 from bus.stores.sqlite.search import Searcher
-from bus.stores.sqlite.shelf import Label, Shelf
+from bus.stores.sqlite.shelf import Shelf
 from bus.stores.sqlite.writing import TraceWriter
 
 
 class SqliteStore:
     """The ``Store`` in one directory: ``control.db``, and a file per day of the ids and retention class.
 
-    One process has it open; only documents may be written by others at the same time. To be made and used on
-    the running event loop.
-
-    Parameters
-    ----------
-    directory
-        Made when it is not there.
-    linger
-        Seconds that a write waits for others to share its commit.
-    gather
-        Writes at which a commit no longer waits.
-
-    Raises
-    ------
-    ConfigurationError
-        A newer version of the bus wrote the files.
-    StoreError
-        ``control.db`` cannot be opened.
+    Any number of processes of one machine may have it open at the same time; on a local disk, since the locks and
+    shared memory of SQLite do not reach over a network. One of them writes at a time, in turns. While another is
+    stopped in its turn, calls that write raise ``StoreUnavailable`` after some seconds, and nothing else waits.
+    To be opened with ``open`` and used on the running event loop.
     """
 
-    def __init__(self, directory: Path | str, *, linger: float = 0.05, gather: int = 512) -> None:
-        directory = Path(directory)
-        if not directory.is_dir():
-            directory.mkdir(parents=True, exist_ok=True)
-            sync_directory(directory.parent)
-        self._committer = ThreadPoolExecutor(1, thread_name_prefix="store-commit")
-        self._control = Control(directory, self._committer)
-        self._compensations = Compensations(self._control)
-        self._documents = Documents(self._control)
-        self._shelf = Shelf(directory, self._committer)
-        self._reading = Reading(self._shelf)
-        self._writer = TraceWriter(self._shelf, self._compensations, self._committer)
+    def __init__(self, directory: Directory, control: Control, committer: Executor, linger: float, gather: int) -> None:
+        self._committer = committer
+        self._control = control
+        self._turn = directory.turn("traces")
+        self._compensations = Compensations(control)
+        self._documents = Documents(control)
+        self._shelf = Shelf(directory, committer)
+        self._reading = Reading(self._shelf, directory)
+        self._expiry = Expiry(self._shelf, self._reading, self._turn)
+        self._writer = TraceWriter(self._shelf, self._compensations, self._turn, committer)
         self._gathering: Gathering[Sequence[Keyed], None] = Gathering(self._writer.commit, linger=linger, limit=gather)
         self._open_deliveries = OpenDeliveries(self._reading, self._compensations, self.write)
 
     @classmethod
     async def open(cls, directory: Path | str, *, linger: float = 0.05, gather: int = 512) -> SqliteStore:
-        """Return the store of a directory; see the class for what is raised."""
-        return cls(directory, linger=linger, gather=gather)
+        """Return the store of a directory.
+
+        Parameters
+        ----------
+        directory
+            Made when it is not there.
+        linger
+            Seconds that a write waits for others to share its commit.
+        gather
+            Writes at which a commit no longer waits.
+
+        Raises
+        ------
+        ConfigurationError
+            A newer version of the bus wrote the files.
+        StoreError
+            ``control.db`` cannot be opened.
+        """
+        committer = ThreadPoolExecutor(1, thread_name_prefix="store-commit")
+        in_thread = partial(asyncio.get_running_loop().run_in_executor, committer)
+        try:
+            files = await in_thread(Directory, Path(directory))
+            connections = await in_thread(files.open_control)
+        except BaseException:
+            committer.shutdown(wait=False)
+            raise
+        return cls(files, Control(*connections, files.turn("control"), committer), committer, linger, gather)
 
     async def write(self, writes: Sequence[Message | Outcome]) -> None:
         """Merge messages and outcomes into their documents; durable when it returns."""
@@ -97,20 +107,7 @@ class SqliteStore:
 
     async def expire(self, now: int) -> tuple[list[str], list[str]]:
         """Drop whole partitions past their retention in which nothing is unfinished."""
-        dropped: list[str] = []
-        kept: list[str] = []
-        for label in reversed(self._shelf.newest_first()):
-            if (label.day - 1 + label.retention_days) * DAY > now:
-                continue
-            async with self._writer.lock:
-                verdict = await self._droppable(label, now)
-                if verdict:
-                    await self._reading.forget(label)
-                    await self._shelf.drop(label)
-                    dropped.append(label.name)
-            if verdict is None:
-                kept.append(label.name)
-        return dropped, kept
+        return await self._expiry.expire(now)
 
     async def compensate(self, rows: Sequence[Compensation]) -> None:
         """Insert rows; one of a greater (generation, attempts) replaces, any other leaves the present one."""
@@ -139,32 +136,32 @@ class SqliteStore:
 
     async def subscribed(self) -> set[tuple[str, str]]:
         """Return every (destination, subscription) that the store has a delivery of."""
-        found: set[tuple[str, str]] = {lane for lane in self._compensations.due() if lane[1]}
+        found = {lane for lane in await self._compensations.due() if lane[1]}
         for label in self._reading.newest_first():
             found |= await self._reading.run(partial(Searcher.lanes, label=label))
         return found
 
     async def cancel(self, destination: str, subscription: str, now: int) -> int:
-        """End all open deliveries of a removed subscription as ``canceled``; return how many."""
+        """End open deliveries of a removed subscription, of messages received until now (ms); return how many."""
         return await self._open_deliveries.cancel((destination, subscription), now)
 
     async def due(self, now: int) -> dict[tuple[str, str], int]:  # noqa: ARG002 - rows count, due or not
-        """Return how many rows wait for each (destination, subscription); kept in memory."""
-        return self._compensations.due()
+        """Return how many rows wait for each (destination, subscription)."""
+        return await self._compensations.due()
 
     async def next_due(self) -> int | None:
         """Return the earliest time (ms) at which a row can be leased."""
-        return self._compensations.next_due()
+        return await self._compensations.next_due()
 
     async def get(self, collection: str, key: str) -> Document | None:
         """Return one document."""
-        return self._documents.get(collection, key)
+        return await self._documents.get(collection, key)
 
     async def list(
         self, collection: str, *, prefix: str = "", after: str = "", limit: int | None = None
     ) -> list[Document]:
         """Return documents by key order, those with the prefix and after a key."""
-        return self._documents.list(collection, prefix=prefix, after=after, limit=limit)
+        return await self._documents.list(collection, prefix=prefix, after=after, limit=limit)
 
     async def put(self, collection: str, key: str, value: bytes, *, version: int | None = None) -> int:
         """Write a document and return its new version; durable when it returns."""
@@ -180,11 +177,8 @@ class SqliteStore:
         await self._reading.close()
         await self._shelf.close()
         await self._control.close()
+        self._turn.close()
         self._committer.shutdown()
-
-    async def _droppable(self, label: Label, now: int) -> bool | None:
-        async with self._shelf.reading(label) as partition:
-            return partition is not None and partition.droppable(now - label.retention_days * DAY)
 
 
 def _keyed(write: Message | Outcome) -> Keyed:

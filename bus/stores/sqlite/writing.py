@@ -12,70 +12,74 @@ import apsw
 from bus.domain.delivery import Compensation, Status, compensation_of
 from bus.domain.trace import finished_generation, is_finished
 from bus.stores.sqlite.compensations import Compensations, Ending, LaneKey
+from bus.stores.sqlite.connection import patiently
 from bus.stores.sqlite.failures import translating
-from bus.stores.sqlite.keys import day_number
+from bus.stores.sqlite.keys import Label, day_number
+from bus.stores.sqlite.locking import Turn
 from bus.stores.sqlite.merging import Keyed, Merge
-from bus.stores.sqlite.shelf import Label, Shelf
+from bus.stores.sqlite.partition import Partition
+from bus.stores.sqlite.shelf import Shelf
 
 
 class TraceWriter:
-    """Writes gatherings, one at a time; ``lock`` is held meanwhile."""
+    """Writes gatherings, one at a time among all processes: each holds ``turn`` meanwhile."""
 
-    def __init__(self, shelf: Shelf, compensations: Compensations, executor: Executor) -> None:
-        self.lock = asyncio.Lock()
+    def __init__(self, shelf: Shelf, compensations: Compensations, turn: Turn, executor: Executor) -> None:
         self._shelf = shelf
         self._compensations = compensations
+        self._turn = turn
         self._executor = executor
 
     async def commit(self, calls: list[Sequence[Keyed]]) -> list[None]:
         """Make the writes of several callers durable: unfinished work first, then the documents."""
-        async with self.lock:
-            merges = await self._split(calls)
+        async with self._turn.held():
+            merges: list[Merge] = []
             try:
+                for label, writes in _split(calls):
+                    merges.append(Merge(await self._begun(label), writes))
                 for merge in merges:
                     with translating(merge.partition.name):
                         await merge.apply()
-                await self.compensate(merges)
+                await self._compensate(merges)
                 await asyncio.get_running_loop().run_in_executor(self._executor, _commit, merges)
+                for merge in merges:
+                    merge.remember()
             except BaseException:
-                await self._roll_back(merges)
+                for merge in merges:
+                    self._roll_back(merge.partition)
                 raise
             finally:
                 for merge in merges:
-                    merge.partition.pins -= 1
-            for merge in merges:
-                merge.remember()
+                    await self._shelf.unpin(merge.partition)
         return [None] * len(calls)
 
-    async def _roll_back(self, merges: Sequence[Merge]) -> None:
-        for merge in merges:
+    async def _begun(self, label: Label) -> Partition:
+        """Return a pinned partition inside a write transaction, which nobody drops before that ends."""
+        while True:
+            partition = await self._shelf.pin(label)
             try:
-                merge.partition.roll_back()
-            except apsw.Error:
-                await self._shelf.discard(merge.partition)
+                with translating(partition.name):
+                    await patiently(partition.begin)
+                if partition.present():
+                    return partition
+                self._roll_back(partition)
+            except BaseException:
+                await self._shelf.unpin(partition)
+                raise
+            await self._shelf.unpin(partition)
 
-    async def _split(self, calls: list[Sequence[Keyed]]) -> list[Merge]:
-        writes: defaultdict[tuple[int, int], list[Keyed]] = defaultdict(list)
-        for call in calls:
-            for keyed in call:
-                writes[day_number(keyed.key), keyed.write.retention_days].append(keyed)
-        merges: list[Merge] = []
+    def _roll_back(self, partition: Partition) -> None:
         try:
-            for (day, retention_days), part in writes.items():
-                merges.append(Merge(await self._shelf.pin(Label(day, retention_days)), part))
-        except BaseException:
-            for merge in merges:
-                merge.partition.pins -= 1
-            raise
-        return merges
+            partition.roll_back()
+        except apsw.Error:
+            self._shelf.discard(partition)
 
-    async def compensate(self, merges: Sequence[Merge]) -> None:
+    async def _compensate(self, merges: Sequence[Merge]) -> None:
         """Make the rows of unfinished deliveries, and delete those of finished ones; durable when it returns.
 
-        An outcome that repeats after its delivery was finished makes no row. Nothing is asked of the file for
-        deliveries of a subscription that has no rows.
+        An outcome that repeats after its delivery was finished makes no row; no other process can finish it in
+        between, since that takes the turn. Nothing is written for finished deliveries of a subscription without rows.
         """
-        holding = self._compensations.holding()
         rows: list[Compensation] = []
         endings: defaultdict[LaneKey, list[Ending]] = defaultdict(list)
         for merge in merges:
@@ -85,11 +89,20 @@ class TraceWriter:
                     if row and not is_finished(merge.held[key].trace, outcome.subscription, outcome.generation):
                         rows.append(row)
                 elif (ended := finished_generation(outcome)) >= 0:
-                    lane = (outcome.destination, outcome.subscription)
-                    if holding is None or lane in holding:
-                        endings[lane].append((key, ended))
-        if rows or endings:
-            await self._compensations.change(rows, endings)
+                    endings[outcome.destination, outcome.subscription].append((key, ended))
+        holding = await self._compensations.due() if endings else {}
+        deleted = {lane: ended for lane, ended in endings.items() if lane in holding}
+        if rows or deleted:
+            await self._compensations.change(rows, deleted)
+
+
+def _split(calls: list[Sequence[Keyed]]) -> list[tuple[Label, list[Keyed]]]:
+    """Return the writes by partition, in the one order in which every process locks them."""
+    writes: defaultdict[tuple[int, int], list[Keyed]] = defaultdict(list)
+    for call in calls:
+        for keyed in call:
+            writes[day_number(keyed.key), keyed.write.retention_days].append(keyed)
+    return [(Label(*place), writes[place]) for place in sorted(writes)]
 
 
 def _commit(merges: Sequence[Merge]) -> None:

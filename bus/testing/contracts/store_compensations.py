@@ -7,7 +7,8 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
-from bus.domain.delivery import Compensation, Origin, Status
+from bus.domain.delivery import Compensation, Origin, Outcome, Status
+from bus.domain.message import Message, encode_message
 from bus.domain.selection import Selection
 from bus.ports.store import Store
 from bus.testing.contracts.store_traces import LANE, search_all, traced
@@ -17,6 +18,12 @@ LATER = NOON + 3_600_000
 UNTIL = LATER + 60_000
 MAIL = (DESTINATION, "mail")
 MANY = 3_000
+
+
+def resend_of(one: Message) -> Outcome:
+    """Make what a person's resend records."""
+    copy = encode_message(one)
+    return outcome(one, "billing", Status.RESEND, generation=1, attempt=None, due_at=NOON, message=copy)
 
 
 async def lease_all(store: Store, now: int = LATER, until: int = UNTIL) -> list[Compensation]:
@@ -147,6 +154,46 @@ class CompensationContract:
         assert len(await search_all(store, canceled, 500)) == 500
         assert await store.unsettled(*LANE, LATER, 10) == []
         assert await store.cancel(*LANE, LATER) == 0
+
+    async def test_cancel_leaves_messages_received_later_alone(self, store: Store) -> None:
+        until = message(100).received_at
+        old, new = [message(n) for n in (0, 1, 2, 3, 4, 100)], [message(n) for n in (101, 201, 202, 203, 204, 205)]
+        for pending, failed, resent, unknown, outcome_first, last in (old, new):
+            await store.write([pending, failed, resent, last])
+            await store.write([outcome(one, "billing", Status.RETRYING) for one in (failed, outcome_first)])
+            await store.write([resend_of(resent)])
+            await store.compensate([row(unknown)])
+        assert await store.cancel(*LANE, until) == 6
+        assert await store.due(NOON) == {LANE: 4}
+        states = {one.id: (await traced(store, one.id)).deliveries["billing"].status for one in old}
+        assert set(states.values()) == {Status.CANCELED}
+        assert [
+            trace.deliveries["billing"].status if (trace := await store.trace(one.id)) else None for one in new
+        ] == [
+            *(Status.PENDING, Status.RETRYING, Status.RESEND, None, Status.RETRYING, Status.PENDING),
+        ]
+        assert await store.cancel(*LANE, until) == 0
+        assert await store.cancel(*LANE, LATER) == 6
+        assert await store.due(NOON) == {}
+
+    async def test_cancel_finds_old_messages_behind_many_later_ones(self, store: Store) -> None:
+        sent = [message(n) for n in range(1_400)]
+        await store.write(sent)
+        # The later a message is, the sooner is its row due.
+        failed = [outcome(one, "billing", Status.RETRYING, due_at=LATER - n) for n, one in enumerate(sent) if n % 2]
+        await store.write(failed)
+        assert await store.cancel(*LANE, sent[699].received_at) == 700
+        assert await store.due(NOON) == {LANE: 350}
+        canceled = Selection(destination=DESTINATION, subscription="billing", status=Status.CANCELED)
+        assert await search_all(store, canceled, 500) == [one.id for one in reversed(sent[:700])]
+
+    async def test_cancel_ends_messages_to_publish_but_not_later_ones(self, store: Store) -> None:
+        sent = [message(n) for n in range(600)]
+        await store.compensate([row(one, "", by=Origin.ROAD, attempts=0) for one in sent])
+        await store.compensate([row(message(601), "", message=b"broken")])
+        assert await store.cancel(DESTINATION, "", sent[299].received_at) == 0
+        left = {row.message_id for row in await lease_all(store)}
+        assert left == {one.id for one in sent[300:]}
 
     async def test_a_message_to_publish_is_a_row_without_subscription(self, store: Store) -> None:
         await store.compensate([row(message(), "", by=Origin.ROAD, attempts=0)])

@@ -17,6 +17,7 @@ async def test_a_message_that_is_stored_after_the_removal_is_canceled() -> None:
     await world.registry.remove_subscription(DESTINATION, "billing")
     late = message(1, expected=("billing", "mail"))
     await world.store.write([late])
+    await world.clock.advance(1)
     removal = world.removal
     assert await removal.step() == 1
     trace = await world.store.trace(late.id)
@@ -32,6 +33,7 @@ async def removed(world: World) -> None:
     await world.subscription("mail")
     await world.registry.remove_subscription(*LANE)
     await world.store.cancel(*LANE, world.clock.now())
+    await world.clock.advance(1)
 
 
 async def test_a_failure_that_is_stored_after_the_removal_leaves_no_work() -> None:

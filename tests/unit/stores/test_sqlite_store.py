@@ -13,9 +13,9 @@ from bus.domain.delivery import Status
 from bus.domain.selection import Selection
 from bus.domain.times import DAY
 from bus.errors import ConfigurationError, StoreError, StoreUnavailable
+from bus.stores.gathering import Gathering
 from bus.stores.sqlite import SqliteStore, partition_sql
 from bus.stores.sqlite.failures import DAMAGED, REFUSED, UNAVAILABLE, translate
-from bus.stores.sqlite.gathering import Gathering
 from bus.stores.sqlite.keys import id_key, key_id, time_key
 from bus.testing.contracts import store_compensations
 from bus.testing.contracts.store import StoreContract

@@ -1,4 +1,4 @@
-"""Group commit: callers at the same time share one transaction."""
+"""Group commit: callers at the same time share one write to the store."""
 
 from __future__ import annotations
 

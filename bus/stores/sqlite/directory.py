@@ -1,0 +1,123 @@
+"""The partition files of a directory, which several processes open, make and drop at the same time."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import apsw
+
+from bus.stores.sqlite import control_sql, partition_sql
+from bus.stores.sqlite.connection import inode_of, open_reader, open_writer, sync_directory
+from bus.stores.sqlite.failures import translating
+from bus.stores.sqlite.keys import Label, label_of
+from bus.stores.sqlite.locking import Turn, alone
+from bus.stores.sqlite.partition import Partition
+
+CONTROL: Final = "control.db"
+_DROPPED: Final = ".dropped"
+_LOCKS: Final = "locks"
+_TICK: Final = 100_000_000  # ns; a directory's time moves in steps shorter than this
+
+
+class Directory:
+    """Where the store's files are; which process may open or drop one of them, and which may write.
+
+    A file is opened and dropped by one process at a time, because SQLite opens a file and its write-ahead log one
+    after the other by their names: a drop in between would join the one to the other of a later file.
+    Its methods that open or drop are to be called in a thread.
+    """
+
+    def __init__(self, path: Path) -> None:
+        with translating(path.name):
+            self._path = path
+            (path / _LOCKS).mkdir(parents=True, exist_ok=True)
+            sync_directory(path.parent)  # always, since the process that made it may have died before this
+            self._labels: frozenset[Label] = frozenset()
+            self._listed_at = 0
+            with self._alone():
+                for dropped in path.glob(f"*{_DROPPED}"):
+                    _remove(dropped.with_suffix(""))
+
+    def turn(self, name: str) -> Turn:
+        """Return the right to write to the files of a kind; to be closed by the caller."""
+        with translating(name):
+            return Turn(self._path / _LOCKS, name)
+
+    def open_control(self) -> tuple[apsw.Connection, apsw.Connection]:
+        """Open ``control.db``, made when it is not there: one connection to write and one to read."""
+        with self._alone():
+            writer = open_writer(self._path / CONTROL, control_sql.STEPS)
+            try:
+                return writer, open_reader(self._path / CONTROL)
+            except BaseException:
+                writer.close()
+                raise
+
+    def open(self, label: Label, *, make: bool) -> Partition | None:
+        """Open a partition; one that is not there is made, or is None."""
+        path = self._path / label.file
+        with self._alone():
+            if _dropped(path).exists():
+                _remove(path)
+            if not make and not path.exists():
+                return None
+            writer = open_writer(path, partition_sql.STEPS)
+            try:
+                return Partition(path, writer, open_reader(path))
+            except BaseException:
+                writer.close()
+                raise
+
+    def open_reader(self, label: Label) -> tuple[apsw.Connection, int] | None:
+        """Open a partition to read, and tell its inode; None when it is not there."""
+        path = self._path / label.file
+        with self._alone():
+            return (open_reader(path), self.inode(label)) if path.exists() else None
+
+    def drop(self, label: Label) -> None:
+        """Remove a partition that the caller has open, inside a write transaction.
+
+        What a crash leaves of it goes before anybody opens a file of its name.
+        """
+        path = self._path / label.file
+        with self._alone():
+            path.rename(_dropped(path))
+            sync_directory(self._path)
+            _remove(path)
+
+    def inode(self, label: Label) -> int:
+        """Return the number of a partition's file; 0 when it is not there."""
+        return inode_of(f"{self._path}/{label.file}")
+
+    def labels(self) -> frozenset[Label]:
+        """Return all partitions, those that other processes made included."""
+        with translating(self._path.name):
+            changed_at = self._path.stat().st_mtime_ns
+            if changed_at != self._listed_at:
+                # What changes in the same tick of the clock after this would not show.
+                self._listed_at = changed_at if abs(time.time_ns() - changed_at) > _TICK else 0
+                found = (label_of(name) for name in os.listdir(self._path))  # noqa: PTH208 - names are wanted
+                self._labels = frozenset(label for label in found if label is not None)
+        return self._labels
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        with translating(self._path.name), alone(self._path / _LOCKS / "files.lock"):
+            yield
+
+
+def _dropped(path: Path) -> Path:
+    return path.with_name(path.name + _DROPPED)
+
+
+def _remove(path: Path) -> None:
+    """Finish a drop: nobody opens the old log any more under the name of a new file."""
+    if not path.exists():
+        for suffix in ("-wal", "-shm"):
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
+    _dropped(path).unlink(missing_ok=True)

@@ -1,0 +1,151 @@
+"""The right to write goes round between those who want it, and waiting for it has an end."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from bus.errors import StoreUnavailable
+from bus.stores.sqlite import locking
+from bus.stores.sqlite.locking import Turn, alone
+
+
+@pytest.fixture
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(locking, "PATIENCE", 0.3)
+    monkeypatch.setattr(locking, "_COURTESY", 0.1)
+
+
+def held_by_another(path: Path) -> int:
+    """Lock a file as another process would; closing the handle frees it."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    return handle
+
+
+async def test_one_at_a_time_has_the_turn_inside_a_process_and_between_them(tmp_path: Path) -> None:
+    turns = [Turn(tmp_path, "x"), Turn(tmp_path, "x")]
+    having = 0
+
+    async def work(turn: Turn) -> None:
+        nonlocal having
+        for _ in range(20):
+            async with turn.held():
+                having += 1
+                await asyncio.sleep(0)
+                assert having == 1
+                having -= 1
+
+    await asyncio.gather(*(work(turn) for turn in turns for _ in range(3)))
+    for turn in turns:
+        turn.close()
+
+
+async def test_who_waits_comes_before_who_had_it(tmp_path: Path) -> None:
+    """Both want it again at once; without the gate the one that frees it would take it again, every time."""
+    order: list[int] = []
+
+    async def work(number: int) -> None:
+        turn = Turn(tmp_path, "x")
+        while len(order) < 20:
+            async with turn.held():
+                order.append(number)
+                await asyncio.sleep(0.01)
+        turn.close()
+
+    await asyncio.gather(work(0), work(1))
+    changes = sum(one != other for one, other in zip(order[1:], order, strict=False))
+    assert changes >= len(order) - 4
+
+
+async def test_waiting_ends_and_the_loop_goes_on_meanwhile(tmp_path: Path, hurried: None) -> None:
+    handle = held_by_another(tmp_path / "x.lock")
+    turn = Turn(tmp_path, "x")
+
+    async def want() -> None:
+        async with turn.held():
+            pytest.fail("another process has it")
+
+    begin, turns = time.monotonic(), 0
+    waiting = asyncio.create_task(want())
+    while not waiting.done():
+        await asyncio.sleep(0.001)
+        turns += 1
+    assert 0.3 <= time.monotonic() - begin < 1
+    assert turns > 20
+    with pytest.raises(StoreUnavailable, match="x lock") as caught:
+        await waiting
+    assert caught.value.hint
+    os.close(handle)
+    async with turn.held():
+        pass
+    turn.close()
+
+
+async def test_a_cancelled_wait_leaves_nothing_locked(tmp_path: Path) -> None:
+    handle = held_by_another(tmp_path / "x.lock")
+    turn, other = Turn(tmp_path, "x"), Turn(tmp_path, "x")
+    waiting = asyncio.create_task(turn.held().__aenter__())
+    await asyncio.sleep(0.01)
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    os.close(handle)
+    for one in (other, turn):
+        async with asyncio.timeout(0.5), one.held():
+            pass
+    turn.close()
+    other.close()
+
+
+async def test_a_gate_that_stays_closed_is_passed_by(tmp_path: Path, hurried: None) -> None:
+    """As when a process was stopped while it waited."""
+    handle = held_by_another(tmp_path / "x.gate")
+    turn = Turn(tmp_path, "x")
+    async with asyncio.timeout(0.3), turn.held():
+        pass
+    turn.close()
+    os.close(handle)
+
+
+def test_alone_keeps_threads_and_processes_apart(tmp_path: Path) -> None:
+    inside = 0
+
+    def work() -> None:
+        nonlocal inside
+        for _ in range(20):
+            with alone(tmp_path / "lock"):
+                inside += 1
+                time.sleep(0.0005)
+                assert inside == 1
+                inside -= 1
+
+    failures: list[threading.ExceptHookArgs] = []
+    threading.excepthook, before = failures.append, threading.excepthook
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    threading.excepthook = before
+    assert not failures
+    script = (
+        f"import fcntl, os; fcntl.flock(os.open({str(tmp_path / 'lock')!r}, os.O_RDWR), fcntl.LOCK_EX | fcntl.LOCK_NB)"
+    )
+    with alone(tmp_path / "lock"):
+        assert subprocess.run([sys.executable, "-c", script], stderr=subprocess.DEVNULL, check=False).returncode
+    assert not subprocess.run([sys.executable, "-c", script], check=False).returncode
+
+
+def test_alone_gives_up_in_time(tmp_path: Path, hurried: None) -> None:
+    handle = held_by_another(tmp_path / "lock")
+    with pytest.raises(StoreUnavailable), alone(tmp_path / "lock"):
+        pytest.fail("another process has it")
+    os.close(handle)
