@@ -16,7 +16,7 @@ class PostFailure(enum.StrEnum):
     TLS = "tls"
     TIMEOUT = "timeout"
     PROTOCOL = "protocol"  # the answer is not HTTP, or breaks its rules
-    RESET = "reset"  # the peer closed before the answer was whole
+    RESET = "reset"  # the peer closed before the answer's head was whole
 
 
 class Phases(NamedTuple):
@@ -33,7 +33,9 @@ class Phases(NamedTuple):
 class PostResult(NamedTuple):
     """What came of one POST: either ``status`` is set, or ``failure`` and ``error``.
 
-    ``indeterminate`` is True when the request may have reached the subscriber though no whole answer came back.
+    The status counts once the answer's head is whole, though its body be cut off, late, or broken; ``response`` then
+    is what came of it. ``indeterminate`` is True when the request may have reached the subscriber though no answer
+    came back.
     """
 
     status: int | None

@@ -26,7 +26,7 @@ class AnswerLimits(NamedTuple):
     fields
         Header fields; more is a protocol failure.
     body
-        Bytes of body that are read; past them the status counts and the connection is closed.
+        Bytes of body that are read; past them the connection is closed.
     kept
         Bytes of body that are kept for the trace.
     """
@@ -38,7 +38,7 @@ class AnswerLimits(NamedTuple):
 
 
 class BadAnswer(Exception):
-    """What came is not an HTTP answer, or is over a limit before its status is known."""
+    """What came is not an HTTP answer, or is over a limit, or its body breaks the rules after a head that does not."""
 
 
 class Answer:
@@ -50,7 +50,8 @@ class Answer:
     Attributes
     ----------
     status
-        Of the final answer; 0 until its head is whole.
+        Of the final answer; 0 until its head is whole and within the limits. From then on it counts, whatever
+        becomes of the body.
     complete
         The final answer is whole, or so large that the rest does not matter.
     keep_alive
@@ -93,15 +94,6 @@ class Answer:
             self._check_size()
         return self.complete
 
-    def ends_with_connection(self) -> bool:
-        """Return whether the close of the connection is what ends this answer's body."""
-        if not self.status:
-            return False
-        coding = self._field(b"transfer-encoding")
-        if coding is None:
-            return self._field(b"content-length") is None
-        return not coding.lower().endswith(b"chunked")
-
     @property
     def retry_after(self) -> str | None:
         """The Retry-After header as sent; None for a success, where it means nothing."""
@@ -119,10 +111,10 @@ class Answer:
         """Learn the status, unless it is an interim one."""
         status = self._parser.get_status_code()
         if status >= _FIRST_FINAL:
-            self.status = status
-            self.keep_alive = self._parser.should_keep_alive()
             if len(self._head) > _SMALL:
                 self._cut_head()
+            self.status = status
+            self.keep_alive = self._parser.should_keep_alive()
         elif status < _CONTINUE:
             raise BadAnswer(f"status {status:03d}")
 

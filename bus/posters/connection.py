@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import Callable
 from typing import Final, NamedTuple, cast
 
@@ -34,7 +33,8 @@ class Limits(NamedTuple):
 class Connection(asyncio.Protocol):
     """Writes a request and reads its answer.
 
-    The request's future ends with None for a whole answer, or with the failure; it never raises.
+    The request's future ends with None once an answer's status counts, or with the failure; it never raises. A
+    status counts when its head is whole: a body that is cut off, late or broken only costs the connection.
     Between exchanges any byte from the peer closes the connection.
 
     Parameters
@@ -122,9 +122,9 @@ class Connection(asyncio.Protocol):
             self._arm(self.ended)
 
     def close(self) -> None:
-        """Close; in order when idle. An exchange under way ends as RESET."""
+        """Close; in order when idle. An exchange under way ends with the status that it has, or as RESET."""
         if self._waiter is not None:
-            self._fail(PostFailure.RESET, "the poster was closed")
+            self._give_up(PostFailure.RESET, "the poster was closed")
         self.closed = True
         self._transport.close()
 
@@ -160,10 +160,10 @@ class Connection(asyncio.Protocol):
                 self._due = min(self._deadline, now + self._receive)
                 self._arm(now)
         except BadAnswer as error:
-            self._fail(PostFailure.PROTOCOL, f"the answer is not acceptable: {error}")
+            self._give_up(PostFailure.PROTOCOL, f"the answer is not acceptable: {error}")
 
     def eof_received(self) -> None:
-        """End the answer that ends with the connection, fail any other."""
+        """End what is under way."""
         self._end_of_input(None)
         self.abort()
 
@@ -203,9 +203,10 @@ class Connection(asyncio.Protocol):
             self.abort()
         self._settle(None, now)
 
-    def _fail(self, kind: PostFailure, error: str) -> None:
+    def _give_up(self, kind: PostFailure, error: str) -> None:
+        """Read no further: the exchange failed unless its status counts already."""
         self.abort()
-        self._settle(Failure(kind, error), self._clock())
+        self._settle(None if self.answer.status else Failure(kind, error), self._clock())
 
     def _settle(self, outcome: Failure | None, now: float) -> None:
         waiter, self._waiter = self._waiter, None
@@ -214,12 +215,8 @@ class Connection(asyncio.Protocol):
             waiter.set_result(outcome)
 
     def _end_of_input(self, exc: Exception | None) -> None:
-        if self._waiter is None:
-            return
-        if self.answer.ends_with_connection() and (exc is None or isinstance(exc, ssl.SSLError)):
-            self._complete(self._clock())
-        else:
-            self._fail(PostFailure.RESET, f"the peer closed {self._phase()}" + (f": {exc}" if exc else ""))
+        if self._waiter is not None:
+            self._give_up(PostFailure.RESET, f"the peer closed {self._phase()}" + (f": {exc}" if exc else ""))
 
     def _phase(self) -> str:
         if not self.sent:
@@ -242,7 +239,7 @@ class Connection(asyncio.Protocol):
         elif self._waiter is None:
             self.close()
         else:
-            self._fail(PostFailure.TIMEOUT, f"timed out {self._late()}")
+            self._give_up(PostFailure.TIMEOUT, f"timed out {self._late()}")
 
     def _late(self) -> str:
         if not self.sent:

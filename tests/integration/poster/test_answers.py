@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import socket
+import struct
 import time
 
 import pytest
@@ -77,9 +79,6 @@ async def test_answers(hostile, send, poster, answer_with, answer, status, respo
         b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-length: 3\r\n\r\nokk",
         b"HTTP/1.1 200 OK\r\ncontent-length: 99999999999999999999999\r\n\r\n",
         b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
-        b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nffffffffffffffffff\r\n",
-        b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nabXX",
         b"HTTP/1.1 200 OK\r\nx y: 1\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nx: " + b"a" * 200_000 + b"\r\ncontent-length: 0\r\n\r\n",
         b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * 1000 + b"content-length: 0\r\n\r\n",
@@ -114,16 +113,57 @@ async def test_close_delimited(hostile, send, poster, answer_with, answer, respo
     [
         b"",
         b"HTTP/1.1 20",
-        b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nabc",
-        b"\r\nHTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabc",
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab",
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, Chunked \r\n\r\n5\r\nab",
+        b"HTTP/1.1 200 OK\r\n",
+        b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n",
         b"HTTP/1.1 100 Continue\r\n\r\n",
     ],
 )
-async def test_close_in_the_middle(hostile, send, answer_with, answer):
+async def test_close_before_the_head_is_whole(hostile, send, answer_with, answer):
     result = await send(await hostile.start(answer_with(answer, then_close=True)))
     assert (result.status, result.failure, result.indeterminate) == (None, PostFailure.RESET, True)
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "response"),
+    [
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nabc", 200, b"abc"),
+        (b"\r\nHTTP/1.1 202 OK\r\nContent-Length: 5\r\n\r\nabc", 202, b"abc"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab", 200, b"ab"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, Chunked \r\n\r\n5\r\nab", 200, b"ab"),
+        (b"HTTP/1.1 103 Hint\r\n\r\nHTTP/1.1 201 OK\r\ntransfer-encoding: chunked\r\n\r\n", 201, b""),
+        (b"HTTP/1.1 503 No\r\ncontent-length: 5\r\n\r\nbu", 503, b"bu"),
+    ],
+)
+async def test_a_status_counts_though_its_body_is_cut_off(hostile, send, poster, answer_with, answer, status, response):
+    port = await hostile.start(answer_with(answer, then_close=True))
+    for n in range(2):
+        result = await send(port)
+        assert (result.status, result.failure, result.indeterminate) == (status, None, False)
+        assert (result.response, result.error) == (response, "")
+        assert (poster.opened, poster.idle) == (n + 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("body", "response"),
+    [(b"zz\r\n", b""), (b"ffffffffffffffffff\r\n", b""), (b"2\r\nabXX", b"ab"), (b"2\r\nab\r\nx", b"ab")],
+)
+async def test_a_status_counts_though_its_chunks_are_broken(hostile, send, poster, answer_with, body, response):
+    answer = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + body
+    result = await send(await hostile.start(answer_with(answer)))
+    assert (result.status, result.failure, result.response) == (200, None, response)
+    assert poster.connections == poster.idle == 0
+
+
+async def test_a_status_counts_though_its_body_is_reset(hostile, send, request_of):
+    async def script(reader, writer, number):
+        await request_of(reader)
+        writer.write(b"HTTP/1.1 429 No\r\nretry-after: 9\r\ncontent-length: 50\r\n\r\nslow")
+        await writer.drain()
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        writer.transport.abort()
+
+    result = await send(await hostile.start(script))
+    assert (result.status, result.failure, result.retry_after) == (429, None, "9")
 
 
 @pytest.mark.parametrize("status", [b"429 No", b"503 No", b"302 Go"])
@@ -140,7 +180,7 @@ async def test_limits_can_be_set(hostile, make_poster, send, answer_with):
     assert (result.status, result.response, poster.idle) == (200, b"abc", 0)
 
 
-async def test_slow_trickle_ends_at_the_deadline(hostile, send, request_of):
+async def test_a_slow_trickle_ends_at_the_deadline_and_its_status_counts(hostile, send, poster, request_of):
     async def script(reader, writer, number):
         await request_of(reader)
         writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n")
@@ -151,26 +191,49 @@ async def test_slow_trickle_ends_at_the_deadline(hostile, send, request_of):
 
     begun = time.monotonic()
     result = await send(await hostile.start(script), timeout=0.15)
-    assert (result.failure, result.indeterminate) == (PostFailure.TIMEOUT, True)
-    assert "receiving" in result.error
+    assert (result.status, result.failure, result.indeterminate) == (200, None, False)
+    assert set(result.response) == set(b"x")
     assert 0.1 < time.monotonic() - begun < 1.0
     assert result.phases.receive > result.phases.first_byte
+    assert poster.idle == 0
 
 
-@pytest.mark.parametrize(
-    ("limits", "error"), [(Limits(first_byte=0.05), "first byte"), (Limits(receive=0.05), "receiving")]
-)
-async def test_phase_limits(hostile, make_poster, send, request_of, limits, error):
+async def test_a_head_that_trickles_ends_at_the_deadline(hostile, send, request_of):
     async def script(reader, writer, number):
         await request_of(reader)
-        if limits.receive:
-            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\n")
+        while not writer.is_closing():
+            writer.write(b"x: y\r\n")
+            await writer.drain()
+            await asyncio.sleep(0.05)
+
+    result = await send(await hostile.start(script), timeout=0.15)
+    assert (result.status, result.failure, result.indeterminate) == (None, PostFailure.TIMEOUT, True)
+    assert "receiving" in result.error
+
+
+async def test_the_first_byte_has_a_limit(hostile, make_poster, send, request_of):
+    async def script(reader, writer, number):
+        await request_of(reader)
         await reader.read()
 
     begun = time.monotonic()
-    result = await send(await hostile.start(script), by=make_poster(limits=limits), timeout=30.0)
+    result = await send(await hostile.start(script), by=make_poster(limits=Limits(first_byte=0.05)), timeout=30.0)
     assert result.failure is PostFailure.TIMEOUT
-    assert error in result.error
+    assert "first byte" in result.error
+    assert time.monotonic() - begun < 2.0
+
+
+@pytest.mark.parametrize(("head", "status"), [(b"HTTP/1.1 200 OK\r\n", None), (b"HTTP/1.1 200 OK\r\n\r\n", 200)])
+async def test_receiving_has_a_limit(hostile, make_poster, send, request_of, head, status):
+    async def script(reader, writer, number):
+        await request_of(reader)
+        writer.write(head)
+        await reader.read()
+
+    begun = time.monotonic()
+    result = await send(await hostile.start(script), by=make_poster(limits=Limits(receive=0.05)), timeout=30.0)
+    assert (result.status, result.failure) == (status, None if status else PostFailure.TIMEOUT)
     assert time.monotonic() - begun < 2.0
 
 
@@ -239,8 +302,8 @@ def read(chunks: list[bytes]) -> tuple:
             if answer.feed(chunk):
                 break
         except BadAnswer:
-            return ("bad",)
-    return answer.complete, answer.status, answer.body, answer.retry_after, answer.ends_with_connection()
+            return ("bad", answer.status, answer.body)
+    return answer.complete, answer.status, answer.body, answer.retry_after
 
 
 _HEADS = st.sampled_from(
