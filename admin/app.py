@@ -16,7 +16,7 @@ from admin import destinations, messages, operations, resends, subscriptions
 from admin.deps import Office
 from admin.models import ExponentialBody
 from bus.bootstrap import VERSION
-from bus.domain.problem import CONTENT_TYPE, Problem, problem, problem_of, retry_after
+from bus.domain.problem import CONTENT_TYPE, Problem, failure, headers_of, problem, problem_of
 from bus.errors import BusError
 
 
@@ -31,13 +31,13 @@ def make_app(office: Office) -> FastAPI:
     app.add_exception_handler(BusError, _bus_error)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(Exception, _failed)
     app.openapi = lambda: _document(app, office)  # type: ignore[method-assign]
     return app
 
 
 def _answer(answer: Problem, more: Mapping[str, str] | None = None) -> Response:
-    wait = retry_after(answer.status)
-    headers = {**(more or {}), **({"retry-after": wait} if wait is not None else {})}
+    headers = {**(more or {}), **headers_of(answer.status)}
     return Response(msgspec.json.encode(answer), answer.status, headers=headers, media_type=CONTENT_TYPE)
 
 
@@ -65,6 +65,11 @@ async def _http(_: Request, error: Exception) -> Response:
     if not isinstance(error, HTTPException):
         raise error
     return _answer(problem(error.status_code, str(error.detail)), error.headers)
+
+
+async def _failed(_: Request, __: Exception) -> Response:
+    """Answer what went wrong inside; the error goes on to the server, which logs it."""
+    return _answer(failure())
 
 
 def _document(app: FastAPI, office: Office) -> dict[str, Any]:

@@ -13,17 +13,17 @@ import socket
 import sys
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping, Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import uvicorn
 import uvloop
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from bus.bootstrap import Asgi, Context, Service, load_roles, open_context
-from bus.domain.problem import CONTENT_TYPE, problem
+from bus.domain.problem import failure, problem
 from bus.errors import BusError, ConfigurationError
+from bus.http_protocol import HttpProtocol, Refusal
 from bus.ports.spool import Spool
 from bus.ports.transport import Transport
 from bus.settings import Settings
@@ -35,10 +35,6 @@ _KEEP_ALIVE: Final = 75
 _BACKLOG: Final = 2048
 # A COMMIT's thread waits at most this long for the interpreter while the event loop is busy.
 _SWITCH_INTERVAL: Final = 0.001
-_LONGEST_HEAD: Final = 65_536
-_HEAD_TOO_LONG: Final = (
-    b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
-)
 _GC_THRESHOLDS: Final = (50_000, 20, 50)
 
 Scope = MutableMapping[str, Any]
@@ -131,37 +127,45 @@ class Gateway:
         self._own = {"/healthz": self._healthz, "/readyz": self._readyz, "/metrics": self._metrics}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Answer one request; what goes wrong inside is logged, and answered unless an answer has begun."""
         if scope["type"] != "http":
             return
+        try:
+            await self._application(scope)(scope, receive, send)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the peer gets an answer
+            try:
+                await Refusal(failure())(scope, receive, send)
+            except Exception:  # noqa: BLE001 - the server's own, since an answer has begun; it logs ours and closes
+                raise error from None
+            _log.error("%s %s failed", scope["method"], scope["path"][:200], exc_info=error)
+
+    def _application(self, scope: Scope) -> Asgi:
+        """Return what answers a request."""
         path: str = scope["path"]
         if path != "/healthz" and not self._is_for_us(scope):
-            foreign = problem(403, "without keys the bus answers on loopback names only", hint="bus key create")
-            await _send(send, 403, CONTENT_TYPE, msgspec.json.encode(foreign))
-            return
+            return Refusal(problem(403, "without keys the bus answers on loopback names only", hint="bus key create"))
         for prefix, app in self._routes.items():
             if path == prefix or path.startswith(f"{prefix}/"):
-                await app(scope, receive, send)
-                return
+                return app
         own = self._own.get(path)
         if own is None:
-            answer = msgspec.json.encode(problem(404, f"there is nothing at {path[:200]}"))
-            await _send(send, 404, CONTENT_TYPE, answer)
-            return
-        await own(send)
+            return Refusal(problem(404, f"there is nothing at {path[:200]}", hint="see /openapi.json"))
+        if scope["method"] not in ("GET", "HEAD"):
+            return Refusal(problem(405, f"{path} takes GET"), (b"allow", b"GET, HEAD"))
+        return own
 
     def _is_for_us(self, scope: Scope) -> bool:
         """Whether the Host is ours; while the bus is open another one may be a page that rebinds its name."""
         keyring = self._context.keyring
         return not keyring.is_open or keyring.is_local(dict(scope["headers"]).get(b"host"))
 
-    async def _healthz(self, send: Send) -> None:
+    async def _healthz(self, _scope: Scope, _receive: Receive, send: Send) -> None:
         await _send(send, 200, "application/json", b'{"status": "ok"}')
 
-    async def _readyz(self, send: Send) -> None:
+    async def _readyz(self, _scope: Scope, _receive: Receive, send: Send) -> None:
         await _send(send, 200, "application/json", msgspec.json.encode(self._context.health()))
 
-    async def _metrics(self, send: Send) -> None:
+    async def _metrics(self, _scope: Scope, _receive: Receive, send: Send) -> None:
         for meter in self._context.meters:
             meter()
         for transport in self._context.roads.transports:
@@ -199,94 +203,11 @@ class _Server(uvicorn.Server):
         self.serves.set()
 
 
-class _Corked:
-    """A transport that writes what one turn of the loop gave it at once.
-
-    uvicorn writes a response's head and its body apart, which costs a system call and a packet more.
-    """
-
-    __slots__ = ("_loop", "_pieces", "_transport")
-
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
-        self._transport = transport
-        self._loop = loop
-        self._pieces: list[bytes] = []
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
-
-    def write(self, data: bytes) -> None:
-        """Write at the end of this turn."""
-        if not self._pieces:
-            self._loop.call_soon(self._flush)
-        self._pieces.append(data)
-
-    def close(self) -> None:
-        """Write what is waiting, then close."""
-        self._flush()
-        self._transport.close()
-
-    def _flush(self) -> None:
-        pieces, self._pieces = self._pieces, []
-        if pieces:
-            self._transport.write(b"".join(pieces))
-
-
-class _Protocol(HttpToolsProtocol):
-    """uvicorn's protocol with a deadline for receiving a request and a limit of its head, and with whole responses."""
-
-    deadline: float
-    _due: asyncio.TimerHandle | None = None
-    _head = 0
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Expect the first request."""
-        super().connection_made(cast("asyncio.Transport", _Corked(transport, self.loop)))
-        self._expect()
-
-    def data_received(self, data: bytes) -> None:
-        """Expect the rest when a request is not whole; one that came in one piece costs no timer."""
-        before = self.cycle
-        super().data_received(data)
-        cycle = self.cycle
-        # What follows an early answer is the rest of that request's body, not a head.
-        if cycle is None or (cycle is before and cycle.response_complete and not cycle.more_body):
-            self._limit(len(data))
-            self._expect()
-        elif cycle.more_body:
-            self._head = 0
-            self._expect()
-        elif self._due is not None:
-            self._head = 0
-            self._forget()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Expect nothing more."""
-        self._forget()
-        super().connection_lost(exc)
-
-    def _limit(self, size: int) -> None:
-        """Refuse a head that does not end."""
-        self._head += size
-        if self._head > _LONGEST_HEAD:
-            self.transport.write(_HEAD_TOO_LONG)
-            self.transport.close()
-
-    def _expect(self) -> None:
-        if self._due is None:
-            self._due = self.loop.call_later(self.deadline, self.transport.close)
-
-    def _forget(self) -> None:
-        if self._due is not None:
-            self._due.cancel()
-            self._due = None
-
-
 def _config(settings: Settings, app: Asgi) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         loop="uvloop",
-        http=type("TimedProtocol", (_Protocol,), {"deadline": settings.receive_timeout}),
+        http=type("TimedProtocol", (HttpProtocol,), {"deadline": settings.receive_timeout}),
         ws="none",
         lifespan="off",
         log_config=None,

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from bus.domain.problem import CONTENT_TYPE, Problem, problem, problem_of, retry_after
+from bus.domain.problem import CONTENT_TYPE, Problem, headers_of, problem, problem_of
 from bus.errors import BusError, InvalidMessage, MessageTooLarge
 from bus.security.keyring import Keyring, Principal
 from receiver.draft import Draft, draft_of_line, draft_of_request
@@ -133,9 +133,7 @@ def _result(draft: Draft | BusError, answer: Accepted | BusError) -> dict[str, A
 
 
 async def _send_problem(send: Send, answer: Problem) -> None:
-    headers = []
-    if (wait := retry_after(answer.status)) is not None:
-        headers.append((b"retry-after", wait.encode()))
+    headers = [(name.encode(), value.encode()) for name, value in headers_of(answer.status).items()]
     if answer.status == 405:  # noqa: PLR2004 - RFC 9110 section 15.5.6 wants it
         headers.append((b"allow", b"POST"))
     await _send(send, answer.status, _encode(answer), CONTENT_TYPE.encode(), headers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
@@ -23,7 +24,11 @@ from bus.errors import (
 )
 
 CONTENT_TYPE: Final = "application/problem+json"
-_RETRY_SECONDS: Final = {429: "1", 503: "1"}
+_HEADERS: Final = {
+    401: {"www-authenticate": "Bearer"},
+    429: {"retry-after": "1"},
+    503: {"retry-after": "1"},
+}
 _TITLES: Final = {
     400: "Malformed request",
     401: "A key is needed",
@@ -36,6 +41,7 @@ _TITLES: Final = {
     415: "Unsupported content type",
     422: "Invalid value",
     429: "Too many requests",
+    431: "Head too long",
     500: "Internal error",
     503: "Temporarily unavailable",
     507: "Spool full",
@@ -83,6 +89,12 @@ def problem_of(error: BusError) -> Problem:
     return problem(status, str(error), hint=error.hint, field=field)
 
 
-def retry_after(status: int) -> str | None:
-    """Return the Retry-After value that goes with a status."""
-    return _RETRY_SECONDS.get(status)
+def failure() -> Problem:
+    """Return the document of an error of the bus's own making."""
+    detail = "the bus failed at this request; what it acknowledged before is not lost"
+    return problem(500, detail, hint="its log has the traceback: report it; see bus doctor")
+
+
+def headers_of(status: int) -> Mapping[str, str]:
+    """Return the headers that go with a status."""
+    return _HEADERS.get(status, {})

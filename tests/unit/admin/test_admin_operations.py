@@ -175,7 +175,9 @@ async def test_a_role_may_do_what_it_is_for_and_nothing_else(world: World, role:
     async with world.client(key) as client, world.client() as nobody, world.client("bus_wrong") as wrong:
         for action, method, path, body in ROUTES:
             place = path.replace("MESSAGE", sent.id)
-            problem(await nobody.request(method, place, json=body), 401)
+            refused = await nobody.request(method, place, json=body)
+            problem(refused, 401)
+            assert refused.headers["www-authenticate"] == "Bearer"
             problem(await wrong.request(method, place, json=body), 401)
             answer = await client.request(method, place, json=body)
             if action in MAY[role]:

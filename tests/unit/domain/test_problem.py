@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from bus import errors
-from bus.domain.problem import CONTENT_TYPE, problem, problem_of, retry_after
+from bus.domain.problem import CONTENT_TYPE, headers_of, problem, problem_of
 from bus.errors import AccessDenied, BusError, EgressDenied, InvalidMessage
 
 STATUS = {
@@ -74,9 +74,16 @@ def test_a_field_is_named() -> None:
     assert problem_of(EgressDenied("no")).field == "url"
 
 
-@pytest.mark.parametrize(("status", "seconds"), [(429, "1"), (503, "1"), (507, None), (422, None)])
-def test_retry_after_goes_with_what_passes_by_itself(status: int, seconds: str | None) -> None:
-    assert retry_after(status) == seconds
+@pytest.mark.parametrize(
+    ("status", "headers"),
+    [
+        *((status, {"retry-after": "1"}) for status in (429, 503)),
+        (401, {"www-authenticate": "Bearer"}),
+        *((status, {}) for status in (507, 422, 403)),
+    ],
+)
+def test_headers_go_with_a_status(status: int, headers: dict[str, str]) -> None:
+    assert headers_of(status) == headers
 
 
 def test_the_document_is_that_of_rfc_9457() -> None:

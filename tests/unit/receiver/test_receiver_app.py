@@ -254,7 +254,9 @@ async def test_keys_decide_who_may_send_where(world: World, client: httpx.AsyncC
     await world.destination("mails")
     key = await world.keyring.create_key(roles=("producer",), destinations=("orders",))
     viewer = await world.keyring.create_key(roles=("viewer",))
-    problem(await client.post("/v1/messages/orders"), 401)
+    refused = await client.post("/v1/messages/orders")
+    problem(refused, 401)
+    assert refused.headers["www-authenticate"] == "Bearer"
     problem(await client.post("/v1/messages", headers=NDJSON), 401)
     problem(await client.post("/v1/messages/orders", headers={"authorization": "Bearer nonsense"}), 401)
     problem(await client.post("/v1/messages/orders", headers={"authorization": f"Bearer {viewer}"}), 403)

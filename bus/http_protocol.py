@@ -1,0 +1,218 @@
+"""How requests arrive: within a deadline and limits, and every refusal is a problem document."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from typing import Any, Final, cast
+
+import msgspec
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from bus.domain.problem import CONTENT_TYPE, Problem, headers_of, problem
+
+LONGEST_HEAD: Final = 65_536
+_LINGER: Final = 2.0  # seconds in which a peer that still sends may read why it is refused
+_BETWEEN: Final = len(": \r\n")
+
+
+class Refusal:
+    """An application that answers with a problem document, and with fields of the head that go with it."""
+
+    def __init__(self, answer: Problem, *fields: tuple[bytes, bytes]) -> None:
+        self._answer = answer
+        self._fields = fields
+
+    async def __call__(self, _scope: object, _receive: object, send: Callable[[Any], Awaitable[None]]) -> None:
+        """Say why."""
+        status, content = self._answer.status, msgspec.json.encode(self._answer)
+        fields = [(name.encode(), value.encode()) for name, value in headers_of(status).items()]
+        fields += [(b"content-type", CONTENT_TYPE.encode()), (b"content-length", str(len(content)).encode())]
+        await send({"type": "http.response.start", "status": status, "headers": [*fields, *self._fields]})
+        await send({"type": "http.response.body", "body": content})
+
+
+class _Corked:
+    """A transport that writes what one turn of the loop gave it at once.
+
+    uvicorn writes a response's head and its body apart, which costs a system call and a packet more.
+    """
+
+    __slots__ = ("_loop", "_pieces", "_transport")
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._pieces: list[bytes] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        """Write at the end of this turn."""
+        if not self._pieces:
+            self._loop.call_soon(self._flush)
+        self._pieces.append(data)
+
+    def write_eof(self) -> None:
+        """Write what is waiting, then close the one direction."""
+        self._flush()
+        self._transport.write_eof()
+
+    def close(self) -> None:
+        """Write what is waiting, then close."""
+        self._flush()
+        self._transport.close()
+
+    def _flush(self) -> None:
+        pieces, self._pieces = self._pieces, []
+        if pieces:
+            self._transport.write(b"".join(pieces))
+
+
+class _HeadTooLong(Exception):
+    """Ends the parsing of a request."""
+
+
+class HttpProtocol(HttpToolsProtocol):
+    """uvicorn's protocol with a deadline for receiving a request and a limit of its head, and with whole responses.
+
+    Subclass it with the ``deadline`` in seconds. A request that is refused before an application sees it whole (400,
+    408, 431) is answered, and its connection closed. What came before it on the connection is answered first; when
+    that is not done yet, a request without a whole head gets no answer of its own.
+    """
+
+    deadline: float
+    _due: asyncio.TimerHandle | None = None
+    _whole: object = False  # the scope of the request that ended last
+    _head = 0  # bytes of a head that is not whole
+    _is_large = False  # a head over the limit may have come
+    _is_too_long = False
+    _is_refused = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Expect the first request."""
+        super().connection_made(cast("asyncio.Transport", _Corked(transport, self.loop)))
+        self._expect()
+
+    def data_received(self, data: bytes) -> None:
+        """Expect the rest when a request is not whole; one that came in one piece costs no timer."""
+        if self._is_refused:
+            return
+        before = self._whole
+        self._is_large = self._head + len(data) > LONGEST_HEAD
+        super().data_received(data)
+        if self._whole is before or self._whole is not self.scope:
+            self._expect_rest(0 if self._whole is not before else len(data))
+        elif self._due is not None:
+            self._forget()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Expect nothing more."""
+        self._forget()
+        super().connection_lost(exc)
+
+    def on_headers_complete(self) -> None:
+        """Start the request, unless its head is too long."""
+        if self._is_large and self._head_size() > LONGEST_HEAD:
+            self._is_too_long = True
+            raise _HeadTooLong
+        self._head = 0
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """End the request."""
+        self._whole = self.scope
+        super().on_message_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what the parser did not take."""
+        if self._is_too_long:
+            self._refuse_head()
+        else:
+            self._refuse(problem(400, f"{msg} Nothing of it was stored.", hint="this port speaks HTTP/1.1 without TLS"))
+
+    def _expect_rest(self, size: int) -> None:
+        """Limit the time of what is not whole, and the bytes of its head; ``size`` of them are new, 0 for a new one."""
+        if self._is_refused:
+            return
+        if not size:
+            self._forget()
+        if self._waits_for_head():
+            self._head += size
+            if self._head > LONGEST_HEAD:
+                self._refuse_head()
+                return
+        self._expect()
+
+    def _waits_for_head(self) -> bool:
+        """Whether a request began whose head is not whole."""
+        return self._is_begun() and (self.cycle is None or self.cycle.scope is not self.scope)
+
+    def _waits_for_body(self) -> bool:
+        """Whether a request began whose head is whole, and whose body is not."""
+        return self._is_begun() and self.cycle is not None and self.cycle.scope is self.scope
+
+    def _is_begun(self) -> bool:
+        return self.scope is not None and self.scope is not self._whole
+
+    def _head_size(self) -> int:
+        return len(self.url) + sum(len(name) + len(value) + _BETWEEN for name, value in self.headers)
+
+    def _expect(self) -> None:
+        if self._due is None:
+            self._due = self.loop.call_later(self.deadline, self._late)
+
+    def _forget(self) -> None:
+        if self._due is not None:
+            self._due.cancel()
+            self._due = None
+
+    def _late(self) -> None:
+        """Refuse a request that is not whole; a connection on which none began is closed without a word."""
+        self._due = None
+        if self.flow.read_paused:  # it may well have been sent
+            self._expect()
+        elif self._is_begun():
+            detail = f"the request was not whole within {self.deadline:g} s; nothing of it was stored"
+            self._refuse(problem(408, detail, hint="send it again"))
+        else:
+            self.transport.close()
+
+    def _refuse_head(self) -> None:
+        detail = f"the request's line and headers are longer than {LONGEST_HEAD} bytes"
+        self._refuse(problem(431, detail, hint="put what is long into the body"))
+
+    def _refuse(self, answer: Problem) -> None:
+        """Read no further, and say why unless something was said about this request already."""
+        self._is_refused = True
+        self._forget()
+        cycle = self.cycle
+        if self._waits_for_body():
+            if self.pipeline:
+                cycle.keep_alive = False
+                self.pipeline[0] = (cycle, Refusal(answer))
+                return
+            cycle.disconnected = True
+            cycle.message_event.set()
+            if cycle.response_started:
+                self.transport.close()
+                return
+        elif cycle is not None and not cycle.response_complete:
+            cycle.keep_alive = False  # it closes the connection when it has answered
+            return
+        self.transport.write(_raw(answer))
+        self.transport.write_eof()
+        # Closing with unread data would reset the connection before the peer has read the answer.
+        self.loop.call_later(_LINGER, self.transport.close)
+
+
+def _raw(answer: Problem) -> bytes:
+    content = msgspec.json.encode(answer)
+    status = HTTPStatus(answer.status)
+    head = (
+        f"HTTP/1.1 {status.value} {status.phrase}\r\ncontent-type: {CONTENT_TYPE}\r\n"
+        f"content-length: {len(content)}\r\nconnection: close\r\n\r\n"
+    )
+    return head.encode() + content

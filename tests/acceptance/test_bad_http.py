@@ -1,0 +1,229 @@
+"""What is no HTTP, comes too slowly or is too long gets a problem document, and costs nobody else anything."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx
+import pytest
+
+from tests.harness.bus_process import BusProcess
+
+DEADLINE = 1.0
+HOST = b"host: 127.0.0.1\r\n"
+SEND = b"POST /v1/messages/d HTTP/1.1\r\n" + HOST
+HEALTH = b"GET /healthz HTTP/1.1\r\n" + HOST + b"\r\n"
+LONG = 70_000
+
+
+@pytest.fixture(scope="module")
+def bus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BusProcess]:
+    data: Path = tmp_path_factory.mktemp("http") / "data"
+    with BusProcess(data, env={"BUS_RECEIVE_TIMEOUT": str(DEADLINE)}) as process:
+        process.admin.destination("d")
+        yield process
+        assert process.admin.call("GET", "/healthz").status_code == 200
+        assert "Traceback" not in process.child.log.read_text()
+
+
+class Answer(NamedTuple):
+    status: int
+    headers: dict[str, str]
+    content: bytes
+
+    def problem(self, status: int) -> dict[str, Any]:
+        assert (self.status, self.headers["content-type"]) == (status, "application/problem+json")
+        document: dict[str, Any] = json.loads(self.content)
+        assert document["status"] == status
+        assert document["title"] not in ("", "Error")
+        assert document["detail"]
+        return document
+
+
+def read_all(peer: socket.socket) -> bytes:
+    """Return what comes until the bus closes."""
+    gathered = b""
+    try:
+        while piece := peer.recv(65_536):
+            gathered += piece
+    except ConnectionResetError:
+        pass
+    return gathered
+
+
+def answers(content: bytes) -> list[Answer]:
+    found = []
+    while content:
+        head, _, content = content.partition(b"\r\n\r\n")
+        first, *lines = head.decode("latin-1").split("\r\n")
+        headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+        size = int(headers.get("content-length", 0))
+        found.append(Answer(int(first.split()[1]), headers, content[:size]))
+        content = content[size:]
+    return found
+
+
+def connected(bus: BusProcess) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", bus.port), timeout=10)
+
+
+def asked(bus: BusProcess, *pieces: bytes) -> list[Answer]:
+    """Send pieces and return every answer until the bus closes the connection."""
+    with connected(bus) as peer:
+        for piece in pieces:
+            peer.sendall(piece)
+        return answers(read_all(peer))
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        b"GARBAGE\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"GET /\xff HTTP/1.1\r\n" + HOST + b"\r\n",
+        b"GET /healthz HTTP/1.1\r\nno colon here\r\n\r\n",
+        b"CONNECT a.example:443 HTTP/1.1\r\n" + HOST + b"\r\n",
+        SEND + b"content-length: x\r\n\r\n",
+        SEND + b"content-length: -1\r\n\r\n",
+        SEND + b"content-length: 2\r\ncontent-length: 3\r\n\r\nabc",
+        SEND + b"content-length: 2\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+        SEND + b"transfer-encoding: chunked\r\n\r\nzz\r\n",
+        SEND + b"transfer-encoding: chunked\r\n\r\n2\r\nabXX",
+    ],
+)
+def test_what_is_no_http_is_a_400(bus: BusProcess, request_: bytes) -> None:
+    (answer,) = asked(bus, request_)
+    answer.problem(400)
+    assert answer.headers["connection"] == "close"
+
+
+def test_garbage_after_a_request_costs_that_request_nothing(bus: BusProcess) -> None:
+    (answer,) = asked(bus, HEALTH + b"\x00garbage\r\n\r\n")
+    assert answer.status == 200
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        HEALTH[:-2] + b"x: " + b"a" * LONG + b"\r\n\r\n",
+        HEALTH[:-2] + b"x: y\r\n" * (LONG // 6) + b"\r\n",
+        b"GET /healthz?" + b"a" * LONG + b" HTTP/1.1\r\n" + HOST + b"\r\n",
+        HEALTH[:-2] + b"x: " + b"a" * LONG,
+        b"GET /" + b"a" * LONG,
+        SEND + b"content-length: 2\r\nbus-key: " + b"k" * LONG + b"\r\n\r\n{}",
+    ],
+    ids=["value", "fields", "target", "unfinished value", "unfinished target", "message"],
+)
+@pytest.mark.parametrize("pieces", [1, 3])
+def test_a_head_over_64_kib_is_a_431(bus: BusProcess, head: bytes, pieces: int) -> None:
+    size = len(head) // pieces + 1
+    (answer,) = asked(bus, *(head[start : start + size] for start in range(0, len(head), size)))
+    answer.problem(431)
+
+
+def test_a_head_of_60_kib_is_served(bus: BusProcess) -> None:
+    headers = {f"x-{number}": "y" * 990 for number in range(60)}
+    assert bus.admin.call("GET", "/healthz", headers=headers).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        SEND + b"content-length: 10\r\n\r\nabc",
+        SEND + b"content-length: 10\r\n\r\n",
+        SEND + b"transfer-encoding: chunked\r\n\r\n3\r\nabc\r\n",
+        SEND,
+        b"P",
+    ],
+)
+def test_a_request_that_does_not_arrive_is_a_408(bus: BusProcess, part: bytes) -> None:
+    begun = time.monotonic()
+    (answer,) = asked(bus, part)
+    answer.problem(408)
+    assert answer.headers["connection"] == "close"
+    assert DEADLINE * 0.9 < time.monotonic() - begun < DEADLINE + 5
+
+
+def test_a_second_request_that_does_not_arrive_is_a_408(bus: BusProcess) -> None:
+    with connected(bus) as peer:
+        peer.sendall(HEALTH)
+        assert b"200 OK" in peer.recv(65_536)
+        peer.sendall(SEND + b"content-length: 10\r\n\r\nabc")
+        (answer,) = answers(read_all(peer))
+    answer.problem(408)
+
+
+@pytest.mark.parametrize("nothing", [b"", b"\r\n" * 3])
+def test_a_connection_without_a_request_is_closed_without_a_word(bus: BusProcess, nothing: bytes) -> None:
+    assert asked(bus, nothing) == []
+
+
+def test_line_breaks_do_not_keep_a_connection(bus: BusProcess) -> None:
+    begun = time.monotonic()
+    with connected(bus) as peer:
+        peer.settimeout(DEADLINE / 5)
+        while time.monotonic() < begun + DEADLINE + 5:
+            try:
+                peer.sendall(b"\r\n")
+                if not peer.recv(1):
+                    break
+            except TimeoutError:
+                continue
+            except OSError:
+                break
+    assert time.monotonic() - begun < DEADLINE + 4
+
+
+def test_an_idle_connection_after_a_request_is_kept(bus: BusProcess) -> None:
+    with connected(bus) as peer:
+        for _ in range(2):
+            peer.sendall(HEALTH)
+            assert b"200 OK" in peer.recv(65_536)
+            time.sleep(DEADLINE * 1.3)
+
+
+def test_a_body_over_the_limit_is_answered_once(bus: BusProcess) -> None:
+    chunk = b"10000\r\n" + b"x" * 65_536 + b"\r\n"
+    with connected(bus) as peer:
+        peer.sendall(SEND + b"transfer-encoding: chunked\r\n\r\n")
+        for _ in range(40):
+            peer.sendall(chunk)
+        peer.sendall(b"0\r\n\r\n")
+        first = peer.recv(65_536)
+        peer.sendall(HEALTH)
+        (one, *rest) = answers(first + peer.recv(65_536))
+    one.problem(413)
+    assert [other.status for other in rest] == [200]
+
+
+def test_a_request_that_offers_an_upgrade_is_served(bus: BusProcess) -> None:
+    offer = b"connection: upgrade, http2-settings\r\nupgrade: h2c\r\nhttp2-settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n"
+    with connected(bus) as peer:
+        peer.sendall(SEND + offer + b"content-length: 2\r\n\r\n{}")
+        (answer,) = answers(peer.recv(65_536))
+    assert answer.status == 202
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics"])
+def test_what_is_read_only_says_so(bus: BusProcess, path: str) -> None:
+    for method in ("POST", "PUT", "DELETE", "OPTIONS"):
+        answer = bus.admin.call(method, path)
+        assert Answer(answer.status_code, dict(answer.headers), answer.content).problem(405)
+        assert re.split(r",\s*", answer.headers["allow"]) == ["GET", "HEAD"]
+    head = bus.admin.call("HEAD", path)
+    assert (head.status_code, head.content) == (200, b"")
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/readyz", "/api/v1/destinations", "/v1/messages/d", "/nowhere"])
+def test_without_keys_a_foreign_host_is_refused(bus: BusProcess, path: str) -> None:
+    method = "POST" if path.startswith("/v1") else "GET"
+    answer = httpx.request(method, bus.url + path, headers={"host": "evil.example"}, trust_env=False)
+    assert Answer(answer.status_code, dict(answer.headers), answer.content).problem(403)
+    assert httpx.get(bus.url + "/healthz", headers={"host": "evil.example"}, trust_env=False).status_code == 200
