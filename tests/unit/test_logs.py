@@ -1,0 +1,57 @@
+"""What the log of a process shows, and what it must not."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from bus.telemetry.logs import configure_logs
+
+SECRET = "whsec_c2VjcmV0"
+
+
+@pytest.fixture(autouse=True)
+def _as_before() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    uvicorn = logging.getLogger("uvicorn").level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    logging.getLogger("uvicorn").setLevel(uvicorn)
+
+
+def fail() -> None:
+    held = SECRET
+    raise RuntimeError("a bug", len(held))
+
+
+def log_failure() -> None:
+    try:
+        fail()
+    except RuntimeError:
+        logging.getLogger("test").exception("it failed", extra={"message_id": "42"})
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_a_traceback_has_no_values_of_variables(as_json: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs(level="info", json=as_json)
+    log_failure()
+    err = capsys.readouterr().err
+    assert "RuntimeError" in err
+    assert "in fail" in err
+    assert "message_id" in err
+    assert SECRET not in err
+
+
+def test_json_is_one_line_for_each_entry(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs(level="info", json=True)
+    log_failure()
+    (line,) = capsys.readouterr().err.splitlines()
+    entry = json.loads(line)
+    assert (entry["event"], entry["level"], entry["logger"]) == ("it failed", "error", "test")
+    assert entry["message_id"] == "42"
+    assert entry["timestamp"].endswith("Z")
