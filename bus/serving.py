@@ -42,10 +42,20 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
-def serve(settings: Settings, roles: Sequence[str], announce: Callable[[list[str]], None]) -> int:
+class Announcement(NamedTuple):
+    """Where a process serves: for programs, and in ``lines`` for people; ``open`` while no key was made."""
+
+    url: str
+    roles: Sequence[str]
+    data: str
+    open: bool
+    lines: list[str]
+
+
+def serve(settings: Settings, roles: Sequence[str], announce: Callable[[Announcement], None]) -> int:
     """Run roles until SIGTERM or SIGINT, then drain; return the process's exit code.
 
-    ``announce`` is called with lines for people once everything serves.
+    ``announce`` is called once everything serves.
 
     Raises
     ------
@@ -66,7 +76,7 @@ def serve(settings: Settings, roles: Sequence[str], announce: Callable[[list[str
 
 
 async def _serve(
-    settings: Settings, roles: Sequence[str], listener: socket.socket, announce: Callable[[list[str]], None]
+    settings: Settings, roles: Sequence[str], listener: socket.socket, announce: Callable[[Announcement], None]
 ) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -85,7 +95,7 @@ async def _serve(
                 group.create_task(follow(context.clock)) for follow in (context.keyring.follow, context.registry.follow)
             ]
             _settle_memory()
-            announce(_lines(settings, listener, context))
+            announce(_announcement(settings, roles, listener, context))
             await stop.wait()
             _log.info("stopping: requests in flight are finished, what waits stays on disk")
             server.should_exit = True
@@ -286,16 +296,17 @@ def _spool_trouble(spool: Spool) -> str:
     return ""
 
 
-def _lines(settings: Settings, listener: socket.socket, context: Context) -> list[str]:
+def _announcement(settings: Settings, roles: Sequence[str], listener: socket.socket, context: Context) -> Announcement:
     host, port = listener.getsockname()[:2]
     url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     lines = [f"Pier serves on {url}", f"  messages  {url}/v1/messages/DESTINATION", f"  admin     {url}/api/v1"]
-    lines.append(f"  data      {settings.data.absolute()}")
+    data = str(settings.data.absolute())
+    lines.append(f"  data      {data}")
     if context.keyring.is_open:
         lines.append("  open      no key was made yet: whoever reaches this machine's loopback may do everything")
     if settings.is_loopback:
         lines.append("  egress    subscriber URLs on loopback are allowed, since this address is loopback")
-    return lines
+    return Announcement(url, tuple(roles), data, context.keyring.is_open, lines)
 
 
 def _allow_files() -> None:

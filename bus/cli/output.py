@@ -41,6 +41,12 @@ def print_json(value: object) -> None:
     sys.stdout.write(msgspec.json.format(msgspec.json.encode(value)).decode() + "\n")
 
 
+def print_json_line(value: object) -> None:
+    """Print a value as one line of JSON, at once."""
+    sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
+    sys.stdout.flush()
+
+
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Print rows under column names; a state gets its colour."""
     from rich.box import SIMPLE_HEAD  # noqa: PLC0415

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bus.cli.options import AsJson
-from bus.cli.output import print_json
+from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl
+from bus.cli.output import print_json_line
 from bus.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from bus.serving import Announcement
 
 Config = Annotated[Path | None, typer.Option(help="A bus.toml.")]
 Data = Annotated[Path | None, typer.Option(help="Directory of spools and store.  [default: data]")]
@@ -43,6 +46,8 @@ def up(
     port: Port = None,
     config: Config = None,
     as_json: AsJson = False,
+    url: BusUrl = DEFAULT_URL,  # noqa: ARG001 - every command takes it
+    api_key: ApiKey = "",  # noqa: ARG001
 ) -> int:
     """Run everything in one process: receiver, dispatcher, compensator, admin, on SQLite.
 
@@ -60,6 +65,8 @@ def run(
     port: Port = None,
     config: Config = None,
     as_json: AsJson = False,
+    url: BusUrl = DEFAULT_URL,  # noqa: ARG001 - every command takes it
+    api_key: ApiKey = "",  # noqa: ARG001
 ) -> int:
     """Run one role."""
     return _serve([role], config, {"data": data, "host": host, "port": port}, as_json=as_json)
@@ -70,10 +77,10 @@ def _serve(roles: list[str], config: Path | None, overrides: dict[str, Any], *, 
         from bus.serving import serve  # noqa: PLC0415
         from bus.settings import load_settings  # noqa: PLC0415
 
-    def announce(lines: list[str]) -> None:
+    def announce(found: Announcement) -> None:
         if as_json:
-            print_json({"lines": lines})
+            print_json_line({"url": found.url, "roles": found.roles, "data": found.data, "open": found.open})
         else:
-            typer.echo("\n".join(lines))
+            typer.echo("\n".join(found.lines))
 
     return serve(load_settings(config, overrides), roles, announce)

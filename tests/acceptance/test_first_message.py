@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
+import subprocess
 import time
 from pathlib import Path
 
+import httpx
 import pytest
 
-from tests.harness.bus_process import BusProcess, run_bus
+from tests.harness.bus_process import BusProcess, bus_command, run_bus
+from tests.harness.process import ROOT
 from tests.harness.subscribers import SubscriberProcess
 from tests.harness.waiting import wait_until
 
@@ -95,6 +99,27 @@ def test_wrong_usage_is_exit_2(arguments: list[str]) -> None:
 
 def test_it_prints_its_url(bus: BusProcess) -> None:
     assert bus.url in bus.child.output()
+
+
+@pytest.mark.parametrize(
+    ("command", "roles"),
+    [(["up"], ["dispatcher", "receiver", "compensator", "admin"]), (["run", "admin"], ["admin"])],
+)
+def test_a_program_reads_its_url_in_one_line(tmp_path: Path, command: list[str], roles: list[str]) -> None:
+    data = tmp_path / "data"
+    argv = bus_command(*command, "--json", "--data", data, "--port", 0, "--url", "http://127.0.0.1:9", "--api-key", "k")
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("BUS_")}
+    env = {**clean, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, env=env, cwd=ROOT, text=True) as process:
+        try:
+            assert process.stdout is not None
+            announced = json.loads(process.stdout.readline())
+            assert announced == {"url": announced["url"], "roles": roles, "data": str(data), "open": True}
+            assert httpx.get(f"{announced['url']}/healthz", trust_env=False).status_code == 200
+        finally:
+            process.terminate()
+        assert process.stdout.read() == ""
+        assert process.wait(15) == 0
 
 
 def test_a_port_in_use_stops_the_start(bus: BusProcess, tmp_path: Path) -> None:

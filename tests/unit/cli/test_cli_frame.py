@@ -26,9 +26,8 @@ def test_every_command_has_help_and_json(cli: Cli, command: str) -> None:
     ran = cli(*command.split(), "--help")
     assert ran.code == 0
     assert "--json" in ran.out
-    if command not in ("up", "run"):
-        assert "--api-key" in ran.out
-        assert "BUS_URL" in ran.out
+    assert "--api-key" in ran.out
+    assert "BUS_URL" in ran.out
 
 
 @pytest.mark.parametrize(
