@@ -12,13 +12,16 @@ from bus.registry import Registry
 
 _log = logging.getLogger(__name__)
 _INTERVAL: Final = 5.0
+_SKEW: Final = 10_000  # milliseconds by which the clocks of processes may differ
 
 
 class Removal:
     """Looks every few seconds for open deliveries to a subscription that the configuration no longer has.
 
     A message that was accepted before the removal may wait in a spool and be stored after it, and a removal may be
-    cut off by a crash; what this finds does not depend on either.
+    cut off by a crash; what this finds does not depend on either. A subscription that was made again under that name
+    keeps its own: what was received in the last seconds is left for a later look, since the clock of the process that
+    received it may be behind ours.
     """
 
     def __init__(self, store: Store, registry: Registry, clock: Clock) -> None:
@@ -38,9 +41,12 @@ class Removal:
     async def step(self) -> int:
         """Cancel what is open for subscriptions that are gone; return how many deliveries."""
         canceled = 0
+        # In this order: what is made again after we looked receives its messages later.
+        until = self._clock.now() - _SKEW
+        await self._registry.refresh()
         for lane in await self._store.subscribed():
             if lane not in self._registry.catalog.subscriptions:
-                canceled += await self._store.cancel(*lane, self._clock.now())
+                canceled += await self._store.cancel(*lane, until)
         if canceled:
             _log.info("canceled %d deliveries of removed subscriptions", canceled)
         return canceled

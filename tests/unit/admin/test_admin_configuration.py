@@ -10,7 +10,7 @@ import pytest
 
 from bus.domain.delivery import Origin, Status
 from bus.domain.subscription import Secret
-from bus.testing.writes import message, row
+from bus.testing.writes import message, outcome, row
 from tests.unit.admin.admin_world import URL, World, problem
 
 DESTINATION = {
@@ -149,6 +149,7 @@ async def test_a_destination_is_removed_once_it_is_empty(world: World, client: h
     await client.delete(BILLING)
     later = message(1, destination="orders", deliver_at=2**42)
     await world.store.compensate([row(later, "", by=Origin.ROAD)])
+    await world.clock.advance(1)
     assert (await client.delete("/destinations/orders")).status_code == 204
     for method in ("GET", "DELETE"):
         problem(await client.request(method, "/destinations/orders"), 404)
@@ -336,6 +337,7 @@ async def test_removing_a_subscription_cancels_what_is_open(world: World, client
     await made(client)
     states = [Status.PENDING, Status.RETRYING, Status.DELIVERED, Status.DEAD]
     sent = await world.written(4, *states)
+    await world.clock.advance(1)
     assert (await client.delete(BILLING)).status_code == 204
     found = [(await world.delivery(one.id)) for one in sent]
     assert [one.status for one in found] == [Status.CANCELED, Status.CANCELED, Status.DELIVERED, Status.DEAD]
@@ -344,6 +346,29 @@ async def test_removing_a_subscription_cancels_what_is_open(world: World, client
     assert world.road.lags() == {}
     for method in ("GET", "DELETE"):
         problem(await client.request(method, BILLING), 404)
+
+
+@pytest.mark.usefixtures("orders")
+async def test_a_subscription_that_is_made_again_meanwhile_keeps_its_deliveries(
+    world: World, client: httpx.AsyncClient
+) -> None:
+    await made(client)
+    (old,) = await world.written(1, Status.RETRYING)
+    await world.clock.advance(1)
+    new = message(1_500, expected=("billing",))
+    plain = world.store.cancel
+
+    async def slowly(*of: Any) -> int:
+        await world.clock.advance(1)
+        await made(client)
+        await world.store.write([new, outcome(new, "billing", Status.RETRYING)])
+        return await plain(*of)
+
+    world.store.cancel = slowly
+    assert (await client.delete(BILLING)).status_code == 204
+    assert (await world.delivery(old.id)).status is Status.CANCELED
+    assert (await world.delivery(new.id)).status is Status.RETRYING
+    assert [found.message_id for found in await world.rows()] == [new.id]
 
 
 @pytest.mark.parametrize("content", [b"{", b"", b"[1", b"\xff"])

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from bus.domain.delivery import Status
+from bus.domain.subscription import Subscription
+from bus.registry import Registry
+from bus.security.secrets import SecretBox
 from bus.testing.writes import DESTINATION, message, row
 from tests.unit.compensator.compensator_world import LANE, World, delivered
+
+SKEW = 11  # seconds, more than the clocks of processes may differ
 
 
 async def test_a_message_that_is_stored_after_the_removal_is_canceled() -> None:
@@ -17,8 +23,9 @@ async def test_a_message_that_is_stored_after_the_removal_is_canceled() -> None:
     await world.registry.remove_subscription(DESTINATION, "billing")
     late = message(1, expected=("billing", "mail"))
     await world.store.write([late])
-    await world.clock.advance(1)
     removal = world.removal
+    assert await removal.step() == 0
+    await world.clock.advance(SKEW)
     assert await removal.step() == 1
     trace = await world.store.trace(late.id)
     assert trace is not None
@@ -33,7 +40,7 @@ async def removed(world: World) -> None:
     await world.subscription("mail")
     await world.registry.remove_subscription(*LANE)
     await world.store.cancel(*LANE, world.clock.now())
-    await world.clock.advance(1)
+    await world.clock.advance(SKEW)
 
 
 async def test_a_failure_that_is_stored_after_the_removal_leaves_no_work() -> None:
@@ -64,6 +71,39 @@ async def test_a_subscription_that_is_back_keeps_what_is_its_own() -> None:
     assert (await world.delivery(sent)).status is Status.RETRYING
 
 
+async def test_one_that_another_process_has_made_again_keeps_what_is_its_own() -> None:
+    world = World()
+    await removed(world)
+    elsewhere = Registry(world.store, SecretBox(None))
+    await elsewhere.load()
+    await elsewhere.put_subscription(Subscription(destination=DESTINATION, name="billing", url="http://x/"))
+    sent = await world.failed(1)
+    assert LANE not in world.registry.catalog.subscriptions
+    assert await world.removal.step() == 0
+    assert (await world.delivery(sent)).status is Status.RETRYING
+
+
+async def test_one_that_is_made_again_while_it_looks_keeps_what_is_its_own() -> None:
+    world = World()
+    await removed(world)
+    elsewhere = Registry(world.store, SecretBox(None))
+    await elsewhere.load()
+    new = message(SKEW * 1000 - 5_000)  # by a clock that is 5 s behind
+    plain = world.store.cancel
+
+    async def late(*of: Any) -> int:
+        await elsewhere.put_subscription(Subscription(destination=DESTINATION, name="billing", url="http://x/"))
+        await world.store.write([new])
+        return await plain(*of)
+
+    world.store.cancel = late  # type: ignore[method-assign]
+    await world.store.write([message(1)])
+    assert await world.removal.step() == 1
+    trace = await world.store.trace(new.id)
+    assert trace is not None
+    assert trace.deliveries["billing"].status is Status.PENDING
+
+
 async def test_running_it_goes_on_when_the_store_comes_back() -> None:
     world = World()
     await removed(world)
@@ -72,6 +112,6 @@ async def test_running_it_goes_on_when_the_store_comes_back() -> None:
     await world.clock.advance(20)
     sent = await world.failed(1)
     world.store.down = False
-    await world.clock.advance(6)
+    await world.clock.advance(SKEW + 6)
     assert (await world.delivery(sent)).status is Status.CANCELED
     running.cancel()
