@@ -9,7 +9,7 @@ from fastapi import APIRouter, Response
 from admin.deps import Configurer, Office, OfficeDep, Reader
 from admin.merging import merged
 from admin.models import Code, DestinationBody
-from bus.domain.destination import Destination
+from bus.domain.destination import Destination, switched
 from bus.errors import Conflict, InvalidMessage
 
 router = APIRouter(prefix="/destinations", tags=["destinations"])
@@ -62,8 +62,10 @@ async def delete_destination(code: Code, services: OfficeDep, _: Configurer) -> 
 
 
 async def _put(services: Office, destination: Destination) -> DestinationBody:
-    services.context.roads.check(destination)
-    return DestinationBody.of(await services.context.registry.put_destination(destination))
+    context = services.context
+    context.roads.check(destination)
+    known = context.registry.catalog.destinations.get(destination.code)
+    return DestinationBody.of(await context.registry.put_destination(switched(known, destination, context.clock.now())))
 
 
 def _check_code(body: DestinationBody, code: str) -> None:

@@ -68,10 +68,13 @@ class FickleStore(MemoryStore):
 
 
 class World:
-    def __init__(self) -> None:
+    """``brokers`` are further roads."""
+
+    def __init__(self, *brokers: MemoryTransport) -> None:
         self.clock = ManualClock()
         self.store = FickleStore()
         self.road = MemoryTransport()
+        self.brokers = brokers
         self.keyring = Keyring(self.store, self.clock.now)
         self.egress = EgressPolicy(allow_loopback=True)
         self.spools = {name: MemorySpool(consumers=("store",)) for name in ("receiver", "direct", "outcomes")}

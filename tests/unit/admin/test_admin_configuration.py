@@ -9,7 +9,9 @@ import httpx
 import pytest
 
 from bus.domain.delivery import Origin, Status
+from bus.domain.destination import FORMER_KEPT, FormerRoad, TransportName
 from bus.domain.subscription import Secret
+from bus.testing.transport import MemoryTransport
 from bus.testing.writes import message, outcome, row
 from tests.unit.admin.admin_world import URL, World, problem
 
@@ -155,6 +157,30 @@ async def test_a_destination_is_removed_once_it_is_empty(world: World, client: h
         problem(await client.request(method, "/destinations/orders"), 404)
     problem(await client.get("/destinations/orders/subscriptions"), 404)
     assert await world.rows() == []
+
+
+async def test_a_change_of_road_keeps_the_former_one() -> None:
+    world = World(MemoryTransport("kafka"))
+    direct, kafka = TransportName.DIRECT, TransportName.KAFKA
+    until = world.clock.now() + FORMER_KEPT
+
+    def former() -> tuple[FormerRoad, ...]:
+        return world.registry.destination("orders").former
+
+    async with world.client() as client:
+        await client.put("/destinations/orders", json={})
+        await made(client)
+        assert former() == ()
+        assert (await client.put("/destinations/orders", json={"transport": "kafka"})).status_code == 200
+        assert former() == (FormerRoad(direct, until),)
+        await world.clock.advance(60)
+        await client.patch("/destinations/orders", json={"paused": True})
+        await client.put("/destinations/orders", json={"transport": "kafka"})
+        assert former() == (FormerRoad(direct, until),)
+        await client.patch("/destinations/orders", json={"transport": "direct"})
+        assert former() == (FormerRoad(kafka, until + 60_000),)
+    for road in (world.road, *world.brokers):
+        assert ("orders", "billing") in (road.lags() or {})
 
 
 # --- subscriptions -------------------------------------------------------------------------------------------------
