@@ -39,15 +39,29 @@ def may(action: str) -> Callable[[Request, OfficeDep], Principal]:
     """Return a dependency that lets only those through who may do this."""
 
     def check(request: Request, services: OfficeDep) -> Principal:
-        headers = request.headers
-        authorization, host = headers.get("authorization"), headers.get("host")
-        principal = services.context.keyring.authenticate(
-            authorization.encode() if authorization is not None else None, host.encode() if host is not None else None
-        )
+        principal = _principal(request, services)
         principal.require(action, _destination(request))
         return principal
 
     return check
+
+
+def may_somewhere(action: str) -> Callable[[Request, OfficeDep], Principal]:
+    """Return a dependency for what a destination is known of only later: the route asks the principal about that."""
+
+    def check(request: Request, services: OfficeDep) -> Principal:
+        principal = _principal(request, services)
+        principal.require_somewhere(action)
+        return principal
+
+    return check
+
+
+def _principal(request: Request, services: Office) -> Principal:
+    authorization, host = request.headers.get("authorization"), request.headers.get("host")
+    return services.context.keyring.authenticate(
+        authorization.encode() if authorization is not None else None, host.encode() if host is not None else None
+    )
 
 
 def _destination(request: Request) -> str | None:
@@ -59,6 +73,7 @@ def _destination(request: Request) -> str | None:
 
 
 Reader = Annotated[Principal, Depends(may("read"))]
-Resending = Annotated[Principal, Depends(may("resend"))]
 Pauser = Annotated[Principal, Depends(may("pause"))]
 Configurer = Annotated[Principal, Depends(may("configure"))]
+ReaderOfSome = Annotated[Principal, Depends(may_somewhere("read"))]
+ResenderOfSome = Annotated[Principal, Depends(may_somewhere("resend"))]

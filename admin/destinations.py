@@ -6,7 +6,7 @@ from typing import Any
 
 from fastapi import APIRouter, Response
 
-from admin.deps import Configurer, Office, OfficeDep, Reader
+from admin.deps import Configurer, Office, OfficeDep, Reader, ReaderOfSome
 from admin.merging import merged
 from admin.models import Code, DestinationBody
 from bus.domain.destination import Destination, switched
@@ -16,10 +16,11 @@ router = APIRouter(prefix="/destinations", tags=["destinations"])
 
 
 @router.get("")
-async def list_destinations(services: OfficeDep, _: Reader) -> dict[str, Any]:
-    """Return all destinations by code."""
+async def list_destinations(services: OfficeDep, principal: ReaderOfSome) -> dict[str, Any]:
+    """Return by code all destinations that the key may read."""
     found = services.context.registry.catalog.destinations
-    return {"items": [DestinationBody.of(found[code]) for code in sorted(found)], "next": None}
+    codes = [code for code in sorted(found) if principal.may("read", code)]
+    return {"items": [DestinationBody.of(found[code]) for code in codes], "next": None}
 
 
 @router.get("/{code}")

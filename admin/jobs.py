@@ -59,7 +59,6 @@ class Item(msgspec.Struct):
     message_id: str
     subscription: str
     generation: int
-    attempts: int
     outcome: str = "waiting"
     reason: str = ""
 
@@ -81,7 +80,7 @@ class JobBook:
         """Return a job; raises ``NotFound``."""
         found = await self._documents.get(JOBS, job_id)
         if found is None:
-            raise NotFound(f"there is no resend {job_id}")
+            raise no_job(job_id)
         return msgspec.json.decode(found.value, type=Job)
 
     async def save(self, job: Job) -> None:
@@ -96,6 +95,11 @@ class JobBook:
     async def save_items(self, job_id: str, chunk: int, items: list[Item]) -> None:
         """Write a chunk; durable when it returns."""
         await self._documents.put(ITEMS, _key(job_id, chunk), msgspec.json.encode(items))
+
+
+def no_job(job_id: str) -> NotFound:
+    """Return the error for a job that is not there."""
+    return NotFound(f"there is no resend {job_id[:64]}", hint="GET /api/v1/resends lists them")
 
 
 def _key(job_id: str, chunk: int) -> str:

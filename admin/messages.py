@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
 
-from admin.deps import OfficeDep, Reader, Resending
+from admin.deps import OfficeDep, Reader, ReaderOfSome, ResenderOfSome
 from admin.models import ResendBody, Time
 from admin.views import message_row, trace_view
 from bus.domain.delivery import Status
@@ -15,6 +15,7 @@ from bus.domain.selection import Selection
 from bus.domain.times import parse_time
 from bus.domain.trace import Trace
 from bus.errors import InvalidMessage, NotFound
+from bus.security.keyring import Principal
 
 router = APIRouter(prefix="/messages", tags=["messages"])
 
@@ -53,16 +54,16 @@ async def search_messages(
 
 
 @router.get("/{message_id}")
-async def get_trace(message_id: str, services: OfficeDep, _: Reader) -> dict[str, Any]:
+async def get_trace(message_id: str, services: OfficeDep, principal: ReaderOfSome) -> dict[str, Any]:
     """Return the whole life of a message."""
-    return trace_view(await _trace(services, message_id), services.context.registry.catalog)
+    return trace_view(await _trace(services, message_id, principal, "read"), services.context.registry.catalog)
 
 
 @router.get("/{message_id}/body")
-async def get_body(message_id: str, services: OfficeDep, _: Reader) -> Response:
+async def get_body(message_id: str, services: OfficeDep, principal: ReaderOfSome) -> Response:
     """Return the exact bytes of a message, as a download: a browser never renders them."""
     message = await services.context.store.message(_id(message_id))
-    if message is None:
+    if message is None or not principal.may("read", message.destination):
         raise _missing(message_id)
     headers = {
         "content-disposition": f'attachment; filename="{message.id}"',
@@ -75,17 +76,19 @@ async def get_body(message_id: str, services: OfficeDep, _: Reader) -> Response:
 
 @router.post("/{message_id}/resend", status_code=202)
 async def resend_message(
-    message_id: str, services: OfficeDep, principal: Resending, body: ResendBody | None = None
+    message_id: str, services: OfficeDep, principal: ResenderOfSome, body: ResendBody | None = None
 ) -> dict[str, Any]:
     """Deliver a message again, to all subscriptions or to those named; the id is that of a job of one message."""
     wanted = body.subscriptions if body is not None else None
-    job, targets = await services.runner.resend_one(_id(message_id), wanted, principal.name)
+    trace = await _trace(services, message_id, principal, "resend")
+    job, targets = await services.runner.resend_one(trace, wanted, principal.name)
     return {"id": job.id, "subscriptions": [target.subscription for target in targets]}
 
 
-async def _trace(services: OfficeDep, message_id: str) -> Trace:
+async def _trace(services: OfficeDep, message_id: str, principal: Principal, action: str) -> Trace:
+    """Return a trace; to who may not do that, a message of another destination is one that is not there."""
     trace = await services.context.store.trace(_id(message_id))
-    if trace is None:
+    if trace is None or not principal.may(action, trace.destination):
         raise _missing(message_id)
     return trace
 

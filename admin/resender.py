@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from bus.domain.delivery import Outcome, Status
 from bus.domain.message import Message, encode_message
-from bus.domain.trace import Trace
+from bus.domain.trace import DeliveryTrace, Trace
 from bus.errors import Conflict, NotFound
 from bus.ports.clock import Clock
 from bus.ports.store import Store
@@ -15,11 +15,10 @@ from bus.registry import Registry
 
 
 class Target(NamedTuple):
-    """One delivery to resend: the generation that the resend gives it, and the attempts made before."""
+    """One delivery to resend, and the generation that the resend gives it."""
 
     subscription: str
     generation: int
-    attempts: int
 
 
 class Resender:
@@ -33,35 +32,16 @@ class Resender:
         self._registry = registry
         self._clock = clock
 
-    async def choose(self, message_id: str, subscriptions: Sequence[str] | None) -> list[Target]:
+    def choose(self, trace: Trace, subscriptions: Sequence[str] | None) -> list[Target]:
         """Return the deliveries of one message to resend: all those not pending, or the named.
 
         Raises
         ------
         NotFound
-            The message, or a subscription named, is not there.
+            A subscription named is not there.
         Conflict
             A delivery named, or every one, is still pending: it is on its way.
         """
-        trace = await self._store.trace(message_id)
-        if trace is None:
-            raise NotFound(f"there is no message {message_id}", hint="it may be past its retention")
-        return self._choose(trace, subscriptions)
-
-    async def apply(self, message_id: str, targets: Sequence[Target], reason: str) -> None:
-        """Write the resends of chosen targets; durable when it returns, and may be repeated.
-
-        Raises
-        ------
-        NotFound
-            The message is gone, or a subscription.
-        """
-        message = await self._store.message(message_id)
-        if message is None:
-            raise NotFound(f"there is no message {message_id}", hint="it may be past its retention")
-        await self._store.write([self._outcome(message, target, reason) for target in targets])
-
-    def _choose(self, trace: Trace, subscriptions: Sequence[str] | None) -> list[Target]:
         known = self._registry.catalog.expected(trace.destination)
         names = known if subscriptions is None else subscriptions
         missing = [name for name in names if name not in known]
@@ -72,7 +52,22 @@ class Resender:
             raise Conflict("a delivery of this message is still pending: it is on its way")
         return [target_of(trace, name) for name in ready]
 
-    def _outcome(self, message: Message, target: Target, reason: str) -> Outcome:
+    async def apply(self, message_id: str, targets: Sequence[Target], reason: str) -> None:
+        """Write the resends of chosen targets; durable when it returns, and may be repeated.
+
+        Raises
+        ------
+        NotFound
+            The message is gone, or a subscription.
+        """
+        trace = await self._store.trace(message_id)
+        message = await self._store.message(message_id)
+        if trace is None or message is None:
+            raise NotFound(f"there is no message {message_id}", hint="it may be past its retention")
+        outcomes = [self._outcome(message, target, trace, reason) for target in targets if _is_next(target, trace)]
+        await self._store.write(outcomes)
+
+    def _outcome(self, message: Message, target: Target, trace: Trace, reason: str) -> Outcome:
         now = self._clock.now()
         subscription = self._registry.subscription(message.destination, target.subscription)
         return Outcome(
@@ -86,7 +81,7 @@ class Resender:
             at=now,
             reason=reason or "resent by a person",
             due_at=now,
-            attempts=target.attempts,
+            attempts=_attempts_begun(trace.deliveries.get(target.subscription), now),
             since=now,
             message=encode_message(message),
         )
@@ -101,6 +96,18 @@ def is_pending(trace: Trace, subscription: str) -> bool:
 def target_of(trace: Trace, subscription: str) -> Target:
     """Return the target that resends a delivery, or replays the message to a later subscription."""
     delivery = trace.deliveries.get(subscription)
+    return Target(subscription, 1 if delivery is None else delivery.generation + 1)
+
+
+def _is_next(target: Target, trace: Trace) -> bool:
+    """Whether the resend was not written yet, and no later one either."""
+    delivery = trace.deliveries.get(target.subscription)
+    return delivery is None or delivery.generation < target.generation
+
+
+def _attempts_begun(delivery: DeliveryTrace | None, now: int) -> int:
+    """Return how many attempts were made or may be under way, so that the next one has a number of its own."""
     if delivery is None:
-        return Target(subscription, 1, 0)
-    return Target(subscription, delivery.generation + 1, delivery.attempts_made)
+        return 0
+    may_be_under_way = delivery.status in (Status.RETRYING, Status.RESEND) and delivery.due_at <= now
+    return delivery.attempts_made + may_be_under_way

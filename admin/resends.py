@@ -8,18 +8,20 @@ import msgspec
 from fastapi import APIRouter, Query, Response
 from fastapi.responses import JSONResponse
 
-from admin.deps import OfficeDep, Reader, Resending
-from admin.jobs import Job
+from admin.deps import OfficeDep, ReaderOfSome, ResenderOfSome
+from admin.jobs import Job, no_job
 from admin.models import ResendsBody, SelectionBody, optional_time
 from admin.views import message_row
 from bus.domain.identity import new_id
+from bus.security.keyring import Principal
 
 router = APIRouter(prefix="/resends", tags=["resends"])
 
 
 @router.post("", status_code=202)
-async def create_resend(body: ResendsBody, services: OfficeDep, principal: Resending) -> Response:
+async def create_resend(body: ResendsBody, services: OfficeDep, principal: ResenderOfSome) -> Response:
     """Resend every delivery that the filter takes; a dry run counts them and shows the first."""
+    principal.require("resend", body.filter.destination)
     selection = body.filter.to_domain()
     if body.dry_run:
         count, sample = await services.runner.preview(selection)
@@ -35,37 +37,49 @@ async def create_resend(body: ResendsBody, services: OfficeDep, principal: Resen
 @router.get("")
 async def list_resends(
     services: OfficeDep,
-    _: Reader,
+    principal: ReaderOfSome,
     cursor: str | None = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 50,
 ) -> dict[str, Any]:
     """Return one page of jobs, the newest first."""
-    jobs = [job for job in reversed(await services.book.jobs()) if cursor is None or job.id < cursor]
+    jobs = [
+        job
+        for job in reversed(await services.book.jobs())
+        if (cursor is None or job.id < cursor) and principal.may("read", job.selection.destination)
+    ]
     following = jobs[limit - 1].id if len(jobs) > limit else None
     return {"items": [_view(job) for job in jobs[:limit]], "next": following}
 
 
 @router.get("/{job_id}")
-async def get_resend(job_id: str, services: OfficeDep, _: Reader) -> dict[str, Any]:
+async def get_resend(job_id: str, services: OfficeDep, principal: ReaderOfSome) -> dict[str, Any]:
     """Return a job's progress and counts."""
-    return _view(await services.book.job(job_id))
+    return _view(await _job(services, job_id, principal, "read"))
 
 
 @router.get("/{job_id}/items")
 async def list_items(
-    job_id: str, services: OfficeDep, _: Reader, cursor: Annotated[int, Query(ge=0)] = 0
+    job_id: str, services: OfficeDep, principal: ReaderOfSome, cursor: Annotated[int, Query(ge=0)] = 0
 ) -> dict[str, Any]:
     """Return one chunk of a job's items with their outcomes."""
-    job = await services.book.job(job_id)
+    job = await _job(services, job_id, principal, "read")
     items = await services.book.items(job_id, cursor)
     following = str(cursor + 1) if cursor + 1 < job.chunks else None
     return {"items": msgspec.to_builtins(items), "next": following}
 
 
 @router.delete("/{job_id}")
-async def cancel_resend(job_id: str, services: OfficeDep, _: Resending) -> dict[str, Any]:
+async def cancel_resend(job_id: str, services: OfficeDep, principal: ResenderOfSome) -> dict[str, Any]:
     """Resend nothing more of a job."""
-    return _view(await services.runner.cancel(job_id))
+    return _view(await services.runner.cancel(await _job(services, job_id, principal, "resend")))
+
+
+async def _job(services: OfficeDep, job_id: str, principal: Principal, action: str) -> Job:
+    """Return a job; to who may not do that, one over another destination is one that is not there."""
+    job = await services.book.job(job_id)
+    if not principal.may(action, job.selection.destination):
+        raise no_job(job_id)
+    return job
 
 
 def _view(job: Job) -> dict[str, Any]:

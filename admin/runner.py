@@ -10,7 +10,7 @@ from typing import Final
 
 from admin.jobs import Counts, Item, Job, JobBook
 from admin.resender import Resender, Target, is_pending, target_of
-from bus.domain.delivery import FINAL, Status
+from bus.domain.delivery import Status
 from bus.domain.identity import new_id
 from bus.domain.rate import TokenBucket
 from bus.domain.selection import Selection
@@ -26,6 +26,7 @@ _SAMPLE: Final = 10
 _POLL: Final = 0.1
 _AFTER_FAILURE: Final = 1.0
 _LONGEST_SLEEP: Final = 0.5
+_OUTCOMES: Final = {Status.DELIVERED: "delivered", Status.SKIPPED: "skipped"}
 
 
 class ResendRunner:
@@ -46,29 +47,27 @@ class ResendRunner:
         await self._book.save(job)
         self._wake.set()
 
-    async def resend_one(
-        self, message_id: str, subscriptions: Sequence[str] | None, by: str
-    ) -> tuple[Job, list[Target]]:
+    async def resend_one(self, trace: Trace, subscriptions: Sequence[str] | None, by: str) -> tuple[Job, list[Target]]:
         """Resend deliveries of one message; durable when it returns, and watched as a job.
 
-        Raises as ``Resender.choose`` does.
+        Raises as ``Resender.choose`` and ``Resender.apply`` do.
         """
-        targets = await self._resender.choose(message_id, subscriptions)
+        targets = self._resender.choose(trace, subscriptions)
         now = self._clock.now()
-        job = Job(new_id(now), Selection(text=message_id), None, f"resent by {by}", by, now, "waiting")
+        selection = Selection(destination=trace.destination, text=trace.id)
+        job = Job(new_id(now), selection, None, f"resent by {by}", by, now, "waiting")
         job.chunks = job.sent = 1
         job.counts = Counts(selected=len(targets), waiting=len(targets))
-        items = [Item(message_id, *target) for target in targets]
+        items = [Item(trace.id, *target) for target in targets]
         await self._book.save_items(job.id, 0, items)
-        await self._resender.apply(message_id, targets, job.reason)
+        await self._resender.apply(trace.id, targets, job.reason)
         await self.submit(job)
         return job, targets
 
-    async def cancel(self, job_id: str) -> Job:
-        """Resend nothing more of a job, also after a restart; what was resent stays resent. Raises ``NotFound``."""
-        job = await self._book.job(job_id)
+    async def cancel(self, job: Job) -> Job:
+        """Resend nothing more of a job, also after a restart; what was resent stays resent."""
         if not job.is_done:
-            self._canceled.add(job_id)
+            self._canceled.add(job.id)
             await self._save(job)
         return job
 
@@ -180,7 +179,7 @@ class ResendRunner:
                 raise result
 
     async def _apply(self, job: Job, item: Item) -> None:
-        target = Target(item.subscription, item.generation, item.attempts)
+        target = Target(item.subscription, item.generation)
         await self._resender.apply(item.message_id, [target], job.reason)
 
     async def _settle(self, job: Job, open_chunks: deque[int]) -> None:
@@ -225,17 +224,15 @@ class ResendRunner:
             item.outcome, item.reason = "missing", "the message is past its retention"
         elif delivery.generation > item.generation:
             item.outcome, item.reason = "skipped", "resent again since"
-        elif delivery.generation == item.generation and (
-            delivery.status in FINAL or delivery.attempts_made > item.attempts
-        ):
-            item.outcome = "delivered" if delivery.status is Status.DELIVERED else "failed"
+        elif delivery.generation == item.generation and delivery.status is not Status.RESEND:
+            item.outcome = _OUTCOMES.get(delivery.status, "failed")
             item.reason = delivery.reason
 
     def _items(self, trace: Trace, selection: Selection) -> list[Item]:
         items = []
         for name in self._names(trace, selection):
             target = target_of(trace, name)
-            item = Item(trace.id, name, target.generation, target.attempts)
+            item = Item(trace.id, name, target.generation)
             if is_pending(trace, name):
                 item.outcome, item.reason = "skipped", "still pending: it is on its way"
             items.append(item)

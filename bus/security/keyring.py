@@ -54,11 +54,28 @@ class Principal(NamedTuple):
     roles: tuple[str, ...]
     destinations: tuple[str, ...]
 
+    def may(self, action: str, destination: str | None) -> bool:
+        """Whether this may do that to a destination; None for what concerns them all."""
+        return _allows(self.roles, self.destinations, action, destination)
+
     def require(self, action: str, destination: str | None) -> None:
         """Raise ``AccessDenied`` (403) unless this may do that."""
-        if not _allows(self.roles, self.destinations, action, destination):
+        if not self.may(action, destination):
             where = f" on {destination!r}" if destination else ""
-            raise AccessDenied(f"{self.name} may not {action}{where}", hint="ask an admin for a key with that role")
+            raise AccessDenied(f"{self.name} may not {action}{where}", hint=self._hint(action))
+
+    def require_somewhere(self, action: str) -> None:
+        """Raise ``AccessDenied`` (403) unless this may do that to one destination at least."""
+        if not self._may_somewhere(action):
+            raise AccessDenied(f"{self.name} may not {action}", hint=self._hint(action))
+
+    def _may_somewhere(self, action: str) -> bool:
+        return _allows(self.roles, (), action, None)
+
+    def _hint(self, action: str) -> str:
+        if self.destinations and self._may_somewhere(action):
+            return f"it is limited to {', '.join(self.destinations)}: name one, or ask an admin for another key"
+        return "ask an admin for a key with that role"
 
 
 _allows = lru_cache(maxsize=4096)(allows)

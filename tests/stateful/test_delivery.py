@@ -240,7 +240,10 @@ class World:
     async def resend(self, message_id: str, name: str) -> None:
         resender = Resender(self.store, self.life.registry, self.clock)
         with contextlib.suppress(Conflict, NotFound):
-            targets = await resender.choose(message_id, [name])
+            trace = await self.store.trace(message_id)
+            if trace is None:
+                return
+            targets = resender.choose(trace, [name])
             await resender.apply(message_id, targets, "a person")
             self.resends[message_id, name] += 1
 

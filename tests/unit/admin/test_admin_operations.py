@@ -219,9 +219,18 @@ async def test_a_key_of_one_destination_sees_no_other(world: World) -> None:
         assert (await client.get("/destinations/orders")).status_code == 200
         assert (await client.patch(BILLING, json={"paused": True})).status_code == 200
         problem(await client.get("/destinations/mails"), 403)
-        problem(await client.get("/destinations"), 403)
         problem(await client.get("/messages"), 403)
         problem(await client.get("/keys"), 403)
+
+
+async def test_a_list_holds_what_a_key_may_see(world: World) -> None:
+    async with world.client() as client:
+        await client.put("/destinations/mails", json={})
+    limited = await world.keyring.create_key(roles=("viewer",), destinations=("orders", "none"))
+    whole = await world.keyring.create_key(roles=("viewer",))
+    for key, codes in ((limited, ["orders"]), (whole, ["mails", "orders"])):
+        async with world.client(key) as client:
+            assert [item["code"] for item in (await client.get("/destinations")).json()["items"]] == codes
 
 
 async def test_the_document_has_the_hot_routes_as_well(world: World) -> None:
