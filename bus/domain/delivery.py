@@ -71,7 +71,7 @@ class Attempt(msgspec.Struct, frozen=True, array_like=True, gc=False):
     id
         Unique; a repeated report of the same attempt changes nothing.
     n
-        From 1, going on over resends.
+        From 1, going on over resends; one that a resend overtook before its POST has no attempt.
     started_at
         Milliseconds since the epoch.
     duration

@@ -82,7 +82,7 @@ class World:
 
     def restart(self) -> None:
         """Begin another life on the same store."""
-        roads = Roads([self.road], self.clock)
+        roads = Roads([self.road, *self.brokers], self.clock)
         registry = Registry(self.store, SecretBox(None))
         registry.listen(roads.apply)
         self.context = Context(
@@ -132,11 +132,11 @@ class World:
     async def rows(self) -> list[Compensation]:
         return list(self.store._rows.values())
 
-    async def attempted(self, row: Compensation, status: Status) -> None:
+    async def attempted(self, row: Compensation, status: Status, **more: Any) -> None:
         """Do what a dispatcher does with a row that was handed over."""
         n = row.attempts + 1
         made = attempt(f"{row.message_id}.{row.subscription}.{row.generation}.{n}", n, self.clock.now())
-        changes: dict[str, Any] = {"generation": row.generation, "at": self.clock.now(), "attempt": made}
+        changes: dict[str, Any] = {"generation": row.generation, "at": self.clock.now(), "attempt": made, **more}
         await self.store.write([outcome(await self._message(row), row.subscription, status, n, **changes)])
 
     async def _message(self, row: Compensation) -> Message:

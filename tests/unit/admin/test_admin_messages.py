@@ -269,6 +269,31 @@ async def test_a_second_resend_begins_another_generation(world: World, client: h
     assert (await job(client, second))["counts"]["delivered"] == 1
 
 
+async def test_a_resend_of_what_may_be_under_way_gets_an_attempt_number_of_its_own(
+    world: World, client: httpx.AsyncClient
+) -> None:
+    (sent,) = await world.written(1, Status.DELIVERED)
+    await resend(client, sent.id, "billing")
+    (first,) = await world.rows()  # a dispatcher POSTs it while a person resends again
+    await resend(client, sent.id, "billing")
+    await world.attempted(first, Status.DELIVERED)
+    (second,) = await world.rows()
+    await world.attempted(second, Status.DELIVERED)
+    numbers = [attempt.n for attempt in (await world.delivery(sent.id)).attempts.values()]
+    assert sorted(numbers) == [1, 2, 3]
+
+
+async def test_a_resend_of_what_waits_for_its_retry_leaves_no_number_out(
+    world: World, client: httpx.AsyncClient
+) -> None:
+    sent = message(1, expected=("billing",))
+    due_at = world.clock.now() + 60_000
+    await world.store.write([sent, outcome(sent, "billing", Status.RETRYING, 3, due_at=due_at)])
+    await resend(client, sent.id, "billing")
+    (row,) = await world.rows()
+    assert (row.generation, row.attempts) == (1, 3)
+
+
 async def test_what_is_on_its_way_is_not_resent(world: World, client: httpx.AsyncClient) -> None:
     sent = message(1)
     await world.store.write([sent, outcome(sent, "billing", Status.DEAD)])
@@ -310,3 +335,56 @@ async def test_a_store_that_is_down_is_a_503(world: World, client: httpx.AsyncCl
     problem(await client.get("/messages"), 503)
     problem(await client.get(f"/messages/{sent.id}"), 503)
     problem(await resend(client, sent.id), 503)
+
+
+# --- keys of one destination ---------------------------------------------------------------------------------------
+
+
+async def operator_of(world: World, *destinations: str, role: str = "operator") -> httpx.AsyncClient:
+    return world.client(await world.keyring.create_key(roles=(role,), destinations=destinations))
+
+
+def without_id(answer: httpx.Response, message_id: str) -> str:
+    return answer.text.replace(message_id, "ID")
+
+
+async def test_a_key_of_one_destination_opens_its_messages(world: World, client: httpx.AsyncClient) -> None:
+    (sent,) = await world.written(1, Status.DEAD)
+    async with await operator_of(world, "orders") as operator:
+        (item,) = (await operator.get("/messages", params={"destination": "orders"})).json()["items"]
+        assert (await operator.get(f"/messages/{item['id']}")).json()["destination"] == "orders"
+        assert (await operator.get(f"/messages/{sent.id}/body")).content == sent.body
+        answer = await resend(operator, sent.id)
+        assert answer.status_code == 202
+        found = await job(operator, answer)
+        assert found["filter"] == {"destination": "orders", "q": sent.id}
+        assert (await operator.get(f"/resends/{found['id']}/items")).status_code == 200
+        assert [one["id"] for one in (await operator.get("/resends")).json()["items"]] == [found["id"]]
+        assert (await operator.delete(f"/resends/{found['id']}")).status_code == 200
+
+
+async def test_a_key_of_another_destination_cannot_tell_whether_a_message_is_there(
+    world: World, client: httpx.AsyncClient
+) -> None:
+    (sent,) = await world.written(1, Status.DEAD)
+    unknown = new_id(NOON + 1)
+    async with await operator_of(world, "mails") as operator:
+        for method, path in (("GET", ""), ("GET", "/body"), ("POST", "/resend")):
+            there = await operator.request(method, f"/messages/{sent.id}{path}")
+            problem(there, 404)
+            nowhere = await operator.request(method, f"/messages/{unknown}{path}")
+            assert without_id(there, sent.id) == without_id(nowhere, unknown)
+        named = await resend(operator, sent.id, "nobody")
+        assert without_id(named, sent.id) == without_id(await resend(operator, unknown, "nobody"), unknown)
+    assert await world.rows() == []
+
+
+async def test_a_viewer_of_one_destination_resends_nothing(world: World, client: httpx.AsyncClient) -> None:
+    (sent,) = await world.written(1, Status.DEAD)
+    async with await operator_of(world, "orders", role="viewer") as viewer:
+        assert (await viewer.get(f"/messages/{sent.id}")).status_code == 200
+        problem(await resend(viewer, sent.id), 403)
+        problem(await resend(viewer, new_id(NOON)), 403)
+    async with await operator_of(world, "orders", role="producer") as producer:
+        for path in ("", "/body"):
+            problem(await producer.get(f"/messages/{sent.id}{path}"), 403)

@@ -129,6 +129,45 @@ async def test_a_dry_run_and_a_job_agree(world: World, client: httpx.AsyncClient
         await client.delete(f"/resends/{job_id}")
 
 
+async def test_of_a_message_only_the_deliveries_in_that_state_are_resent(
+    world: World, client: httpx.AsyncClient
+) -> None:
+    sent = [message(number, expected=("billing", "mail")) for number in range(3)]
+    await world.store.write(sent)
+    states = [(Status.DEAD, Status.DELIVERED), (Status.DELIVERED, Status.DEAD), (Status.DEAD, Status.RETRYING)]
+    for one, (billing, mail) in zip(sent, states, strict=True):
+        await world.store.write([outcome(one, "billing", billing), outcome(one, "mail", mail)])
+    assert (await client.post("/resends", json={"filter": DEAD, "dry_run": True})).json()["count"] == 3
+    job_id = await start(client)
+    await world.clock.settle()
+    chosen = {(sent[0].id, "billing"), (sent[1].id, "mail"), (sent[2].id, "billing")}
+    assert {(item["message_id"], item["subscription"]) for item in await items(client, job_id)} == chosen
+    for one, before in zip(sent, states, strict=True):
+        for name, state in zip(("billing", "mail"), before, strict=True):
+            delivery = await world.delivery(one.id, name)
+            wanted = (Status.RESEND, 1) if (one.id, name) in chosen else (state, 0)
+            assert (delivery.status, delivery.generation) == wanted
+
+
+async def test_attempts_between_the_selection_and_the_resend_keep_their_numbers(
+    world: World, client: httpx.AsyncClient
+) -> None:
+    (first, second) = await world.written(2, Status.RETRYING)
+    job_id = await start(client, {"status": "retrying"}, rate=1)
+    await world.clock.settle()
+    assert {row.message_id: row.generation for row in await world.rows()} == {first.id: 0, second.id: 1}
+    (waiting,) = [row for row in await world.rows() if row.message_id == first.id]
+    later = world.clock.now() + 60_000
+    await world.attempted(waiting, Status.RETRYING, due_at=later)  # the retry schedule goes on meanwhile
+    await world.clock.advance(1)
+    (resent_row,) = [row for row in await world.rows() if row.message_id == first.id]
+    assert (resent_row.generation, resent_row.attempts) == (1, 2)
+    await attempt_all(world, Status.DELIVERED)
+    await world.clock.advance(1)
+    assert [attempt.n for attempt in (await world.delivery(first.id)).attempts.values()] == [1, 2, 3]
+    assert (await job(client, job_id))["counts"]["delivered"] == 2
+
+
 async def test_what_is_pending_is_skipped_and_said(world: World, client: httpx.AsyncClient) -> None:
     await world.written(4, Status.PENDING, Status.DEAD)
     job_id = await start(client, {})
@@ -136,6 +175,19 @@ async def test_what_is_pending_is_skipped_and_said(world: World, client: httpx.A
     found = await items(client, job_id)
     assert Counter(item["outcome"] for item in found) == {"skipped": 2, "waiting": 2}
     assert {item["reason"] for item in found} == {"", "still pending: it is on its way"}
+
+
+async def test_what_the_filter_does_not_want_any_more_is_skipped_and_said(
+    world: World, client: httpx.AsyncClient
+) -> None:
+    (sent,) = await world.written(1, Status.DEAD)
+    job_id = await start(client)
+    await world.clock.settle()
+    await world.store.write([outcome(sent, "billing", Status.SKIPPED, generation=1, reason="the filter")])
+    await world.clock.advance(1)
+    (item,) = await items(client, job_id)
+    assert (item["outcome"], item["reason"]) == ("skipped", "the filter")
+    assert balanced((await job(client, job_id))["counts"])
 
 
 async def test_what_arrives_later_is_not_part_of_a_job(world: World, client: httpx.AsyncClient) -> None:
@@ -362,3 +414,40 @@ async def test_a_job_that_is_not_there_is_a_404(client: httpx.AsyncClient) -> No
     for method, path in (("GET", ""), ("GET", "/items"), ("DELETE", "")):
         problem(await client.request(method, f"/resends/nothing{path}"), 404)
     problem(await client.get("/resends/nothing/items", params={"cursor": "x"}), 422, "cursor")
+
+
+async def test_a_key_of_one_destination_resends_its_own_and_sees_no_other_job(
+    world: World, client: httpx.AsyncClient
+) -> None:
+    await world.written(2, Status.DEAD)
+    foreign = [await start(client, {}), await start(client, {"destination": "mails"})]
+    await world.clock.advance(1)
+    key = await world.keyring.create_key(roles=("operator",), destinations=("orders",))
+    async with world.client(key) as operator:
+        for chosen in ({}, {"destination": "mails"}, {"q": "x"}):
+            for dry_run in (True, False):
+                problem(await operator.post("/resends", json={"filter": chosen, "dry_run": dry_run}), 403)
+        assert (await operator.post("/resends", json={"filter": DEAD, "dry_run": True})).status_code == 200
+        own = await start(operator)
+        assert [one["id"] for one in (await operator.get("/resends")).json()["items"]] == [own]
+        for method, path in (("GET", ""), ("GET", "/items"), ("DELETE", "")):
+            for job_id in foreign:
+                answer = await operator.request(method, f"/resends/{job_id}{path}")
+                problem(answer, 404)
+                nowhere = await operator.request(method, f"/resends/nothing{path}")
+                assert answer.text.replace(job_id, "nothing") == nowhere.text
+            assert (await operator.request(method, f"/resends/{own}{path}")).status_code == 200
+
+
+async def test_the_pages_of_a_limited_key_are_full(world: World, client: httpx.AsyncClient) -> None:
+    own = []
+    for number in range(6):
+        await world.clock.advance(0.01)
+        job_id = await start(client, {"destination": "orders" if number % 2 else "mails"})
+        own += [job_id] if number % 2 else []
+    key = await world.keyring.create_key(roles=("viewer",), destinations=("orders",))
+    async with world.client(key) as viewer:
+        page = (await viewer.get("/resends", params={"limit": 2})).json()
+        rest = (await viewer.get("/resends", params={"limit": 2, "cursor": page["next"]})).json()
+    assert [one["id"] for one in page["items"] + rest["items"]] == own[::-1]
+    assert rest["next"] is None
