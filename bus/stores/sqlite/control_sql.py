@@ -37,12 +37,6 @@ CREATE TABLE document (
     """
 ALTER TABLE lane ADD COLUMN waiting INTEGER NOT NULL DEFAULT 0;
 UPDATE lane SET waiting = (SELECT count(*) FROM compensation WHERE lane = number);
-CREATE TRIGGER compensation_inserted AFTER INSERT ON compensation BEGIN
-    UPDATE lane SET waiting = waiting + 1 WHERE number = new.lane;
-END;
-CREATE TRIGGER compensation_deleted AFTER DELETE ON compensation BEGIN
-    UPDATE lane SET waiting = waiting - 1 WHERE number = old.lane;
-END;
 CREATE TABLE served (destination TEXT NOT NULL, subscription TEXT NOT NULL);
 INSERT INTO served VALUES ('', '');
 """,
@@ -50,6 +44,8 @@ INSERT INTO served VALUES ('', '');
 
 NUMBER_OF_LANE: Final = "SELECT number FROM lane WHERE destination = ? AND subscription = ?"
 ADD_LANE: Final = "INSERT INTO lane (destination, subscription) VALUES (?, ?) RETURNING number"
+ADD_WAITING: Final = "UPDATE lane SET waiting = waiting + ? WHERE number = ?"
+DATA_VERSION: Final = "PRAGMA data_version"  # changes with every commit of another connection
 WAITING: Final = "SELECT destination, subscription, waiting, number FROM lane WHERE waiting > 0"
 
 INSERT_COMPENSATION: Final = """

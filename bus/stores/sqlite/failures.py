@@ -73,7 +73,8 @@ def translate(error: apsw.Error, name: str) -> StoreError:
     if isinstance(error, DAMAGED):
         return StoreError(
             f"store file {name} is damaged: {error}",
-            hint=f"stop the bus, move {name} away, and restore it from a backup or let the bus make a new one",
+            hint=f"stop the bus, move the files that begin with {name} away, and restore them from a backup, "
+            "or let the bus make new ones",
         )
     return StoreError(f"store file {name} refused: {error}", hint="this is a defect of the bus; please report it")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
@@ -53,12 +54,16 @@ class Reading:
     async def finished(self, keys: Sequence[DeliveryKey]) -> set[DeliveryKey]:
         """Return those deliveries that need no further POST."""
         finished: set[DeliveryKey] = set()
-        for place, key in enumerate(keys, 1):
-            trace = await self._trace_in(key)
-            if trace is not None and is_finished(trace, key.subscription, key.generation):
-                finished.add(key)
-            if place % _SLICE == 0:
-                await asyncio.sleep(0)
+        for (day, retention_days), wanted in _by_partition(keys).items():
+            async with self._shelf.reading(Label(day, retention_days)) as partition:
+                if partition is None:
+                    continue
+                for place, (binary, key) in enumerate(wanted, 1):
+                    trace = await partition.trace(binary)
+                    if trace is not None and is_finished(trace, key.subscription, key.generation):
+                        finished.add(key)
+                    if place % _SLICE == 0:
+                        await asyncio.sleep(0)
         return finished
 
     async def search(self, selection: Selection, cursor: str | None, limit: int) -> Page:
@@ -77,13 +82,6 @@ class Reading:
         await self.run(Searcher.close)
         self._thread.shutdown()
 
-    async def _trace_in(self, key: DeliveryKey) -> Trace | None:
-        binary = _key_or_none(key.message_id)
-        if binary is None:
-            return None
-        async with self._shelf.reading(Label(day_number(binary), key.retention_days)) as partition:
-            return await partition.trace(binary) if partition is not None else None
-
     async def _find(self, message_id: str) -> tuple[Trace, bytes] | None:
         """Return document and body; of several retention classes the one that has the message."""
         key = _key_or_none(message_id)
@@ -96,6 +94,15 @@ class Reading:
             if found is not None and (best is None or found[0].message is not None):
                 best = found
         return best
+
+
+def _by_partition(keys: Sequence[DeliveryKey]) -> dict[tuple[int, int], list[tuple[bytes, DeliveryKey]]]:
+    found: defaultdict[tuple[int, int], list[tuple[bytes, DeliveryKey]]] = defaultdict(list)
+    for key in keys:
+        binary = _key_or_none(key.message_id)
+        if binary is not None:
+            found[day_number(binary), key.retention_days].append((binary, key))
+    return found
 
 
 def _key_or_none(message_id: str) -> bytes | None:

@@ -147,7 +147,7 @@ class SqliteStore:
 
     async def due(self, now: int) -> dict[tuple[str, str], int]:  # noqa: ARG002 - rows count, due or not
         """Return how many rows wait for each (destination, subscription)."""
-        return await self._compensations.due()
+        return dict(await self._compensations.due())
 
     async def next_due(self) -> int | None:
         """Return the earliest time (ms) at which a row can be leased."""

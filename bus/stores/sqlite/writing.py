@@ -80,6 +80,7 @@ class TraceWriter:
         An outcome that repeats after its delivery was finished makes no row; no other process can finish it in
         between, since that takes the turn. Nothing is written for finished deliveries of a subscription without rows.
         """
+        holding = await self._compensations.due()
         rows: list[Compensation] = []
         endings: defaultdict[LaneKey, list[Ending]] = defaultdict(list)
         for merge in merges:
@@ -89,11 +90,11 @@ class TraceWriter:
                     if row and not is_finished(merge.held[key].trace, outcome.subscription, outcome.generation):
                         rows.append(row)
                 elif (ended := finished_generation(outcome)) >= 0:
-                    endings[outcome.destination, outcome.subscription].append((key, ended))
-        holding = await self._compensations.due() if endings else {}
-        deleted = {lane: ended for lane, ended in endings.items() if lane in holding}
-        if rows or deleted:
-            await self._compensations.change(rows, deleted)
+                    lane = (outcome.destination, outcome.subscription)
+                    if lane in holding:
+                        endings[lane].append((key, ended))
+        if rows or endings:
+            await self._compensations.change(rows, endings)
 
 
 def _split(calls: list[Sequence[Keyed]]) -> list[tuple[Label, list[Keyed]]]:

@@ -14,7 +14,7 @@ import pytest
 from bus.domain.delivery import Status
 from bus.domain.selection import Selection
 from bus.domain.times import DAY
-from bus.errors import StoreUnavailable
+from bus.errors import StoreError, StoreUnavailable
 from bus.ports.store import DeliveryKey
 from bus.stores.sqlite import SqliteStore, connection, control_sql, locking
 from bus.stores.sqlite.connection import open_reader, open_writer
@@ -128,6 +128,45 @@ async def test_a_drop_that_was_cut_off_is_finished_before_the_file_is_made_again
     await store.close()
     with apsw.Connection(str(path)) as opened:
         assert opened.pragma("integrity_check") == "ok"
+
+
+def damage(path: Path) -> None:
+    """Zero all pages of a file but the first."""
+    tool = apsw.Connection(str(path))
+    assert tool.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall() == [(0, 0, 0)]
+    tool.close()
+    with path.open("r+b") as file:
+        file.seek(8192)
+        file.write(bytes(path.stat().st_size - 8192))
+
+
+@pytest.mark.parametrize("taken", [("",), ("-wal", "-shm", "")])
+async def test_a_damaged_partition_may_be_taken_away_while_others_have_it_open(
+    pair: tuple[SqliteStore, SqliteStore], tmp_path: Path, taken: tuple[str, ...]
+) -> None:
+    one, other = pair
+    sound = message(DAY)
+    await one.write([message(), sound])
+    await other.write([message(1)])
+    assert await search_all(other, Selection()) == [sound.id, message(1).id, message().id]
+    path = tmp_path / "traces-20261121-30d.db"
+    damage(path)
+    third = await SqliteStore.open(tmp_path, linger=0)
+    with pytest.raises(StoreError, match="damaged") as caught:
+        await third.write([message(2)])
+    assert "traces-20261121-30d" in str(caught.value.hint)
+    (tmp_path / "away").mkdir()
+    for suffix in taken:
+        (tmp_path / f"{path.name}{suffix}").rename(tmp_path / "away" / f"{path.name}{suffix}")
+    for number, store in enumerate((one, third, other, one), 3):
+        await store.write([message(number)])
+    for store in (one, other, third):
+        assert await search_all(store, Selection()) == [sound.id, *(message(number).id for number in (6, 5, 4, 3))]
+        assert await store.message(sound.id) == sound
+        assert await store.trace(message().id) is None
+    await third.close()
+    with apsw.Connection(str(path)) as tool:
+        assert tool.pragma("integrity_check") == "ok"
 
 
 async def test_what_another_wrote_last_counts_for_expiry(pair: tuple[SqliteStore, SqliteStore]) -> None:
