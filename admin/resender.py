@@ -46,10 +46,15 @@ class Resender:
         names = known if subscriptions is None else subscriptions
         missing = [name for name in names if name not in known]
         if missing:
-            raise NotFound(f"there is no subscription {missing[0]!r} of {trace.destination!r}")
+            raise NotFound(
+                f"there is no subscription {missing[0]!r} of {trace.destination!r}",
+                hint=f"see: bus subscription list {trace.destination}",
+            )
         ready = [name for name in names if not is_pending(trace, name)]
         if not ready or (subscriptions is not None and len(ready) < len(names)):
-            raise Conflict("a delivery of this message is still pending: it is on its way")
+            raise Conflict(
+                "a delivery of this message is still pending: it is on its way", hint=f"bus trace {trace.id}"
+            )
         return [target_of(trace, name) for name in ready]
 
     async def apply(self, message_id: str, targets: Sequence[Target], reason: str) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 
 import typer
 
-from bus.cli.api import Api, message_path
+from bus.cli.api import NOT_FOUND, Api, message_path
 from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl
 from bus.cli.output import print_json, print_table, progress
 from bus.cli.values import read_time
@@ -20,6 +20,8 @@ _ENDED: Final = ("done", "canceled")
 _FIRST_FAILED: Final = "retrying"
 _OPEN: Final = ("resend", "pending")
 _GOOD: Final = frozenset({"delivered", "selected", "skipped"})
+# Refusals that concern one message: it or the subscription is not there, or a delivery is on its way.
+_REFUSED: Final[dict[int | None, str]] = {NOT_FOUND: "missing", 409: "pending"}
 _COLUMNS: Final = ("id", "destination", "status", "biz_id", "received_at")
 
 
@@ -106,19 +108,36 @@ def _resend_some(api: Api, ids: list[str], subscription: str | None, wait: float
     names = [subscription] if subscription else None
     open_: dict[str, list[str]] = {}
     items: list[dict[str, str]] = []
+    refusals: list[ReceiverRefused] = []
     for message_id in ids:
         try:
             answer = api.call("POST", f"{message_path(message_id)}/resend", body={"subscriptions": names})
             open_[message_id] = list(answer["subscriptions"])
         except ReceiverRefused as error:
-            items.append({"id": message_id, "subscription": "", "outcome": "missing", "reason": str(error)})
+            if error.status not in _REFUSED:
+                raise
+            refusals.append(error)
+            items.append(
+                {"id": message_id, "subscription": "", "outcome": _REFUSED[error.status], "reason": str(error)}
+            )
     _await_outcomes(api, open_, items, wait)
     counts = Counter(item["outcome"] for item in items)
     if as_json:
         print_json({"items": items, "counts": counts})
     else:
         print_table(("id", "subscription", "outcome", "reason"), [list(item.values()) for item in items])
-    return _conclude(counts, wait, quiet=as_json)
+    code = _conclude(counts, wait, quiet=as_json)
+    if refusals:
+        raise _first_of(refusals, len(ids))
+    return code
+
+
+def _first_of(refusals: list[ReceiverRefused], asked: int) -> ReceiverRefused:
+    """Return the error that says which messages were not resent: the first, and how many."""
+    first = refusals[0]
+    if asked == 1:
+        return first
+    return ReceiverRefused(f"{len(refusals)} of {asked} messages were not resent: {first}", hint=first.hint)
 
 
 def _await_outcomes(api: Api, open_: dict[str, list[str]], items: list[dict[str, str]], wait: float) -> None:

@@ -255,7 +255,32 @@ def test_some_messages_are_resent_and_watched(cli: Cli, bus: FakeBus) -> None:
     ran = cli("resend", ID, "gone", "--json")
     assert ran.code == 1
     assert ran.json["counts"] == {"missing": 1, "delivered": 1, "failed": 1}
+    assert ran.err == "error: 1 of 2 messages were not resent: there is no /api/v1/messages/gone/resend\n"
     assert bus.asked[0].body == {"subscriptions": None}
+
+
+@pytest.mark.parametrize(
+    ("status", "outcome"), [(404, "missing"), (409, "pending")], ids=["it is not there", "it is on its way"]
+)
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_a_message_that_cannot_be_resent_is_an_error(
+    cli: Cli, bus: FakeBus, status: int, outcome: str, options: tuple[str, ...]
+) -> None:
+    bus.on("POST", f"/api/v1/messages/{ID}/resend", (status, {"detail": "it cannot", "hint": "check the id"}))
+    ran = cli("resend", ID, *options)
+    assert (ran.code, ran.err) == (1, "error: it cannot (hint: check the id)\n")
+    if options:
+        assert ran.json["counts"] == {outcome: 1}
+        assert ran.json["items"] == [{"id": ID, "subscription": "", "outcome": outcome, "reason": "it cannot"}]
+    else:
+        assert f"1 {outcome}" in ran.out
+
+
+def test_without_access_nothing_is_resent(cli: Cli, bus: FakeBus) -> None:
+    bus.on("POST", f"/api/v1/messages/{ID}/resend", (403, {"detail": "no"}))
+    ran = cli("resend", ID, "other")
+    assert (ran.code, ran.out, len(bus.asked)) == (1, "", 1)
+    assert ran.err.startswith("error: no (hint: ")
 
 
 @pytest.mark.usefixtures("fast")
