@@ -12,12 +12,13 @@ import msgspec
 
 from bus.domain.headers import check_header
 from bus.domain.identity import parse_id
+from bus.domain.texts import check_ascii, check_text
 from bus.domain.times import parse_time
 from bus.errors import InvalidMessage
 
 _OWN_HEADER: Final = b"bus-header-"
 _CLOUD_EVENT: Final = b"ce-"
-_LONGEST: Final = 512
+_NULL: Final = b"null"
 _JSON: Final = "application/json"
 _BINARY: Final = "application/octet-stream"
 
@@ -43,20 +44,22 @@ class Draft(msgspec.Struct, gc=False):
 
 
 class _Line(msgspec.Struct):
+    """A line as it is sent; null is like a field that is not there, but as the ``body`` it is JSON."""
+
     destination: str
-    id: str = ""
-    biz_id: str = ""
-    key: str = ""
-    routing_key: str = ""
-    source: str = ""
-    sent_at: str = ""
-    headers: dict[str, str] = {}
-    content_type: str = ""
-    deliver_at: str = ""
-    idempotency_key: str = ""
-    traceparent: str = ""
-    tracestate: str = ""
-    original_id: str = ""
+    id: str | None = None
+    biz_id: str | None = None
+    key: str | None = None
+    routing_key: str | None = None
+    source: str | None = None
+    sent_at: str | None = None
+    headers: dict[str, str] | None = None
+    content_type: str | None = None
+    deliver_at: str | None = None
+    idempotency_key: str | None = None
+    traceparent: str | None = None
+    tracestate: str | None = None
+    original_id: str | None = None
     body: msgspec.Raw = msgspec.Raw()
     body_base64: str | None = None
 
@@ -106,29 +109,32 @@ def draft_of_line(line: bytes) -> Draft:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidMessage(f"the line is not a message: {error}") from error
     body, content_type = _line_body(found)
-    for name, value in found.headers.items():
+    headers = found.headers or {}
+    for name, value in headers.items():
         _own_header({}, name, value)
     return Draft(
         destination=found.destination,
         body=body,
         id=_id(found.id, "id") if found.id else "",
-        content_type=_ascii(found.content_type, "content_type") or content_type,
-        sent_at=_time(found.sent_at, "sent_at"),
-        source=_short(found.source, "source"),
-        biz_id=_short(found.biz_id, "biz_id"),
-        key=_short(found.key, "key"),
-        routing_key=_short(found.routing_key, "routing_key"),
-        headers=found.headers,
-        deliver_at=_time(found.deliver_at, "deliver_at"),
-        traceparent=_ascii(found.traceparent, "traceparent"),
-        tracestate=_ascii(found.tracestate, "tracestate"),
-        idempotency_key=_short(found.idempotency_key, "idempotency_key"),
+        content_type=check_ascii(found.content_type or "", "content_type") or content_type,
+        sent_at=_time(found.sent_at or "", "sent_at"),
+        source=check_text(found.source or "", "source"),
+        biz_id=check_text(found.biz_id or "", "biz_id"),
+        key=check_text(found.key or "", "key"),
+        routing_key=check_text(found.routing_key or "", "routing_key"),
+        headers=headers,
+        deliver_at=_time(found.deliver_at or "", "deliver_at"),
+        traceparent=check_ascii(found.traceparent or "", "traceparent"),
+        tracestate=check_ascii(found.tracestate or "", "tracestate"),
+        idempotency_key=check_text(found.idempotency_key or "", "idempotency_key"),
         original_id=_id(found.original_id, "original_id") if found.original_id else "",
     )
 
 
 def _line_body(line: _Line) -> tuple[bytes, str]:
     raw = bytes(line.body)
+    if raw == _NULL and line.body_base64 is not None:
+        raw = b""
     if bool(raw) == (line.body_base64 is not None):
         raise InvalidMessage('a line has either "body" or "body_base64"', field="body")
     if line.body_base64 is None:
@@ -150,11 +156,11 @@ def _own_header(headers: dict[str, str], name: str, value: str) -> None:
 def _cloud_event(draft: Draft, events: dict[str, str]) -> None:
     """Understand the CloudEvents 1.0 binary binding: (source, id) identify an event, so they make it idempotent."""
     source, event_id = unquote(events.get("ce-source", "")), unquote(events.get("ce-id", ""))
-    draft.source = draft.source or _short(source, "ce-source")
+    draft.source = draft.source or check_text(source, "ce-source")
     if event_id and not draft.idempotency_key:
         draft.idempotency_key = f"ce:{source}:{event_id}"
-    draft.biz_id = draft.biz_id or _short(unquote(events.get("ce-subject", "")), "ce-subject")
-    draft.key = draft.key or _short(unquote(events.get("ce-partitionkey", "")), "ce-partitionkey")
+    draft.biz_id = draft.biz_id or check_text(unquote(events.get("ce-subject", "")), "ce-subject")
+    draft.key = draft.key or check_text(unquote(events.get("ce-partitionkey", "")), "ce-partitionkey")
     if events.get("ce-time") and not draft.sent_at:
         draft.sent_at = _time(events["ce-time"], "ce-time")
 
@@ -165,18 +171,6 @@ def _text(name: bytes, value: bytes) -> str:
     except UnicodeDecodeError as error:
         field = name.decode("latin-1")
         raise InvalidMessage(f"header {field} is not UTF-8", field=field) from error
-
-
-def _short(value: str, field: str) -> str:
-    if len(value) > _LONGEST or not value.isprintable():
-        raise InvalidMessage(f"{field} is longer than {_LONGEST} characters or has a control character", field=field)
-    return value
-
-
-def _ascii(value: str, field: str) -> str:
-    if not value.isascii():
-        raise InvalidMessage(f"{field} has a character that is not ASCII", field=field)
-    return _short(value, field)
 
 
 def _id(value: str, field: str) -> str:
@@ -205,17 +199,17 @@ def _reader(attribute: str, field: str, convert: Callable[[str, str], object]) -
 _READERS: Final = {
     field.encode(): _reader(attribute, field, convert)
     for field, attribute, convert in (
-        ("content-type", "content_type", _ascii),
+        ("content-type", "content_type", check_ascii),
         ("bus-message-id", "id", _id),
         ("bus-original-id", "original_id", _id),
-        ("bus-biz-id", "biz_id", _short),
-        ("bus-source", "source", _short),
-        ("bus-key", "key", _short),
-        ("bus-routing-key", "routing_key", _short),
+        ("bus-biz-id", "biz_id", check_text),
+        ("bus-source", "source", check_text),
+        ("bus-key", "key", check_text),
+        ("bus-routing-key", "routing_key", check_text),
         ("bus-sent-at", "sent_at", _time),
         ("bus-deliver-at", "deliver_at", _time),
-        ("idempotency-key", "idempotency_key", _short),
-        ("traceparent", "traceparent", _ascii),
-        ("tracestate", "tracestate", _ascii),
+        ("idempotency-key", "idempotency_key", check_text),
+        ("traceparent", "traceparent", check_ascii),
+        ("tracestate", "tracestate", check_ascii),
     )
 }

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from bus.domain.headers import check_header
+from bus.domain.texts import LONGEST_TEXT, check_ascii, check_text
 from bus.domain.times import format_time, parse_time
 from bus.errors import InvalidMessage, MessageTooLarge
 
 _JSON: Final = "application/json"
 _TEXT: Final = "text/plain; charset=utf-8"
 _BINARY: Final = "application/octet-stream"
-_LONGEST: Final = 512
 _TRACE: Final = ("traceparent", "tracestate")
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -111,15 +111,13 @@ def check_size(content: Content, limit: int) -> None:
         )
 
 
-def check_text(value: str | None, field: str) -> str:
-    """Return the value when a receiver would take it; raises ``InvalidMessage``, ``field`` naming it."""
+def text_of(value: str | None, field: str, check: Callable[[str, str], str] = check_text) -> str:
+    """Return the value as a receiver takes it, empty for none; raises ``InvalidMessage``, ``field`` naming it."""
     if value is None:
         return ""
-    if not isinstance(value, str) or len(value) > _LONGEST or not value.isprintable():
-        raise InvalidMessage(
-            f"{field} {str(value)[:80]!r} is not a text of at most {_LONGEST} printable characters", field=field
-        )
-    return value
+    if not isinstance(value, str):
+        raise InvalidMessage(f"{field} is a {type(value).__name__}, not a text", field=field)
+    return check(value, field)
 
 
 class Headers(NamedTuple):
@@ -142,7 +140,7 @@ def split_headers(headers: Mapping[str, str] | None) -> Headers:
     trace = dict.fromkeys(_TRACE, "")
     for name, value in (headers or {}).items():
         if isinstance(name, str) and name.lower() in trace:
-            trace[name.lower()] = check_text(value, name.lower())
+            trace[name.lower()] = text_of(value, name.lower(), check_ascii)
             continue
         try:
             check_header(name, value)
@@ -162,7 +160,11 @@ def _current_span() -> tuple[str, str]:
     span = trace.get_current_span().get_span_context()
     if not span.is_valid:
         return "", ""
-    return f"00-{span.trace_id:032x}-{span.span_id:016x}-{int(span.trace_flags):02x}", span.trace_state.to_header()
+    state = span.trace_state.to_header()
+    # A state that is too long is left out, as W3C Trace Context allows; a message never fails for it.
+    return f"00-{span.trace_id:032x}-{span.span_id:016x}-{int(span.trace_flags):02x}", (
+        state if len(state) <= LONGEST_TEXT else ""
+    )
 
 
 def check_deliver_at(moment: datetime | str | None) -> str:

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 import msgspec
 
 from bus.client.home import orphans
-from bus.client.line import Line, check_deliver_at, check_size, check_text, content_of, split_headers
+from bus.client.line import Line, check_deliver_at, check_size, content_of, split_headers, text_of
 from bus.client.options import Options, WallAndMonotonic
 from bus.client.outbox import STARTING, Outbox, record_of
 from bus.clock import SystemClock
 from bus.domain.identity import new_id
 from bus.domain.message import DEFAULT_MAX_BYTES, check_destination
+from bus.domain.texts import check_ascii
 from bus.domain.times import format_time
 from bus.errors import SpoolClosed, SpoolError, SpoolFailed
 from bus.ports.spool import NewRecord
@@ -94,7 +95,7 @@ class Bus:
             url=url,
             api_key=api_key,
             root=Path(spool).absolute(),
-            source=check_text(source, "source"),
+            source=text_of(source, "source"),
             max_bytes=max_bytes,
             spool_limit=spool_limit,
             disk_reserve=disk_reserve,
@@ -176,7 +177,7 @@ class Bus:
     ) -> Prepared:
         """Check what `send` was given and make the record with a new id; stores nothing. Not for applications."""
         check_destination(destination)
-        content = content_of(message, check_text(content_type, "content_type"))
+        content = content_of(message, text_of(content_type, "content_type", check_ascii))
         check_size(content, self._options.max_bytes)
         given = split_headers(headers)
         now = self._options.clock.now()
@@ -186,8 +187,8 @@ class Bus:
             sent_at=format_time(now),
             content_type=content.content_type,
             source=self._options.source,
-            biz_id=check_text(biz_id, "biz_id"),
-            key=check_text(key, "key"),
+            biz_id=text_of(biz_id, "biz_id"),
+            key=text_of(key, "key"),
             headers=given.own,
             deliver_at=check_deliver_at(deliver_at),
             traceparent=given.traceparent,

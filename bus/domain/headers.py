@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-# RFC 9110 section 5.6.2 (token) and 5.5 (field value without controls).
+# RFC 9110 section 5.6.2 (token) and 5.5 (field value without controls); a lone surrogate cannot be sent.
 _NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}")
-_BAD_VALUE: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+_BAD_VALUE: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]")
 _RESERVED: Final = frozenset(
     {
         "accept-encoding",
@@ -37,4 +37,4 @@ def check_header(name: str, value: str) -> None:
     if lower in _RESERVED or lower.startswith(_RESERVED_PREFIXES):
         raise ValueError(f"header {name!r} is set by the bus itself")
     if _BAD_VALUE.search(value):
-        raise ValueError(f"header {name!r} has a control character in its value")
+        raise ValueError(f"header {name!r} has a control character or half a character in its value")

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
+from functools import partial
 from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from opentelemetry import trace as otel
 
 from bus.client.line import (
     Line,
     check_deliver_at,
-    check_text,
     content_of,
     decode_head,
     decode_line,
     encode_line,
     split_headers,
+    text_of,
 )
+from bus.domain.texts import check_ascii, check_text
 from bus.errors import InvalidMessage
 from receiver.draft import draft_of_line
 
@@ -84,8 +89,35 @@ def test_json_travels_as_json() -> None:
 @pytest.mark.parametrize("value", ["x" * 513, "a\nb", "\x00", 42, b"x"])
 def test_a_text_that_a_receiver_would_refuse_is_refused_here(value: Any) -> None:
     with pytest.raises(InvalidMessage) as error:
-        check_text(value, "biz_id")
+        text_of(value, "biz_id")
     assert error.value.field == "biz_id"
+
+
+@pytest.mark.parametrize("value", ["text/ü", "x" * 513, "a\x7f"])
+def test_a_header_that_a_receiver_would_refuse_is_refused_here(value: str) -> None:
+    with pytest.raises(InvalidMessage) as error:
+        text_of(value, "content_type", check_ascii)
+    assert error.value.field == "content_type"
+    with pytest.raises(InvalidMessage) as error:
+        split_headers({"tracestate": value})
+    assert error.value.field == "tracestate"
+
+
+def taken(call: Callable[[], object]) -> bool:
+    try:
+        call()
+    except InvalidMessage:
+        return False
+    return True
+
+
+@given(st.text(max_size=4), st.sampled_from([0, 1, 508, 511, 512, 513]), st.sampled_from(["", "é", "\n", "x"]))
+def test_the_sdk_takes_what_the_receiver_takes_and_nothing_else(start: str, length: int, end: str) -> None:
+    value = start + "x" * (length - len(start) - len(end)) + end
+    plain = dict.fromkeys(("biz_id", "key", "source"), check_text)
+    for field, check in (plain | dict.fromkeys(("content_type", "traceparent", "tracestate"), check_ascii)).items():
+        document = json.dumps({"destination": "a", "body": 1, field: value}).encode()
+        assert taken(partial(text_of, value, field, check)) == taken(partial(draft_of_line, document))
 
 
 def test_trace_context_is_taken_out_of_the_headers() -> None:
@@ -94,7 +126,7 @@ def test_trace_context_is_taken_out_of_the_headers() -> None:
 
 
 @pytest.mark.parametrize(
-    "headers", [{"bus-key": "1"}, {"a b": "1"}, {"a": "1\r\nb: 2"}, {"host": "x"}, {"a": 1}, {1: "a"}]
+    "headers", [{"bus-key": "1"}, {"a b": "1"}, {"a": "1\r\nb: 2"}, {"a": "\ud800"}, {"host": "x"}, {"a": 1}, {1: "a"}]
 )
 def test_headers_of_the_bus_itself_are_refused(headers: dict[str, str]) -> None:
     with pytest.raises(InvalidMessage) as error:
@@ -109,6 +141,16 @@ def test_the_current_span_is_passed_on() -> None:
         assert found.traceparent == f"00-{0xABC:032x}-{0xDEF:016x}-01"
         assert split_headers({"traceparent": "given"}).traceparent == "given"
     assert split_headers(None).traceparent == ""
+
+
+def test_a_trace_state_that_is_too_long_is_left_out() -> None:
+    for length, kept in ((200, True), (255, False)):
+        state = otel.TraceState([("a", "x" * length), ("b", "y" * length), ("c", "z" * 50)])
+        context = otel.SpanContext(0xABC, 0xDEF, is_remote=False, trace_state=state)
+        with otel.use_span(otel.NonRecordingSpan(context)):
+            found = split_headers(None)
+        assert found.traceparent
+        assert (found.tracestate != "") is kept
 
 
 def test_deliver_at_is_utc() -> None:

@@ -24,7 +24,7 @@ def test_a_name_that_http_does_not_know_is_refused(name: str) -> None:
         check_header(name, "")
 
 
-@pytest.mark.parametrize("value", ["a\rb", "a\nb", "\x00", "\x1f", "\x7f", "ok\r\nhost: evil"])
+@pytest.mark.parametrize("value", ["a\rb", "a\nb", "\x00", "\x1f", "\x7f", "ok\r\nhost: evil", "\ud800"])
 def test_a_value_that_adds_a_line_is_refused(value: str) -> None:
     with pytest.raises(ValueError, match="control character"):
         check_header("x-a", value)

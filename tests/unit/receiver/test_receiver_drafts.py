@@ -179,6 +179,25 @@ def test_a_line_has_every_field() -> None:
     )
 
 
+OPTIONAL = (
+    *("id", "biz_id", "key", "routing_key", "source", "sent_at", "headers", "content_type", "deliver_at"),
+    *("idempotency_key", "traceparent", "tracestate", "original_id"),
+)
+
+
+@pytest.mark.parametrize("field", OPTIONAL)
+def test_null_is_like_a_field_that_is_not_there(field: str) -> None:
+    assert line(body={"a": None}, **{field: None}) == line(body={"a": None})
+
+
+def test_null_is_the_body_unless_there_is_another() -> None:
+    everything = dict.fromkeys((*OPTIONAL, "body_base64"))
+    assert line(body=None, **everything) == line(body=None)
+    assert line(body=None).body == b"null"
+    assert line(body=None, body_base64="YQ==").body == b"a"
+    assert field_of(line, body_base64=None) == "body"
+
+
 @pytest.mark.parametrize(
     "body", [b'{"a" :  1}', b"null", b"0", b'""', b"[ ]", b"1.50", b'"\\u00e9"', b"false", b'{"a":1,"a":2}', b"1e999"]
 )
