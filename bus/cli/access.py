@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -14,13 +14,16 @@ from bus.cli.destinations import show
 from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl
 from bus.cli.output import print_json
 from bus.cli.serving import server_extra
+from bus.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from bus.security.keyring import Keyring
 
 keys = typer.Typer(name="key", help="Make API keys.", no_args_is_help=True, rich_markup_mode=None)
 users = typer.Typer(name="user", help="Add people.", no_args_is_help=True, rich_markup_mode=None)
-Data = Annotated[Path | None, typer.Option("--data", help="Work offline on this data directory of a stopped bus.")]
+Data = Annotated[Path | None, typer.Option("--data", help="Work offline on this data directory; its bus may run.")]
+# Each of them is made by the first start of a bus, or by the first key or user.
+_MARKS: Final = ("owner", "store")
 
 
 class KeyRole(StrEnum):
@@ -100,8 +103,30 @@ def _offline(data: Path, change: Callable[[Keyring], Awaitable[str]]) -> str:
     with server_extra():
         from bus.bootstrap import open_offline_keyring  # noqa: PLC0415
 
+    is_new = _check_data(data)
+
     async def work() -> str:
         async with open_offline_keyring(data) as keyring:
             return await change(keyring)
 
-    return asyncio.run(work())
+    made = asyncio.run(work())
+    if is_new:
+        typer.echo(f"{data} is a new data directory; start its bus with: bus up --data {data}", err=True)
+    return made
+
+
+def _check_data(data: Path) -> bool:
+    """Return whether a data directory is to be made; raises ``ConfigurationError`` for what is something else."""
+    if not data.exists():
+        return True
+    if not data.is_dir():
+        raise ConfigurationError(
+            f"--data {data} is not a directory; nothing was made", hint="give the --data of bus up"
+        )
+    names = {path.name for path in data.iterdir()}
+    if names and names.isdisjoint(_MARKS):
+        raise ConfigurationError(
+            f"--data {data} is not the data directory of a bus; nothing was made",
+            hint="give the --data of bus up, or an empty directory",
+        )
+    return not names

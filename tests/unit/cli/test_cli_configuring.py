@@ -119,6 +119,23 @@ def test_keys_and_users_through_the_api(cli: Cli, bus: FakeBus) -> None:
     }
 
 
+def test_a_key_is_not_made_in_what_is_no_data_directory(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "bus.toml"
+    file.write_text("port = 1")
+    for place, said in ((file, "is not a directory"), (tmp_path, "is not the data directory of a bus")):
+        for command in (("key", "create"), ("user", "add", "ann")):
+            ran = cli(*command, "--data", str(place))
+            assert (ran.code, ran.out) == (1, "")
+            assert ran.err.startswith(f"error: --data {place} {said}; nothing was made (hint: ")
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("bus.toml", "port = 1")]
+
+
+def test_a_new_data_directory_is_named(cli: Cli, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    assert f"{data} is a new data directory" in cli("key", "create", "--data", str(data)).err
+    assert cli("key", "create", "--data", str(data)).err == ""
+
+
 def test_keys_and_users_offline(cli: Cli, bus: FakeBus, tmp_path: Path) -> None:
     ran = cli("key", "create", "--role", "admin", "--data", str(tmp_path))
     assert ran.code == 0
