@@ -74,6 +74,10 @@ class Settings(BaseSettings):
     receive_timeout: float = Field(default=30.0, gt=0)
     drain_timeout: float = Field(default=30.0, gt=0)
 
+    def reserve(self, total: int) -> int:
+        """Return the free bytes that are kept for outcomes on a disk of ``total`` bytes."""
+        return min(256 * 2**20, total // 10) if self.disk_reserve is None else self.disk_reserve
+
     @property
     def is_loopback(self) -> bool:
         """Whether the bind address is reached from this machine only."""

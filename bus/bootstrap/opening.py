@@ -142,12 +142,9 @@ def _store_directory(settings: Settings) -> Path:
 
 def _egress(settings: Settings) -> EgressPolicy:
     """Return the policy: on a loopback bind address subscribers may be on loopback as well."""
-    try:
-        return EgressPolicy(
-            _entries(settings.egress_allow), _entries(settings.egress_deny), allow_loopback=settings.is_loopback
-        )
-    except ValueError as error:
-        raise ConfigurationError(f"egress_allow or egress_deny: {error}") from error
+    return EgressPolicy(
+        _entries(settings.egress_allow), _entries(settings.egress_deny), allow_loopback=settings.is_loopback
+    )
 
 
 def _entries(text: str) -> list[str]:
@@ -155,12 +152,16 @@ def _entries(text: str) -> list[str]:
 
 
 def _reserve(settings: Settings) -> int:
-    """Return the free disk kept for outcomes: 256 MiB or 10 % of the disk, the smaller."""
-    if settings.disk_reserve is not None:
-        return settings.disk_reserve
+    """Return the free disk kept for outcomes."""
     settings.data.mkdir(parents=True, exist_ok=True)
-    return min(256 * 2**20, shutil.disk_usage(settings.data).total // 10)
+    return settings.reserve(shutil.disk_usage(settings.data).total)
 
 
 async def _open_spool(directory: Path, settings: Settings, consumers: tuple[str, ...]) -> AsyncSpool:
     return await AsyncSpool.open(directory, consumers=consumers, limit=settings.spool_limit, reserve=_reserve(settings))
+
+
+def check_settings(settings: Settings) -> None:
+    """Raise ``ConfigurationError`` for what a start would refuse; opens and makes nothing."""
+    _store_directory(settings)
+    _egress(settings)

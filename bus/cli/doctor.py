@@ -7,16 +7,22 @@ import os
 import shutil
 import sys
 from pathlib import Path
-from typing import Annotated, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
+from urllib.parse import urlsplit
 
 import typer
 
 from bus.cli.api import Api
 from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl
 from bus.cli.output import console, plain, print_json
-from bus.errors import BusError, ConfigurationError
+from bus.cli.serving import server_extra
+from bus.errors import BusError, ConfigurationError, ReceiverRefused, SpoolError
 
-_LEAST_FREE: Final = 256 * 2**20
+if TYPE_CHECKING:
+    from bus.settings import Settings
+
+_FORBIDDEN: Final = 403
+_DAMAGED: Final = "see docs/operations.md, Damaged files, and bus spool show"
 _OLDEST_SQLITE: Final = (3, 51, 3)
 
 
@@ -37,8 +43,11 @@ def doctor(
     api_key: ApiKey = "",
 ) -> int:
     """Check configuration, disk and every part of the bus; exit 1 with what to do when something is wrong."""
-    configured, found = _configuration(config)
-    checks = [_python(), _sqlite(), *configured, _disk(data or found), *_bus(url, api_key)]
+    configuration, settings = _configuration(config)
+    place = data or (settings.data if settings is not None else None)
+    checks = [_python(), _sqlite(), configuration, _disk(place or Path(), settings)]
+    checks += _spools(place) if place is not None else []
+    checks += _bus(url if url != DEFAULT_URL or settings is None else _own_url(settings), api_key)
     if as_json:
         print_json({"ok": all(check.ok for check in checks), "checks": [check._asdict() for check in checks]})
     else:
@@ -62,31 +71,62 @@ def _sqlite() -> Check:
     return Check("sqlite", new, version, "" if new else 'pip install -U "apsw>=3.51.3"')
 
 
-def _configuration(config: Path | None) -> tuple[list[Check], Path]:
-    """Check the settings; returns the data directory that they name as well."""
+def _configuration(config: Path | None) -> tuple[Check, Settings | None]:
+    """Check the settings as a start of the bus does; returns them as well."""
     if importlib.util.find_spec("pydantic_settings") is None:
         if config is None:
-            return [Check("server extra", ok=True, detail="not installed: client commands only")], Path()
-        return [Check("server extra", ok=False, detail="not installed", do='pip install "pier-bus[server]"')], Path()
-    from bus.settings import load_settings  # noqa: PLC0415
-
+            return Check("server extra", ok=True, detail="not installed: client commands only"), None
+        return Check("server extra", ok=False, detail="not installed", do='pip install "pier-bus[server]"'), None
     try:
+        with server_extra():
+            from bus.bootstrap import check_settings  # noqa: PLC0415
+            from bus.settings import load_settings  # noqa: PLC0415
         settings = load_settings(config, {})
+        check_settings(settings)
     except ConfigurationError as error:
-        return [Check("configuration", ok=False, detail=str(error), do=error.hint)], Path()
-    return [Check("configuration", ok=True, detail=str(config or "defaults and BUS_* environment"))], settings.data
+        return Check("configuration", ok=False, detail=str(error), do=error.hint), None
+    return Check("configuration", ok=True, detail=str(config or "defaults and BUS_* environment")), settings
 
 
-def _disk(directory: Path) -> Check:
+def _disk(directory: Path, settings: Settings | None) -> Check:
     place = directory.absolute()
     while not place.exists():
         place = place.parent
-    free = shutil.disk_usage(place).free
-    if not os.access(place, os.W_OK):
+    if not place.is_dir():
+        return Check("disk", ok=False, detail=f"{place} is not a directory", do="choose another --data")
+    if not os.access(place, os.W_OK | os.X_OK):
         return Check("disk", ok=False, detail=f"{place} cannot be written", do="change its owner, or choose another")
-    enough = free >= _LEAST_FREE
-    detail = f"{free / 2**30:.1f} GiB free at {place}"
-    return Check("disk", enough, detail, "" if enough else "free disk: below the reserve new messages are refused")
+    usage = shutil.disk_usage(place)
+    detail = f"{usage.free / 2**30:.1f} GiB free at {place}"
+    if settings is None or usage.free > settings.reserve(usage.total):
+        return Check("disk", ok=True, detail=detail)
+    reserve = f"{settings.reserve(usage.total) / 2**30:.1f} GiB are kept for outcomes"
+    return Check("disk", ok=False, detail=f"{detail}; {reserve}", do="free disk: new messages are refused until then")
+
+
+def _spools(directory: Path) -> list[Check]:
+    """Look into the local file queues under a directory, whoever owns them."""
+    from bus.spool.inspect import Inspection, spools  # noqa: PLC0415
+
+    checks = []
+    for path in spools(directory):
+        name = f"spool {path}"
+        try:
+            with Inspection(path) as inspection:
+                found = inspection.overview()
+        except SpoolError as error:
+            checks.append(Check(name, ok=False, detail=str(error), do=_DAMAGED))
+            continue
+        detail = f"{found.records} records" + (f", {found.damaged} damaged ones set aside" if found.damaged else "")
+        checks.append(Check(name, not found.damaged, detail, _DAMAGED if found.damaged else ""))
+    return checks
+
+
+def _own_url(settings: Settings) -> str:
+    """Return where a bus with these settings serves, as this machine reaches it."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)  # noqa: S104
+    port = settings.port or urlsplit(DEFAULT_URL).port
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def _bus(url: str, api_key: str) -> list[Check]:
@@ -108,6 +148,10 @@ def _bus(url: str, api_key: str) -> list[Check]:
 def _access(api: Api) -> Check:
     try:
         api.call("GET", "/api/v1/destinations")
+    except ReceiverRefused as error:
+        if error.status == _FORBIDDEN:
+            return Check("access", ok=True, detail=f"the key is known, for sending only: {error}")
+        return Check("access", ok=False, detail=str(error), do=error.hint)
     except BusError as error:
         return Check("access", ok=False, detail=str(error), do=error.hint)
     return Check("access", ok=True, detail="the admin API answers")

@@ -40,8 +40,8 @@ class EgressPolicy:
     """
 
     def __init__(self, allow: Iterable[str] = (), deny: Iterable[str] = (), *, allow_loopback: bool = False) -> None:
-        self._allowed = _Entries(allow)
-        self._denied = _Entries(deny)
+        self._allowed = _Entries("egress_allow", allow)
+        self._denied = _Entries("egress_deny", deny)
         if allow_loopback:
             self._allowed.networks.extend(_LOOPBACK)
 
@@ -83,9 +83,10 @@ class EgressPolicy:
 
 
 class _Entries:
-    """A set of networks and host names."""
+    """A set of networks and host names; ``setting`` is what errors name."""
 
-    def __init__(self, entries: Iterable[str]) -> None:
+    def __init__(self, setting: str, entries: Iterable[str]) -> None:
+        self._setting = setting
         self.networks: list[Network] = []
         self.hosts: set[str] = set()
         for entry in entries:
@@ -98,15 +99,16 @@ class _Entries:
         try:
             self.networks.append(ip_network(entry, strict=False))
         except ValueError:
-            self.hosts.add(_host_entry(entry))
+            self.hosts.add(self._host(entry))
 
-
-def _host_entry(entry: str) -> str:
-    with contextlib.suppress(EgressDenied):
-        host = normal_host(entry)
-        if not looks_numeric(host):
-            return host
-    raise ConfigurationError(f"{entry!r} is neither a network (10.0.0.0/8), an address nor a host name.")
+    def _host(self, entry: str) -> str:
+        with contextlib.suppress(EgressDenied):
+            host = normal_host(entry)
+            if not looks_numeric(host):
+                return host
+        raise ConfigurationError(
+            f"{self._setting}: {entry!r} is neither a network (10.0.0.0/8), an address nor a host name"
+        )
 
 
 def _forms(address: str) -> list[Address]:

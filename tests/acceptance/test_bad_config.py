@@ -27,6 +27,7 @@ def refused(tmp_path: Path, config: Path, env: dict[str, str] | None = None) -> 
         ('store = "oracle://nowhere"\n', ["store", "oracle"]),
         ("store = 5\n", ["store", "5"]),
         ("[unknown]\nx = 1\n", ["unknown"]),
+        ('egress_deny = "300.0.0.0/8"\n', ["egress_deny", "300.0.0.0/8"]),
     ],
 )
 def test_a_wrong_key_or_value_is_named(tmp_path: Path, text: str, named: list[str]) -> None:

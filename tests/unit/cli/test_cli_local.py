@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -14,6 +15,7 @@ from bus.client.lanes import CONSUMER
 from bus.domain.message import Message, encode_message
 from bus.ports.spool import NewRecord
 from bus.spool import BlockingSpool, Options
+from bus.spool.file import NAME
 from tests.unit.cli.conftest import Asked, Cli, FakeBus
 
 READY = {"status": "ok", "checks": [{"name": "store", "ok": True, "detail": ""}]}
@@ -180,6 +182,73 @@ def test_the_doctor_reads_the_configuration(cli: Cli, bus: FakeBus, tmp_path: Pa
     ran = cli("doctor", "--config", str(config))
     assert ran.code == 1
     assert "FAIL  configuration: unknown setting 'prot'" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [('store = "oracle://x"', "store = 'oracle://x': allowed is"), ('egress_allow = "300.0.0.0/8"', "egress_allow")],
+)
+def test_the_doctor_refuses_what_the_start_refuses(
+    cli: Cli, bus: FakeBus, tmp_path: Path, text: str, said: str
+) -> None:
+    healthy(bus)
+    config = tmp_path / "bus.toml"
+    config.write_text(text)
+    ran = cli("doctor", "--config", str(config))
+    assert ran.code == 1
+    assert f"FAIL  configuration: {said}" in ran.out
+    assert [path.name for path in tmp_path.iterdir()] == ["bus.toml"]
+
+
+def test_the_doctor_asks_the_bus_that_is_configured(
+    cli: Cli, bus: FakeBus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    healthy(bus)
+    monkeypatch.delenv("BUS_URL")
+    config = tmp_path / "bus.toml"
+    config.write_text(f'host = "0.0.0.0"\nport = {urlsplit(bus.url).port}\ndata = "{tmp_path}"\n')
+    ran = cli("doctor", "--config", str(config))
+    assert (ran.code, bus.asked[0].path) == (0, "/healthz")
+
+
+@pytest.mark.parametrize(("reserve", "code"), [(0, 0), (2**62, 1)])
+def test_the_doctor_knows_the_reserve(
+    cli: Cli, bus: FakeBus, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, reserve: int, code: int
+) -> None:
+    healthy(bus)
+    monkeypatch.setenv("BUS_DISK_RESERVE", str(reserve))
+    ran = cli("doctor", "--data", str(tmp_path))
+    assert ran.code == code
+    assert ("are kept for outcomes -> free disk" in ran.out) is bool(code)
+
+
+def test_the_doctor_refuses_a_file_for_a_directory(cli: Cli, bus: FakeBus, tmp_path: Path) -> None:
+    healthy(bus)
+    (tmp_path / "data").write_text("")
+    ran = cli("doctor", "--data", str(tmp_path / "data"))
+    assert ran.code == 1
+    assert "data is not a directory" in ran.out
+
+
+def test_the_doctor_looks_into_the_queues(cli: Cli, bus: FakeBus, tmp_path: Path) -> None:
+    healthy(bus)
+    directory = left(tmp_path, "orders", "orders")
+    ran = cli("doctor", "--data", str(tmp_path))
+    assert ran.code == 0
+    assert f"ok    spool {directory}: 2 records" in ran.out
+    (directory / NAME).write_bytes(b"garbage" * 1000)
+    ran = cli("doctor", "--data", str(tmp_path))
+    assert ran.code == 1
+    assert f"FAIL  spool {directory}: " in ran.out
+    assert "docs/operations.md, Damaged files" in ran.out
+
+
+def test_a_key_for_sending_only_is_well(cli: Cli, bus: FakeBus) -> None:
+    healthy(bus)
+    bus.on("GET", "/api/v1/destinations", (403, {"detail": "key x may not read", "status": 403}))
+    ran = cli("doctor")
+    assert ran.code == 0
+    assert "ok    access: the key is known, for sending only: key x may not read" in ran.out
 
 
 def test_the_doctor_without_the_server_extra(
