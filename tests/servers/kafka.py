@@ -1,0 +1,197 @@
+"""Kafka 4.1.0 in KRaft mode, one node that is broker and controller, from Maven's central repository."""
+
+from __future__ import annotations
+
+import base64
+import os
+import socket
+import struct
+import subprocess
+import uuid
+from pathlib import Path
+
+from tests.harness.process import free_port
+from tests.servers.cache import InstallFailed, cache_dir, install_once, run
+from tests.servers.running import LocalServer
+
+VERSION = "4.1.0"
+LOGGING_VERSION = "2.25.1"
+FOLDER = f"kafka-{VERSION}"
+USER, PASSWORD = "bus", "secret of the bus"
+
+_POM = f"""\
+<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>bus.tests</groupId>
+  <artifactId>kafka</artifactId>
+  <version>1</version>
+  <dependencies>
+    <dependency>
+      <groupId>org.apache.kafka</groupId>
+      <artifactId>kafka_2.13</artifactId>
+      <version>{VERSION}</version>
+    </dependency>
+    <dependency>
+      <groupId>org.apache.logging.log4j</groupId>
+      <artifactId>log4j-slf4j-impl</artifactId>
+      <version>{LOGGING_VERSION}</version>
+    </dependency>
+  </dependencies>
+</project>
+"""
+
+_LOGGING = """\
+status = error
+appender.console.type = Console
+appender.console.name = console
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d %p %c{1}: %m%n
+rootLogger.level = warn
+rootLogger.appenderRef.console.ref = console
+"""
+
+
+def find() -> Path | None:
+    """Return the folder of the jars, None when they are not installed."""
+    folder = cache_dir() / FOLDER
+    return folder if folder.is_dir() else None
+
+
+def install() -> Path:
+    """Fetch the jars unless they are there; return their folder."""
+    return install_once(FOLDER, _fetch, about="46 jars, 43 MB")
+
+
+def url() -> str | None:
+    """Return the bootstrap servers that ``BUS_TEST_KAFKA`` names, None when tests bring up their own."""
+    return os.environ.get("BUS_TEST_KAFKA")
+
+
+class KafkaServer(LocalServer):
+    """One node whose ports stay the same over restarts and wipes.
+
+    Parameters
+    ----------
+    jars
+        The folder that ``install`` returned.
+    folder
+        For its data, configuration and output.
+
+    Attributes
+    ----------
+    bootstrap
+        For clients in the clear.
+    sasl_bootstrap
+        For clients that log in with SASL/PLAIN as ``USER`` with ``PASSWORD``.
+    behind_proxy, proxy_port
+        A listener for a proxy: put one on ``proxy_port`` in front of ``behind_proxy``, and clients that start
+        from the proxy stay behind it.
+    """
+
+    name = "kafka"
+
+    def __init__(self, jars: Path, folder: Path) -> None:
+        super().__init__(folder)
+        self._jars = jars
+        self._port, self._sasl_port, self._behind_port, self._controller_port, self.proxy_port = _free_ports(5)
+        self.bootstrap = f"127.0.0.1:{self._port}"
+        self.sasl_bootstrap = f"127.0.0.1:{self._sasl_port}"
+        self.behind_proxy = f"127.0.0.1:{self._behind_port}"
+        self._config = folder / "server.properties"
+
+    def argv(self) -> list[str]:
+        """Run the broker with half a gigabyte."""
+        return self._java("-Xms128m", "-Xmx512m", "-XX:+UseSerialGC", main="kafka.Kafka", arguments=[self._config])
+
+    def answers(self) -> bool:
+        """Whether the broker answers a request for metadata with itself in it."""
+        try:
+            return _lists_a_broker(self._port)
+        except (OSError, struct.error):
+            return False
+
+    def prepare(self) -> None:
+        """Write the configuration, and format the data's folder as a new cluster unless it is one."""
+        (self.folder / "log4j2.properties").write_text(_LOGGING)
+        self._config.write_text("".join(f"{name}={value}\n" for name, value in self._properties().items()))
+        if (self.data / "meta.properties").exists():
+            return
+        cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "a", 1)
+        format_it = ["format", "-t", cluster, "-c", self._config]
+        done = subprocess.run(
+            self._java("-Xmx256m", main="kafka.tools.StorageTool", arguments=format_it),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            raise InstallFailed(f"formatting {self.data}: {done.stdout}{done.stderr}")
+
+    def _java(self, *options: str, main: str, arguments: list[object]) -> list[str]:
+        logging = f"-Dlog4j2.configurationFile={self.folder / 'log4j2.properties'}"
+        quick = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"] if main != "kafka.Kafka" else []
+        return ["java", *options, *quick, logging, "-cp", f"{self._jars}/*", main, *map(str, arguments)]
+
+    def _properties(self) -> dict[str, object]:
+        login = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+        return {
+            "process.roles": "broker,controller",
+            "node.id": 1,
+            "controller.quorum.voters": f"1@127.0.0.1:{self._controller_port}",
+            "controller.listener.names": "CONTROLLER",
+            "listeners": f"PLAIN://{self.bootstrap},LOGIN://{self.sasl_bootstrap},PROXIED://{self.behind_proxy},"
+            f"CONTROLLER://127.0.0.1:{self._controller_port}",
+            "advertised.listeners": f"PLAIN://{self.bootstrap},LOGIN://{self.sasl_bootstrap},"
+            f"PROXIED://127.0.0.1:{self.proxy_port}",
+            "listener.security.protocol.map": "PLAIN:PLAINTEXT,LOGIN:SASL_PLAINTEXT,PROXIED:PLAINTEXT,"
+            "CONTROLLER:PLAINTEXT",
+            "inter.broker.listener.name": "PLAIN",
+            "listener.name.login.sasl.enabled.mechanisms": "PLAIN",
+            "listener.name.login.plain.sasl.jaas.config": f'{login} user_{USER}="{PASSWORD}";',
+            "log.dirs": self.data,
+            "auto.create.topics.enable": "false",
+            "default.replication.factor": 1,
+            "offsets.topic.replication.factor": 1,
+            "offsets.topic.num.partitions": 4,
+            "transaction.state.log.replication.factor": 1,
+            "transaction.state.log.min.isr": 1,
+            "transaction.state.log.num.partitions": 2,
+            "share.coordinator.state.topic.replication.factor": 1,
+            "share.coordinator.state.topic.min.isr": 1,
+            "group.initial.rebalance.delay.ms": 0,
+            "group.min.session.timeout.ms": 1000,
+            "num.network.threads": 2,
+            "num.io.threads": 4,
+            "log.cleaner.dedupe.buffer.size": 4_194_304,
+            # A killed node may register again only after its session is over.
+            "broker.session.timeout.ms": 1500,
+            "broker.heartbeat.interval.ms": 300,
+        }
+
+
+def _fetch(work: Path) -> None:
+    (work / "pom.xml").write_text(_POM)
+    run(["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={work}"], cwd=work)
+    (work / "pom.xml").unlink()
+    if not (work / f"kafka_2.13-{VERSION}.jar").exists():
+        raise InstallFailed(f"Maven copied no Kafka {VERSION}")
+
+
+def _free_ports(count: int) -> list[int]:
+    """Return ports that differ, though none of them is taken yet."""
+    ports: set[int] = set()
+    while len(ports) < count:
+        ports.add(free_port())
+    return list(ports)
+
+
+def _lists_a_broker(port: int) -> bool:
+    """Ask for metadata of no topic (version 1) by hand, so that no client library has a say in it."""
+    client = b"probe"
+    request = struct.pack(">hhih", 3, 1, 7, len(client)) + client + struct.pack(">i", 0)
+    with socket.create_connection(("127.0.0.1", port), timeout=2) as connection:
+        connection.sendall(struct.pack(">i", len(request)) + request)
+        with connection.makefile("rb") as answer:
+            (size,) = struct.unpack(">i", answer.read(4))
+            _, brokers = struct.unpack(">ii", answer.read(size)[:8])
+    return bool(brokers > 0)
