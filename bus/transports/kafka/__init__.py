@@ -1,0 +1,6 @@
+"""Kafka as a road; needs the extra ``kafka``."""
+
+from bus.transports.kafka.config import KafkaConfig
+from bus.transports.kafka.transport import KafkaTransport
+
+__all__ = ["KafkaConfig", "KafkaTransport"]

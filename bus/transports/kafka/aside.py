@@ -1,0 +1,49 @@
+"""Sets records aside that are no messages, for as long as it takes, while the others go on."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from typing import Final
+
+from bus.errors import SpoolError
+from bus.ports.clock import Clock
+from bus.ports.quarantine import Foreign, Quarantine
+from bus.transports.kafka.holdings import Holdings
+
+_log = logging.getLogger(__name__)
+_BACKOFF: Final = 1.0
+
+
+class Aside:
+    """A queue in front of the quarantine; a record counts as finished when it is durable there."""
+
+    def __init__(self, quarantine: Quarantine, holdings: Holdings, clock: Clock) -> None:
+        self._quarantine = quarantine
+        self._holdings = holdings
+        self._clock = clock
+        self._queue: deque[tuple[Foreign, int, int]] = deque()
+        self._arrived = asyncio.Event()
+
+    def put(self, foreign: Foreign, partition: int, offset: int) -> None:
+        """Queue a record."""
+        _log.warning("kafka: %s is not a message, it goes into quarantine: %s", foreign.place, foreign.reason)
+        self._queue.append((foreign, partition, offset))
+        self._arrived.set()
+
+    async def run(self) -> None:
+        """Keep what is queued until cancelled."""
+        while True:
+            while not self._queue:
+                self._arrived.clear()
+                await self._arrived.wait()
+            foreign, partition, offset = self._queue[0]
+            try:
+                await self._quarantine.keep(foreign)
+            except SpoolError as error:
+                _log.warning("kafka: %s cannot be set aside yet and stays in the topic: %s", foreign.place, error)
+                await self._clock.sleep(_BACKOFF)
+                continue
+            self._queue.popleft()
+            self._holdings.finish(partition, offset)

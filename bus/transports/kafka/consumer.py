@@ -1,0 +1,69 @@
+"""One subscription's end of the Kafka road."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from bus.ports.clock import Clock
+from bus.ports.quarantine import Quarantine
+from bus.ports.transport import Incoming
+from bus.transports.kafka.aside import Aside
+from bus.transports.kafka.cluster import Cluster
+from bus.transports.kafka.config import KafkaConfig
+from bus.transports.kafka.holdings import Holdings
+from bus.transports.kafka.membership import Membership
+from bus.transports.kafka.takeover import Group
+
+
+class KafkaConsumer:
+    """Reads a subscription's share of the partitions.
+
+    Parameters
+    ----------
+    on_close
+        Called once when it has left.
+    """
+
+    def __init__(
+        self,
+        group: Group,
+        cluster: Cluster,
+        quarantine: Quarantine,
+        config: KafkaConfig,
+        options: dict[str, Any],
+        clock: Clock,
+        on_close: Callable[[KafkaConsumer], None],
+    ) -> None:
+        self._holdings = Holdings(config.buffer_records, config.buffer_bytes)
+        aside = Aside(quarantine, self._holdings, clock)
+        self._membership = Membership(group, cluster, self._holdings, config, options, clock, aside.put)
+        self._on_close = on_close
+        self._taking_part = asyncio.create_task(self._membership.run())
+        self._beside = [asyncio.create_task(self._membership.commit_for_ever()), asyncio.create_task(aside.run())]
+
+    async def receive(self, limit: int) -> list[Incoming]:
+        """Wait for messages of the partitions that are assigned here."""
+        return await self._holdings.take(limit)
+
+    def ack(self, incoming: Sequence[Incoming]) -> None:
+        """Finish messages; committed within the commit interval."""
+        self._holdings.ack(incoming)
+
+    def release(self, incoming: Sequence[Incoming]) -> None:
+        """Give messages back; they are the next to be received, in their order."""
+        self._holdings.release(incoming)
+
+    def restart(self) -> None:
+        """Join the group again, because what it knew has changed."""
+        self._membership.restart()
+
+    async def close(self) -> None:
+        """Commit what was acked and leave the group, so that the others take over at once; has a deadline."""
+        for task in self._beside:
+            task.cancel()
+        await asyncio.wait(self._beside)
+        self._taking_part.cancel()
+        await asyncio.wait({self._taking_part})
+        self._on_close(self)

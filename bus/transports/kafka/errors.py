@@ -1,0 +1,97 @@
+"""What the errors of Kafka and its client library mean for the bus."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from aiokafka import errors as kafka
+
+from bus.errors import TransportError, TransportRefused, TransportUnavailable
+
+CREDENTIALS: Final = (
+    kafka.AuthenticationFailedError,
+    kafka.AuthenticationMethodNotSupported,
+    kafka.IllegalSaslStateError,
+    kafka.SaslAuthenticationFailed,
+    kafka.SecurityDisabled,
+    kafka.UnsupportedSaslMechanismError,
+    ssl.SSLCertVerificationError,
+)
+PERMISSION: Final = (
+    kafka.ClusterAuthorizationFailedError,
+    kafka.GroupAuthorizationFailedError,
+    kafka.TopicAuthorizationFailedError,
+    kafka.TransactionalIdAuthorizationFailed,
+)
+SETTINGS: Final = (
+    kafka.IncompatibleBrokerVersion,
+    kafka.InvalidConfigurationError,
+    kafka.InvalidGroupIdError,
+    kafka.InvalidPartitionsError,
+    kafka.InvalidReplicationAssignmentError,
+    kafka.InvalidReplicationFactorError,
+    kafka.InvalidRequestError,
+    kafka.InvalidSessionTimeoutError,
+    kafka.InvalidTopicError,
+    kafka.KafkaConfigurationError,
+    kafka.PolicyViolationError,
+    kafka.UnrecognizedBrokerVersion,
+    kafka.UnsupportedCodecError,
+    kafka.UnsupportedForMessageFormatError,
+    kafka.UnsupportedVersionError,
+    NotImplementedError,
+)
+TROUBLE: Final = (kafka.KafkaError, OSError, NotImplementedError)
+"""What the client library raises when the broker is away, refuses, or speaks another version."""
+_NEEDED: Final = "Create, Describe, Alter, Read and Write on its topics, Read, Describe and Delete on its groups"
+_HINTS: Final = (
+    (CREDENTIALS, "check the user name, the password, the SASL mechanism and the file of authorities"),
+    (PERMISSION, f"grant the bus's user {_NEEDED}"),
+    (SETTINGS, "change the setting named, here or at the broker"),
+)
+
+
+def transport_error(error: BaseException, doing: str) -> TransportError:
+    """Return what an error of the client library is for the bus.
+
+    Parameters
+    ----------
+    error
+        One of ``TROUBLE``; a time-out is among them.
+    doing
+        What was tried, to begin the text with.
+    """
+    if isinstance(error, TransportError):
+        return error
+    text = f"kafka: {doing}: {describe(error)}"
+    for classes, hint in _HINTS:
+        if isinstance(error, classes):
+            return TransportRefused(text, hint=hint)
+    return TransportUnavailable(text)
+
+
+def describe(error: BaseException) -> str:
+    """Return an error in one line."""
+    if isinstance(error, TimeoutError) and not str(error):
+        return "no answer in time"
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+@contextmanager
+def translated(doing: str) -> Iterator[None]:
+    """Raise what the client library raises as an error of the bus.
+
+    Raises
+    ------
+    TransportUnavailable
+        The broker did not answer, or not now.
+    TransportRefused
+        It said no for good.
+    """
+    try:
+        yield
+    except TROUBLE as error:
+        raise transport_error(error, doing) from error

@@ -1,0 +1,136 @@
+"""From aiokafka's consumer into the holdings, without ever waiting for a subscriber."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from aiokafka import TopicPartition
+from aiokafka import errors as kafka
+
+from bus.ports.quarantine import Foreign
+from bus.transports.kafka.commits import ANYWHERE, Commit, Window
+from bus.transports.kafka.config import KafkaConfig
+from bus.transports.kafka.holdings import Holdings
+from bus.transports.kafka.records import headers_as_text, read_record
+
+_log = logging.getLogger(__name__)
+_ROAD: Final = "kafka"
+_AT_ONCE: Final = 200
+_POLL_MS: Final = 1000
+_BLOCKED_POLL_MS: Final = 50
+_POLLS_AN_INTERVAL: Final = 4
+
+SetAside = Callable[[Foreign, int, int], None]
+"""Takes a record that is no message, with its partition and offset."""
+
+
+class Fetching:
+    """Polls one consumer for as long as it lives.
+
+    While what waits for the subscriber is as much as it may be, partitions are paused and polling goes on, so that the
+    group does not take this consumer for dead. A partition whose window is closed is paused alone.
+    """
+
+    def __init__(self, consumer: Any, holdings: Holdings, config: KafkaConfig, set_aside: SetAside) -> None:
+        self._consumer = consumer
+        self._holdings = holdings
+        self._limit = config.window
+        self._patience = config.max_poll_interval / _POLLS_AN_INTERVAL
+        self._revive_after = config.revive_after
+        self._longest_poll = config.revive_after + config.rebalance_timeout
+        self._set_aside = set_aside
+        self._heard: list[int | None] = []
+        self._heard_at = 0.0
+        self._closed: dict[TopicPartition, Window] = {}
+
+    async def run(self) -> None:
+        """Fetch until cancelled.
+
+        Raises
+        ------
+        KafkaError, OSError
+            The consumer cannot go on; another one has to be made.
+        """
+        while True:
+            await self._wait_for_room()
+            self._open_windows()
+            timeout = _BLOCKED_POLL_MS if self._closed else _POLL_MS
+            async with asyncio.timeout(self._longest_poll):  # a rebalance that does not end holds it up
+                found = await self._consumer.getmany(timeout_ms=timeout, max_records=_AT_ONCE)
+            for partition, records in found.items():
+                self._take(partition, records)
+            if not found and not self._closed:
+                self._listen()
+
+    def _listen(self) -> None:
+        """Raise when no broker has answered a fetch for too long, though there was nothing else to wait for."""
+        partitions = [place for place in self._consumer.assignment() if place.partition in self._holdings.partitions]
+        heard = [self._consumer.last_poll_timestamp(place) for place in partitions]
+        now = asyncio.get_running_loop().time()
+        if not partitions or heard != self._heard:
+            self._heard, self._heard_at = heard, now
+        elif now - self._heard_at > self._revive_after:
+            raise kafka.KafkaConnectionError(f"no broker has answered for {self._revive_after:g} s")
+
+    async def _wait_for_room(self) -> None:
+        paused: set[TopicPartition] = set()
+        while not self._holdings.has_room:
+            try:
+                async with asyncio.timeout(self._patience):
+                    await self._holdings.room()
+            except TimeoutError:
+                paused = set(self._consumer.assignment())
+                self._consumer.pause(*paused)
+                await self._consumer.getmany(timeout_ms=0)
+        self._resume(paused - self._closed.keys())
+
+    def _open_windows(self) -> None:
+        """Resume partitions whose window has moved on or has been replaced."""
+        for partition, window in list(self._closed.items()):
+            if window.next < window.closes_at or self._holdings.window(partition.partition) is not window:
+                del self._closed[partition]
+                self._resume({partition})
+
+    def _resume(self, partitions: set[TopicPartition]) -> None:
+        """Resume partitions that are started; those that are not will be when they start."""
+        assigned = self._consumer.assignment()
+        started = {found for found in partitions & assigned if found.partition in self._holdings.partitions}
+        self._consumer.resume(*started)
+
+    def _take(self, partition: TopicPartition, records: Sequence[Any]) -> None:
+        number = partition.partition
+        for record in records:
+            window = self._holdings.window(number)
+            if window is None:
+                return  # it goes to somebody else
+            if record.offset < window.next:
+                window = self._begin_anew(partition, record.offset)
+            if record.offset >= window.closes_at:
+                self._consumer.seek(partition, record.offset)
+                self._consumer.pause(partition)
+                self._closed[partition] = window
+                return
+            self._admit(partition, record)
+
+    def _admit(self, partition: TopicPartition, record: Any) -> None:
+        try:
+            message = read_record(record.headers, record.value)
+        except ValueError as error:
+            if self._holdings.admit_foreign(partition.partition, record.offset, record.timestamp):
+                self._set_aside(_foreign(partition, record, str(error)), partition.partition, record.offset)
+        else:
+            self._holdings.admit(partition.partition, record.offset, message, record.timestamp)
+
+    def _begin_anew(self, partition: TopicPartition, offset: int) -> Window:
+        _log.warning("kafka: the log of %s/%d began anew; it is read from there", *partition)
+        window = Window(Commit(offset, ANYWHERE), self._limit, self._consumer.highwater(partition) or offset)
+        self._holdings.restart(partition.partition, window)
+        return window
+
+
+def _foreign(partition: TopicPartition, record: Any, reason: str) -> Foreign:
+    place = f"{partition.topic}/{partition.partition}@{record.offset}"
+    return Foreign(_ROAD, place, reason, headers_as_text(record.headers), record.value or b"")

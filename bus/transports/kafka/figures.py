@@ -1,0 +1,97 @@
+"""How much each subscription still has to read."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from itertools import islice
+from typing import Final
+
+from aiokafka import errors as kafka
+
+from bus.ports.transport import Lag
+from bus.transports.kafka.cluster import Cluster
+from bus.transports.kafka.commits import Commit
+from bus.transports.kafka.names import group_of
+from bus.transports.kafka.places import Place, Places
+from bus.transports.kafka.requests import LATEST, committed, leaders, offsets
+
+_log = logging.getLogger(__name__)
+_AT_ONCE: Final = 16
+_UNKNOWN: Final = Lag(0, 0)
+"""Nothing is known of it yet, so it may hold messages of any age."""
+
+
+class Figures:
+    """The lag of each subscription that was ensured here, as of the last ``refresh``.
+
+    What a subscription has read is what it has committed. A subscription that has read everything is not asked
+    about again until its topic grows.
+    """
+
+    def __init__(self, cluster: Cluster, places: Places) -> None:
+        self._cluster = cluster
+        self._places = places
+        self._lags: dict[tuple[str, str], Lag] = {}
+        self._ends: dict[str, dict[int, int]] = {}
+
+    def lags(self) -> dict[tuple[str, str], Lag]:
+        """Return the lag of each subscription."""
+        keys = ((place.destination.code, name) for place in self._places for name in place.subscriptions)
+        return {key: self._lags.get(key, _UNKNOWN) for key in keys}
+
+    async def refresh(self) -> None:
+        """Ask the cluster.
+
+        Raises
+        ------
+        KafkaError, OSError
+            It does not answer; the figures stay as they were.
+        """
+        ready = [place for place in self._places if place.topic is not None]
+        if not ready:
+            self._lags.clear()
+            return
+        led = await leaders(self._cluster, [place.name for place in ready])
+        ends = await offsets(self._cluster, led, LATEST)
+        due = (
+            (place, name)
+            for place in ready
+            for name in list(place.subscriptions)
+            if self._is_due(place, name, ends.get(place.name, {}))
+        )
+        while some := list(islice(due, _AT_ONCE)):
+            await asyncio.gather(*(self._look(place, name, ends.get(place.name, {})) for place, name in some))
+        self._ends = ends
+        present = self.lags().keys()
+        self._lags = {key: lag for key, lag in self._lags.items() if key in present}
+
+    def _is_due(self, place: Place, name: str, ends: dict[int, int]) -> bool:
+        lag = self._lags.get((place.destination.code, name))
+        return lag is None or lag != (0, None) or self._ends.get(place.name) != ends
+
+    async def _look(self, place: Place, name: str, ends: dict[int, int]) -> None:
+        group = group_of(place.name, name)
+        try:
+            commits = await committed(self._cluster, group, place.name, ends)
+        except kafka.KafkaError as error:
+            _log.debug("kafka: no figures of group %s: %s", group, error)
+            return
+        if not commits:
+            return  # its start is being made
+        self._lags[place.destination.code, name] = lag_of(commits, ends)
+
+
+def lag_of(commits: dict[int, Commit], ends: dict[int, int]) -> Lag:
+    """Return what a group with these commits has left of a topic with these ends.
+
+    A partition without a commit was added since, and is read from its beginning.
+    """
+    found = {partition: commits.get(partition, Commit(0)) for partition in ends}
+    left = {partition: _left(commit, ends[partition]) for partition, commit in found.items()}
+    floors = [found[partition].floor for partition, records in left.items() if records]
+    return Lag(sum(left.values()), min(floors, default=None))
+
+
+def _left(commit: Commit, end: int) -> int:
+    return max(0, end - commit.offset - commit.done.bit_count())

@@ -1,0 +1,256 @@
+"""A process's part in a subscription's group: joins, commits, hands over and leaves, for ever again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Collection
+from typing import Any, Final
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import errors as kafka
+from aiokafka.abc import ConsumerRebalanceListener
+
+from bus.errors import TransportError
+from bus.ports.clock import Clock
+from bus.transports.kafka.assignor import sticky_assignor
+from bus.transports.kafka.closing import stop_consumer
+from bus.transports.kafka.cluster import Cluster
+from bus.transports.kafka.commits import METADATA_BYTES, Commit
+from bus.transports.kafka.config import KafkaConfig, milliseconds
+from bus.transports.kafka.errors import TROUBLE, describe
+from bus.transports.kafka.fetching import Fetching, SetAside
+from bus.transports.kafka.holdings import Holdings
+from bus.transports.kafka.requests import Member, commit
+from bus.transports.kafka.takeover import Group, NotStarted, has_start, windows
+
+_log = logging.getLogger(__name__)
+_BACKOFF: Final = 0.3
+_LEAVE_WITHIN: Final = 3.0
+_NO_BITMAP: Final = 64
+_PARTITION_BYTES: Final = 1_048_576
+_GONE_ON: Final = (kafka.UnknownMemberIdError, kafka.IllegalGenerationError)
+_TROUBLE: Final = (*TROUBLE, TransportError)
+
+
+class Membership:
+    """One aiokafka consumer in the group, and another one whenever that fails."""
+
+    def __init__(
+        self,
+        group: Group,
+        cluster: Cluster,
+        holdings: Holdings,
+        config: KafkaConfig,
+        options: dict[str, Any],
+        clock: Clock,
+        set_aside: SetAside,
+    ) -> None:
+        self._group = group
+        self._cluster = cluster
+        self._holdings = holdings
+        self._config = config
+        self._options = options
+        self._clock = clock
+        self._set_aside = set_aside
+        self._consumer: Any = None
+        self._member: Member | None = None
+        self._assignor: Any = None
+        self._part: asyncio.Task[None] | None = None
+        self._starting: asyncio.Task[None] | None = None
+        self._leaving = asyncio.Event()
+        self._committing = asyncio.Lock()
+        self._metadata_bytes = METADATA_BYTES
+
+    async def run(self) -> None:
+        """Take part until cancelled; then hand over and leave, within a deadline."""
+        while True:
+            self._part = asyncio.create_task(self._take_part())
+            try:
+                await asyncio.wait({self._part})
+            finally:
+                self._part.cancel()
+                await asyncio.wait({self._part})
+            self._explain(self._part)
+            await self._clock.sleep(_BACKOFF)
+
+    def restart(self) -> None:
+        """Leave and join again, because what the group knew has changed."""
+        if self._part is not None:
+            self._part.cancel()
+
+    async def commit_for_ever(self) -> None:
+        """Commit what has finished, every now and then, until cancelled."""
+        while True:
+            await self._clock.sleep(self._config.commit_interval)
+            async with self._committing:
+                await self._commit(self._holdings.commits())
+
+    # --- taking part -----------------------------------------------------------------------------------------
+
+    async def _take_part(self) -> None:
+        while not await has_start(self._cluster, self._group):
+            await self._clock.sleep(self._config.refresh)
+        self._leaving.clear()
+        consumer = self._make()
+        try:
+            await consumer.start()
+            self._consumer = consumer
+            consumer.subscribe([self._group.topic], listener=_Listener(self))
+            await Fetching(consumer, self._holdings, self._config, self._set_aside).run()
+        finally:
+            await self._leave(consumer)
+
+    def _make(self) -> Any:
+        config = self._config
+        # An answer to a request to join takes as long as the slowest of the others to hand over.
+        self._assignor = sticky_assignor()
+        patience = config.rebalance_timeout + config.request_timeout
+        options = self._options | {"request_timeout_ms": milliseconds(patience)}
+        return AIOKafkaConsumer(
+            **options,
+            group_id=self._group.name,
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            partition_assignment_strategy=(self._assignor,),
+            session_timeout_ms=milliseconds(config.session_timeout),
+            heartbeat_interval_ms=milliseconds(config.heartbeat_interval),
+            rebalance_timeout_ms=milliseconds(config.rebalance_timeout),
+            max_poll_interval_ms=milliseconds(config.max_poll_interval),
+            max_partition_fetch_bytes=_PARTITION_BYTES,
+            fetch_max_bytes=config.buffer_bytes,
+            consumer_timeout_ms=1000,
+            metadata_max_age_ms=30_000,
+        )
+
+    async def _leave(self, consumer: Any) -> None:
+        """Commit what finished, and leave the group."""
+        self._leaving.set()
+        await self._stop_starting()
+        self._holdings.withhold(list(self._holdings.partitions))
+        await self._last_commit()
+        self._drop()
+        self._consumer = None
+        await stop_consumer(consumer, _LEAVE_WITHIN)
+
+    def _explain(self, part: asyncio.Task[None]) -> None:
+        """Say why it has to join again."""
+        if part.cancelled():
+            return
+        error = part.exception()
+        if isinstance(error, _TROUBLE):
+            _log.info("kafka: group %s is joined again: %s", self._group.name, describe(error))
+        elif error is not None:
+            _log.error("kafka: group %s is joined again", self._group.name, exc_info=error)
+
+    # --- partitions come and go ------------------------------------------------------------------------------
+
+    def assigned(self, partitions: Collection[TopicPartition]) -> None:
+        """Begin with partitions, as soon as it is known where."""
+        if self._consumer is None:
+            return
+        self._consumer.pause(*partitions)
+        coordinator = self._consumer._coordinator  # noqa: SLF001 - aiokafka tells nobody who it is in the group
+        self._member = Member(coordinator.generation, coordinator.member_id)
+        self._assignor.on_generation_assignment(self._member.generation)
+        numbers = sorted(partition.partition for partition in partitions)
+        self._starting = asyncio.create_task(self._start(self._consumer, self._member, numbers))
+
+    async def revoked(self) -> None:
+        """Hand over: what was handed out is waited for, within the drain time-out, and then committed."""
+        await self._stop_starting()
+        partitions = list(self._holdings.partitions)
+        self._holdings.withhold(partitions)
+        if partitions and await self._last_commit():
+            await self._drain()
+            await self._last_commit()
+        self._drop()
+
+    async def _drain(self) -> None:
+        waits = {asyncio.create_task(self._holdings.drained()), asyncio.create_task(self._leaving.wait())}
+        try:
+            await asyncio.wait(waits, timeout=self._config.drain_timeout, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+
+    async def _start(self, consumer: Any, member: Member, partitions: list[int]) -> None:
+        while True:
+            try:
+                async with asyncio.timeout(self._config.ensure_timeout):
+                    await self._try_to_start(consumer, member, partitions)
+            except NotStarted:
+                self.restart()
+            except (*_GONE_ON, kafka.RebalanceInProgressError, kafka.IllegalStateError):
+                pass  # they were taken away again
+            except _TROUBLE as error:
+                _log.debug("kafka: group %s: not started yet: %s", self._group.name, describe(error))
+                await self._clock.sleep(_BACKOFF)
+                continue
+            return
+
+    async def _try_to_start(self, consumer: Any, member: Member, partitions: list[int]) -> None:
+        found = await windows(self._cluster, self._group, partitions, self._config.window)
+        if not found:
+            return
+        await self._send(member, {number: window.ownership() for number, window in found.items()})
+        for number, window in found.items():
+            self._holdings.open(number, window)
+            consumer.seek(TopicPartition(self._group.topic, number), window.next)
+        consumer.resume(*(TopicPartition(self._group.topic, number) for number in found))
+
+    async def _stop_starting(self) -> None:
+        task, self._starting = self._starting, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait({task})
+
+    # --- committing ------------------------------------------------------------------------------------------
+
+    async def _last_commit(self) -> bool:
+        """Commit all there is; whether Kafka took it."""
+        async with self._committing:
+            return await self._commit(self._holdings.last_commits())
+
+    async def _commit(self, commits: dict[int, Commit]) -> bool:
+        """Commit, and take note of it; what could not be committed will be again. Whether Kafka took it."""
+        if not commits or self._member is None:
+            return False
+        try:
+            async with asyncio.timeout(self._config.request_timeout):
+                await self._send(self._member, commits)
+        except _GONE_ON:
+            self._drop()
+            return False
+        except kafka.OffsetMetadataTooLargeError:
+            _log.warning("kafka: the broker's offset.metadata.max.bytes is below 4096; a takeover repeats more")
+            self._metadata_bytes = _NO_BITMAP
+        except _TROUBLE as error:
+            _log.debug("kafka: group %s: not committed: %s", self._group.name, describe(error))
+        else:
+            self._holdings.confirm(commits)
+            return True
+        self._holdings.unconfirmed(commits.keys())
+        return False
+
+    async def _send(self, member: Member, commits: dict[int, Commit]) -> None:
+        group = self._group
+        await commit(self._cluster, group.name, group.topic, commits, member, limit=self._metadata_bytes)
+
+    def _drop(self) -> None:
+        """Have no part in the partitions any more: the group gives them to others."""
+        self._member = None
+        self._holdings.drop()
+
+
+class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]
+    """What aiokafka calls when partitions come and go."""
+
+    def __init__(self, membership: Membership) -> None:
+        self._membership = membership
+
+    async def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:  # noqa: ARG002 - it is all
+        await self._membership.revoked()
+
+    async def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
+        self._membership.assigned(assigned)

@@ -1,0 +1,71 @@
+"""Where a consumer begins with partitions that were just assigned to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import NamedTuple
+
+from aiokafka import errors as kafka
+
+from bus.transports.kafka.cluster import Cluster
+from bus.transports.kafka.commits import ANYWHERE, Commit, Window
+from bus.transports.kafka.requests import EARLIEST, LATEST, committed, leaders, offsets
+
+
+class Group(NamedTuple):
+    """A subscription's group: its name, its topic, and whether the subscription is ensured in this process."""
+
+    name: str
+    topic: str
+    is_ensured: Callable[[], bool]
+
+
+class NotStarted(kafka.KafkaError):  # type: ignore[misc]
+    """The group has no commits: its subscription was removed, or was never made."""
+
+
+async def has_start(cluster: Cluster, group: Group) -> bool:
+    """Whether anybody may join the group yet."""
+    if group.is_ensured():
+        return True
+    partitions = (await leaders(cluster, [group.topic])).get(group.topic, {})
+    return bool(partitions) and bool(await committed(cluster, group.name, group.topic, partitions))
+
+
+async def windows(cluster: Cluster, group: Group, assigned: Collection[int], limit: int) -> dict[int, Window]:
+    """Return a window for each assigned partition, at the commit of whoever owned it.
+
+    Raises
+    ------
+    NotStarted
+        The group has no commits, and this process knows nothing of the subscription.
+    KafkaError, OSError
+        The cluster does not answer, or a partition has no leader.
+    """
+    partitions = (await leaders(cluster, [group.topic])).get(group.topic, {})
+    ends = (await offsets(cluster, {group.topic: partitions}, LATEST))[group.topic]
+    begins = (await offsets(cluster, {group.topic: partitions}, EARLIEST))[group.topic]
+    if not set(assigned) <= ends.keys() & begins.keys():
+        raise kafka.LeaderNotAvailableError(f"partitions of {group.topic} have no leader")
+    commits = await committed(cluster, group.name, group.topic, partitions)
+    if assigned and not commits and not group.is_ensured():
+        raise NotStarted(f"group {group.name} has no commits")
+    # Without any commit they were lost, and what was read before is not known; else the partition is a new one.
+    reach = 0 if commits else ANYWHERE
+    found = {partition: commits.get(partition, Commit(begins[partition], reach)) for partition in assigned}
+    return {
+        partition: Window(_inside(commit, begins[partition], ends[partition]), limit, ends[partition])
+        for partition, commit in found.items()
+    }
+
+
+def _inside(commit: Commit, begin: int, end: int) -> Commit:
+    """Return the commit, moved to where the log is.
+
+    Below its beginning the log has been cut. Beyond its end it has begun anew, and the commit is of the one before.
+    """
+    if commit.offset > end:
+        return Commit(begin, ANYWHERE)
+    if commit.offset < begin:
+        return commit._replace(offset=begin, done=commit.done >> (begin - commit.offset))
+    return commit

@@ -1,0 +1,172 @@
+"""Keeps the road up: notices within a moment that the cluster is away or back, and mends what it lost."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import Any, Final
+
+from bus.errors import TransportError, TransportUnavailable
+from bus.ports.clock import Clock
+from bus.transports.kafka.cluster import Cluster
+from bus.transports.kafka.config import KafkaConfig
+from bus.transports.kafka.errors import TROUBLE, describe, translated
+from bus.transports.kafka.figures import Figures
+from bus.transports.kafka.places import Place, Places
+from bus.transports.kafka.publisher import Publisher
+from bus.transports.kafka.requests import leaders
+
+_log = logging.getLogger(__name__)
+_RETRY: Final = 0.3
+_REFUSED_RETRY: Final = 5.0
+
+
+class Upkeep:
+    """What ``KafkaTransport.run`` does."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        publisher: Publisher,
+        places: Places,
+        figures: Figures,
+        config: KafkaConfig,
+        clock: Clock,
+    ) -> None:
+        self._cluster = cluster
+        self._publisher = publisher
+        self._places = places
+        self._figures = figures
+        self._config = config
+        self._clock = clock
+        self._answers = False
+        self._trouble: TransportError = TransportUnavailable("kafka: not connected yet")
+        self._wake = asyncio.Event()
+        self._news = asyncio.Event()
+        self._making: dict[str, asyncio.Task[None]] = {}
+        self._refused_until: dict[str, float] = {}
+
+    @property
+    def answers(self) -> bool:
+        """Whether the cluster answered when it was last asked."""
+        return self._answers
+
+    @property
+    def trouble(self) -> str:
+        """Why it does not answer; empty when it does."""
+        return "" if self._answers else str(self._trouble)
+
+    async def run(self) -> None:
+        """Run until cancelled; never raises for the network."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._beat_for_ever(group))
+            group.create_task(self._count_for_ever())
+
+    def look(self) -> None:
+        """Look now rather than at the next beat."""
+        self._wake.set()
+
+    async def answering(self, within: float) -> None:
+        """Wait until the cluster answers.
+
+        Raises
+        ------
+        TransportUnavailable, TransportRefused
+            It was tried meanwhile in vain, or the time is up; says why.
+        """
+        self._wake.set()
+        try:
+            async with asyncio.timeout(within):
+                while not self._answers:
+                    self._news.clear()
+                    await self._news.wait()
+                    if not self._answers:
+                        raise self._trouble
+        except TimeoutError:
+            raise self._trouble from None
+
+    # --- beats -----------------------------------------------------------------------------------------------
+
+    async def _beat_for_ever(self, group: asyncio.TaskGroup) -> None:
+        while True:
+            self._wake.clear()
+            try:
+                await self._beat(group)
+            except TransportError as error:
+                await self._away(error)
+            self._news.set()
+            await self._pause(self._config.refresh if self._answers else _RETRY)
+
+    async def _beat(self, group: asyncio.TaskGroup) -> None:
+        if not self._cluster.is_open:
+            await self._cluster.open()
+        with translated("asking for topics"):
+            self._places.see(await leaders(self._cluster, [place.name for place in self._places]))
+        if self._publisher.wants_renewal:
+            if not self._publisher.is_up:
+                self._places.doubt()
+            await self._publisher.renew()
+        if not self._answers:
+            _log.info("kafka: cluster %s answers", self._config.cluster)
+            self._answers = True
+        for place in self._places:
+            self._make(group, place)
+
+    async def _away(self, error: TransportError) -> None:
+        if self._answers or str(error) != str(self._trouble):
+            _log.warning("%s; what is accepted meanwhile is not lost", error)
+        self._answers = False
+        self._trouble = error
+        self._places.doubt()
+        self._publisher.lose()
+        await self._cluster.close()
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait, unless somebody wants a look."""
+        sleeping = asyncio.ensure_future(self._clock.sleep(seconds))
+        waking = asyncio.ensure_future(self._wake.wait())
+        try:
+            await asyncio.wait({sleeping, waking}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            sleeping.cancel()
+            waking.cancel()
+
+    # --- mending ---------------------------------------------------------------------------------------------
+
+    def _make(self, group: asyncio.TaskGroup, place: Place) -> None:
+        """Have a destination made that is not, unless somebody is at it or it was refused a moment ago."""
+        code = place.destination.code
+        if place.is_made or code in self._making or place.lock.locked():
+            return
+        if self._clock.monotonic() < self._refused_until.get(code, 0.0):
+            return
+        task = group.create_task(self._try_to_make(place))
+        self._making[code] = task
+        task.add_done_callback(lambda _: self._making.pop(code, None))
+
+    async def _try_to_make(self, place: Place) -> None:
+        code, trouble = place.destination.code, place.trouble
+        try:
+            await self._places.make(place)
+        except TransportError as error:
+            if str(error) != trouble:
+                _log.warning("%s; nothing is published there meanwhile", error)
+            if not error.retriable:
+                self._refused_until[code] = self._clock.monotonic() + _REFUSED_RETRY
+
+    # --- figures ---------------------------------------------------------------------------------------------
+
+    async def _count_for_ever(self) -> None:
+        while True:
+            if self._answers:
+                await self._attempt(self._figures.refresh())
+            await self._clock.sleep(self._config.refresh)
+
+    async def _attempt(self, refreshing: Coroutine[Any, Any, None]) -> None:
+        try:
+            async with asyncio.timeout(self._config.ensure_timeout):
+                await refreshing
+        except (*TROUBLE, TransportError) as error:
+            _log.debug("kafka: no new figures: %s", describe(error))
+            self._wake.set()

@@ -1,0 +1,207 @@
+"""A broker that is killed, stopped, wiped or cut off while messages flow."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from bus.errors import TransportUnavailable
+from bus.transports.kafka import KafkaConfig, KafkaTransport
+from tests.integration.kafka.kafka_world import (
+    CODE,
+    ensure,
+    eventually,
+    ids_of,
+    numbered,
+    publish,
+    publish_all,
+    receive,
+    receive_ids,
+)
+from tests.servers import need
+from tests.servers.kafka import KafkaServer
+from tests.servers.kafka_fixtures import changed, opened, quick
+from tests.servers.toxiproxy import Toxiproxy
+
+
+@pytest.fixture
+def config(broker: KafkaServer) -> KafkaConfig:
+    return quick(broker.bootstrap)
+
+
+@pytest.fixture
+async def road(config: KafkaConfig) -> AsyncIterator[KafkaTransport]:
+    async with opened(config) as road:
+        yield road
+
+
+@pytest.fixture(scope="module")
+def toxiproxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toxiproxy]:
+    with Toxiproxy(need("toxiproxy"), tmp_path_factory.mktemp("toxiproxy")) as server:
+        yield server
+
+
+async def test_what_is_confirmed_while_the_broker_dies_is_held(broker: KafkaServer, road: KafkaTransport) -> None:
+    await ensure(road)
+    consumer = await road.consume(CODE, "billing")
+    messages = numbered(600)
+
+    async def publish_them() -> int:
+        return sum([await publish_all(road, messages[n : n + 20]) for n in range(0, len(messages), 20)])
+
+    publishing = asyncio.create_task(publish_them())
+    received = asyncio.create_task(receive_ids(consumer, ids_of(messages)))
+    for _ in range(2):
+        await asyncio.sleep(0.1)
+        broker.kill()
+        await asyncio.to_thread(broker.start)
+    unconfirmed = await publishing
+    found = await received
+    assert unconfirmed > 0, "the broker died unnoticed"
+    # Only what was under way may come twice: one batch of each life of the broker, and what was not acked at its end.
+    assert len(found) - len(messages) <= unconfirmed + 2 * 200
+
+
+async def test_publishing_fails_at_once_while_the_broker_is_dead_and_soon_works_again(
+    broker: KafkaServer, road: KafkaTransport
+) -> None:
+    await ensure(road)
+    assert await publish(road, *numbered(3)) == [True] * 3
+    broker.kill()
+    await eventually(lambda: road.lags() is None, within=2, what="the road notices")
+    started = time.monotonic()
+    assert await publish(road, *numbered(3)) == [False] * 3
+    assert time.monotonic() - started < 0.1
+    assert "kafka" in road.conditions()["kafka"]
+    with pytest.raises(TransportUnavailable):
+        await ensure(road)
+    await asyncio.to_thread(broker.start)
+    started = time.monotonic()
+    await publish_all(road, numbered(3))
+    assert time.monotonic() - started < 2
+    assert road.conditions() == {"kafka": ""}
+    await eventually(lambda: road.lags() is not None, within=2)
+
+
+async def test_a_broker_that_hangs_bounds_every_wait(broker: KafkaServer, config: KafkaConfig) -> None:
+    async with opened(config) as road:
+        await ensure(road)
+        broker.pause()
+        started = time.monotonic()
+        assert await publish(road, *numbered(3)) == [False] * 3
+        assert time.monotonic() - started < config.publish_timeout + 1
+        await eventually(lambda: road.lags() is None, within=config.request_timeout + 1)
+        started = time.monotonic()
+        assert await publish(road, *numbered(3)) == [False] * 3
+        assert time.monotonic() - started < 0.1
+        started = time.monotonic()
+        with pytest.raises(TransportUnavailable):
+            await ensure(road, "mail")
+        assert time.monotonic() - started < config.ensure_timeout + 1
+        broker.resume()
+        started = time.monotonic()
+        await publish_all(road, numbered(3))
+        assert time.monotonic() - started < 3
+        consumer = await road.consume(CODE, "billing")
+        await receive_ids(consumer, ids_of(numbered(3)))
+
+
+async def test_a_road_leaves_in_time_though_the_broker_hangs(broker: KafkaServer, config: KafkaConfig) -> None:
+    async with opened(config) as road:
+        await ensure(road)
+        await publish_all(road, numbered(5))
+        consumer = await road.consume(CODE, "billing")
+        consumer.ack(await receive(consumer, count=5))
+        broker.pause()
+        started = time.monotonic()
+    assert time.monotonic() - started < config.request_timeout + 8
+    broker.resume()
+
+
+async def test_a_wiped_broker_gets_its_topics_and_groups_back(broker: KafkaServer, road: KafkaTransport) -> None:
+    await ensure(road, "billing", "mail")
+    consumer = await road.consume(CODE, "billing")
+    await publish_all(road, numbered(30))
+    old = await receive(consumer, count=30)
+    consumer.ack(old[:10])
+    await asyncio.to_thread(broker.wipe)
+    # Nobody calls ensure: the road mends what it had made, and nothing published from now on is missed.
+    after = numbered(50, first=100)
+    await publish_all(road, after)
+    consumer.ack(old[10:])
+    found = await receive_ids(consumer, ids_of(after))
+    assert {item.message.id for item in found} == ids_of(after)
+    mail = await road.consume(CODE, "mail")
+    assert {item.message.id for item in await receive_ids(mail, ids_of(after))} == ids_of(after)
+    await eventually(lambda: (road.lags() or {}).get((CODE, "billing")) == (0, None))
+
+
+async def test_ensure_and_publish_work_on_a_wiped_broker_for_a_process_that_is_new(
+    broker: KafkaServer, config: KafkaConfig
+) -> None:
+    async with opened(config) as road:
+        await ensure(road)
+        await publish_all(road, numbered(5))
+    await asyncio.to_thread(broker.wipe)
+    async with opened(config) as road:
+        await ensure(road)
+        assert await publish(road, *numbered(5, first=10)) == [True] * 5
+        consumer = await road.consume(CODE, "billing")
+        assert [item.message.id for item in await receive(consumer, count=5)] == [m.id for m in numbered(5, first=10)]
+
+
+async def test_a_connection_that_is_half_open_is_given_up(
+    broker: KafkaServer, config: KafkaConfig, toxiproxy: Toxiproxy
+) -> None:
+    proxy = toxiproxy.proxy("kafka", broker.behind_proxy, port=broker.proxy_port)
+    try:
+        async with opened(changed(config, bootstrap=(proxy.address,))) as road:
+            await ensure(road)
+            assert await publish(road, *numbered(2)) == [True] * 2
+            swallowing = [proxy.add("timeout", stream=stream, timeout=0) for stream in ("upstream", "downstream")]
+            started = time.monotonic()
+            assert await publish(road, *numbered(2)) == [False] * 2
+            assert time.monotonic() - started < config.publish_timeout + 1
+            for toxic in swallowing:
+                proxy.remove(toxic)
+            started = time.monotonic()
+            await publish_all(road, numbered(2))
+            assert time.monotonic() - started < config.request_timeout + 2
+    finally:
+        proxy.delete()
+
+
+async def test_a_broker_that_comes_back_elsewhere_is_found(tmp_path: Path) -> None:
+    """The addresses that clients learned are of no use any more; those they were configured with are."""
+    before, after = (KafkaServer(need("kafka"), tmp_path) for _ in range(2))  # the same node with other ports
+    config = changed(quick(before.bootstrap), bootstrap=(before.bootstrap, after.bootstrap), revive_after=2.0)
+    with ExitStack() as servers:
+        servers.callback(after.close)
+        servers.enter_context(before)
+        async with opened(config) as road:
+            await ensure(road)
+            consumer = await road.consume(CODE, "billing")
+            await publish_all(road, numbered(5))
+            consumer.ack(await receive(consumer, count=5))
+            before.stop()
+            await asyncio.to_thread(after.start)
+            await publish_all(road, numbered(5, first=10))
+            await receive_ids(consumer, ids_of(numbered(5, first=10)))
+
+
+async def test_a_road_that_starts_before_its_broker_waits_for_it(broker: KafkaServer, config: KafkaConfig) -> None:
+    broker.kill()
+    async with opened(config) as road:
+        assert road.lags() is None
+        with pytest.raises(TransportUnavailable, match=r"connecting to 127\.0\.0\.1"):
+            await ensure(road)
+        assert await publish(road, *numbered(1)) == [False], "what could not be ensured yet is not confirmed"
+        consumer = await road.consume(CODE, "billing")
+        await asyncio.to_thread(broker.start)
+        await publish_all(road, numbered(3))
+        await receive_ids(consumer, ids_of(numbered(3)))

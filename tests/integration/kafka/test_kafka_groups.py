@@ -1,0 +1,303 @@
+"""Several consumers of one subscription: takeovers, rebalances, slow subscribers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from bus.domain.message import Message
+from bus.ports.transport import Consumer, Incoming
+from bus.transports.kafka import KafkaConfig, KafkaTransport
+from bus.transports.kafka.commits import decode_commit
+from tests.harness.process import Child, module
+from tests.integration.kafka.kafka_world import (
+    CODE,
+    commits,
+    ensure,
+    eventually,
+    ids_of,
+    members,
+    numbered,
+    operator,
+    publish_all,
+    receive,
+    receive_ids,
+    topic,
+)
+from tests.servers.kafka_fixtures import changed, opened, quick, shared
+
+
+@pytest.fixture
+def config() -> KafkaConfig:
+    return quick(shared())
+
+
+@pytest.fixture
+async def road(config: KafkaConfig) -> AsyncIterator[KafkaTransport]:
+    async with opened(config) as road:
+        yield road
+
+
+async def test_a_takeover_after_a_kill_repeats_only_what_was_not_finished(
+    config: KafkaConfig, road: KafkaTransport, tmp_path: Path
+) -> None:
+    """The process that dies has finished all but every tenth message, and its bitmap says so."""
+    await ensure(road)
+    messages = numbered(300)
+    await publish_all(road, messages)
+    settings = json.dumps({"bootstrap": config.bootstrap[0], "prefix": config.prefix})
+    worker = Child(module("tests.integration.kafka.kafka_worker", settings, 10), log=tmp_path / "worker.log")
+    with worker:
+        unfinished = set(worker.ready_line()["unfinished"])
+        worker.kill()
+    assert len(unfinished) == 30
+    consumer = await road.consume(CODE, "billing")
+    again = await receive(consumer, count=len(unfinished))
+    assert {item.message.id for item in again} == unfinished
+    assert all(item.suspect for item in again), "the one that died may have delivered them"
+    later = numbered(20, first=1000)
+    await publish_all(road, later)
+    fresh = await receive(consumer, count=len(later))
+    assert not any(item.suspect for item in fresh), "nobody else can have had what came after the takeover"
+
+
+async def test_a_consumer_that_leaves_in_order_leaves_nothing_in_doubt(
+    config: KafkaConfig, road: KafkaTransport
+) -> None:
+    await ensure(road)
+    await publish_all(road, numbered(40))
+    first = await road.consume(CODE, "billing")
+    found = await receive(first, count=40)
+    first.ack(found)
+    await first.close()
+    assert await members(config) == []
+    second = await road.consume(CODE, "billing")
+    later = numbered(10, first=100)
+    await publish_all(road, later)
+    fresh = await receive(second, count=10)
+    assert {item.message.id for item in fresh} == ids_of(later)
+    assert not any(item.suspect for item in fresh)
+
+
+async def test_two_processes_share_the_partitions(config: KafkaConfig, road: KafkaTransport) -> None:
+    await ensure(road)
+    async with opened(config) as other:
+        await ensure(other)
+        mine, theirs = await road.consume(CODE, "billing"), await other.consume(CODE, "billing")
+        finished: dict[Consumer, list[str]] = {mine: [], theirs: []}
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(finish(one, finished[one])) for one in finished]
+            for first in range(0, 4000, 200):
+                await publish_all(road, numbered(200, first=first))
+                await asyncio.sleep(0.05)
+            await eventually(lambda: len({*finished[mine], *finished[theirs]}) == 4000, what="all are finished")
+            for task in tasks:
+                task.cancel()
+        assert finished[mine]
+        assert finished[theirs]
+
+
+async def test_churn_with_slow_acks_loses_nothing_and_commits_only_what_is_finished(config: KafkaConfig) -> None:
+    """Three consumers come and go all the time; one ack in ten takes longer than a rebalance waits."""
+    churn = Churn(changed(config, drain_timeout=0.3), numbered(2400))
+    repeated = await churn.run()
+    assert churn.seen.keys() == ids_of(churn.messages)
+    assert churn.joins > 9, "hardly anybody came and went"
+    # Twenty at most are in hand of each when it goes.
+    assert repeated <= churn.joins * 3 * 20
+
+
+@pytest.mark.proof
+async def test_long_churn_loses_nothing(config: KafkaConfig) -> None:
+    churn = Churn(changed(config, drain_timeout=1.0), numbered(20_000), stay=(3.0, 7.0))
+    repeated = await churn.run()
+    print(f"{len(churn.messages)} messages, {churn.joins} joins, {churn.looks} looks, {repeated} repeated")
+    assert churn.seen.keys() == ids_of(churn.messages)
+
+
+async def test_a_subscriber_that_hangs_causes_no_rebalance(config: KafkaConfig) -> None:
+    """Nothing is received for several times the interval within which a consumer must poll."""
+    async with opened(changed(config, max_poll_interval=1.0, buffer_records=10)) as road:
+        await ensure(road)
+        await publish_all(road, numbered(500))
+        consumer = await road.consume(CODE, "billing")
+        first = await receive(consumer, limit=5, count=5)
+        before = await members(config)
+        await asyncio.sleep(4.0)
+        assert await members(config) == before
+        consumer.ack(first)
+        rest = await receive_ids(consumer, ids_of(numbered(500)) - {item.message.id for item in first})
+        assert len(rest) == 495, "nothing came twice"
+
+
+async def test_what_is_in_hand_over_a_rebalance_is_not_handed_out_again(
+    config: KafkaConfig, road: KafkaTransport
+) -> None:
+    """A request that takes longer than the drain goes on; its ack counts when the partition stayed here."""
+    await ensure(road)
+    for n in range(6):
+        await publish_all(road, numbered(10, first=10 * n))
+    consumer = await road.consume(CODE, "billing")
+    held = await receive(consumer, count=60)
+    async with opened(config) as other:
+        await ensure(other)
+        guest = await other.consume(CODE, "billing")
+        theirs = await receive(guest, count=1)  # the rebalance is over
+        await guest.close()
+    before = {item.message.id for item in held}
+    assert {item.message.id for item in theirs} <= before
+    consumer.ack(held)
+    await eventually(lambda: (road.lags() or {}).get((CODE, "billing")) == (0, None), what="the late acks count")
+
+
+async def test_a_window_that_is_full_lets_others_go_on(config: KafkaConfig) -> None:
+    """One message hangs; its partition is read as far as the window, the others to their end."""
+    async with opened(changed(config, window=50, partitions=2)) as road:
+        await ensure(road)
+        messages = numbered(400)
+        await publish_all(road, [one for n, one in enumerate(messages) if n % 2])
+        await publish_all(road, [one for n, one in enumerate(messages) if not n % 2])
+        consumer = await road.consume(CODE, "billing")
+        hung = (await receive(consumer, limit=1))[0]
+        finished: set[str] = set()
+        behind = [0]
+
+        async def go_on() -> None:
+            while True:
+                for item in await consumer.receive(50):
+                    finished.add(item.message.id)
+                    if item.token.partition == hung.token.partition:
+                        behind[0] = max(behind[0], item.token.offset)
+                    consumer.ack([item])
+
+        going = asyncio.create_task(go_on())
+        await eventually(lambda: behind[0] >= 49, what="the partition is read to its window")
+        await asyncio.sleep(0.5)
+        assert behind[0] == hung.token.offset + 49
+        consumer.ack([hung])
+        await eventually(lambda: len(finished) == 399, what="the rest comes when the message is finished")
+        going.cancel()
+
+
+async def test_partitions_that_are_added_are_read_from_their_beginning(
+    config: KafkaConfig, road: KafkaTransport
+) -> None:
+    from aiokafka.admin import NewPartitions  # noqa: PLC0415
+
+    await ensure(road)
+    consumer = await road.consume(CODE, "billing")
+    await publish_all(road, numbered(10))
+    consumer.ack(await receive(consumer, count=10))
+    async with operator(config) as client:
+        await client.create_partitions({topic(config): NewPartitions(8)})
+    messages = numbered(1200, first=100)
+    for n in range(0, len(messages), 50):
+        await publish_all(road, messages[n : n + 50])
+        await asyncio.sleep(0.05)
+    found = await receive_ids(consumer, ids_of(messages))
+    assert {item.token.partition for item in found} == set(range(8))
+
+
+async def test_the_bitmap_of_a_commit_tells_what_is_finished(config: KafkaConfig) -> None:
+    async with opened(changed(config, partitions=1)) as road:
+        await ensure(road)
+        await publish_all(road, numbered(100))
+        consumer = await road.consume(CODE, "billing")
+        found = await receive(consumer, count=100)
+        consumer.ack(found[1::2])
+        await eventually(lambda: (road.lags() or {})[CODE, "billing"].records == 50)
+        (commit,) = (await commits(changed(config))).values()
+        decoded = decode_commit(commit.offset, commit.metadata)
+        assert commit.offset == 0
+        assert [offset for offset in range(100) if decoded.is_done(offset)] == list(range(1, 100, 2))
+        consumer.ack(found[0::2])
+        await eventually(lambda: (road.lags() or {})[CODE, "billing"] == (0, None))
+        (commit,) = (await commits(changed(config))).values()
+        assert commit.offset == 100
+
+
+async def finish(consumer: Consumer, finished: list[str]) -> None:
+    while True:
+        found = await consumer.receive(50)
+        consumer.ack(found)
+        finished += [item.message.id for item in found]
+
+
+class Churn:
+    """Consumers on three roads that come and go while messages flow, and somebody who looks at the commits.
+
+    Parameters
+    ----------
+    stay
+        How long a consumer stays, in seconds: the least and the most.
+    """
+
+    def __init__(self, config: KafkaConfig, messages: list[Message], stay: tuple[float, float] = (0.5, 2.0)) -> None:
+        self.config = config
+        self.messages = messages
+        self.stay = stay
+        self.acked: set[str] = set()
+        self.seen: Counter[str] = Counter()
+        self.joins = 0
+        self.looks = 0
+        self._places: dict[tuple[int, int], str] = {}
+
+    async def run(self) -> int:
+        """Run until every message was acked; return how many deliveries were repeated."""
+        async with opened(self.config) as first, opened(self.config) as second, opened(self.config) as third:
+            roads = [first, second, third]
+            for road in roads:
+                await ensure(road)
+            async with asyncio.timeout(100), asyncio.TaskGroup() as group:
+                for road in roads:
+                    group.create_task(self._come_and_go(road))
+                group.create_task(self._look())
+                for n in range(0, len(self.messages), 30):
+                    await publish_all(first, self.messages[n : n + 30])
+                    await asyncio.sleep(0.1)
+        return sum(self.seen.values()) - len(self.seen)
+
+    @property
+    def _over(self) -> bool:
+        return len(self.acked) == len(self.messages)
+
+    async def _come_and_go(self, road: KafkaTransport) -> None:
+        while not self._over:
+            consumer = await road.consume(CODE, "billing")
+            self.joins += 1
+            async with asyncio.TaskGroup() as acks:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(random.uniform(*self.stay)):
+                        while not self._over:
+                            await self._receive(consumer, acks)
+                await consumer.close()
+
+    async def _receive(self, consumer: Consumer, acks: asyncio.TaskGroup) -> None:
+        for item in await consumer.receive(20):
+            self.seen[item.message.id] += 1
+            self._places[item.token.partition, item.token.offset] = item.message.id
+            acks.create_task(self._ack(consumer, item))
+
+    async def _ack(self, consumer: Consumer, item: Incoming) -> None:
+        await asyncio.sleep(random.uniform(0.4, 1.2) if random.random() < 0.1 else random.uniform(0, 0.02))
+        self.acked.add(item.message.id)
+        consumer.ack([item])
+
+    async def _look(self) -> None:
+        while not self._over:
+            for partition, commit in (await commits(self.config)).items():
+                below = {
+                    name
+                    for (place, offset), name in self._places.items()
+                    if place == partition and offset < commit.offset
+                }
+                assert not below - self.acked, "a commit is beyond something that is not finished"
+            self.looks += 1
+            await asyncio.sleep(0.2)

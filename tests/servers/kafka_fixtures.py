@@ -1,0 +1,106 @@
+"""A Kafka for tests that share one, and roads on it that know nothing of each other."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import functools
+import itertools
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from bus.clock import SystemClock
+from bus.ports.quarantine import Foreign
+from bus.transports.kafka import KafkaConfig, KafkaTransport
+from tests.servers import kafka, need
+
+IMAGE = "confluentinc/cp-kafka:8.1.0"
+
+_running = ExitStack()
+_numbers = itertools.count()
+
+
+class Kept:
+    """A quarantine in memory."""
+
+    def __init__(self) -> None:
+        self.records: list[Foreign] = []
+
+    async def keep(self, foreign: Foreign) -> None:
+        self.records.append(foreign)
+
+
+@functools.cache
+def shared() -> str:
+    """Return the bootstrap server of the one Kafka of this process, which runs until its end."""
+    folder = Path(tempfile.mkdtemp(prefix="bus-kafka-"))
+    _running.callback(shutil.rmtree, folder, ignore_errors=True)
+    return _running.enter_context(somewhere(folder))
+
+
+@contextmanager
+def somewhere(folder: Path) -> Iterator[str]:
+    """Yield the bootstrap server: the environment's, else one in Docker where an engine answers, else a local one."""
+    if url := kafka.url():
+        yield url
+    elif _docker_answers():
+        from testcontainers.kafka import KafkaContainer  # noqa: PLC0415 - only where an engine answers
+
+        with KafkaContainer(IMAGE).with_kraft() as container:
+            yield container.get_bootstrap_server()
+    else:
+        with kafka.KafkaServer(need("kafka"), folder) as server:
+            yield server.bootstrap
+
+
+def quick(bootstrap: str) -> KafkaConfig:
+    """Return settings that notice everything soon, with topics of their own."""
+    return KafkaConfig(
+        bootstrap=(bootstrap,),
+        prefix=f"t{os.getpid()}.{next(_numbers)}.",
+        request_timeout=3.0,
+        publish_timeout=3.0,
+        refresh=0.2,
+        commit_interval=0.05,
+        drain_timeout=1.0,
+        session_timeout=3.0,
+        heartbeat_interval=0.3,
+    )
+
+
+@asynccontextmanager
+async def opened(config: KafkaConfig, kept: Kept | None = None) -> AsyncIterator[KafkaTransport]:
+    """Yield a road that runs; close it with all its consumers."""
+    road = KafkaTransport(config, kept or Kept(), SystemClock())
+    running = asyncio.create_task(road.run())
+    try:
+        yield road
+    finally:
+        running.cancel()
+        await asyncio.wait([running])
+        await road.close()
+        if not running.cancelled():
+            running.result()
+
+
+def changed(config: KafkaConfig, **changes: object) -> KafkaConfig:
+    """Return other settings."""
+    return replace(config, **changes)  # type: ignore[arg-type]
+
+
+def _docker_answers() -> bool:
+    if shutil.which("docker") is None:
+        return False
+    try:
+        return not subprocess.run(["docker", "info"], capture_output=True, check=False, timeout=10).returncode
+    except subprocess.TimeoutExpired:
+        return False
+
+
+atexit.register(_running.close)
