@@ -1,19 +1,18 @@
-"""A connection to the cluster for questions and orders: topics, offsets, groups. Records travel elsewhere."""
+"""Connections to the cluster for questions and orders: topics, offsets, groups. Records travel elsewhere."""
 
 from __future__ import annotations
 
 import asyncio
 import random
 from collections.abc import Callable
-from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from aiokafka import errors as kafka
-from aiokafka.client import AIOKafkaClient
 from aiokafka.conn import collect_hosts, create_conn
 from aiokafka.protocol.coordination import FindCoordinatorRequest
+from aiokafka.protocol.metadata import MetadataRequest
 
-from bus.errors import TransportUnavailable
+from bus.errors import TransportError, TransportUnavailable
 from bus.transports.kafka.errors import TROUBLE, transport_error
 
 _GROUP: Final = 0
@@ -25,6 +24,18 @@ _MOVED: Final = (
     kafka.NodeNotReadyError,
     kafka.KafkaConnectionError,
 )
+
+
+class Brokers(NamedTuple):
+    """Who is in the cluster: each broker's id, host, port and rack, and which of them is the controller.
+
+    The attributes are named as in the client library's answers, which learns from it.
+    """
+
+    brokers: list[tuple[int, str, int, str | None]]
+    controller_id: int
+    topics: tuple[()] = ()
+    API_VERSION: int = 1
 
 
 class Cluster:
@@ -39,9 +50,12 @@ class Cluster:
     """
 
     def __init__(self, options: dict[str, Any], timeout: float) -> None:
-        self._options = options
+        self._bootstrap: str | list[str] = options["bootstrap_servers"]
+        self._options = {name: value for name, value in options.items() if name != "bootstrap_servers"}
         self._timeout = timeout
-        self._client: Any = None
+        self._brokers: Brokers | None = None
+        self._connections: dict[int, Any] = {}
+        self._connecting: dict[int, asyncio.Lock] = {}
         self._coordinators: dict[str, int] = {}
 
     @property
@@ -52,7 +66,7 @@ class Cluster:
     @property
     def is_open(self) -> bool:
         """Whether it was opened and not closed since; the brokers may be away nevertheless."""
-        return self._client is not None
+        return self._brokers is not None
 
     async def open(self) -> None:
         """Find the brokers, starting from the configured ones.
@@ -64,24 +78,27 @@ class Cluster:
         TransportRefused
             One refuses the credentials, or shows a certificate that is not trusted.
         """
-        client = AIOKafkaClient(**self._options)
-        try:
-            async with asyncio.timeout(self._timeout):
-                await client.bootstrap()
-        except TROUBLE as error:
-            await _close(client)
-            raise await self._diagnosis(error) from error
-        except BaseException:
-            await _close(client)
-            raise
-        self._client = client
+        errors: list[TransportError] = []
+        for host, port, _ in sorted(collect_hosts(self._bootstrap)):
+            try:
+                async with asyncio.timeout(self._timeout):
+                    self._brokers = await self._introduction(host, port)
+            except TROUBLE as error:
+                errors.append(transport_error(error, f"connecting to {host}:{port}"))
+            else:
+                return
+        raise next((error for error in errors if not error.retriable), errors[0])
 
     async def close(self) -> None:
         """Close the connections; ``open`` makes new ones."""
-        client, self._client = self._client, None
+        self._brokers = None
         self._coordinators.clear()
-        if client is not None:
-            await _close(client)
+        connections, self._connections = self._connections, {}
+        closed = [waiting for connection in connections.values() if (waiting := connection.close()) is not None]
+        if closed:
+            await asyncio.wait(closed, timeout=_CLOSE_WITHIN)
+
+    # --- asking ----------------------------------------------------------------------------------------------
 
     async def ask(self, request: Any) -> Any:
         """Send a request that any broker can answer, and return its answer."""
@@ -97,15 +114,21 @@ class Cluster:
 
     async def ask_node(self, node: int, request: Any) -> Any:
         """Send a request to one broker."""
-        if self._client is None:
-            raise TransportUnavailable("kafka: there is no connection to the cluster")
-        async with asyncio.timeout(self._timeout):
-            return await self._client.send(node, request)
+        connection: Any = None
+        try:
+            async with asyncio.timeout(self._timeout):
+                connection = await self._connection(node)
+                return await connection.send(request)
+        except TimeoutError:
+            if connection is not None:
+                connection.close()  # whoever asks next tries another one
+            raise
 
     async def ask_controller(self, request: Any) -> Any:
         """Send a request to the controller, or to a broker that passes it on."""
-        controller = None if self._client is None else self._client.cluster.controller
-        return await (self.ask(request) if controller is None else self.ask_node(controller.nodeId, request))
+        if self._brokers is None or self._brokers.controller_id not in self.nodes():
+            return await self.ask(request)
+        return await self.ask_node(self._brokers.controller_id, request)
 
     async def ask_coordinator(self, group: str, request: Any, check: Callable[[Any], None]) -> Any:
         """Send a request to a group's coordinator; asks again while the group is moving or loading.
@@ -125,14 +148,60 @@ class Cluster:
                 return answer
             await asyncio.sleep(_BACKOFF)
 
+    # --- brokers ---------------------------------------------------------------------------------------------
+
     def nodes(self) -> list[int]:
         """Return the ids of the brokers that are known."""
-        return [] if self._client is None else [broker.nodeId for broker in self._client.cluster.brokers()]
+        return [] if self._brokers is None else [node for node, *_ in self._brokers.brokers]
 
-    def learn(self, metadata: Any) -> None:
-        """Take note of the brokers in an answer to a request for metadata."""
-        if self._client is not None:
-            self._client.cluster.update_metadata(metadata)
+    def learn(self, answer: Any) -> None:
+        """Take note of the brokers in an answer to a request for metadata, unless it was closed meanwhile."""
+        if self._brokers is not None and answer.brokers:
+            self._brokers = _brokers(answer)
+
+    def introduce(self, client: Any) -> None:
+        """Have a client of the library start from the brokers that are known here.
+
+        Its own way to start from the configured ones leaves a connection open when it is cancelled.
+
+        Raises
+        ------
+        TransportUnavailable
+            None are known.
+        """
+        if self._brokers is None:
+            raise TransportUnavailable("kafka: there is no connection to the cluster")
+        brokers = self._brokers
+
+        async def bootstrap() -> None:
+            client.cluster.update_metadata(brokers)
+            client._sync_task = asyncio.create_task(client._md_synchronizer())  # noqa: SLF001 - as its own would
+
+        client.bootstrap = bootstrap
+
+    async def _introduction(self, host: str, port: int) -> Brokers:
+        """Ask a configured broker who is in the cluster."""
+        connection = await create_conn(host, port, **self._options)
+        try:
+            return _brokers(await connection.send(MetadataRequest([])))
+        finally:
+            connection.close()
+
+    async def _connection(self, node: int) -> Any:
+        async with self._connecting.setdefault(node, asyncio.Lock()):
+            connection = self._connections.get(node)
+            if connection is not None and connection.connected():
+                return connection
+            known = self._brokers
+            places = {} if known is None else {id_: (host, port) for id_, host, port, _ in known.brokers}
+            if node not in places:
+                raise kafka.NodeNotReadyError(f"no broker {node} is known")
+            connection = await create_conn(*places[node], **self._options)
+            if self._brokers is None:
+                connection.close()
+                raise kafka.KafkaConnectionError("the connections were closed meanwhile")
+            self._connections[node] = connection
+            return connection
 
     async def _coordinator(self, group: str) -> int:
         if group not in self._coordinators:
@@ -142,27 +211,6 @@ class Cluster:
             self._coordinators[group] = answer.coordinator_id
         return self._coordinators[group]
 
-    async def _diagnosis(self, error: Exception) -> Exception:
-        """Return why no broker could be used; the client library only says that none could."""
-        causes: dict[str, BaseException] = {}
-        for host, port, _ in collect_hosts(self._options["bootstrap_servers"]):
-            try:
-                async with asyncio.timeout(self._timeout):
-                    connection = await create_conn(host, port, **self._connection_options())
-            except TROUBLE as cause:
-                causes[f"{host}:{port}"] = cause
-            else:
-                connection.close()
-        if not causes:
-            return transport_error(error, "connecting")
-        errors = [transport_error(cause, f"connecting to {place}") for place, cause in sorted(causes.items())]
-        return next((found for found in errors if not found.retriable), errors[0])
 
-    def _connection_options(self) -> dict[str, Any]:
-        return {name: value for name, value in self._options.items() if name != "bootstrap_servers"}
-
-
-async def _close(client: Any) -> None:
-    with suppress(TimeoutError):
-        async with asyncio.timeout(_CLOSE_WITHIN):
-            await client.close()
+def _brokers(answer: Any) -> Brokers:
+    return Brokers([(node, host, port, rack) for node, host, port, rack, *_ in answer.brokers], answer.controller_id)

@@ -32,12 +32,16 @@ class Commit(NamedTuple):
         No record from there on was received earlier than this (ms); 0 when nothing is known of them.
     done
         A bitmap of what is finished from there on: bit 0 is ``offset`` itself.
+    topic
+        The id of the topic that it is of, which differs from the one of a topic of that name made later; empty when
+        it is not known.
     """
 
     offset: int
     reach: int = 0
     floor: int = 0
     done: int = 0
+    topic: str = ""
 
     def is_done(self, offset: int) -> bool:
         """Whether a record from ``offset`` on is finished."""
@@ -58,9 +62,9 @@ def encode_commit(commit: Commit, *, limit: int = METADATA_BYTES) -> str:
 def decode_commit(offset: int, metadata: str) -> Commit:
     """Undo ``encode_commit``; metadata that is not ours says that anything may have been handed out."""
     try:
-        version, reach, floor, packed = metadata.split(" ")
+        version, topic, reach, floor, packed = metadata.split(" ")
         bitmap = _unpack(packed)
-        commit = Commit(offset, int(reach), int(floor), int.from_bytes(bitmap, "little"))
+        commit = Commit(offset, int(reach), int(floor), int.from_bytes(bitmap, "little"), topic)
     except (ValueError, zlib.error):
         return Commit(offset, reach=ANYWHERE)
     return commit if version == _VERSION else Commit(offset, reach=ANYWHERE)
@@ -68,7 +72,7 @@ def decode_commit(offset: int, metadata: str) -> Commit:
 
 def _encode(commit: Commit, bitmap: bytes) -> str:
     packed = base64.b64encode(zlib.compress(bitmap)).decode() if bitmap else ""
-    return f"{_VERSION} {commit.reach} {commit.floor} {packed}"
+    return f"{_VERSION} {commit.topic} {commit.reach} {commit.floor} {packed}"
 
 
 def _unpack(packed: str) -> bytes:
@@ -142,6 +146,10 @@ class Window:
         """Finish a record; False when it is finished already or was not admitted."""
         return self._open.pop(offset, None) is not None
 
+    def anew(self, offset: int, end: int) -> Window:
+        """Return a window for the same partition whose log begins anew: nothing that was known of it holds."""
+        return Window(Commit(offset, ANYWHERE, topic=self._start.topic), self._limit, end)
+
     def ownership(self) -> Commit:
         """Return the commit by which a new owner says that it may hand out records from now on."""
         return self._start._replace(reach=max(self._limit, self._suspect_until - self._start.offset))
@@ -170,7 +178,7 @@ class Window:
             unfinished[place >> 3] |= 1 << (place & 7)
         finished = ((1 << span) - 1) ^ int.from_bytes(unfinished, "little")
         inherited = self._start.done >> (prefix - self._start.offset)
-        return Commit(prefix, floor=self._floor(), done=finished | inherited)
+        return self._start._replace(offset=prefix, floor=self._floor(), done=finished | inherited)
 
     def _floor(self) -> int:
         """Return since when the oldest unfinished record has been waiting, those included that were not fetched."""

@@ -11,7 +11,7 @@ from aiokafka import TopicPartition
 from aiokafka import errors as kafka
 
 from bus.ports.quarantine import Foreign
-from bus.transports.kafka.commits import ANYWHERE, Commit, Window
+from bus.transports.kafka.commits import Window
 from bus.transports.kafka.config import KafkaConfig
 from bus.transports.kafka.holdings import Holdings
 from bus.transports.kafka.records import headers_as_text, read_record
@@ -37,7 +37,6 @@ class Fetching:
     def __init__(self, consumer: Any, holdings: Holdings, config: KafkaConfig, set_aside: SetAside) -> None:
         self._consumer = consumer
         self._holdings = holdings
-        self._limit = config.window
         self._patience = config.max_poll_interval / _POLLS_AN_INTERVAL
         self._revive_after = config.revive_after
         self._longest_poll = config.revive_after + config.rebalance_timeout
@@ -107,7 +106,7 @@ class Fetching:
             if window is None:
                 return  # it goes to somebody else
             if record.offset < window.next:
-                window = self._begin_anew(partition, record.offset)
+                window = self._begin_anew(partition, window, record.offset)
             if record.offset >= window.closes_at:
                 self._consumer.seek(partition, record.offset)
                 self._consumer.pause(partition)
@@ -124,9 +123,9 @@ class Fetching:
         else:
             self._holdings.admit(partition.partition, record.offset, message, record.timestamp)
 
-    def _begin_anew(self, partition: TopicPartition, offset: int) -> Window:
+    def _begin_anew(self, partition: TopicPartition, former: Window, offset: int) -> Window:
         _log.warning("kafka: the log of %s/%d began anew; it is read from there", *partition)
-        window = Window(Commit(offset, ANYWHERE), self._limit, self._consumer.highwater(partition) or offset)
+        window = former.anew(offset, self._consumer.highwater(partition) or offset)
         self._holdings.restart(partition.partition, window)
         return window
 

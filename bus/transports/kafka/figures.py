@@ -12,9 +12,10 @@ from aiokafka import errors as kafka
 from bus.ports.transport import Lag
 from bus.transports.kafka.cluster import Cluster
 from bus.transports.kafka.commits import Commit
+from bus.transports.kafka.metadata import Layout, layouts
 from bus.transports.kafka.names import group_of
 from bus.transports.kafka.places import Place, Places
-from bus.transports.kafka.requests import LATEST, committed, leaders, offsets
+from bus.transports.kafka.requests import LATEST, committed, offsets
 
 _log = logging.getLogger(__name__)
 _AT_ONCE: Final = 16
@@ -52,16 +53,18 @@ class Figures:
         if not ready:
             self._lags.clear()
             return
-        led = await leaders(self._cluster, [place.name for place in ready])
-        ends = await offsets(self._cluster, led, LATEST)
+        found = await layouts(self._cluster, [place.name for place in ready])
+        ends = await offsets(self._cluster, found, LATEST)
         due = (
             (place, name)
             for place in ready
+            if place.name in found
             for name in list(place.subscriptions)
-            if self._is_due(place, name, ends.get(place.name, {}))
+            if self._is_due(place, name, ends[place.name])
         )
         while some := list(islice(due, _AT_ONCE)):
-            await asyncio.gather(*(self._look(place, name, ends.get(place.name, {})) for place, name in some))
+            looks = [self._look(place, name, found[place.name], ends[place.name]) for place, name in some]
+            await asyncio.gather(*looks)
         self._ends = ends
         present = self.lags().keys()
         self._lags = {key: lag for key, lag in self._lags.items() if key in present}
@@ -70,10 +73,10 @@ class Figures:
         lag = self._lags.get((place.destination.code, name))
         return lag is None or lag != (0, None) or self._ends.get(place.name) != ends
 
-    async def _look(self, place: Place, name: str, ends: dict[int, int]) -> None:
+    async def _look(self, place: Place, name: str, layout: Layout, ends: dict[int, int]) -> None:
         group = group_of(place.name, name)
         try:
-            commits = await committed(self._cluster, group, place.name, ends)
+            commits = await committed(self._cluster, group, place.name, layout)
         except kafka.KafkaError as error:
             _log.debug("kafka: no figures of group %s: %s", group, error)
             return

@@ -94,6 +94,7 @@ class Membership:
         self._leaving.clear()
         consumer = self._make()
         try:
+            self._cluster.introduce(consumer._client)  # noqa: SLF001
             await consumer.start()
             self._consumer = consumer
             consumer.subscribe([self._group.topic], listener=_Listener(self))

@@ -17,6 +17,7 @@ from bus.transports.kafka.cluster import Cluster
 from bus.transports.kafka.commits import ANYWHERE, Commit
 from bus.transports.kafka.config import KafkaConfig, milliseconds
 from bus.transports.kafka.errors import describe, translated
+from bus.transports.kafka.metadata import Layout, layouts
 from bus.transports.kafka.names import group_of, topic_of
 from bus.transports.kafka.publisher import Topic
 from bus.transports.kafka.requests import (
@@ -25,7 +26,6 @@ from bus.transports.kafka.requests import (
     commit_from_outside,
     committed,
     create_topic,
-    leaders,
     offsets,
     set_topic_settings,
     topic_settings,
@@ -57,6 +57,8 @@ class Place:
         Why it is not made, in words; empty when it is.
     doubts
         How often it was in doubt.
+    topic_id
+        Of the topic that was last seen; empty when none was, or when the brokers are too old to say.
     """
 
     destination: Destination
@@ -67,6 +69,7 @@ class Place:
     known: set[str] = field(default_factory=set)
     trouble: str = ""
     doubts: int = 0
+    topic_id: str = ""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
@@ -89,7 +92,7 @@ class Places:
     ----------
     on_change
         Called with a destination and a subscription whose group has to be joined again: the cluster lost its commits,
-        or the topic has more partitions.
+        the topic has more partitions, or it is another one than it was.
     """
 
     def __init__(self, cluster: Cluster, config: KafkaConfig, on_change: Callable[[str, str], None]) -> None:
@@ -136,19 +139,20 @@ class Places:
         for place in self._places.values():
             place.doubt()
 
-    def see(self, led: dict[str, dict[int, int | None]]) -> None:
+    def see(self, found: dict[str, Layout]) -> None:
         """Take note of which topics there are, and which partitions have a leader."""
         for place in self._places.values():
-            partitions = led.get(place.name)
+            layout = found.get(place.name)
             if place.topic is None:
                 continue
-            if partitions is None:
+            if layout is None:
                 place.doubt("its topic is gone")
-                continue
-            if len(partitions) != place.topic.partitions:
-                for subscription in place.subscriptions:
-                    self._on_change(place.destination.code, subscription)
-            place.topic = _topic(place.name, partitions, place.topic.max_bytes)
+            elif self._is_another(place, layout):
+                place.doubt("its topic was deleted and made anew")
+            else:
+                if len(layout.leaders) != place.topic.partitions:
+                    self._join_again(place)
+                place.topic = _topic(place.name, layout, place.topic.max_bytes)
 
     async def make(self, place: Place) -> None:
         """Make the topic and the start of each subscription, unless they are there.
@@ -187,27 +191,43 @@ class Places:
 
     async def _make(self, place: Place) -> None:
         doubts = place.doubts
-        partitions = await self._partitions(place)
+        layout = await self._layout(place)
+        if self._is_another(place, layout):
+            place.topic = None
+            place.started.clear()
         largest = place.topic.max_bytes if place.topic is not None else await self._suited(place)
         for subscription in list(place.subscriptions.values()):
             if subscription.name not in place.started:
-                await self._start(place, partitions, subscription)
+                await self._start(place, layout, subscription)
         if place.doubts != doubts:
             place.started.clear()
             raise kafka.KafkaConnectionError("the cluster went away meanwhile")
-        place.topic = _topic(place.name, partitions, largest)
+        place.topic = _topic(place.name, layout, largest)
 
     # --- topics ----------------------------------------------------------------------------------------------
 
-    async def _partitions(self, place: Place) -> dict[int, int | None]:
-        """Return the topic's partitions, each with a leader; makes the topic first when there is none."""
-        found = (await leaders(self._cluster, [place.name])).get(place.name)
+    async def _layout(self, place: Place) -> Layout:
+        """Return the topic's layout once each partition has a leader; makes the topic first when there is none."""
+        found = (await layouts(self._cluster, [place.name])).get(place.name)
         if found is None:
             await self._create(place)
-        while not found or None in found.values():
+        while found is None or None in found.leaders.values():
             await asyncio.sleep(_BACKOFF)
-            found = (await leaders(self._cluster, [place.name])).get(place.name)
+            found = (await layouts(self._cluster, [place.name])).get(place.name)
         return found
+
+    def _is_another(self, place: Place, layout: Layout) -> bool:
+        """Whether the topic is another one of the same name than before; then nobody knows where consumers are."""
+        before, place.topic_id = place.topic_id, layout.id
+        if not before or before == layout.id:
+            return False
+        _log.warning("kafka: topic %s was made anew; it is read from its beginning", place.name)
+        self._join_again(place)
+        return True
+
+    def _join_again(self, place: Place) -> None:
+        for subscription in place.subscriptions:
+            self._on_change(place.destination.code, subscription)
 
     async def _create(self, place: Place) -> None:
         config = self._config
@@ -257,24 +277,24 @@ class Places:
 
     # --- starts ----------------------------------------------------------------------------------------------
 
-    async def _start(self, place: Place, partitions: dict[int, int | None], subscription: Subscription) -> None:
+    async def _start(self, place: Place, layout: Layout, subscription: Subscription) -> None:
         """Fix where a subscription begins, unless it has begun."""
         group = group_of(place.name, subscription.name)
         while True:
             # First the end, then whether it has begun: so that of two who start it at the same time neither puts
             # the start behind what the other has let be published.
-            ends = (await offsets(self._cluster, {place.name: partitions}, LATEST))[place.name]
-            if await committed(self._cluster, group, place.name, partitions):
+            ends = (await offsets(self._cluster, {place.name: layout}, LATEST))[place.name]
+            if await committed(self._cluster, group, place.name, layout):
                 break  # a partition without a commit is one that was added, and is read from its beginning
             lost = subscription.name in place.known
-            starts = await self._starts(place.name, partitions, subscription, ends, lost=lost)
-            if starts.keys() != partitions.keys():
+            starts = await self._starts(place.name, layout, subscription, ends, lost=lost)
+            if starts.keys() != layout.leaders.keys():
                 raise kafka.LeaderNotAvailableError(place.name)
             if lost:
                 _log.warning("kafka: group %s has lost its commits; it begins with what the topic still has", group)
                 self._on_change(place.destination.code, subscription.name)
             reach = ANYWHERE if lost else 0
-            commits = {partition: Commit(offset, reach) for partition, offset in starts.items()}
+            commits = {partition: Commit(offset, reach, topic=layout.id) for partition, offset in starts.items()}
             if await commit_from_outside(self._cluster, group, place.name, commits):
                 break
             await asyncio.sleep(_BACKOFF)  # it has members, who set it themselves
@@ -285,7 +305,7 @@ class Places:
     async def _starts(
         self,
         topic: str,
-        partitions: dict[int, int | None],
+        layout: Layout,
         subscription: Subscription,
         ends: dict[int, int],
         *,
@@ -293,12 +313,12 @@ class Places:
     ) -> dict[int, int]:
         """Return where a subscription begins in each partition: one whose commits were lost, at the beginning."""
         if lost:
-            return (await offsets(self._cluster, {topic: partitions}, EARLIEST))[topic]
+            return (await offsets(self._cluster, {topic: layout}, EARLIEST))[topic]
         if subscription.start_at:
-            return ends | (await offsets(self._cluster, {topic: partitions}, subscription.start_at))[topic]
+            return ends | (await offsets(self._cluster, {topic: layout}, subscription.start_at))[topic]
         return ends
 
 
-def _topic(name: str, partitions: dict[int, int | None], max_bytes: int) -> Topic:
-    led = tuple(sorted(partition for partition, leader in partitions.items() if leader is not None))
-    return Topic(name, len(partitions), led, max_bytes)
+def _topic(name: str, layout: Layout, max_bytes: int) -> Topic:
+    led = tuple(sorted(partition for partition, leader in layout.leaders.items() if leader is not None))
+    return Topic(name, len(layout.leaders), led, max_bytes)

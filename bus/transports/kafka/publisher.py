@@ -17,6 +17,7 @@ from aiokafka.partitioner import murmur2
 from bus.domain.message import Message
 from bus.ports.clock import Clock
 from bus.transports.kafka.closing import stop_producer
+from bus.transports.kafka.cluster import Cluster
 from bus.transports.kafka.config import KafkaConfig
 from bus.transports.kafka.errors import describe, translated
 from bus.transports.kafka.records import OutgoingRecord, record_of
@@ -93,8 +94,14 @@ class Publisher:
     """
 
     def __init__(
-        self, config: KafkaConfig, options: dict[str, Any], clock: Clock, on_doubt: Callable[[], None]
+        self,
+        cluster: Cluster,
+        config: KafkaConfig,
+        options: dict[str, Any],
+        clock: Clock,
+        on_doubt: Callable[[], None],
     ) -> None:
+        self._cluster = cluster
         self._config = config
         self._options = options
         self._clock = clock
@@ -133,6 +140,7 @@ class Publisher:
         self._watch(producer)
         try:
             with translated("starting to publish"):
+                self._cluster.introduce(client.client)
                 async with asyncio.timeout(self._config.request_timeout):
                     await client.start()
         except BaseException:

@@ -5,7 +5,7 @@ Functions raise the client library's ``KafkaError`` or a time-out; who calls the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from aiokafka import errors as kafka
@@ -18,18 +18,17 @@ from aiokafka.protocol.admin import (
 )
 from aiokafka.protocol.commit import OffsetCommitRequest, OffsetFetchRequest
 from aiokafka.protocol.group import LeaveGroupRequest
-from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.protocol.offset import OffsetRequest
 
 from bus.transports.kafka.cluster import Cluster
-from bus.transports.kafka.commits import METADATA_BYTES, Commit, decode_commit, encode_commit
+from bus.transports.kafka.commits import ANYWHERE, METADATA_BYTES, Commit, decode_commit, encode_commit
 from bus.transports.kafka.config import milliseconds
+from bus.transports.kafka.metadata import Layout
 
 LATEST: Final = -1
 EARLIEST: Final = -2
 _TOPIC_RESOURCE: Final = 2
 _SET_ON_TOPIC: Final = 1
-_NO_LEADER: Final = -1
 _NO_OFFSET: Final = -1
 _ANY_REPLICA: Final = -1
 _READ_UNCOMMITTED: Final = 0
@@ -50,23 +49,6 @@ class Setting(NamedTuple):
 
     value: str
     own: bool
-
-
-async def leaders(cluster: Cluster, topics: Collection[str]) -> dict[str, dict[int, int | None]]:
-    """Return for each topic that exists its partitions, and the broker that leads each (None: none now)."""
-    answer = await cluster.ask(MetadataRequest(list(topics), allow_auto_topic_creation=False))
-    found: dict[str, dict[int, int | None]] = {}
-    for error_code, name, *_, partitions in answer.topics:
-        error = kafka.for_code(error_code)
-        if error in (kafka.UnknownTopicOrPartitionError, kafka.LeaderNotAvailableError):
-            continue
-        if error is not kafka.NoError:
-            raise error(name)
-        led = {partition: leader for _, partition, leader, *_ in partitions}
-        found[name] = {partition: None if leader == _NO_LEADER else leader for partition, leader in led.items()}
-    if len(found) == len(topics):  # the client library would cry out for each topic that is missing
-        cluster.learn(answer)
-    return found
 
 
 async def create_topic(
@@ -96,21 +78,19 @@ async def set_topic_settings(cluster: Cluster, topic: str, settings: Mapping[str
         _raise(error_code, message)
 
 
-async def offsets(
-    cluster: Cluster, topics: Mapping[str, Mapping[int, int | None]], at: int
-) -> dict[str, dict[int, int]]:
+async def offsets(cluster: Cluster, topics: Mapping[str, Layout], at: int) -> dict[str, dict[int, int]]:
     """Return an offset of each partition that is led: the end, the beginning, or the first at a time (ms).
 
     Parameters
     ----------
     topics
-        As ``leaders`` gives them.
+        By name.
     at
         ``LATEST``, ``EARLIEST``, or a time; a partition without a record since then is left out.
     """
     asked: dict[int, dict[str, list[tuple[int, int]]]] = {}
-    for topic, partitions in topics.items():
-        for partition, leader in partitions.items():
+    for topic, layout in topics.items():
+        for partition, leader in layout.leaders.items():
             if leader is not None:
                 asked.setdefault(leader, {}).setdefault(topic, []).append((partition, at))
     found: dict[str, dict[int, int]] = {topic: {} for topic in topics}
@@ -124,15 +104,23 @@ async def offsets(
     return found
 
 
-async def committed(cluster: Cluster, group: str, topic: str, partitions: Iterable[int]) -> dict[int, Commit]:
-    """Return a group's commits; a partition without one is left out."""
-    request = OffsetFetchRequest(group, [(topic, list(partitions))])
+async def committed(cluster: Cluster, group: str, topic: str, layout: Layout) -> dict[int, Commit]:
+    """Return a group's commits; a partition without one is left out.
+
+    A commit made when the topic was another one of the same name says nothing about this one, which is to be read from
+    its beginning.
+    """
+    request = OffsetFetchRequest(group, [(topic, list(layout.leaders))])
     answer = await cluster.ask_coordinator(group, request, _check_fetched)
-    return {
+    found = {
         partition: decode_commit(offset, metadata or "")
-        for _, found in answer.topics
-        for partition, offset, metadata, _ in found
+        for _, entries in answer.topics
+        for partition, offset, metadata, _ in entries
         if offset != _NO_OFFSET
+    }
+    return {
+        partition: commit if commit.topic in ("", layout.id) else Commit(0, ANYWHERE, topic=layout.id)
+        for partition, commit in found.items()
     }
 
 

@@ -9,7 +9,8 @@ from aiokafka import errors as kafka
 
 from bus.transports.kafka.cluster import Cluster
 from bus.transports.kafka.commits import ANYWHERE, Commit, Window
-from bus.transports.kafka.requests import EARLIEST, LATEST, committed, leaders, offsets
+from bus.transports.kafka.metadata import layouts
+from bus.transports.kafka.requests import EARLIEST, LATEST, committed, offsets
 
 
 class Group(NamedTuple):
@@ -28,8 +29,8 @@ async def has_start(cluster: Cluster, group: Group) -> bool:
     """Whether anybody may join the group yet."""
     if group.is_ensured():
         return True
-    partitions = (await leaders(cluster, [group.topic])).get(group.topic, {})
-    return bool(partitions) and bool(await committed(cluster, group.name, group.topic, partitions))
+    layout = (await layouts(cluster, [group.topic])).get(group.topic)
+    return layout is not None and bool(await committed(cluster, group.name, group.topic, layout))
 
 
 async def windows(cluster: Cluster, group: Group, assigned: Collection[int], limit: int) -> dict[int, Window]:
@@ -42,30 +43,33 @@ async def windows(cluster: Cluster, group: Group, assigned: Collection[int], lim
     KafkaError, OSError
         The cluster does not answer, or a partition has no leader.
     """
-    partitions = (await leaders(cluster, [group.topic])).get(group.topic, {})
-    ends = (await offsets(cluster, {group.topic: partitions}, LATEST))[group.topic]
-    begins = (await offsets(cluster, {group.topic: partitions}, EARLIEST))[group.topic]
+    found = await layouts(cluster, [group.topic])
+    if group.topic not in found:
+        raise kafka.UnknownTopicOrPartitionError(group.topic)
+    layout = found[group.topic]
+    ends = (await offsets(cluster, found, LATEST))[group.topic]
+    begins = (await offsets(cluster, found, EARLIEST))[group.topic]
     if not set(assigned) <= ends.keys() & begins.keys():
         raise kafka.LeaderNotAvailableError(f"partitions of {group.topic} have no leader")
-    commits = await committed(cluster, group.name, group.topic, partitions)
+    commits = await committed(cluster, group.name, group.topic, layout)
     if assigned and not commits and not group.is_ensured():
         raise NotStarted(f"group {group.name} has no commits")
     # Without any commit they were lost, and what was read before is not known; else the partition is a new one.
     reach = 0 if commits else ANYWHERE
-    found = {partition: commits.get(partition, Commit(begins[partition], reach)) for partition in assigned}
+    starts = {partition: commits.get(partition, Commit(begins[partition], reach)) for partition in assigned}
     return {
-        partition: Window(_inside(commit, begins[partition], ends[partition]), limit, ends[partition])
-        for partition, commit in found.items()
+        partition: Window(_inside(start, begins[partition], ends[partition], layout.id), limit, ends[partition])
+        for partition, start in starts.items()
     }
 
 
-def _inside(commit: Commit, begin: int, end: int) -> Commit:
-    """Return the commit, moved to where the log is.
+def _inside(commit: Commit, begin: int, end: int, topic_id: str) -> Commit:
+    """Return the commit, moved to where the log of the topic is.
 
     Below its beginning the log has been cut. Beyond its end it has begun anew, and the commit is of the one before.
     """
     if commit.offset > end:
-        return Commit(begin, ANYWHERE)
+        return Commit(begin, ANYWHERE, topic=topic_id)
     if commit.offset < begin:
-        return commit._replace(offset=begin, done=commit.done >> (begin - commit.offset))
-    return commit
+        return commit._replace(offset=begin, done=commit.done >> (begin - commit.offset), topic=topic_id)
+    return commit._replace(topic=topic_id)

@@ -51,7 +51,7 @@ class KafkaTransport:
         self._consumers: dict[KafkaConsumer, tuple[str, str]] = {}
         self._places = Places(self._cluster, config, self._join_again)
         self._figures = Figures(self._cluster, self._places)
-        self._publisher = Publisher(config, self._options, clock, self._doubt)
+        self._publisher = Publisher(self._cluster, config, self._options, clock, self._doubt)
         self._upkeep = Upkeep(self._cluster, self._publisher, self._places, self._figures, config, clock)
 
     @property

@@ -13,9 +13,9 @@ from bus.transports.kafka.cluster import Cluster
 from bus.transports.kafka.config import KafkaConfig
 from bus.transports.kafka.errors import TROUBLE, describe, translated
 from bus.transports.kafka.figures import Figures
+from bus.transports.kafka.metadata import layouts
 from bus.transports.kafka.places import Place, Places
 from bus.transports.kafka.publisher import Publisher
-from bus.transports.kafka.requests import leaders
 
 _log = logging.getLogger(__name__)
 _RETRY: Final = 0.3
@@ -102,7 +102,7 @@ class Upkeep:
         if not self._cluster.is_open:
             await self._cluster.open()
         with translated("asking for topics"):
-            self._places.see(await leaders(self._cluster, [place.name for place in self._places]))
+            self._places.see(await layouts(self._cluster, [place.name for place in self._places]))
         if self._publisher.wants_renewal:
             if not self._publisher.is_up:
                 self._places.doubt()

@@ -21,7 +21,7 @@ from bus.transports.kafka import KafkaConfig, KafkaTransport
 from bus.transports.kafka.names import group_of, topic_of
 
 CODE = "orders"
-PATIENCE = 20.0
+PATIENCE = 45.0
 
 
 def subscription(name: str = "billing", **changes: object) -> Subscription:

@@ -9,19 +9,24 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from bus.errors import TransportUnavailable
 from bus.transports.kafka import KafkaConfig, KafkaTransport
+from bus.transports.kafka.records import record_of
 from tests.integration.kafka.kafka_world import (
     CODE,
     ensure,
     eventually,
     ids_of,
     numbered,
+    operator,
     publish,
     publish_all,
     receive,
     receive_ids,
+    stranger,
+    topic,
 )
 from tests.servers import need
 from tests.servers.kafka import KafkaServer
@@ -153,6 +158,50 @@ async def test_ensure_and_publish_work_on_a_wiped_broker_for_a_process_that_is_n
         assert await publish(road, *numbered(5, first=10)) == [True] * 5
         consumer = await road.consume(CODE, "billing")
         assert [item.message.id for item in await receive(consumer, count=5)] == [m.id for m in numbered(5, first=10)]
+
+
+async def test_a_topic_that_was_deleted_and_made_anew_is_read_from_its_beginning(config: KafkaConfig) -> None:
+    """What others put into the new one at once lies at offsets that were finished in the old one."""
+    config = changed(config, partitions=1)
+    async with opened(config) as road, operator(config) as client:
+        await ensure(road, "billing", "mail")
+        consumer = await road.consume(CODE, "billing")
+        await publish_all(road, numbered(10))
+        consumer.ack(await receive(consumer, count=10))
+        await eventually(lambda: (road.lags() or {}).get((CODE, "billing")) == (0, None))
+        await client.delete_topics([topic(config)])
+        await make_anew(client, topic(config))
+        async with stranger(config) as producer:
+            for one in numbered(30, first=100):
+                record = record_of(one)
+                await producer.send(topic(config), record.value, headers=record.headers)
+            await producer.flush()
+        await publish_all(road, numbered(10, first=200))
+        expected = ids_of([*numbered(30, first=100), *numbered(10, first=200)])
+        await receive_ids(consumer, expected)
+        await eventually(lambda: (road.lags() or {}).get((CODE, "billing")) == (0, None))
+        # One that did not read meanwhile, and whose commits the broker may have deleted with the topic.
+        await receive_ids(await road.consume(CODE, "mail"), expected)
+
+
+async def test_a_topic_that_was_deleted_is_made_anew(config: KafkaConfig) -> None:
+    async with opened(config) as road, operator(config) as client:
+        await ensure(road)
+        consumer = await road.consume(CODE, "billing")
+        await publish_all(road, numbered(10))
+        consumer.ack(await receive(consumer, count=10))
+        await client.delete_topics([topic(config)])
+        await publish_all(road, numbered(40, first=100))
+        await receive_ids(consumer, ids_of(numbered(40, first=100)))
+
+
+async def make_anew(client: AIOKafkaAdminClient, name: str) -> None:
+    """Make a topic as soon as the one of that name is gone."""
+    while True:
+        answer = await client.create_topics([NewTopic(name, 1, 1)])
+        if not answer.topic_errors[0][1]:
+            return
+        await asyncio.sleep(0.01)
 
 
 async def test_a_connection_that_is_half_open_is_given_up(

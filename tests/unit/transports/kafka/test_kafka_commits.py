@@ -19,10 +19,11 @@ from bus.transports.kafka.config import KafkaConfig
 
 LIMIT = 40
 offsets = st.integers(0, 2**40)
+topics = st.sampled_from(["", "QcDqoTJmSw-cQEDqCqyKkw"])
 done_sets = st.sets(st.integers(0, 200)).map(lambda places: sum(1 << place for place in places))
 
 
-@given(st.builds(Commit, offset=offsets, reach=st.integers(0, ANYWHERE), floor=offsets, done=done_sets))
+@given(st.builds(Commit, offset=offsets, reach=st.integers(0, ANYWHERE), floor=offsets, done=done_sets, topic=topics))
 def test_metadata_says_what_it_was_given(commit: Commit) -> None:
     text = encode_commit(commit)
     assert text.isascii()
@@ -33,7 +34,7 @@ def test_metadata_says_what_it_was_given(commit: Commit) -> None:
 @given(st.integers(0, KafkaConfig(bootstrap=("x:1",)).window // 8).flatmap(lambda n: st.binary(min_size=n, max_size=n)))
 @settings(max_examples=30)
 def test_every_pattern_of_a_whole_window_fits(bitmap: bytes) -> None:
-    commit = Commit(2**62, ANYWHERE, 2**42, int.from_bytes(bitmap, "little"))
+    commit = Commit(2**62, ANYWHERE, 2**42, int.from_bytes(bitmap, "little"), "QcDqoTJmSw-cQEDqCqyKkw")
     assert decode_commit(commit.offset, encode_commit(commit)) == commit
 
 
@@ -50,7 +51,7 @@ def test_what_does_not_fit_is_cut_at_the_far_end(bitmap: bytes, limit: int) -> N
 
 @pytest.mark.parametrize(
     "metadata",
-    ["", "by hand", "2 0 0 ", "1 x 0 ", "1 0 0 !", "1 0 0 AAAA", "1 0 0 " + "A" * 4000, "1  0 0 "],
+    ["", "by hand", "2  0 0 ", "1  x 0 ", "1  0 0 !", "1  0 0 AAAA", "1  0 0 " + "A" * 4000, "1   0 0 ", "1 0 0 "],
 )
 def test_metadata_of_others_says_that_anything_may_have_been_handed_out(metadata: str) -> None:
     assert decode_commit(42, metadata) == Commit(42, reach=ANYWHERE)
