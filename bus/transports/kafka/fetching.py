@@ -62,7 +62,13 @@ class Fetching:
             for partition, records in found.items():
                 self._take(partition, records)
             if not found and not self._closed:
+                self._look_for_topic()
                 self._listen()
+
+    def _look_for_topic(self) -> None:
+        """Have the client ask for the topic when it could not; else it would assign none of it for half a minute."""
+        if None in map(self._consumer.partitions_for_topic, self._consumer.subscription()):
+            self._consumer._client.force_metadata_update()  # noqa: SLF001 - there is no public way
 
     def _listen(self) -> None:
         """Raise when no broker has answered a fetch for too long, though there was nothing else to wait for."""

@@ -204,6 +204,48 @@ async def make_anew(client: AIOKafkaAdminClient, name: str) -> None:
         await asyncio.sleep(0.01)
 
 
+async def test_a_slow_network_holds_up_nothing_but_time(
+    broker: KafkaServer, config: KafkaConfig, toxiproxy: Toxiproxy
+) -> None:
+    proxy = toxiproxy.proxy("slow", broker.behind_proxy, port=broker.proxy_port)
+    try:
+        async with opened(changed(config, bootstrap=(proxy.address,))) as road:
+            for stream in ("upstream", "downstream"):
+                proxy.add("latency", stream=stream, latency=100, jitter=50)
+            await ensure(road)
+            consumer = await road.consume(CODE, "billing")
+            messages = numbered(200)
+            for n in range(0, len(messages), 50):
+                assert await publish(road, *messages[n : n + 50]) == [True] * 50
+            found = await receive_ids(consumer, ids_of(messages))
+            assert len(found) == len(messages), "nothing came twice"
+            await eventually(lambda: (road.lags() or {}).get((CODE, "billing")) == (0, None))
+    finally:
+        proxy.delete()
+
+
+async def test_a_network_that_is_cut_again_and_again_loses_nothing(
+    broker: KafkaServer, config: KafkaConfig, toxiproxy: Toxiproxy
+) -> None:
+    proxy = toxiproxy.proxy("cut", broker.behind_proxy, port=broker.proxy_port)
+    try:
+        async with opened(changed(config, bootstrap=(proxy.address,))) as road:
+            await ensure(road)
+            consumer = await road.consume(CODE, "billing")
+            messages = numbered(900)
+            received = asyncio.create_task(receive_ids(consumer, ids_of(messages)))
+            for n in range(0, len(messages), 300):
+                publishing = asyncio.create_task(publish_all(road, messages[n : n + 300]))
+                await asyncio.sleep(0.02)
+                proxy.disable()
+                await asyncio.sleep(0.3)
+                proxy.enable()
+                await publishing
+            await received
+    finally:
+        proxy.delete()
+
+
 async def test_a_connection_that_is_half_open_is_given_up(
     broker: KafkaServer, config: KafkaConfig, toxiproxy: Toxiproxy
 ) -> None:
