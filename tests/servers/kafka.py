@@ -10,6 +10,14 @@ import subprocess
 import uuid
 from pathlib import Path
 
+import trustme
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+
 from tests.harness.process import free_port
 from tests.servers.cache import InstallFailed, cache_dir, install_once, run
 from tests.servers.running import LocalServer
@@ -83,6 +91,8 @@ class KafkaServer(LocalServer):
         For clients in the clear.
     sasl_bootstrap
         For clients that log in with SASL/PLAIN as ``USER`` with ``PASSWORD``.
+    tls_bootstrap, ca
+        For clients that trust the authority ``ca``, and show a certificate of it.
     behind_proxy, proxy_port
         A listener for a proxy: put one on ``proxy_port`` in front of ``behind_proxy``, and clients that start
         from the proxy stay behind it.
@@ -93,9 +103,12 @@ class KafkaServer(LocalServer):
     def __init__(self, jars: Path, folder: Path) -> None:
         super().__init__(folder)
         self._jars = jars
-        self._port, self._sasl_port, self._behind_port, self._controller_port, self.proxy_port = _free_ports(5)
+        ports = _free_ports(6)
+        self._port, self._sasl_port, self._tls_port, self._behind_port, self._controller_port, self.proxy_port = ports
         self.bootstrap = f"127.0.0.1:{self._port}"
         self.sasl_bootstrap = f"127.0.0.1:{self._sasl_port}"
+        self.tls_bootstrap = f"127.0.0.1:{self._tls_port}"
+        self.ca = trustme.CA()
         self.behind_proxy = f"127.0.0.1:{self._behind_port}"
         self._config = folder / "server.properties"
 
@@ -113,6 +126,8 @@ class KafkaServer(LocalServer):
     def prepare(self) -> None:
         """Write the configuration, and format the data's folder as a new cluster unless it is one."""
         (self.folder / "log4j2.properties").write_text(_LOGGING)
+        (self.folder / "server.pem").write_bytes(_key_and_chain(self.ca.issue_cert("127.0.0.1")))
+        self.ca.cert_pem.write_to_path(self.folder / "ca.pem")
         self._config.write_text("".join(f"{name}={value}\n" for name, value in self._properties().items()))
         if (self.data / "meta.properties").exists():
             return
@@ -139,15 +154,20 @@ class KafkaServer(LocalServer):
             "node.id": 1,
             "controller.quorum.voters": f"1@127.0.0.1:{self._controller_port}",
             "controller.listener.names": "CONTROLLER",
-            "listeners": f"PLAIN://{self.bootstrap},LOGIN://{self.sasl_bootstrap},PROXIED://{self.behind_proxy},"
-            f"CONTROLLER://127.0.0.1:{self._controller_port}",
-            "advertised.listeners": f"PLAIN://{self.bootstrap},LOGIN://{self.sasl_bootstrap},"
+            "listeners": f"PLAIN://{self.bootstrap},LOGIN://{self.sasl_bootstrap},SECURE://{self.tls_bootstrap},"
+            f"PROXIED://{self.behind_proxy},CONTROLLER://127.0.0.1:{self._controller_port}",
+            "advertised.listeners": f"PLAIN://{self.bootstrap},LOGIN://{self.sasl_bootstrap},SECURE://{self.tls_bootstrap},"
             f"PROXIED://127.0.0.1:{self.proxy_port}",
-            "listener.security.protocol.map": "PLAIN:PLAINTEXT,LOGIN:SASL_PLAINTEXT,PROXIED:PLAINTEXT,"
-            "CONTROLLER:PLAINTEXT",
+            "listener.security.protocol.map": "PLAIN:PLAINTEXT,LOGIN:SASL_PLAINTEXT,SECURE:SSL,"
+            "PROXIED:PLAINTEXT,CONTROLLER:PLAINTEXT",
             "inter.broker.listener.name": "PLAIN",
             "listener.name.login.sasl.enabled.mechanisms": "PLAIN",
             "listener.name.login.plain.sasl.jaas.config": f'{login} user_{USER}="{PASSWORD}";',
+            "listener.name.secure.ssl.keystore.type": "PEM",
+            "listener.name.secure.ssl.keystore.location": self.folder / "server.pem",
+            "listener.name.secure.ssl.truststore.type": "PEM",
+            "listener.name.secure.ssl.truststore.location": self.folder / "ca.pem",
+            "listener.name.secure.ssl.client.auth": "required",
             "log.dirs": self.data,
             "auto.create.topics.enable": "false",
             "default.replication.factor": 1,
@@ -175,6 +195,13 @@ def _fetch(work: Path) -> None:
     (work / "pom.xml").unlink()
     if not (work / f"kafka_2.13-{VERSION}.jar").exists():
         raise InstallFailed(f"Maven copied no Kafka {VERSION}")
+
+
+def _key_and_chain(cert: trustme.LeafCert) -> bytes:
+    """Return a certificate as Kafka reads it: its key in PKCS#8 before it."""
+    key = load_pem_private_key(cert.private_key_pem.bytes(), None)
+    pkcs8 = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    return pkcs8 + b"".join(pem.bytes() for pem in cert.cert_chain_pems)
 
 
 def _free_ports(count: int) -> list[int]:

@@ -10,6 +10,9 @@ from typing import Any, Final, Literal
 
 from bus.errors import ConfigurationError
 
+_SERVER: Final = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:(?P<port>[0-9]{1,5}))?")
+_DEFAULT_PORT: Final = 9092
+_HIGHEST_PORT: Final = 65_535
 _PREFIX: Final = re.compile(r"[A-Za-z0-9.-]{0,64}")
 _MILLISECONDS: Final = 1000
 _REBALANCE_SLACK: Final = 5.0
@@ -32,6 +35,8 @@ class KafkaConfig:
         For SASL; no user name, no login.
     tls, ca_file
         Encrypt; trust what this file (PEM) says, or the system's authorities without one.
+    cert_file, key_file
+        What this client shows to a broker that asks for a certificate (PEM).
     partitions
         Of a topic made here; one that exists keeps its own.
     replication
@@ -72,6 +77,8 @@ class KafkaConfig:
     mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "PLAIN"
     tls: bool = False
     ca_file: Path | None = None
+    cert_file: Path | None = None
+    key_file: Path | None = None
     partitions: int = 6
     replication: int | None = None
     min_insync_replicas: int | None = None
@@ -105,8 +112,10 @@ class KafkaConfig:
             raise ConfigurationError(f"kafka: prefix {self.prefix!r} is not up to 64 of a-z A-Z 0-9 . -")
         if (self.username is None) != (self.password is None):
             raise ConfigurationError("kafka: username and password go together")
-        if self.ca_file is not None and not self.tls:
-            raise ConfigurationError("kafka: ca_file is given and tls is off")
+        if (self.cert_file is None) != (self.key_file is None):
+            raise ConfigurationError("kafka: cert_file and key_file go together")
+        if not self.tls and (self.ca_file is not None or self.cert_file is not None):
+            raise ConfigurationError("kafka: certificates are given and tls is off")
 
     @property
     def rebalance_timeout(self) -> float:
@@ -142,9 +151,36 @@ class KafkaConfig:
 
     def _trust(self) -> ssl.SSLContext:
         try:
-            return ssl.create_default_context(cafile=self.ca_file)
+            trust = ssl.create_default_context(cafile=self.ca_file)
         except OSError as error:
             raise ConfigurationError(f"kafka: ca_file {self.ca_file}: {error}") from error
+        if self.cert_file is not None:
+            try:
+                trust.load_cert_chain(self.cert_file, self.key_file)
+            except OSError as error:
+                raise ConfigurationError(f"kafka: cert_file {self.cert_file}: {error}") from error
+        return trust
+
+
+def bootstrap_servers(text: str) -> tuple[str, ...]:
+    """Return ``host:port`` of each server of a comma-separated list; without a port it is 9092.
+
+    Raises
+    ------
+    ConfigurationError
+        An entry is no server; the text names it.
+    """
+    return tuple(_server(entry.strip()) for entry in text.split(",") if entry.strip())
+
+
+def _server(entry: str) -> str:
+    found = _SERVER.fullmatch(entry)
+    port = int(found["port"] or _DEFAULT_PORT) if found else 0
+    if found is None or not 0 < port <= _HIGHEST_PORT:
+        raise ConfigurationError(
+            f"kafka: {entry!r} is not host or host:port", hint="for example kafka1.example:9092,kafka2.example:9092"
+        )
+    return f"{found['host']}:{port}"
 
 
 def milliseconds(seconds: float) -> int:

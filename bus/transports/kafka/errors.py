@@ -28,6 +28,7 @@ PERMISSION: Final = (
 )
 SETTINGS: Final = (
     kafka.IncompatibleBrokerVersion,
+    kafka.InconsistentGroupProtocolError,
     kafka.InvalidConfigurationError,
     kafka.InvalidGroupIdError,
     kafka.InvalidPartitionsError,

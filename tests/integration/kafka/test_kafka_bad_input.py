@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
+import trustme
 from aiokafka.admin import NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from bus.clock import SystemClock
 from bus.domain.destination import Destination
 from bus.domain.message import Message
-from bus.errors import InvalidDestination, SpoolFull, TransportRefused
+from bus.errors import InvalidDestination, SpoolFull, TransportError, TransportRefused
 from bus.ports.quarantine import Foreign
 from bus.testing.writes import message
 from bus.transports.kafka import KafkaConfig, KafkaTransport
@@ -254,6 +256,30 @@ async def test_a_mechanism_that_the_broker_does_not_know_is_named(broker: KafkaS
             await ensure(road)
 
 
+# --- encryption ----------------------------------------------------------------------------------------------
+
+
+async def test_an_encrypted_connection_publishes_and_consumes(broker: KafkaServer, tmp_path: Path) -> None:
+    async with opened(encrypted(broker, broker.ca, broker.ca, tmp_path)) as road:
+        await ensure(road)
+        assert await publish(road, *numbered(3)) == [True] * 3
+        await receive_ids(await road.consume(CODE, "billing"), ids_of(numbered(3)))
+
+
+async def test_a_broker_that_is_not_trusted_is_refused(broker: KafkaServer, tmp_path: Path) -> None:
+    async with opened(encrypted(broker, trustme.CA(), broker.ca, tmp_path)) as road:
+        with pytest.raises(TransportRefused, match="certificate verify failed") as refused:
+            await ensure(road)
+    assert "authorities" in refused.value.hint
+
+
+async def test_a_certificate_that_the_broker_does_not_trust_is_refused(broker: KafkaServer, tmp_path: Path) -> None:
+    async with opened(encrypted(broker, broker.ca, trustme.CA(), tmp_path)) as road:
+        with pytest.raises(TransportError):
+            await ensure(road)
+        assert road.conditions()["kafka"]
+
+
 # --- starts --------------------------------------------------------------------------------------------------
 
 
@@ -319,6 +345,21 @@ async def test_a_subscription_removed_elsewhere_is_deleted_though_it_is_being_co
 
 
 # --- helpers -------------------------------------------------------------------------------------------------
+
+
+def encrypted(broker: KafkaServer, trusted: trustme.CA, shown: trustme.CA, folder: Path) -> KafkaConfig:
+    """Return settings that trust one authority and show a certificate of another."""
+    trusted.cert_pem.write_to_path(folder / "ca.pem")
+    cert = shown.issue_cert("bus.example")
+    cert.private_key_pem.write_to_path(folder / "key.pem")
+    (folder / "cert.pem").write_bytes(b"".join(pem.bytes() for pem in cert.cert_chain_pems))
+    return changed(
+        quick(broker.tls_bootstrap),
+        tls=True,
+        ca_file=folder / "ca.pem",
+        cert_file=folder / "cert.pem",
+        key_file=folder / "key.pem",
+    )
 
 
 def now() -> int:
