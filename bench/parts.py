@@ -1,4 +1,4 @@
-"""The benchmarks of single parts, each a module of its own that prints JSON: spool, poster, store."""
+"""The benchmarks of single parts, each a module of its own that prints JSON: spool, poster, store, kafka."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from bench.run import Run
 from tests.harness.process import ROOT, module
 
 SPOOL_TARGET = 0.5
+BROKER_TARGET = 0.7
 
 
 def measure(run: Run) -> list[Row]:
     """Return the rows of every part that has a benchmark."""
-    readers = {"spool": _spool, "poster": _poster, "store": _store}
+    readers = {"spool": _spool, "poster": _poster, "store": _store, "kafka": _kafka}
     return [row for name, read in readers.items() if _exists(name) for row in read(_figures(run, name))]
 
 
@@ -66,3 +67,10 @@ def _store(figures: dict[str, Any]) -> list[Row]:
         if name != "messages"
     ]
     return costs + curve
+
+
+def _kafka(figures: dict[str, Any]) -> list[Row]:
+    return [
+        Row("kafka", f"publishes, {name}", found["road"], "/s", "bare aiokafka", found["bare"], BROKER_TARGET)
+        for name, found in figures.items()
+    ]

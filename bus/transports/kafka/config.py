@@ -162,7 +162,7 @@ class KafkaConfig:
         return trust
 
 
-def bootstrap_servers(text: str) -> tuple[str, ...]:
+def parse_bootstrap(text: str) -> tuple[str, ...]:
     """Return ``host:port`` of each server of a comma-separated list; without a port it is 9092.
 
     Raises

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bus.errors import ConfigurationError
-from bus.transports.kafka import KafkaConfig, bootstrap_servers
+from bus.transports.kafka import KafkaConfig, parse_bootstrap
 
 
 @pytest.mark.parametrize(
@@ -21,13 +21,13 @@ from bus.transports.kafka import KafkaConfig, bootstrap_servers
     ],
 )
 def test_servers_are_a_list_with_commas(text: str, servers: tuple[str, ...]) -> None:
-    assert bootstrap_servers(text) == servers
+    assert parse_bootstrap(text) == servers
 
 
 @pytest.mark.parametrize("entry", ["a b", "kafka://a:9092", "a:0", "a:65536", "a:x", "::1", "a:1:2", "user@a"])
 def test_an_entry_that_is_no_server_is_named(entry: str) -> None:
     with pytest.raises(ConfigurationError, match="is not host or host:port") as refused:
-        bootstrap_servers(f"good:9092,{entry}")
+        parse_bootstrap(f"good:9092,{entry}")
     assert repr(entry) in str(refused.value)
 
 
