@@ -13,7 +13,7 @@ from typing import NamedTuple, NoReturn
 
 import pytest
 
-from tests.servers import kafka, nsq, payloads, toxiproxy
+from tests.servers import kafka, nsq, payloads, rabbitmq, toxiproxy
 from tests.servers.cache import InstallFailed, cache_dir
 
 __all__ = ["KNOWN", "InstallFailed", "Known", "cache_dir", "missing", "need"]
@@ -31,6 +31,7 @@ KNOWN = {
     "kafka": Known(f"Kafka {kafka.VERSION}", kafka.find, kafka.install),
     "nsq": Known(f"nsqd, nsqlookupd, nsqadmin, nsq_to_http {nsq.VERSION}", nsq.find, nsq.install),
     "payloads": Known(f"GitHub webhook payloads {payloads.VERSION}", payloads.find, payloads.install),
+    "rabbitmq": Known(f"RabbitMQ {rabbitmq.VERSION} with Debian's Erlang", rabbitmq.find, rabbitmq.install),
     "toxiproxy": Known(f"toxiproxy {toxiproxy.VERSION}", toxiproxy.find, toxiproxy.install),
 }
 
