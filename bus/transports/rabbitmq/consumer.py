@@ -1,0 +1,88 @@
+"""One subscription's end of the transport, over all clusters."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from bus.ports.clock import Clock
+from bus.ports.transport import Incoming
+from bus.transports.rabbitmq.feed import Feed
+from bus.transports.rabbitmq.shelf import Parcel, Shelf
+
+
+class RabbitmqConsumer:
+    """Reads a subscription's queues on all clusters at once, all the time.
+
+    What is fetched ahead is bounded by the channels' prefetch: twice what a reader takes at once.
+
+    Parameters
+    ----------
+    left
+        Called when it is closed.
+    close_within
+        Seconds that ``close`` may take.
+    """
+
+    def __init__(
+        self,
+        shelf: Shelf,
+        feeds: Sequence[Feed],
+        clock: Clock,
+        left: Callable[[RabbitmqConsumer], None],
+        *,
+        close_within: float,
+    ) -> None:
+        self.shelf = shelf
+        self.feeds = feeds
+        self._clock = clock
+        self._left = left
+        self._close_within = close_within
+        self._readers = 0
+        self._read_at = clock.monotonic()
+        self._tasks = {feed: asyncio.create_task(feed.run()) for feed in feeds}
+
+    async def receive(self, limit: int) -> list[Incoming]:
+        """Wait for messages and return at least one, at most ``limit``; cancelling loses none."""
+        for feed in self.feeds:
+            feed.ask(limit)
+        self._readers += 1
+        try:
+            while not (parcels := self.shelf.take(limit)):
+                await self.shelf.filled.wait()
+        finally:
+            self._readers -= 1
+            self._read_at = self._clock.monotonic()
+        return [Incoming(parcel.message, parcel, parcel.suspect) for parcel in parcels]
+
+    def ack(self, incoming: Sequence[Incoming]) -> None:
+        """Finish messages."""
+        self.shelf.finish(_parcels(incoming))
+
+    def release(self, incoming: Sequence[Incoming]) -> None:
+        """Give messages back; this reader gets them first."""
+        self.shelf.give_back(_parcels(incoming))
+
+    async def close(self) -> None:
+        """Send the acks, and give back the rest, as far as the clusters answer in time."""
+        self._left(self)
+        for feed, task in self._tasks.items():
+            if not feed.leave():
+                task.cancel()
+        _, late = await asyncio.wait(self._tasks.values(), timeout=self._close_within)
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    def rest_after(self, seconds: float) -> None:
+        """Give back what was fetched ahead when nobody has read for so long."""
+        if not self._readers and self._clock.monotonic() - self._read_at > seconds:
+            for feed in self.feeds:
+                feed.rest()
+
+
+def _parcels(incoming: Sequence[Incoming]) -> list[Parcel]:
+    parcels = [item.token for item in incoming]
+    if not all(isinstance(parcel, Parcel) for parcel in parcels):
+        raise TypeError("this delivery came by another road")
+    return [parcel for parcel in parcels if isinstance(parcel, Parcel)]

@@ -1,0 +1,79 @@
+"""What the client library raises, as the project's errors."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from aio_pika.exceptions import (
+    CONNECTION_EXCEPTIONS,
+    AuthenticationError,
+    ChannelNotFoundEntity,
+    ChannelPreconditionFailed,
+    IncompatibleProtocolError,
+    MethodNotImplemented,
+    ProbableAuthenticationError,
+)
+from aiormq.exceptions import (
+    ChannelAccessRefused,
+    ChannelLockedResource,
+    ConnectionNotAllowed,
+    ConnectionNotImplemented,
+)
+
+from bus.errors import TransportError, TransportRefused, TransportUnavailable
+
+_CREDENTIALS: Final = "check user and password in the cluster's URL"
+_PERMISSION: Final = "give the user configure, write and read permission on the virtual host"
+_NOT_RABBITMQ: Final = "check host and port: it must be a RabbitMQ that speaks AMQP 0-9-1"
+
+# What the broker refuses for good, and what to do about it.
+REFUSALS: Final[dict[type[BaseException], str]] = {
+    AuthenticationError: _CREDENTIALS,
+    ProbableAuthenticationError: _CREDENTIALS,
+    ChannelAccessRefused: _PERMISSION,
+    ConnectionNotAllowed: _PERMISSION,
+    ChannelPreconditionFailed: "delete what has the name, once it is empty, or give the destination another code",
+    ChannelLockedResource: "another connection has it for itself: end that one",
+    IncompatibleProtocolError: _NOT_RABBITMQ,
+    ConnectionNotImplemented: _NOT_RABBITMQ,
+    MethodNotImplemented: _NOT_RABBITMQ,
+}
+DRIVER_ERRORS: Final = (*CONNECTION_EXCEPTIONS, TimeoutError)
+
+
+class Missing(TransportUnavailable):
+    """The queue or exchange is not there (any more)."""
+
+
+def translated(error: BaseException, doing: str) -> TransportError:
+    """Return the project's error for something that the client library raised while ``doing``."""
+    said = str(error) or type(error).__name__
+    for kind, hint in REFUSALS.items():
+        if isinstance(error, kind):
+            return TransportRefused(f"{doing}: RabbitMQ refused: {said}", hint=hint)
+    if isinstance(error, ChannelNotFoundEntity):
+        return Missing(f"{doing}: {said}")
+    if isinstance(error, TimeoutError):
+        return TransportUnavailable(f"{doing}: RabbitMQ did not answer in time")
+    if isinstance(error, asyncio.CancelledError):
+        return TransportUnavailable(f"{doing}: the connection was closed")
+    return TransportUnavailable(f"{doing}: {said}")
+
+
+@contextmanager
+def answering(doing: str) -> Iterator[None]:
+    """Turn what the client library raises inside into ``TransportError``; a deadline belongs inside as well.
+
+    The library ends calls with ``CancelledError`` when their connection closes, and lets the loss of a connection take
+    the place of a cancellation. So this task's own count decides which of both it is.
+    """
+    try:
+        yield
+    except (asyncio.CancelledError, *DRIVER_ERRORS) as error:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise asyncio.CancelledError from error
+        raise translated(error, doing) from error

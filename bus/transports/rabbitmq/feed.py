@@ -1,0 +1,214 @@
+"""One queue on one cluster, read into a shelf for as long as the shelf's reader wants."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from bus.domain.destination import TransportName
+from bus.domain.message import Message
+from bus.errors import SpoolError, TransportError, TransportUnavailable
+from bus.ports.clock import Clock
+from bus.ports.quarantine import Foreign, Quarantine
+from bus.transports.rabbitmq.carriage import described
+from bus.transports.rabbitmq.config import Patience
+from bus.transports.rabbitmq.link import Link
+from bus.transports.rabbitmq.names import Lane, queue_of
+from bus.transports.rabbitmq.session import Session
+from bus.transports.rabbitmq.shelf import Parcel, Shelf
+from bus.transports.rabbitmq.tap import Tap
+
+_log = logging.getLogger(__name__)
+_FIRST_BACKOFF: Final = 0.1
+_LONGEST_BACKOFF: Final = 2.0
+_LEAST_PREFETCH: Final = 32
+_MOST_PREFETCH: Final = 65_535
+
+
+class Feed:
+    """Consumes a queue, and consumes it again whenever the consumer, its channel or its connection vanished.
+
+    Parameters
+    ----------
+    cluster
+        Its name.
+    noise
+        Random numbers from 0 to 1.
+    returned
+        Called when messages that it had, or may have had, are the queue's again.
+
+    Attributes
+    ----------
+    delivered
+        How many messages ever came, so that a watcher sees whether any do.
+    """
+
+    def __init__(
+        self,
+        cluster: str,
+        link: Link,
+        lane: Lane,
+        shelf: Shelf,
+        quarantine: Quarantine,
+        patience: Patience,
+        clock: Clock,
+        noise: Callable[[], float],
+        returned: Callable[[Lane], None],
+    ) -> None:
+        self.cluster = cluster
+        self.lane = lane
+        self.delivered = 0
+        self._link = link
+        self._shelf = shelf
+        self._quarantine = quarantine
+        self._patience = patience
+        self._clock = clock
+        self._noise = noise
+        self._returned = returned
+        self._place = f"{queue_of(lane)} on {cluster}"
+        self._prefetch = _LEAST_PREFETCH
+        self._tap: Tap | None = None
+        self._trouble = ""
+        self._is_wanted = False
+        self._is_closing = False
+        self._wake = asyncio.Event()
+
+    # --- what a reader does ----------------------------------------------------------------------------------
+
+    def ask(self, limit: int) -> None:
+        """Fetch ahead for a reader that takes up to ``limit`` messages at once."""
+        prefetch = min(max(_LEAST_PREFETCH, 2 * limit), _MOST_PREFETCH)
+        if not self._is_wanted or prefetch > self._prefetch:
+            self._is_wanted = True
+            self._prefetch = max(prefetch, self._prefetch)
+            self._wake.set()
+
+    def rest(self) -> None:
+        """Return to the queue what was fetched ahead, until somebody asks again."""
+        if self._is_wanted:
+            self._is_wanted = False
+            self._wake.set()
+
+    def settle(self, tag: int) -> None:
+        """Ack a delivery of the channel that is open now."""
+        if self._tap is not None:
+            self._tap.finish([tag])
+            self._wake.set()
+
+    def leave(self) -> bool:
+        """Have ``run`` end in order; whether it has something to put in order."""
+        self._is_closing = True
+        self._wake.set()
+        return self._tap is not None
+
+    # --- what a watcher does ---------------------------------------------------------------------------------
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether the broker should deliver to it what waits."""
+        return self._tap is not None and not self._tap.gone and self._tap.has_room
+
+    def restart(self, reason: str) -> None:
+        """Consume anew, on a new channel."""
+        if self._tap is not None:
+            self._tap.end(reason)
+
+    def nudge(self) -> None:
+        """Try again what could not be done."""
+        if self._tap is not None and self._tap.unreadable:
+            self._wake.set()
+
+    # --- the work --------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Read until ``leave``; trouble of the broker ends nothing."""
+        backoff = _FIRST_BACKOFF
+        while not self._is_closing:
+            if not self._is_wanted:
+                self._wake.clear()
+                await self._wake.wait()
+                continue
+            session = await self._link.up()
+            before = self.delivered
+            try:
+                await self._read(session)
+            except TransportError as error:
+                self._note(error)
+            except Exception:  # noqa: BLE001 - a defect here must not silence a subscription for good
+                _log.exception("reading %s failed; it is tried again for ever", self._place)
+            backoff = _FIRST_BACKOFF if self.delivered > before else min(backoff * 2, _LONGEST_BACKOFF)
+            if not self._is_closing:
+                await self._clock.sleep(backoff * (0.5 + self._noise()))
+
+    async def _read(self, session: Session) -> None:
+        """Read on one channel until it is gone.
+
+        Raises
+        ------
+        TransportError
+            It is gone, and why.
+        """
+        channel = await session.channel(within=self._patience.answer)
+        tap = Tap(channel, queue_of(self.lane), self._arrived, self._wake.set, within=self._patience.answer)
+        self._tap = tap
+        try:
+            while not tap.gone:
+                self._wake.clear()
+                await self._attend(tap)
+                if self._is_closing:
+                    return
+                if not tap.gone:
+                    await self._wake.wait()
+            raise TransportUnavailable(f"reading {self._place}: {tap.gone}")
+        finally:
+            # From here on nobody acks on it, so that what is acked now comes again if it was not sent.
+            self._tap = None
+            self._shelf.lose(self)
+            self._returned(self.lane)
+            if session.lost.is_set():
+                tap.end("the connection was lost")
+            else:
+                await tap.close()
+
+    async def _attend(self, tap: Tap) -> None:
+        """Do all that is to be done on the channel now."""
+        await tap.flush()
+        if self._is_closing:
+            return
+        if not self._is_wanted:
+            await tap.pause()
+            await tap.give_back(self._shelf.withdraw(self))
+            self._returned(self.lane)
+        elif self._prefetch != tap.prefetch:
+            await tap.consume(self._prefetch)
+            if self._trouble:
+                _log.info("reading %s again", self._place)
+                self._trouble = ""
+        if tap.unreadable:
+            await self._set_aside(tap)
+            await tap.flush()
+
+    async def _set_aside(self, tap: Tap) -> None:
+        """Put what is not ours into the quarantine, and ack it then."""
+        while tap.unreadable:
+            delivered, tag, reason = tap.unreadable[0]
+            foreign = Foreign(TransportName.RABBITMQ, self._place, reason, described(delivered), delivered.body)
+            try:
+                await self._quarantine.keep(foreign)
+            except SpoolError as error:
+                _log.warning("a foreign message stays in %s, since it cannot be set aside: %s", self._place, error)
+                return
+            _log.warning("a foreign message of %s was set aside: %s", self._place, reason)
+            tap.unreadable.pop(0)
+            tap.finish([tag])
+
+    def _arrived(self, message: Message, tag: int, redelivered: bool) -> None:
+        self.delivered += 1
+        self._shelf.put(Parcel(message, self, tag, suspect=redelivered))
+
+    def _note(self, error: TransportError) -> None:
+        if str(error) != self._trouble:
+            _log.warning("%s; it is tried again for ever", error)
+        self._trouble = str(error)

@@ -1,0 +1,162 @@
+"""Publishing to one cluster: a batch in one go, each message confirmed by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import logging
+import re
+import struct
+from collections.abc import Sequence
+from typing import Final
+
+import pamqp.exceptions
+from aio_pika.exceptions import ChannelClosed, ChannelNotFoundEntity, DeliveryError, PublishError
+
+from bus.domain.message import Message
+from bus.domain.routing_pattern import matches
+from bus.errors import TransportError
+from bus.transports.rabbitmq.carriage import properties_of
+from bus.transports.rabbitmq.config import Patience
+from bus.transports.rabbitmq.layout import Layout, Wanted
+from bus.transports.rabbitmq.link import Link
+from bus.transports.rabbitmq.names import exchange_of
+from bus.transports.rabbitmq.session import Channel, Session
+
+_log = logging.getLogger(__name__)
+_BIG: Final = 2**20
+_IDLE_CHANNELS: Final = 8
+_BYTES_PER_SECOND: Final = 10 * 2**20
+# What the driver raises when it cannot put a message into frames; nothing was sent then.
+_TOO_LARGE: Final = re.compile(r"larger than configured max size (\d+)")
+_UNSENDABLE: Final = (ValueError, TypeError, struct.error, pamqp.exceptions.PAMQPException)
+
+
+class Verdict(enum.Enum):
+    """What came of publishing a message to a cluster."""
+
+    CONFIRMED = "confirmed"
+    """It holds the message for every subscription whose pattern takes it."""
+    DECLINED = "declined"
+    """It answers and does not hold this one."""
+    UNKNOWN = "unknown"
+    """It did not answer, and may hold it."""
+
+
+class Publisher:
+    """Publishes on one cluster's link. Each batch has a channel for itself, so that no other suffers from its end."""
+
+    def __init__(self, name: str, link: Link, layout: Layout, wanted: Wanted, patience: Patience) -> None:
+        self._name = name
+        self._link = link
+        self._layout = layout
+        self._wanted = wanted
+        self._patience = patience
+        self._idle: list[Channel] = []
+        self._session: Session | None = None
+        self._limit: int | None = None
+
+    async def publish(self, batch: Sequence[Message]) -> list[Verdict]:
+        """Publish messages and say what came of each, in order, before a deadline."""
+        session = self._link.session
+        if session is None:
+            return [Verdict.UNKNOWN] * len(batch)
+        if session is not self._session:
+            self._session, self._limit = session, None
+            self._idle.clear()
+        found: dict[int, Verdict] = {}
+        size = sum(len(message.body) for message in batch)
+        try:
+            async with asyncio.timeout(self._patience.confirm + size / _BYTES_PER_SECOND):
+                await self._publish(session, batch, found)
+        except TimeoutError:
+            _log.warning("%s confirmed %d of %d messages in time", self._name, len(found), len(batch))
+        except TransportError as error:
+            _log.warning("%s confirmed %d of %d messages: %s", self._name, len(found), len(batch), error)
+        return [found.get(n, Verdict.UNKNOWN) for n in range(len(batch))]
+
+    async def _publish(self, session: Session, batch: Sequence[Message], found: dict[int, Verdict]) -> None:
+        """Publish small messages together; big ones alone, since RabbitMQ refuses one by closing the channel."""
+        for n, message in enumerate(batch):
+            if self._limit is not None and len(message.body) > self._limit:
+                found[n] = self._declined(message, f"{len(message.body)} bytes are more than its {self._limit}")
+        small = [n for n, one in enumerate(batch) if n not in found and len(one.body) <= _BIG]
+        await self._together(session, batch, small, found)
+        for n in range(len(batch)):
+            if n in found or session.lost.is_set():
+                continue
+            # Big, or the channel was closed because of one of them and nobody knows which.
+            if self._layout.carries(batch[n].destination):
+                await self._together(session, batch, [n], found)
+            else:
+                found[n] = Verdict.DECLINED
+
+    async def _together(
+        self, session: Session, batch: Sequence[Message], numbers: Sequence[int], found: dict[int, Verdict]
+    ) -> None:
+        """Publish on one channel without waiting in between, then wait for all confirmations."""
+        if not numbers:
+            return
+        channel = await self._take(session)
+        tasks = [asyncio.create_task(self._send(session, channel, batch[n])) for n in numbers]
+        try:
+            await asyncio.wait(tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            verdicts = [
+                self._verdict(task, batch[n], alone=len(numbers) == 1) for n, task in zip(numbers, tasks, strict=True)
+            ]
+            found |= {n: verdict for n, verdict in zip(numbers, verdicts, strict=True) if verdict is not None}
+            await self._put_back(session, channel, clean=None not in verdicts)
+
+    async def _send(self, session: Session, channel: Channel, message: Message) -> object:
+        return await channel.raw.basic_publish(
+            message.body,
+            exchange=exchange_of(message.destination),
+            routing_key=message.routing_key,
+            properties=properties_of(message, session.frame_max),
+            mandatory=True,
+            wait=False,
+        )
+
+    def _verdict(self, task: asyncio.Task[object], message: Message, *, alone: bool) -> Verdict | None:
+        """Return what came of one message; None when its channel or connection went, so that nobody knows."""
+        error = None if task.cancelled() else task.exception()
+        if error is None:
+            return None if task.cancelled() else Verdict.CONFIRMED
+        if isinstance(error, PublishError):
+            return self._returned(message)
+        if isinstance(error, (DeliveryError, *_UNSENDABLE)) or (alone and isinstance(error, ChannelClosed)):
+            if isinstance(error, ChannelNotFoundEntity):
+                self._layout.forget(message.destination)
+            if limit := _TOO_LARGE.search(str(error)):
+                self._limit = int(limit[1])
+            return self._declined(message, str(error))
+        return None
+
+    def _declined(self, message: Message, reason: str) -> Verdict:
+        _log.warning("%s does not take message %s of %s: %s", self._name, message.id, message.destination, reason)
+        return Verdict.DECLINED
+
+    def _returned(self, message: Message) -> Verdict:
+        """Tell a message that nobody wants from one whose queues are gone."""
+        patterns = self._wanted.patterns.get(message.destination, {}).values()
+        if not any(matches(pattern, message.routing_key) for pattern in patterns):
+            return Verdict.CONFIRMED
+        self._layout.forget(message.destination)
+        return Verdict.DECLINED
+
+    async def _take(self, session: Session) -> Channel:
+        while self._idle:
+            channel = self._idle.pop()
+            if not channel.is_closed:
+                return channel
+        return await session.channel(within=self._patience.answer, confirms=True)
+
+    async def _put_back(self, session: Session, channel: Channel, *, clean: bool) -> None:
+        if clean and not channel.is_closed and session is self._session and len(self._idle) < _IDLE_CHANNELS:
+            self._idle.append(channel)
+        elif not session.lost.is_set():
+            await channel.close()

@@ -1,0 +1,192 @@
+"""What the queues of one cluster hold, looked at again and again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple
+
+from bus.errors import TransportError, TransportRefused
+from bus.ports.clock import Clock
+from bus.ports.transport import Lag
+from bus.transports.rabbitmq.config import Patience
+from bus.transports.rabbitmq.consumer import RabbitmqConsumer
+from bus.transports.rabbitmq.failures import Missing, answering
+from bus.transports.rabbitmq.feed import Feed
+from bus.transports.rabbitmq.layout import Layout, Wanted
+from bus.transports.rabbitmq.link import Link
+from bus.transports.rabbitmq.names import Lane, queue_of
+from bus.transports.rabbitmq.session import Channel, Session
+
+_log = logging.getLogger(__name__)
+_ENOUGH: Final = 2
+# A look at many queues must not keep the broker busy: it takes a tenth of the time at most.
+_PAUSE_FACTOR: Final = 9.0
+
+
+class _Reading(NamedTuple):
+    """One look at a queue.
+
+    Attributes
+    ----------
+    ready
+        Messages that no consumer has.
+    empty
+        Looks in a row, this one included, at which none was ready.
+    starved
+        Looks in a row at which a consumer of ours should have got something and did not.
+    delivered
+        What our consumers had got by then.
+    """
+
+    ready: int
+    empty: int
+    starved: int
+    delivered: int
+
+
+class Watch:
+    """Counts what waits in each queue, and notices queues that are gone and consumers that vanished.
+
+    Parameters
+    ----------
+    cluster
+        Its name.
+    consumers
+        Returns the consumers of this process.
+    """
+
+    def __init__(
+        self,
+        cluster: str,
+        link: Link,
+        layout: Layout,
+        wanted: Wanted,
+        consumers: Callable[[], Iterable[RabbitmqConsumer]],
+        patience: Patience,
+        clock: Clock,
+    ) -> None:
+        self._cluster = cluster
+        self._link = link
+        self._layout = layout
+        self._wanted = wanted
+        self._consumers = consumers
+        self._patience = patience
+        self._clock = clock
+        self._readings: dict[Lane, _Reading] = {}
+        self._seen_at = clock.monotonic()
+        self._channel: Channel | None = None
+        self._session: Session | None = None
+
+    async def run(self) -> None:
+        """Look again and again until cancelled; a connection on which nobody answers is given up."""
+        while True:
+            session = await self._link.up()
+            started = self._clock.monotonic()
+            try:
+                await self._look(session)
+                self._seen_at = self._clock.monotonic()
+            except TransportError as error:
+                session.abort(str(error))
+            took = self._clock.monotonic() - started
+            await self._clock.sleep(max(self._patience.poll_every, _PAUSE_FACTOR * took))
+
+    @property
+    def knows(self) -> bool:
+        """Whether what it last saw may still be taken for true."""
+        if self._link.session is not None:
+            return True
+        return self._clock.monotonic() - self._seen_at < self._patience.forget_after
+
+    def lag(self, lane: Lane) -> Lag:
+        """Return what the cluster holds for a subscription, as far as this process can know.
+
+        Those waiting are counted by the broker; those delivered and not acked, which no AMQP client can ask for, only
+        where it was this process that got them. The bound takes a queue for ordered by ``received_at``: a message
+        published late may be older, and is recognised by its age when it is delivered.
+        """
+        held, oldest = 0, None
+        for feed, consumer in self._feeds(lane):
+            held += consumer.shelf.held(feed)
+            found = consumer.shelf.oldest(feed)
+            oldest = found if oldest is None or (found is not None and found < oldest) else oldest
+        reading = self._readings.get(lane)
+        if reading is None:
+            return Lag(held, 0)
+        if oldest is None and reading.empty < _ENOUGH:
+            # Waiting, or on the way to us: nobody knows how old.
+            oldest = 0
+        return Lag(reading.ready + held, oldest)
+
+    def distrust(self, lane: Lane) -> None:
+        """Note that messages went back to a queue: until the next looks it counts as holding some of unknown age."""
+        reading = self._readings.get(lane)
+        if reading is not None:
+            self._readings[lane] = reading._replace(empty=0)
+
+    async def _look(self, session: Session) -> None:
+        """Look at every queue once.
+
+        Raises
+        ------
+        TransportError
+            The broker does not answer.
+        """
+        lanes = self._wanted.lanes()
+        self._readings = {lane: reading for lane, reading in self._readings.items() if lane in lanes}
+        if not lanes:
+            await (await session.channel(within=self._patience.answer)).close()
+        for lane in lanes:
+            try:
+                await self._count(session, lane)
+            except Missing:
+                self._readings.pop(lane, None)
+                self._layout.forget(lane.destination, lane.subscription)
+            except TransportRefused as error:
+                self._readings.pop(lane, None)
+                _log.debug("%s", error)
+        for consumer in self._consumers():
+            consumer.rest_after(self._patience.idle)
+
+    async def _count(self, session: Session, lane: Lane) -> None:
+        channel = await self._open(session)
+        with answering(f"looking at {queue_of(lane)}"):
+            async with asyncio.timeout(self._patience.answer):
+                ok = await channel.raw.queue_declare(queue=queue_of(lane), passive=True)
+        self._note(lane, int(ok.message_count or 0), int(ok.consumer_count or 0))
+
+    def _note(self, lane: Lane, ready: int, consumers: int) -> None:
+        feeds = [feed for feed, _ in self._feeds(lane)]
+        delivered = sum(feed.delivered for feed in feeds)
+        before = self._readings.get(lane) or _Reading(ready=0, empty=0, starved=0, delivered=delivered)
+        starved = [feed for feed in feeds if feed.is_reading and (ready or not consumers)]
+        nothing_came = delivered == before.delivered
+        reading = _Reading(
+            ready=ready,
+            empty=0 if ready else before.empty + 1,
+            starved=before.starved + 1 if starved and nothing_came else 0,
+            delivered=delivered,
+        )
+        if reading.starved > _ENOUGH:
+            reading = reading._replace(starved=0)
+            for feed in starved:
+                feed.restart("the broker does not deliver what waits: its consumer vanished")
+        for feed in feeds:
+            feed.nudge()
+        self._readings[lane] = reading
+
+    async def _open(self, session: Session) -> Channel:
+        """Return the channel to look through; a queue that is gone closes it."""
+        if self._channel is None or self._channel.is_closed or self._session is not session:
+            self._channel = await session.channel(within=self._patience.answer)
+            self._session = session
+        return self._channel
+
+    def _feeds(self, lane: Lane) -> list[tuple[Feed, RabbitmqConsumer]]:
+        return [
+            (feed, consumer)
+            for consumer in self._consumers()
+            for feed in consumer.feeds
+            if feed.lane == lane and feed.cluster == self._cluster
+        ]

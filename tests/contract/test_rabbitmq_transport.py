@@ -1,0 +1,78 @@
+"""The RabbitMQ road keeps the contract: on one cluster, and on two, whichever of them is published to."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from bus.clock import SystemClock
+from bus.ports.quarantine import Foreign
+from bus.testing.contracts.transport import TransportContract
+from bus.testing.writes import DESTINATION
+from bus.transports.rabbitmq import BACKUP, Patience, RabbitmqConfig, RabbitmqTransport, parse_cluster
+from tests.servers import need
+from tests.servers.rabbitmq import RabbitmqServer, broker
+
+QUICK = Patience(poll_every=0.05)
+
+
+class NoForeign:
+    """A quarantine that nothing may come into."""
+
+    async def keep(self, foreign: Foreign) -> None:
+        raise AssertionError(foreign)
+
+
+@pytest.fixture(scope="module")
+def primary(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with broker(tmp_path_factory.mktemp("rabbitmq")) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def backup(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with RabbitmqServer(need("rabbitmq"), tmp_path_factory.mktemp("backup"), name="backup") as server:
+        yield server.url
+
+
+@asynccontextmanager
+async def opened(*urls: str) -> AsyncIterator[RabbitmqTransport]:
+    clusters = [parse_cluster(url, "test") for url in urls]
+    config = RabbitmqConfig(*clusters)._replace(patience=QUICK)
+    transport = RabbitmqTransport(config, NoForeign(), SystemClock(), lambda: 0.5)
+    running = asyncio.create_task(transport.run())
+    try:
+        for code in (DESTINATION, "other", "nowhere"):
+            for name in ("billing", "mail"):
+                await transport.remove(code, name)
+        yield transport
+    finally:
+        running.cancel()
+        await asyncio.wait([running])
+        await transport.close()
+
+
+class TestRabbitmqTransport(TransportContract):
+    @pytest.fixture
+    async def road(self, primary: str) -> AsyncIterator[RabbitmqTransport]:
+        async with opened(primary) as transport:
+            yield transport
+
+
+class TestRabbitmqTransportOnTwo(TransportContract):
+    @pytest.fixture
+    async def road(self, primary: str, backup: str) -> AsyncIterator[RabbitmqTransport]:
+        async with opened(primary, backup) as transport:
+            yield transport
+
+
+class TestRabbitmqTransportOnItsBackup(TransportContract):
+    @pytest.fixture
+    async def road(self, primary: str, backup: str) -> AsyncIterator[RabbitmqTransport]:
+        async with opened(primary, backup) as transport:
+            transport.prefer(BACKUP)
+            assert transport.active == BACKUP
+            yield transport

@@ -1,0 +1,257 @@
+"""One cluster and what happens to its queues, consumers and connections."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from bus.errors import TransportRefused, TransportUnavailable
+from tests.harness.process import free_port
+from tests.integration.rabbitmq.rabbitmq_world import (
+    QUICK,
+    confirmed,
+    drain,
+    eventually,
+    ids,
+    nothing_comes,
+    receive,
+    somebody_else,
+    world,
+)
+from tests.servers.rabbitmq import RabbitmqServer
+
+
+async def test_a_wiped_broker_gets_its_queues_again_and_consumers_come_back(primary: RabbitmqServer) -> None:
+    async with world(primary.url) as found:
+        await found.ensure("billing", "mail")
+        consumer = await found.consume()
+        before, after = found.messages(3), found.messages(3)
+        assert all(await found.publish(*before))
+        held = await receive(consumer, 3)
+        await asyncio.to_thread(primary.wipe)
+        await confirmed(found, *after)
+        consumer.ack(held)
+        assert ids(await receive(consumer, 3)) == ids(after)
+        assert ids(await receive(await found.consume("mail"), 3)) == ids(after)
+        assert not any(found.transport.conditions().values())
+
+
+async def test_a_queue_deleted_by_somebody_is_made_and_consumed_again(primary: RabbitmqServer) -> None:
+    async with world(primary.url) as found, somebody_else(primary.url) as other:
+        await found.ensure("billing", "mail")
+        consumer = await found.consume()
+        sent = found.messages(2)
+        await found.publish(sent[0])
+        held = await receive(consumer, 1)
+        await other.queue_delete(found.queue)
+        consumer.ack(held)
+        await eventually(lambda: not found.transport._clusters["rabbitmq-primary"].layout.carries(found.code))
+        await confirmed(found, sent[1])
+        assert ids(await receive(consumer, 1)) == ids(sent[1:])
+
+
+async def test_without_its_exchange_a_destination_is_not_confirmed_until_it_was_made_again(
+    primary: RabbitmqServer,
+) -> None:
+    async with world(primary.url) as found, world(primary.url) as neighbour, somebody_else(primary.url) as other:
+        await found.ensure("billing")
+        await neighbour.ensure("billing")
+        sent = found.messages(20)
+        await other.exchange_delete(found.exchange)
+        assert await found.publish(*sent) == [False] * 20
+        assert all(await neighbour.publish(*neighbour.messages(20)))
+        await confirmed(found, *sent)
+        assert ids(await receive(await found.consume(), 20)) == ids(sent)
+
+
+async def test_a_connection_closed_by_the_broker_is_rebuilt_and_loses_nothing(primary: RabbitmqServer) -> None:
+    async with world(primary.url) as found:
+        await found.ensure("billing")
+        consumer = await found.consume()
+        sent = found.messages(200)
+        await found.publish(*sent[:10])
+        held = await receive(consumer, 5)
+        await asyncio.to_thread(primary.ctl, "close_all_connections", "maintenance")
+        await confirmed(found, *sent[10:])
+        consumer.ack(held)
+        # A publish that the loss interrupted is published again, and may then come twice.
+        assert {*ids(held), *await drain(found, consumer, ids(sent[5:]))} == {*ids(sent)}
+
+
+async def test_what_is_held_while_its_channel_is_lost_can_still_be_acked(primary: RabbitmqServer) -> None:
+    async with world(primary.url) as found:
+        await found.ensure("billing")
+        consumer = await found.consume()
+        await found.publish(*found.messages(4))
+        held = await receive(consumer, 4)
+        feed = consumer.feeds[0]
+        feed.restart("a test wants it")
+        await eventually(lambda: feed.delivered == 8, what="the broker delivered all again")
+        assert await nothing_comes(consumer)
+        consumer.ack(held)
+        await eventually(lambda: found.transport.lags()[found.lane] == (0, None), what="everything is acked")
+        feed.restart("to see what is still there")
+        assert await nothing_comes(consumer)
+
+
+async def test_a_consumer_that_vanished_silently_is_noticed(primary: RabbitmqServer) -> None:
+    async with world(primary.url) as found:
+        await found.ensure("billing")
+        consumer = await found.consume()
+        sent = found.messages(2)
+        await found.publish(sent[0])
+        consumer.ack(await receive(consumer, 1))
+        tap = consumer.feeds[0]._tap
+        await tap._channel.raw.basic_cancel(tap._consumer)
+        await found.publish(sent[1])
+        assert ids(await receive(consumer, 1)) == ids(sent[1:])
+
+
+async def test_a_second_consumer_gets_what_a_closed_one_held(primary: RabbitmqServer) -> None:
+    async with world(primary.url) as found, world(primary.url) as elsewhere:
+        await found.ensure("billing")
+        first = await found.consume()
+        second = await elsewhere.transport.consume(found.code, "billing")
+        sent = found.messages(6)
+        await found.publish(*sent)
+        held = await receive(first, 6)
+        assert await nothing_comes(second, within=0.1)
+        first.ack(held[:2])
+        await first.close()
+        again = await receive(second, 4)
+        assert sorted(ids(again)) == ids(sent[2:])
+        assert all(item.suspect for item in again)
+
+
+async def test_what_was_fetched_ahead_goes_back_when_nobody_reads_any_more(primary: RabbitmqServer) -> None:
+    async with world(primary.url, patience=QUICK._replace(idle=0.3)) as found, world(primary.url) as elsewhere:
+        await found.ensure("billing")
+        consumer = await found.consume()
+        sent = found.messages(10)
+        await found.publish(*sent)
+        held = await receive(consumer, 1)
+        second = await elsewhere.transport.consume(found.code, "billing")
+        others = await receive(second, 9)
+        assert sorted(ids(others)) == sorted(ids(sent[1:]))
+        consumer.ack(held)
+        second.ack(others[:8])
+        await second.close()
+        assert ids(await receive(consumer, 1)) == ids([others[8].message])
+
+
+async def test_a_reader_that_takes_more_gets_more_fetched_ahead(primary: RabbitmqServer) -> None:
+    async with world(primary.url) as found:
+        await found.ensure("billing")
+        consumer = await found.consume()
+        await found.publish(*found.messages(300))
+        few = await receive(consumer, 1)
+        assert len(few) == 1
+        await eventually(lambda: consumer.shelf.held(consumer.feeds[0]) == 32, what="a small prefetch")
+        more = await consumer.receive(100)
+        await eventually(
+            lambda: consumer.shelf.held(consumer.feeds[0]) == 200 + 32, what="a bigger one beside the first"
+        )
+        consumer.ack(few + more)
+        rest = await receive(consumer, 300 - 1 - len(more))
+        assert len({*ids(few), *ids(more), *ids(rest)}) == 300
+
+
+async def test_closing_has_a_deadline_while_the_broker_is_paused(primary: RabbitmqServer) -> None:
+    async with world(primary.url, tidy=False) as found:
+        await found.ensure("billing")
+        consumer = await found.consume()
+        await found.publish(*found.messages(3))
+        held = await receive(consumer, 3)
+        primary.pause()
+        started = time.monotonic()
+        consumer.ack(held)
+        await consumer.close()
+        assert time.monotonic() - started < QUICK.close + 2
+    assert time.monotonic() - started < 4 * QUICK.close
+
+
+async def test_a_broker_short_of_memory_confirms_nothing_and_says_so(primary: RabbitmqServer) -> None:
+    async with world(primary.url) as found:
+        await found.ensure("billing")
+        consumer = await found.consume()
+        sent = found.messages(3)
+        await found.publish(sent[0])
+        (held,) = await receive(consumer, 1)
+        await asyncio.to_thread(primary.ctl, "set_vm_memory_high_watermark", "absolute", "1MB")
+        try:
+            await eventually(lambda: "memory" in found.transport.conditions()["rabbitmq-primary"])
+            started = time.monotonic()
+            assert await found.publish(sent[1]) == [False]
+            assert time.monotonic() - started < 0.5
+            consumer.ack([held])
+            await eventually(lambda: found.transport.lags()[found.lane].records == 0, what="acks get through")
+        finally:
+            await asyncio.to_thread(primary.ctl, "set_vm_memory_high_watermark", "0.4")
+        await confirmed(found, *sent[1:])
+        assert ids(await receive(consumer, 2)) == ids(sent[1:])
+
+
+async def test_a_broker_that_is_away_is_told_at_once(primary: RabbitmqServer) -> None:
+    async with world(f"amqp://guest:guest@127.0.0.1:{free_port()}/", tidy=False) as found:
+        with pytest.raises(TransportUnavailable):
+            await found.ensure("billing")
+        started = time.monotonic()
+        for _ in range(20):
+            assert await found.publish(*found.messages(3)) == [False] * 3
+        with pytest.raises(TransportUnavailable):
+            await found.ensure("billing")
+        assert time.monotonic() - started < 0.5
+        assert "127.0.0.1" in found.transport.conditions()["rabbitmq-primary"]
+        await eventually(lambda: found.transport.lags() is None)
+
+
+async def test_of_several_hosts_the_dead_ones_are_passed_over(primary: RabbitmqServer) -> None:
+    dead = f"127.0.0.1:{free_port()},no-such-host.invalid,localhost:{primary.port}"
+    async with world(f"amqp://guest:guest@{dead}/") as found:
+        started = time.monotonic()
+        await found.ensure("billing")
+        assert time.monotonic() - started < 5
+        assert all(await found.publish(*found.messages(3)))
+        assert not any(found.transport.conditions().values())
+
+
+@pytest.mark.parametrize(
+    ("user", "vhost", "reason"), [("guest:wrong", "", "ACCESS_REFUSED"), ("guest:guest", "nowhere", "virtual host")]
+)
+async def test_wrong_credentials_are_refused(primary: RabbitmqServer, user: str, vhost: str, reason: str) -> None:
+    async with world(f"amqp://{user}@127.0.0.1:{primary.port}/{vhost}", tidy=False) as found:
+        with pytest.raises(TransportRefused, match=reason) as refused:
+            await found.ensure("billing")
+        assert refused.value.hint
+        assert "wrong" not in str(refused.value)
+        assert reason in found.transport.conditions()["rabbitmq-primary"]
+        assert await found.publish(*found.messages(1)) == [False]
+
+
+async def test_a_user_without_permission_is_refused(primary: RabbitmqServer) -> None:
+    await asyncio.to_thread(primary.ctl, "add_user", "poor", "poor")
+    await asyncio.to_thread(primary.ctl, "set_permissions", "poor", "nothing", ".*", ".*")
+    async with world(f"amqp://poor:poor@127.0.0.1:{primary.port}/", tidy=False) as found:
+        with pytest.raises(TransportRefused, match="ACCESS_REFUSED") as refused:
+            await found.ensure("billing")
+        assert "permission" in refused.value.hint
+    await asyncio.to_thread(primary.ctl, "delete_user", "poor")
+
+
+async def test_a_queue_with_other_settings_is_refused_by_name_and_holds_up_no_other(primary: RabbitmqServer) -> None:
+    async with world(primary.url) as found, world(primary.url) as neighbour, somebody_else(primary.url) as other:
+        await other.declare_queue(found.queue, durable=True)
+        with pytest.raises(TransportRefused, match=found.queue) as refused:
+            await found.ensure("billing")
+        assert "delete" in refused.value.hint
+        assert found.queue in found.transport.conditions()["rabbitmq-primary"]
+        sent = found.messages(2)
+        assert await found.publish(*sent) == [False, False]
+        await neighbour.ensure("billing")
+        assert await neighbour.publish(*neighbour.messages(1)) == [True]
+        await other.queue_delete(found.queue)
+        await found.ensure("billing")
+        assert await found.publish(*sent) == [True, True]
+        assert not any(found.transport.conditions().values())

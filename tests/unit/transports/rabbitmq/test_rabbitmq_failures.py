@@ -1,0 +1,102 @@
+"""Every exception of the client libraries becomes one of ours, and what is refused for good says so."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from types import ModuleType
+
+import aio_pika.exceptions
+import aiormq.exceptions
+import pamqp.commands
+import pamqp.exceptions
+import pytest
+from aiormq.abc import DeliveredMessage
+from pamqp.header import ContentHeader
+
+from bus.errors import TransportError, TransportRefused, TransportUnavailable
+from bus.transports.rabbitmq.failures import REFUSALS, Missing, answering, translated
+
+
+def exceptions(module: ModuleType) -> list[type[Exception]]:
+    return [kind for _, kind in inspect.getmembers(module, inspect.isclass) if issubclass(kind, Exception)]
+
+
+KINDS = sorted(
+    {
+        *exceptions(aiormq.exceptions),
+        *exceptions(aio_pika.exceptions),
+        *exceptions(pamqp.exceptions),
+        *(TimeoutError, ConnectionResetError, ConnectionRefusedError, OSError, RuntimeError),
+    },
+    key=lambda kind: (kind.__module__, kind.__name__),
+)
+
+
+def example(kind: type[Exception]) -> Exception:
+    if issubclass(kind, aiormq.exceptions.PublishError):
+        returned = pamqp.commands.Basic.Return(312, "NO_ROUTE", "exchange", "key")
+        return kind(DeliveredMessage(returned, ContentHeader(), b"", None), returned)
+    if issubclass(kind, aiormq.exceptions.DeliveryError):
+        return kind(None, pamqp.commands.Basic.Nack(1))
+    if issubclass(kind, pamqp.exceptions.UnmarshalingException):
+        return kind("Basic.Ack", "reason")
+    return kind("reason")
+
+
+def test_there_are_exceptions_to_look_at() -> None:
+    assert len(KINDS) > 40
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: f"{kind.__module__}.{kind.__name__}")
+async def test_each_becomes_ours(kind: type[Exception]) -> None:
+    with pytest.raises(TransportError, match=r"^asking") as raised, answering("asking"):
+        raise example(kind)
+    is_refusal = any(issubclass(kind, refused) for refused in REFUSALS)
+    assert isinstance(raised.value, TransportRefused) is is_refusal
+    assert raised.value.retriable is not is_refusal
+    assert bool(raised.value.hint) is is_refusal
+
+
+def test_what_is_not_there_can_be_told_from_a_broker_that_is_away() -> None:
+    gone = aiormq.exceptions.ChannelNotFoundEntity("NOT_FOUND - no queue")
+    assert isinstance(translated(gone, "asking"), Missing)
+    assert not isinstance(translated(aiormq.exceptions.ConnectionClosed("x"), "asking"), Missing)
+
+
+async def test_a_cancellation_that_nobody_asked_for_is_a_loss_of_the_connection() -> None:
+    with pytest.raises(TransportUnavailable, match="connection was closed"), answering("asking"):
+        raise asyncio.CancelledError
+
+
+async def test_a_cancellation_that_somebody_asked_for_stays_one() -> None:
+    async def ask() -> None:
+        with answering("asking"):
+            await asyncio.Event().wait()
+
+    task = asyncio.create_task(ask())
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_a_loss_in_the_place_of_a_cancellation_does_not_hide_it() -> None:
+    async def ask() -> None:
+        with answering("asking"):
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                raise aiormq.exceptions.AMQPConnectionError("lost meanwhile") from None
+
+    task = asyncio.create_task(ask())
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_a_deadline_inside_is_an_answer_that_did_not_come() -> None:
+    with pytest.raises(TransportUnavailable, match="did not answer in time"), answering("asking"):
+        async with asyncio.timeout(0.01):
+            await asyncio.Event().wait()

@@ -1,0 +1,244 @@
+"""What a reader holds of a queue's messages, through loss of channels, and its acks."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from bus.testing.writes import message
+from bus.transports.rabbitmq.settling import Settlement, Settling
+from bus.transports.rabbitmq.shelf import Parcel, Shelf, State
+
+
+class Queue:
+    """A broker's queue with one channel: what is not acked comes again when the channel is lost."""
+
+    def __init__(self, shelf: Shelf) -> None:
+        self.shelf = shelf
+        self.waiting: list[tuple[int, bool]] = []
+        self.unacked: dict[int, int] = {}
+        self.acked: list[int] = []
+        self.tags = 0
+
+    def deliver(self, count: int) -> None:
+        for _ in range(min(count, len(self.waiting))):
+            number, suspect = self.waiting.pop(0)
+            self.tags += 1
+            self.unacked[self.tags] = number
+            self.shelf.put(Parcel(message(number), self, self.tags, suspect=suspect))
+
+    def settle(self, tag: int) -> None:
+        self.acked.append(self.unacked.pop(tag))
+
+    def lose(self) -> None:
+        self.shelf.lose(self)
+        self.waiting = [(number, True) for number in self.unacked.values()] + self.waiting
+        self.unacked.clear()
+        self.tags = 0
+
+
+def numbers(parcels: list[Parcel]) -> list[int]:
+    return [int(parcel.message.biz_id.removeprefix("order-")) for parcel in parcels]
+
+
+def filled(count: int) -> tuple[Shelf, Queue]:
+    shelf = Shelf()
+    queue = Queue(shelf)
+    queue.waiting = [(n, False) for n in range(count)]
+    queue.deliver(count)
+    return shelf, queue
+
+
+def test_messages_come_in_order_and_no_more_than_asked_for() -> None:
+    shelf, _ = filled(5)
+    assert numbers(shelf.take(2)) == [0, 1]
+    assert shelf.filled.is_set()
+    assert numbers(shelf.take(10)) == [2, 3, 4]
+    assert not shelf.filled.is_set()
+    assert shelf.take(1) == []
+
+
+def test_what_is_given_back_comes_first_and_in_order() -> None:
+    shelf, _ = filled(5)
+    taken = shelf.take(3)
+    shelf.give_back([taken[2], taken[0]])
+    assert numbers(shelf.take(9)) == [0, 2, 3, 4]
+
+
+def test_acking_twice_acks_once() -> None:
+    shelf, queue = filled(2)
+    taken = shelf.take(2)
+    shelf.finish([taken[0]])
+    shelf.finish(taken)
+    assert queue.acked == [0, 1]
+
+
+def test_a_message_that_comes_again_while_it_is_held_is_not_given_out_twice() -> None:
+    shelf, queue = filled(3)
+    taken = shelf.take(2)
+    queue.lose()
+    queue.deliver(3)
+    assert numbers(shelf.take(9)) == [2]
+    assert taken[0].state is State.HELD
+    shelf.finish(taken)
+    assert queue.acked == [0, 1]
+
+
+def test_what_is_acked_or_given_back_while_it_is_lost_comes_again_as_suspect() -> None:
+    shelf, queue = filled(2)
+    taken = shelf.take(2)
+    queue.lose()
+    shelf.finish([taken[0]])
+    shelf.give_back([taken[1]])
+    assert queue.acked == []
+    queue.deliver(2)
+    again = shelf.take(9)
+    assert numbers(again) == [0, 1]
+    assert all(parcel.suspect for parcel in again)
+
+
+def test_a_second_copy_of_a_held_message_is_given_out() -> None:
+    shelf, queue = filled(1)
+    shelf.take(1)
+    queue.waiting = [(0, False)]
+    queue.deliver(1)
+    assert numbers(shelf.take(1)) == [0]
+
+
+def test_the_loss_of_one_source_is_not_the_other_s() -> None:
+    shelf, queue = filled(1)
+    other = Queue(shelf)
+    other.waiting = [(7, False)]
+    other.deliver(1)
+    queue.lose()
+    assert (shelf.held(queue), shelf.held(other)) == (0, 1)
+    assert numbers(shelf.take(2)) == [7]
+    assert (shelf.oldest(queue), shelf.oldest(other)) == (None, message(7).received_at)
+
+
+def test_what_was_fetched_and_not_taken_can_be_withdrawn() -> None:
+    shelf, queue = filled(3)
+    shelf.take(1)
+    assert shelf.withdraw(queue) == [2, 3]
+    assert not shelf.filled.is_set()
+    assert shelf.held(queue) == 1
+
+
+class ShelfMachine(RuleBasedStateMachine):
+    """No message is lost or acked unasked, and none is with the reader twice."""
+
+    COUNT = 12
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shelf = Shelf()
+        self.queue = Queue(self.shelf)
+        self.queue.waiting = [(n, False) for n in range(self.COUNT)]
+        self.held: list[Parcel] = []
+        self.finished: set[int] = set()
+
+    @rule(count=st.integers(1, 5))
+    def deliver(self, count: int) -> None:
+        self.queue.deliver(count)
+
+    @rule(limit=st.integers(1, 5))
+    def take(self, limit: int) -> None:
+        taken = self.shelf.take(limit)
+        assert len(taken) <= limit
+        assert not set(numbers(taken)) & set(numbers(self.held))
+        self.held += taken
+
+    @precondition(lambda self: self.held)
+    @rule(data=st.data())
+    def finish(self, data: st.DataObject) -> None:
+        parcel = self.held.pop(data.draw(st.integers(0, len(self.held) - 1)))
+        self.finished.update(numbers([parcel]))
+        self.shelf.finish([parcel])
+
+    @precondition(lambda self: self.held)
+    @rule(data=st.data())
+    def give_back(self, data: st.DataObject) -> None:
+        parcel = self.held.pop(data.draw(st.integers(0, len(self.held) - 1)))
+        self.shelf.give_back([parcel])
+
+    @rule()
+    def lose(self) -> None:
+        self.queue.lose()
+
+    @invariant()
+    def every_message_is_somewhere_once(self) -> None:
+        waiting = [number for number, _ in self.queue.waiting]
+        assert sorted(waiting + list(self.queue.unacked.values()) + self.queue.acked) == list(range(self.COUNT))
+
+    @invariant()
+    def only_what_was_finished_is_acked(self) -> None:
+        assert set(self.queue.acked) <= self.finished
+
+    @invariant()
+    def the_broker_and_the_shelf_count_alike(self) -> None:
+        assert self.shelf.held(self.queue) == len(self.queue.unacked)
+
+
+TestShelfMachine = ShelfMachine.TestCase
+TestShelfMachine.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
+
+
+class SettlingMachine(RuleBasedStateMachine):
+    """The acks sent settle exactly what was finished, whatever the order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.settling = Settling()
+        self.broker: set[int] = set()
+        self.open: set[int] = set()
+        self.tags = 0
+
+    @rule(count=st.integers(1, 5))
+    def deliver(self, count: int) -> None:
+        for _ in range(count):
+            self.tags += 1
+            self.broker.add(self.tags)
+            self.open.add(self.tags)
+            self.settling.delivered(self.tags)
+
+    @precondition(lambda self: self.open)
+    @rule(data=st.data())
+    def finish(self, data: st.DataObject) -> None:
+        tags = data.draw(st.sets(st.sampled_from(sorted(self.open)), min_size=1))
+        self.open -= tags
+        self.settling.finish([*tags, *tags, 10_000])
+
+    @precondition(lambda self: self.open)
+    @rule(data=st.data())
+    def drop(self, data: st.DataObject) -> None:
+        tags = data.draw(st.sets(st.sampled_from(sorted(self.open)), min_size=1))
+        self.open -= tags
+        self.broker -= tags
+        self.settling.drop(tags)
+
+    @rule()
+    def flush(self) -> None:
+        for settlement in self.settling.take():
+            covered = {tag for tag in self.broker if tag <= settlement.tag} if settlement.up_to else {settlement.tag}
+            assert covered <= self.broker - self.open
+            self.broker -= covered
+        assert self.broker == self.open
+        assert self.settling.outstanding == len(self.open)
+        assert self.settling.take() == []
+
+
+TestSettlingMachine = SettlingMachine.TestCase
+TestSettlingMachine.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
+
+
+def test_a_finished_beginning_takes_one_frame() -> None:
+    settling = Settling()
+    for tag in range(1, 8):
+        settling.delivered(tag)
+    settling.finish([2, 1, 3, 6])
+    assert settling.take() == [Settlement(3, True), Settlement(6, False)]
+    settling.finish([4])
+    assert settling.take() == [Settlement(4, False)]
+    settling.finish([7, 5])
+    assert settling.take() == [Settlement(7, True)]
