@@ -67,13 +67,21 @@ def translated(error: BaseException, doing: str) -> TransportError:
 def answering(doing: str) -> Iterator[None]:
     """Turn what the client library raises inside into ``TransportError``; a deadline belongs inside as well.
 
-    The library ends calls with ``CancelledError`` when their connection closes, and lets the loss of a connection take
-    the place of a cancellation. So this task's own count decides which of both it is.
+    The library ends calls with ``CancelledError`` when their connection closes, and lets the loss of a connection, or
+    an answer that came at the same moment, take the place of a cancellation. So this task's own count of requests to
+    end decides what it was.
     """
+    task = asyncio.current_task()
+    before = task.cancelling() if task is not None else 0
+
+    def was_cancelled() -> bool:
+        return task is not None and task.cancelling() > before
+
     try:
         yield
     except (asyncio.CancelledError, *DRIVER_ERRORS) as error:
-        task = asyncio.current_task()
-        if task is not None and task.cancelling():
+        if was_cancelled():
             raise asyncio.CancelledError from error
         raise translated(error, doing) from error
+    if was_cancelled():
+        raise asyncio.CancelledError

@@ -84,13 +84,15 @@ class Watch:
         while True:
             session = await self._link.up()
             started = self._clock.monotonic()
+            pause = self._patience.poll_every
             try:
                 await self._look(session)
-                self._seen_at = self._clock.monotonic()
             except TransportError as error:
                 session.abort(str(error))
-            took = self._clock.monotonic() - started
-            await self._clock.sleep(max(self._patience.poll_every, _PAUSE_FACTOR * took))
+            else:
+                self._seen_at = self._clock.monotonic()
+                pause = max(pause, _PAUSE_FACTOR * (self._seen_at - started))
+            await self._clock.sleep(pause)
 
     @property
     def knows(self) -> bool:

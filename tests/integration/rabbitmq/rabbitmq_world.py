@@ -76,6 +76,9 @@ class World:
     def queue(self) -> str:
         return queue_of(self.lane)
 
+    def queue_of(self, name: str) -> str:
+        return queue_of(Lane(self.code, name))
+
     @property
     def exchange(self) -> str:
         return exchange_of(self.code)
@@ -102,6 +105,8 @@ class World:
         return await self.transport.consume(self.code, name)
 
     async def clean_up(self) -> None:
+        if self._ensured:
+            await eventually(lambda: not all(self.transport.conditions().values()), what="a cluster is well")
         for name in self._ensured:
             await self.transport.remove(self.code, name)
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import time
+from pathlib import Path
 
 import pytest
 
 from bus.errors import TransportRefused, TransportUnavailable
-from tests.harness.process import free_port
+from tests.harness.process import Child, free_port, module
 from tests.integration.rabbitmq.rabbitmq_world import (
     QUICK,
     confirmed,
@@ -123,6 +125,31 @@ async def test_a_second_consumer_gets_what_a_closed_one_held(primary: RabbitmqSe
         again = await receive(second, 4)
         assert sorted(ids(again)) == ids(sent[2:])
         assert all(item.suspect for item in again)
+
+
+@pytest.mark.parametrize("cut", ["killed", "disconnected"])
+async def test_what_a_process_held_comes_again_when_its_connection_is_cut(
+    primary: RabbitmqServer, tmp_path: Path, cut: str
+) -> None:
+    async with world(primary.url) as found:
+        await found.ensure("billing")
+        sent = found.messages(10)
+        await confirmed(found, *sent)
+        argv = module("tests.integration.rabbitmq.rabbitmq_holder", primary.url, found.code, 10)
+        with Child(argv, log=tmp_path / "holder.log") as holder:
+            held = (await asyncio.to_thread(holder.ready_line))["held"]
+            assert held == ids(sent)
+            consumer = await found.consume()
+            assert await nothing_comes(consumer, within=0.2)
+            if cut == "killed":
+                holder.kill()
+            else:
+                # Stopped, it cannot come back by itself and take them again.
+                holder.signal(signal.SIGSTOP)
+                await asyncio.to_thread(primary.ctl, "close_all_connections", "maintenance")
+            again = await receive(consumer, 10)
+            assert sorted(ids(again)) == sorted(held)
+            assert all(item.suspect for item in again)
 
 
 async def test_what_was_fetched_ahead_goes_back_when_nobody_reads_any_more(primary: RabbitmqServer) -> None:

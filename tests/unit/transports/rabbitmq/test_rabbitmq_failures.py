@@ -96,6 +96,43 @@ async def test_a_loss_in_the_place_of_a_cancellation_does_not_hide_it() -> None:
         await task
 
 
+async def test_an_answer_in_the_place_of_a_cancellation_does_not_hide_it() -> None:
+    async def ask() -> None:
+        with answering("asking"):
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                return  # as asyncio.wait_for of Python 3.11 does when its answer has just come
+
+    task = asyncio.create_task(ask())
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_what_is_put_in_order_during_a_cancellation_is_not_cut_short() -> None:
+    reached: list[str] = []
+
+    async def ask() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            with answering("closing"):
+                await asyncio.sleep(0)
+            reached.append("closed")
+            with pytest.raises(TransportUnavailable), answering("closing"):
+                raise asyncio.CancelledError
+            reached.append("closed again")
+
+    task = asyncio.create_task(ask())
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert reached == ["closed", "closed again"]
+
+
 async def test_a_deadline_inside_is_an_answer_that_did_not_come() -> None:
     with pytest.raises(TransportUnavailable, match="did not answer in time"), answering("asking"):
         async with asyncio.timeout(0.01):
