@@ -67,7 +67,7 @@ class Cluster:
             f"{name} (publishing)", url, addresses, patience, clock, noise, prepare=self._prepare, changed=self._turned
         )
         self.consuming = Link(f"{name} (consuming)", url, addresses, patience, clock, noise)
-        self.publisher = Publisher(name, self.publishing, self.layout, wanted, patience)
+        self.publisher = Publisher(name, self.publishing, self.layout, wanted, patience, clock)
         self.watch = Watch(name, self.consuming, self.layout, wanted, consumers, patience, clock)
         self._probe_channel: tuple[Session, Channel] | None = None
 
@@ -97,7 +97,7 @@ class Cluster:
     def trouble(self) -> str:
         """Return what is wrong with it; empty when it is well."""
         troubles = (self.publishing.trouble, self.consuming.trouble, *self.layout.refused.values())
-        return next((str(trouble) for trouble in troubles if trouble is not None), "")
+        return next((str(trouble) for trouble in troubles if trouble is not None), self.publisher.trouble())
 
     async def close(self) -> None:
         """Close the connections."""

@@ -73,6 +73,9 @@ class Patience(NamedTuple):
         The primary must have been well for so long before publishing goes back to it.
     failures
         Publishing leaves a cluster after so many batches in a row of which nothing was confirmed.
+    spared
+        A destination of which nothing was confirmed is not tried again on that cluster for so long; up to 12 times as
+        long when that goes on.
     forget_after
         What a cluster that is away was last known to hold is taken for true for so long.
     """
@@ -88,6 +91,7 @@ class Patience(NamedTuple):
     close: float = 5.0
     well_for: float = 10.0
     failures: int = 3
+    spared: float = 5.0
     forget_after: float = 30.0
 
 

@@ -7,8 +7,8 @@ import enum
 import logging
 import re
 import struct
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
 
 import pamqp.exceptions
 from aio_pika.exceptions import ChannelClosed, ChannelNotFoundEntity, DeliveryError, PublishError
@@ -16,6 +16,7 @@ from aio_pika.exceptions import ChannelClosed, ChannelNotFoundEntity, DeliveryEr
 from bus.domain.message import Message
 from bus.domain.routing_pattern import matches
 from bus.errors import TransportError
+from bus.ports.clock import Clock
 from bus.transports.rabbitmq.carriage import properties_of
 from bus.transports.rabbitmq.config import Patience
 from bus.transports.rabbitmq.layout import Layout, Wanted
@@ -32,6 +33,9 @@ _TOO_LARGE: Final = re.compile(r"larger than configured max size (\d+)")
 _UNSENDABLE: Final = (ValueError, TypeError, struct.error, pamqp.exceptions.PAMQPException)
 
 
+_MOST_SPARED: Final = 12
+
+
 class Verdict(enum.Enum):
     """What came of publishing a message to a cluster."""
 
@@ -43,18 +47,43 @@ class Verdict(enum.Enum):
     """It did not answer, and may hold it."""
 
 
-class Publisher:
-    """Publishes on one cluster's link. Each batch has a channel for itself, so that no other suffers from its end."""
+class Silence(NamedTuple):
+    """How long a destination is spared, of which nothing was confirmed while its cluster answered: a queue hangs."""
 
-    def __init__(self, name: str, link: Link, layout: Layout, wanted: Wanted, patience: Patience) -> None:
+    until: float
+    lasting: float
+
+
+class Publisher:
+    """Publishes on one cluster's link. Each batch has a channel for itself, so that no other suffers from its end.
+
+    A destination of which nothing is confirmed, as when its queue has no majority, is not tried again for a while, so
+    that its messages do not wait for a deadline each time.
+    """
+
+    def __init__(self, name: str, link: Link, layout: Layout, wanted: Wanted, patience: Patience, clock: Clock) -> None:
         self._name = name
         self._link = link
         self._layout = layout
         self._wanted = wanted
         self._patience = patience
+        self._clock = clock
+        self._silent: dict[str, Silence] = {}
         self._idle: list[Channel] = []
         self._session: Session | None = None
         self._limit: int | None = None
+
+    def takes(self, destination: str) -> bool:
+        """Whether it is worth while to publish a destination's messages now."""
+        silence = self._silences.get(destination)
+        is_spared = silence is not None and self._clock.monotonic() < silence.until
+        return self._layout.carries(destination) and not is_spared
+
+    def trouble(self) -> str:
+        """Return which destinations had nothing confirmed lately; empty for none."""
+        now = self._clock.monotonic()
+        names = sorted(code for code, silence in self._silences.items() if now < silence.until + silence.lasting)
+        return f"{self._name} confirms nothing of {', '.join(names)}: a queue may be without a leader" if names else ""
 
     async def publish(self, batch: Sequence[Message]) -> list[Verdict]:
         """Publish messages and say what came of each, in order, before a deadline."""
@@ -64,6 +93,7 @@ class Publisher:
         if session is not self._session:
             self._session, self._limit = session, None
             self._idle.clear()
+            self._silent.clear()
         found: dict[int, Verdict] = {}
         size = sum(len(message.body) for message in batch)
         try:
@@ -73,7 +103,23 @@ class Publisher:
             _log.warning("%s confirmed %d of %d messages in time", self._name, len(found), len(batch))
         except TransportError as error:
             _log.warning("%s confirmed %d of %d messages: %s", self._name, len(found), len(batch), error)
+        if not session.lost.is_set():
+            self._note_silences(batch, found)
         return [found.get(n, Verdict.UNKNOWN) for n in range(len(batch))]
+
+    def _note_silences(self, batch: Sequence[Message], found: Mapping[int, Verdict]) -> None:
+        heard = {batch[n].destination for n in found}
+        for destination in heard:
+            self._silent.pop(destination, None)
+        for destination in {message.destination for message in batch} - heard:
+            before, first = self._silent.get(destination), self._patience.spared
+            lasting = first if before is None else min(2 * before.lasting, _MOST_SPARED * first)
+            self._silent[destination] = Silence(self._clock.monotonic() + lasting, lasting)
+
+    @property
+    def _silences(self) -> dict[str, Silence]:
+        """What is known of the connection in use."""
+        return self._silent if self._link.session is self._session else {}
 
     async def _publish(self, session: Session, batch: Sequence[Message], found: dict[int, Verdict]) -> None:
         """Publish small messages together; big ones alone, since RabbitMQ refuses one by closing the channel."""

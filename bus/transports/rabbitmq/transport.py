@@ -177,7 +177,7 @@ class RabbitmqTransport:
 
     async def _publish_on(self, cluster: Cluster, items: Mapping[int, Message]) -> dict[int, Message]:
         """Publish to one cluster; return what it did not confirm."""
-        able = {n: message for n, message in items.items() if cluster.layout.carries(message.destination)}
+        able = {n: message for n, message in items.items() if cluster.publisher.takes(message.destination)}
         if not able:
             return dict(items)
         verdicts = dict(zip(able, await cluster.publisher.publish(list(able.values())), strict=True))

@@ -34,6 +34,7 @@ QUICK = Patience(
     longest_backoff=0.5,
     close=2.0,
     well_for=1.0,
+    spared=0.5,
     forget_after=1.0,
 )
 _codes = itertools.count()

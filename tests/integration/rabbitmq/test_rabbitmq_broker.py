@@ -220,6 +220,30 @@ async def test_a_broker_short_of_memory_confirms_nothing_and_says_so(primary: Ra
         assert ids(await receive(consumer, 2)) == ids(sent[1:])
 
 
+async def test_a_queue_that_confirms_nothing_holds_up_neither_others_nor_its_own_messages_for_long(
+    primary: RabbitmqServer,
+) -> None:
+    async with world(primary.url, patience=QUICK._replace(spared=3.0)) as found, world(primary.url) as neighbour:
+        await found.ensure("billing")
+        await neighbour.ensure("billing")
+        sent = found.messages(3)
+        queue = f"whereis('%2F_{found.queue}')"
+        await asyncio.to_thread(primary.ctl, "eval", f"sys:suspend({queue}).")
+        try:
+            assert await found.publish(*sent) == [False] * 3
+            started = time.monotonic()
+            assert await found.publish(*sent) == [False] * 3
+            assert all(await neighbour.publish(*neighbour.messages(3)))
+            assert time.monotonic() - started < 0.5
+            assert found.code in found.transport.conditions()["rabbitmq-primary"]
+        finally:
+            await asyncio.to_thread(primary.ctl, "eval", f"sys:resume({queue}).")
+        await confirmed(found, *sent)
+        consumer = await found.consume()
+        assert {*await drain(found, consumer, ids(sent))} == {*ids(sent)}
+        assert not any(found.transport.conditions().values())
+
+
 async def test_a_broker_that_is_away_is_told_at_once(primary: RabbitmqServer) -> None:
     async with world(f"amqp://guest:guest@127.0.0.1:{free_port()}/", tidy=False) as found:
         with pytest.raises(TransportUnavailable):
