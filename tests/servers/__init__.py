@@ -13,7 +13,7 @@ from typing import NamedTuple, NoReturn
 
 import pytest
 
-from tests.servers import kafka, nsq, payloads, rabbitmq, toxiproxy
+from tests.servers import kafka, mongodb, nsq, payloads, rabbitmq, toxiproxy
 from tests.servers.cache import InstallFailed, cache_dir
 
 __all__ = ["KNOWN", "InstallFailed", "Known", "cache_dir", "missing", "need"]
@@ -29,6 +29,7 @@ class Known(NamedTuple):
 
 KNOWN = {
     "kafka": Known(f"Kafka {kafka.VERSION}", kafka.find, kafka.install),
+    "mongodb": Known(f"the MongoDB protocol: FerretDB {mongodb.VERSION}", mongodb.find, mongodb.install),
     "nsq": Known(f"nsqd, nsqlookupd, nsqadmin, nsq_to_http {nsq.VERSION}", nsq.find, nsq.install),
     "payloads": Known(f"GitHub webhook payloads {payloads.VERSION}", payloads.find, payloads.install),
     "rabbitmq": Known(f"RabbitMQ {rabbitmq.VERSION} with Debian's Erlang", rabbitmq.find, rabbitmq.install),

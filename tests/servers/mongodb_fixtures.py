@@ -1,0 +1,50 @@
+"""Fixtures for tests on a MongoDB: one server for the tests of a folder, a database of its own for each test."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from pymongo import MongoClient
+
+from bus.clock import SystemClock
+from bus.stores.mongodb import MongodbStore
+from tests.servers.mongodb_server import serving
+
+_numbers = itertools.count()
+
+
+def database_url(server: str) -> str:
+    """Return the URL of a database of a server that no other test uses."""
+    return urlsplit(server)._replace(path=f"/test_{os.getpid()}_{next(_numbers)}").geturl()
+
+
+def drop(url: str) -> None:
+    """Remove a database."""
+    client: MongoClient[dict[str, Any]] = MongoClient(url, serverSelectionTimeoutMS=5_000)
+    try:
+        client.drop_database(client.get_default_database())
+    finally:
+        client.close()
+
+
+async def open_store(url: str, *, linger: float = 0, gather: int = 512) -> MongodbStore:
+    """Open the store of a database, by default one that writes without waiting for company."""
+    return await MongodbStore.open(url, clock=SystemClock(), linger=linger, gather=gather)
+
+
+@pytest.fixture(scope="session")
+def mongodb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with serving(tmp_path_factory.mktemp("mongodb")) as url:
+        yield url
+
+
+@pytest.fixture
+def database(mongodb: str) -> Iterator[str]:
+    url = database_url(mongodb)
+    yield url
+    drop(url)
