@@ -1,0 +1,306 @@
+"""Unfinished work by due time, one document for each message and subscription."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterable, Sequence
+from typing import Any, Final
+
+import msgspec
+from bson import ObjectId
+from msgspec import structs
+from pymongo import DeleteMany, UpdateOne
+
+from bus.domain.delivery import Compensation
+from bus.stores.mongodb.bodies import Bodies, Reference, reference_of
+from bus.stores.mongodb.connection import Connection, Form
+from bus.stores.mongodb.damaged import DamagedDocuments
+from bus.stores.mongodb.forms import Damaged
+from bus.stores.mongodb.indexes import COMPENSATIONS
+from bus.stores.mongodb.inserting import insert_new
+from bus.stores.mongodb.names import label_of, lane_name, lane_of
+from bus.stores.mongodb.slices import MOST_BYTES, slices
+
+LaneKey = tuple[str, str]
+Ending = tuple[str, str, int]  # the message's id, the subscription, and the generation that is finished
+
+_FIELDS: Final = tuple(name for name in Compensation.__struct_fields__ if name not in {"message", "by"})
+_BARE: Final = tuple(name for name in Compensation.__struct_fields__ if name != "message")
+_KEPT: Final = frozenset({"_id", "epoch"})  # what a newer row of the same delivery takes over
+
+
+class Compensations:
+    """The ``CompensationStore`` part.
+
+    ``order`` is (generation, attempts) as one number, ``ready_at`` when a row can be leased, and ``claim`` names the
+    call that leased it last.
+    """
+
+    def __init__(self, connection: Connection, bodies: Bodies, damaged: DamagedDocuments) -> None:
+        self._connection = connection
+        self._damaged = damaged
+        self._rows = connection[COMPENSATIONS]
+        self._bodies = bodies
+        self._leasing = asyncio.Lock()
+        self._turn: LaneKey = ("", "")
+
+    async def change(self, rows: Sequence[Compensation], endings: Iterable[Ending]) -> None:
+        """Delete the rows of finished deliveries, then insert rows where they are newer; durable when it returns."""
+        await self._end(endings)
+        await self._put(rows)
+
+    async def finish(self, rows: Sequence[Compensation]) -> None:
+        """Delete rows of this or a smaller generation."""
+        await self._end((row.message_id, row.subscription, row.generation) for row in rows)
+
+    async def lease(self, now: int, until: int, room: dict[LaneKey, int], limit: int, owner: str) -> list[Compensation]:
+        """Take due rows, round robin over subscriptions.
+
+        Rows are read, then claimed where nobody changed them since; what others were quicker to take is made up for
+        with further ones.
+        """
+        free = {lane: count for lane, count in room.items() if count > 0}
+        leased: list[Form] = []
+        async with self._leasing:
+            while free and len(leased) < limit:
+                wanted = limit - len(leased)
+                candidates = await self._candidates(now, free, wanted)
+                taken = await self._claim(candidates, until, owner)
+                leased += taken
+                if len(taken) == len(candidates) < wanted:
+                    break
+                for form in taken:
+                    free[lane_of(form["lane"])] -= 1
+                free = {lane: count for lane, count in free.items() if count > 0}
+        return await self._read(leased)
+
+    async def reclaim(self, owner: str) -> int:
+        """End all leases of an owner."""
+        ended = 0
+        leased = {"owner": owner, "lease_until": {"$gt": 0}}
+        held = await self._connection.find(COMPENSATIONS, leased, fields=["order", "epoch", "due_at"])
+        for piece in slices(held):
+            ended += await self._update([_give_back(form) for form in piece])
+        return ended
+
+    async def unlease(self, rows: Sequence[Compensation]) -> None:
+        """Give rows back that no later lease has taken."""
+        for piece in slices(rows):
+            await self._update([_give_back(_fence(row)) for row in piece])
+
+    async def due(self) -> dict[LaneKey, int]:
+        """Return how many rows each subscription has."""
+        async with self._connection.exchange(f"count {COMPENSATIONS}"):
+            stages: list[Form] = [{"$group": {"_id": "$lane", "rows": {"$sum": 1}}}]
+            groups = await (await self._rows.aggregate(stages)).to_list(None)
+        return {lane_of(group["_id"]): int(group["rows"]) for group in groups if isinstance(group["_id"], str)}
+
+    async def next_due(self) -> int | None:
+        """Return when the next row can be leased."""
+        first = await self._connection.find(
+            COMPENSATIONS, {"ready_at": {"$gte": 0}}, fields=["ready_at"], sort=[("ready_at", 1)], limit=1
+        )
+        return int(first[0]["ready_at"]) if first else None
+
+    async def rows_of(self, lane: LaneKey, limit: int) -> AsyncIterator[list[Compensation]]:
+        """Give the rows of a subscription, so many at a time, without what they carry."""
+        after = ""
+        while True:
+            rest = {"lane": lane_name(*lane), "_id": {"$gt": after}}
+            forms = await self._connection.find(COMPENSATIONS, rest, fields=_BARE, sort=[("_id", 1)], limit=limit)
+            if not forms:
+                return
+            yield await self._rows_in(forms)
+            after = forms[-1]["_id"]
+
+    async def whole(self, rows: Sequence[Compensation]) -> list[Compensation]:
+        """Return rows as they are now, with what they carry; those that are gone are left out."""
+        names = [_name(row.message_id, row.subscription) for row in rows]
+        return await self._read(await self._connection.find(COMPENSATIONS, {"_id": {"$in": names}}))
+
+    async def _end(self, endings: Iterable[Ending]) -> None:
+        names: defaultdict[int, list[str]] = defaultdict(list)
+        for message_id, subscription, generation in endings:
+            names[generation].append(_name(message_id, subscription))
+        for generation, ended in names.items():
+            for piece in slices(ended):
+                condition = {"_id": {"$in": piece}, "generation": {"$lte": generation}}
+                async with self._connection.exchange(f"remove from {COMPENSATIONS}"):
+                    await self._rows.bulk_write([DeleteMany(condition)], ordered=False)
+
+    async def _put(self, rows: Sequence[Compensation]) -> None:
+        """Insert rows; one that is there already is replaced where it is older.
+
+        A row that goes between the two steps, because another process finished an older generation, is inserted again.
+        """
+        await self._put_large(rows)
+        forms = {form["_id"]: form for form in sorted(map(_form, rows), key=lambda form: form["order"])}
+        while forms:
+            present = await insert_new(self._connection, COMPENSATIONS, list(forms.values()), _size)
+            gone: set[str] = set()
+            for piece in slices([forms[name] for name in sorted(present)], _size):
+                if await self._update([_replace(form) for form in piece]) < len(piece):
+                    gone |= await self._gone([form["_id"] for form in piece])
+            forms = {name: forms[name] for name in gone}
+
+    async def _put_large(self, rows: Sequence[Compensation]) -> None:
+        for row in rows:
+            if len(row.message) > MOST_BYTES:
+                await self._bodies.put(label_of(row.message_id, row.retention_days), [(row.message_id, row.message)])
+
+    async def _gone(self, names: list[str]) -> set[str]:
+        forms = await self._connection.find(COMPENSATIONS, {"_id": {"$in": names}}, fields=["_id"])
+        return set(names) - {form["_id"] for form in forms}
+
+    async def _update(self, updates: list[UpdateOne]) -> int:
+        """Run conditional updates and return how many found their row."""
+        async with self._connection.exchange(f"update {COMPENSATIONS}"):
+            return (await self._rows.bulk_write(updates, ordered=False)).matched_count
+
+    async def _candidates(self, now: int, room: dict[LaneKey, int], limit: int) -> list[Form]:
+        """Return rows that are ready, without what they carry, one of each subscription in turn."""
+        lanes = [lane for lane in self._in_turn(await self._ready(now)) if lane in room][:limit]
+        queues: list[tuple[LaneKey, list[Form]]] = []
+        for lane in lanes:
+            most = min(room[lane], limit)
+            ready = {"lane": lane_name(*lane), "ready_at": {"$lte": now}}
+            forms = await self._connection.find(
+                COMPENSATIONS,
+                ready,
+                fields=["lane", "order", "epoch"],
+                sort=[("ready_at", 1), ("_id", 1)],
+                limit=most,
+            )
+            queues.append((lane, forms))
+        return self._deal(queues, limit)
+
+    async def _ready(self, now: int) -> list[LaneKey]:
+        async with self._connection.exchange(f"read {COMPENSATIONS}"):
+            stages: list[Form] = [{"$match": {"ready_at": {"$lte": now}}}, {"$group": {"_id": "$lane"}}]
+            groups = await (await self._rows.aggregate(stages)).to_list(None)
+        return [lane_of(group["_id"]) for group in groups if isinstance(group["_id"], str)]
+
+    def _in_turn(self, lanes: Iterable[LaneKey]) -> list[LaneKey]:
+        """Return subscriptions beginning after the one served last."""
+        return sorted(lanes, key=lambda lane: (lane <= self._turn, lane))
+
+    def _deal(self, queues: list[tuple[LaneKey, list[Form]]], limit: int) -> list[Form]:
+        dealt: list[Form] = []
+        place = 0
+        while len(dealt) < limit and (queues := [(lane, forms) for lane, forms in queues if place < len(forms)]):
+            for lane, forms in queues[: limit - len(dealt)]:
+                dealt.append(forms[place])
+                self._turn = lane
+            place += 1
+        return dealt
+
+    async def _claim(self, candidates: Sequence[Form], until: int, owner: str) -> list[Form]:
+        """Lease those of the rows that nobody changed since they were read, and return them as they are now."""
+        claimed: list[Form] = []
+        for piece in slices(candidates):
+            claim = str(ObjectId())
+            lease: Form = {"lease_until": until, "ready_at": until, "owner": owner, "claim": claim}
+            await self._update([UpdateOne(_unchanged(form), {"$set": lease | _next_epoch(form)}) for form in piece])
+            names = [form["_id"] for form in piece]
+            found = await self._connection.find(COMPENSATIONS, {"_id": {"$in": names}, "claim": claim})
+            place = {name: number for number, name in enumerate(names)}
+            claimed += sorted(found, key=lambda form: place[form["_id"]])
+        return claimed
+
+    async def _read(self, forms: Sequence[Form]) -> list[Compensation]:
+        """Return rows with the messages they carry; one that cannot be read is set aside."""
+        rows: list[Compensation] = []
+        for form in forms:
+            for row in await self._rows_in([form]):
+                if form["message_ref"]:
+                    reference = Reference(row.message_id, form["message_ref"], form["message_bytes"])
+                    (message,) = await self._bodies.get(label_of(row.message_id, row.retention_days), [reference])
+                    rows.append(structs.replace(row, message=message))
+                else:
+                    rows.append(row)
+        return rows
+
+    async def _rows_in(self, forms: Sequence[Form]) -> list[Compensation]:
+        rows: list[Compensation] = []
+        for form in forms:
+            try:
+                rows.append(_row(form))
+            except Damaged as error:
+                await self._set_aside(form, error)
+        return rows
+
+    async def _set_aside(self, form: Form, error: Damaged) -> None:
+        for whole in await self._connection.find(COMPENSATIONS, {"_id": form["_id"]}):
+            await self._damaged.set_aside(COMPENSATIONS, whole, error)
+            async with self._connection.exchange(f"remove from {COMPENSATIONS}"):
+                await self._rows.delete_one({"_id": whole["_id"], "order": {"$eq": whole.get("order")}})
+
+
+def _name(message_id: str, subscription: str) -> str:
+    return f"{message_id}/{subscription}"
+
+
+def _order(generation: int, attempts: int) -> int:
+    return generation << 32 | attempts
+
+
+def _form(row: Compensation) -> Form:
+    large = len(row.message) > MOST_BYTES
+    form: Form = {name: getattr(row, name) for name in _FIELDS}
+    return form | {
+        "_id": _name(row.message_id, row.subscription),
+        "lane": lane_name(row.destination, row.subscription),
+        "by": row.by.value,
+        "order": _order(row.generation, row.attempts),
+        "message": b"" if large else row.message,
+        "message_ref": reference_of(row.message_id, row.message).name if large else "",
+        "message_bytes": len(row.message),
+        "epoch": 0,
+        "lease_until": 0,
+        "ready_at": row.due_at,
+        "owner": "",
+        "claim": "",
+    }
+
+
+def _row(form: Form) -> Compensation:
+    given = {"message": b""} | form
+    try:
+        if "message" in form:
+            msgspec.convert([given["message_ref"], given["message_bytes"]], tuple[str, int])
+        return msgspec.convert([given[name] for name in Compensation.__struct_fields__], Compensation)
+    except (KeyError, msgspec.ValidationError) as error:
+        raise Damaged(f"{type(error).__name__}: {error}") from error
+
+
+def _fence(row: Compensation) -> Form:
+    return {
+        "_id": _name(row.message_id, row.subscription),
+        "order": _order(row.generation, row.attempts),
+        "epoch": row.epoch,
+        "due_at": row.due_at,
+    }
+
+
+def _size(form: Form) -> int:
+    return len(form["message"])
+
+
+def _unchanged(form: Form) -> dict[str, Any]:
+    """Return the condition that nobody replaced or leased a row; one that is not ours may lack what it names."""
+    return {"_id": form["_id"], "order": {"$eq": form.get("order")}, "epoch": {"$eq": form.get("epoch")}}
+
+
+def _next_epoch(form: Form) -> Form:
+    epoch = form.get("epoch")
+    return {"epoch": epoch + 1 if isinstance(epoch, int) else 1}
+
+
+def _give_back(form: Form) -> UpdateOne:
+    return UpdateOne(_unchanged(form), {"$set": {"lease_until": 0, "ready_at": form.get("due_at", 0)}})
+
+
+def _replace(form: Form) -> UpdateOne:
+    newer = {"_id": form["_id"], "order": {"$lt": form["order"]}}
+    return UpdateOne(newer, {"$set": {name: value for name, value in form.items() if name not in _KEPT}})

@@ -1,0 +1,155 @@
+"""The client of one database: what it is told for safety and for deadlines, and one way to call it."""
+
+from __future__ import annotations
+
+import asyncio
+import warnings
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from pymongo import AsyncMongoClient
+from pymongo.asynchronous.collection import AsyncCollection
+from pymongo.asynchronous.database import AsyncDatabase
+from pymongo.errors import ConfigurationError as DriverConfigurationError
+from pymongo.errors import InvalidName, InvalidURI
+from pymongo.monitoring import ConnectionClosedEvent, ConnectionPoolListener
+
+from bus.errors import ConfigurationError
+from bus.stores.mongodb.errors import translating
+
+Form = dict[str, Any]
+Collection = AsyncCollection[Form]
+
+DATABASE: Final = "bus"
+DEADLINE: Final = 5.0  # seconds for one exchange with the server
+_BATCH: Final = 1_000
+_TURN: Final = 0.02
+_SHORT_MS: Final = 2_000  # to find a server, to get a connection of the pool
+_CONNECT_MS: Final = 1_500  # shorter, so that the error of a server that is not found says why
+
+# These hold whatever the URL says: nothing is acknowledged that a majority does not have in its journal, and what is
+# read is what the primary has, for the writes compare it.
+_OPTIONS: Final[Form] = {
+    "appname": "bus",
+    "w": "majority",
+    "journal": True,
+    "readPreference": "primary",
+    "readConcernLevel": "local",
+    "retryReads": True,
+    "retryWrites": True,
+    "serverSelectionTimeoutMS": _SHORT_MS,
+    "connectTimeoutMS": _CONNECT_MS,
+    "waitQueueTimeoutMS": _SHORT_MS,
+    "heartbeatFrequencyMS": _SHORT_MS,
+    "socketTimeoutMS": int(DEADLINE * 1000),
+    "unicode_decode_error_handler": "replace",  # a foreign document with broken text must not hide the others
+    "datetime_conversion": "DATETIME_AUTO",
+}
+
+
+class _Losses(ConnectionPoolListener):
+    """Counts connections that ended; the server may have gone, and come back without what was in it.
+
+    A server's own events would come up to a second late; these come before the call that met the loss goes on.
+    """
+
+    count = 0
+
+    def connection_closed(self, event: ConnectionClosedEvent) -> None:  # noqa: ARG002 - the driver's signature
+        """Count."""
+        self.count += 1
+
+    def _ignore(self, event: object) -> None:
+        """Do nothing."""
+
+    pool_created = pool_ready = pool_cleared = pool_closed = _ignore
+    connection_created = connection_ready = _ignore
+    connection_check_out_started = connection_check_out_failed = connection_checked_out = connection_checked_in = (
+        _ignore
+    )
+
+
+class Connection:
+    """A client of one database; connects by itself, for ever.
+
+    Parameters
+    ----------
+    url
+        Of the servers.
+    database
+        Its name; empty for the one that the URL names, or else ``bus``.
+
+    Raises
+    ------
+    ConfigurationError
+        The URL is not one of a MongoDB.
+    """
+
+    def __init__(self, url: str, database: str = "") -> None:
+        self._losses = _Losses()
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", UserWarning)  # an option of the URL that is unknown or impossible
+                self._client: AsyncMongoClient[Form] = AsyncMongoClient(url, event_listeners=[self._losses], **_OPTIONS)
+            self._database: AsyncDatabase[Form] = (
+                self._client[database] if database else self._client.get_default_database(DATABASE)
+            )
+        except (DriverConfigurationError, InvalidName, InvalidURI, UserWarning, ValueError) as error:
+            why = type(error).__name__ if "@" in url else f"{type(error).__name__}: {error}"  # no password in a log
+            raise ConfigurationError(
+                f"the store's URL cannot be used: {why}",
+                hint="write it as mongodb://USER:PASSWORD@HOST:PORT/DATABASE?replicaSet=NAME, "
+                "with special characters of user and password percent-encoded",
+            ) from error
+
+    def __getitem__(self, name: str) -> Collection:
+        return self._database[name]
+
+    @property
+    def losses(self) -> int:
+        """How often a connection ended; what was made in the server before may have to be made again."""
+        return self._losses.count
+
+    @property
+    def database(self) -> AsyncDatabase[Form]:
+        """The database itself."""
+        return self._database
+
+    @asynccontextmanager
+    async def exchange(self, what: str) -> AsyncIterator[None]:
+        """Give one exchange with the server a deadline, and raise the store's errors; ``what`` is for their text.
+
+        Raises
+        ------
+        StoreUnavailable
+            No server is found within two seconds, or there is no answer within five.
+        StoreError
+            The server refused.
+        """
+        with translating(what):
+            async with asyncio.timeout(DEADLINE):
+                yield
+
+    async def find(
+        self,
+        collection: str,
+        condition: Form,
+        *,
+        fields: Sequence[str] | None = None,
+        sort: Sequence[tuple[str, int]] | None = None,
+        skip: int = 0,
+        limit: int = 0,
+    ) -> list[Form]:
+        """Return the documents that meet a condition, all in one reply as a rule; raises as ``exchange`` does."""
+        async with self.exchange(f"read {collection}"):
+            found = self._database[collection].find(
+                condition, fields, sort=sort, skip=skip, limit=limit, batch_size=limit or _BATCH
+            )
+            return await found.to_list(None)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        # The driver forgets the socket of a monitor that is connecting at this moment; one turn later it has failed.
+        await asyncio.sleep(_TURN)
+        await self._client.close()

@@ -1,0 +1,109 @@
+"""Small documents with compare-and-set."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+from pymongo.errors import DuplicateKeyError
+
+from bus.errors import Conflict, StoreError, StoreUnavailable
+from bus.ports.store import Document
+from bus.stores.mongodb.connection import Connection, Form
+from bus.stores.mongodb.damaged import DamagedDocuments
+from bus.stores.mongodb.forms import Damaged
+from bus.stores.mongodb.indexes import DOCUMENTS
+
+_AFTER_ALL: Final = "\U0010ffff" * 4
+_MOST_TRIES: Final = 100
+
+
+class Documents:
+    """The ``DocumentStore`` part: ``_id`` is collection and key, so that one index finds and orders them."""
+
+    def __init__(self, connection: Connection, damaged: DamagedDocuments) -> None:
+        self._connection = connection
+        self._damaged = damaged
+        self._documents = connection[DOCUMENTS]
+
+    async def get(self, collection: str, key: str) -> Document | None:
+        """Return one document."""
+        forms = await self._connection.find(DOCUMENTS, {"_id": _name(collection, key)})
+        found = self._read(forms)
+        if forms and not found:
+            raise _unreadable(collection, key)
+        return found[0] if found else None
+
+    async def list(self, collection: str, *, prefix: str, after: str, limit: int | None) -> list[Document]:
+        """Return documents by key order, without any that cannot be read."""
+        between = {
+            "$gte": _name(collection, prefix),
+            "$gt": _name(collection, after),
+            "$lt": _name(collection, prefix + _AFTER_ALL),
+        }
+        forms = await self._connection.find(DOCUMENTS, {"_id": between}, sort=[("_id", 1)], limit=limit or 0)
+        return [document for document in self._read(forms) if document.key.startswith(prefix)]
+
+    async def put(self, collection: str, key: str, value: bytes, *, version: int | None) -> int:
+        """Write a document; durable when it returns."""
+        for _ in range(_MOST_TRIES):
+            present = await self._version(collection, key)
+            if version is not None and version != present:
+                raise Conflict(
+                    f"{collection}/{key} has version {present}, not {version}; nothing was written",
+                    hint="read it again and repeat the change",
+                )
+            if await self._written(collection, key, value, present):
+                return present + 1
+        raise StoreUnavailable(f"others changed {collection}/{key} {_MOST_TRIES} times in a row; nothing was written")
+
+    async def delete(self, collection: str, key: str) -> bool:
+        """Delete a document; durable when it returns."""
+        async with self._connection.exchange(f"remove from {DOCUMENTS}"):
+            return (await self._documents.delete_one({"_id": _name(collection, key)})).deleted_count > 0
+
+    def _read(self, forms: Sequence[Form]) -> builtins.list[Document]:
+        documents: list[Document] = []
+        for form in forms:
+            try:
+                fields = [form.get(name) for name in Document._fields]
+                documents.append(msgspec.convert(fields, Document))
+            except msgspec.ValidationError as error:
+                self._damaged.note(DOCUMENTS, form, Damaged(str(error)))
+        return documents
+
+    async def _version(self, collection: str, key: str) -> int:
+        forms = await self._connection.find(DOCUMENTS, {"_id": _name(collection, key)}, fields=["version"])
+        if not forms:
+            return 0
+        version = forms[0].get("version")
+        if not isinstance(version, int):
+            raise _unreadable(collection, key)
+        return version
+
+    async def _written(self, collection: str, key: str, value: bytes, present: int) -> bool:
+        """Write a document whose version is still the present one; whether it was."""
+        name = _name(collection, key)
+        new: dict[str, Any] = {"version": present + 1, "value": value}
+        async with self._connection.exchange(f"write {DOCUMENTS}"):
+            if present:
+                changed = await self._documents.update_one({"_id": name, "version": present}, {"$set": new})
+                return changed.matched_count > 0
+            try:
+                await self._documents.insert_one({"_id": name, "collection": collection, "key": key, **new})
+            except DuplicateKeyError:
+                return False
+        return True
+
+
+def _name(collection: str, key: str) -> str:
+    return f"{collection}/{key}"
+
+
+def _unreadable(collection: str, key: str) -> StoreError:
+    return StoreError(
+        f"document {collection}/{key} is not one that this bus can read; nothing was changed",
+        hint="another version or a person wrote it: restore it, or delete it and write it again",
+    )

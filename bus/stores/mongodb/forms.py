@@ -1,0 +1,141 @@
+"""A trace as the document that MongoDB keeps, readable in its shell, and back.
+
+A form may lack fields that have a default and may have others besides, as one does that another version of the bus
+wrote; anything else is ``Damaged``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, TypeVar
+
+import msgspec
+from msgspec import structs
+
+from bus.domain.delivery import Attempt, Status
+from bus.domain.message import Message
+from bus.domain.trace import DeliveryTrace, Trace, attempts_in_order
+from bus.stores.mongodb.connection import Form
+from bus.stores.mongodb.indexes import lane_entry
+from bus.stores.mongodb.names import lane_name
+
+Kind = TypeVar("Kind", bound=msgspec.Struct)
+Value = TypeVar("Value")
+
+
+class Damaged(Exception):
+    """A document is not one that this bus can read; the text says what is wrong with it."""
+
+
+def trace_form(trace: Trace, body: str) -> Form:
+    """Return a trace's document without its version; ``body`` is the reference of the message's body."""
+    form: Form = {
+        "destination": trace.destination,
+        "retention_days": trace.retention_days,
+        "received_at": _received_at(trace),
+        "status": trace.status.value,
+        "lanes": sorted(
+            lane_entry(delivery.status, lane_name(trace.destination, name))
+            for name, delivery in trace.deliveries.items()
+            if delivery.status is not Status.DELIVERED
+        ),
+        "deliveries": [_delivery_form(name, delivery) for name, delivery in sorted(trace.deliveries.items())],
+    }
+    if trace.message is not None:
+        form["message"] = _message_form(trace.message)
+        form["body"] = {"ref": body, "bytes": trace.body_bytes}
+    return form
+
+
+def read_trace(form: Form) -> Trace:
+    """Undo ``trace_form``.
+
+    Raises
+    ------
+    Damaged
+        The form lacks a part, or one is of another kind.
+    """
+    try:
+        trace = Trace(
+            _typed(form["_id"], str),
+            _typed(form["destination"], str),
+            _typed(form["retention_days"], int),
+            deliveries={
+                _typed(each["subscription"], str): _read_delivery(each) for each in _typed(form["deliveries"], list)
+            },
+        )
+        if form.get("message") is not None:
+            trace.message = _read_message(trace.id, form["message"])
+            trace.body_bytes = _typed(form["body"]["bytes"], int)
+            read_body_reference(form)
+    except (KeyError, TypeError, AttributeError, msgspec.ValidationError) as error:
+        raise Damaged(f"{type(error).__name__}: {error}") from error
+    return trace
+
+
+def read_body_reference(form: Form) -> str:
+    """Return the reference of the message's body, empty while there is no message."""
+    return _typed(form["body"]["ref"], str) if form.get("message") is not None else ""
+
+
+_TEXT: Final = tuple(
+    name for name in Message.__struct_fields__ if name not in {"id", "body", "headers", "expected"}
+)  # what has the same form in the document
+_STATE: Final = tuple(name for name in DeliveryTrace.__struct_fields__ if name != "attempts")
+
+
+def _message_form(message: Message) -> Form:
+    form = {name: getattr(message, name) for name in _TEXT}
+    form["headers"] = [{"name": name, "value": value} for name, value in message.headers.items()]
+    form["expected"] = list(message.expected)
+    return form
+
+
+def _read_message(message_id: str, form: Form) -> Message:
+    headers = {each["name"]: each["value"] for each in form.get("headers", [])}
+    given = {"id": message_id, "body": b"", "headers": headers}
+    return _struct(Message, form | given)
+
+
+def _delivery_form(name: str, delivery: DeliveryTrace) -> Form:
+    form = {"subscription": name} | {field: getattr(delivery, field) for field in _STATE}
+    form["status"] = delivery.status.value
+    form["attempts"] = [_attempt_form(attempt) for attempt in attempts_in_order(delivery)]
+    return form
+
+
+def _read_delivery(form: Form) -> DeliveryTrace:
+    attempts = [_struct(Attempt, each) for each in form.get("attempts", [])]
+    delivery = _struct(DeliveryTrace, {**form, "attempts": {}})
+    delivery.attempts = {attempt.id: attempt for attempt in attempts}
+    return delivery
+
+
+def _attempt_form(attempt: Attempt) -> Form:
+    form = structs.asdict(attempt)
+    form["by"] = attempt.by.value
+    form["phases"] = list(attempt.phases)
+    return form
+
+
+def _struct(kind: type[Kind], form: Form) -> Kind:
+    """Return a record from a document's fields, with its defaults for those that are missing."""
+    names: Sequence[str] = kind.__struct_fields__
+    defaults: Sequence[Any] = kind.__struct_defaults__
+    required = len(names) - len(defaults)
+    values = [
+        form[name] if place < required else form.get(name, defaults[place - required])
+        for place, name in enumerate(names)
+    ]
+    return msgspec.convert(values, kind)
+
+
+def _typed(value: Any, kind: type[Value]) -> Value:
+    return msgspec.convert(value, kind)
+
+
+def _received_at(trace: Trace) -> int:
+    """Return when the message was received, or the latest outcome was decided."""
+    if trace.message is not None:
+        return trace.message.received_at
+    return max((delivery.at for delivery in trace.deliveries.values()), default=0)

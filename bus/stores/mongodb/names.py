@@ -1,0 +1,78 @@
+"""Partitions and what names them: the day of the ids, and the retention class."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from bus.domain.identity import id_time, parse_id
+from bus.domain.times import DAY, day_of, day_start
+
+_TRACES: Final = re.compile(r"traces_(\d{8})_(\d+)d")
+_BODIES: Final = re.compile(r"bodies_(\d{8})_(\d+)d")
+
+
+class Label(NamedTuple):
+    """What names a partition: its day, counted from the epoch, and its retention class."""
+
+    day: int
+    retention_days: int
+
+    @property
+    def name(self) -> str:
+        """The name that people see."""
+        return f"{day_of(self.day * DAY)}-{self.retention_days}d"
+
+    @property
+    def traces(self) -> str:
+        """The collection of its traces."""
+        return f"traces_{day_of(self.day * DAY)}_{self.retention_days}d"
+
+    @property
+    def bodies(self) -> str:
+        """The collection of its messages' bodies."""
+        return f"bodies_{day_of(self.day * DAY)}_{self.retention_days}d"
+
+
+def label_of(message_id: str, retention_days: int) -> Label:
+    """Return the partition of an id."""
+    return Label(id_time(message_id) // DAY, retention_days)
+
+
+def day_of_id(text: str) -> tuple[str, int] | None:
+    """Return an id in its canonical spelling and its day; None when the text is no id that could be stored."""
+    try:
+        message_id = parse_id(text)
+        day = id_time(message_id) // DAY
+        day_of(day * DAY)
+    except (ValueError, OverflowError):
+        return None
+    return message_id, day
+
+
+def label_of_traces(collection: str) -> Label | None:
+    """Return the partition whose traces a collection has; None for any other collection."""
+    return _label(_TRACES.fullmatch(collection))
+
+
+def label_of_bodies(collection: str) -> Label | None:
+    """Return the partition whose bodies a collection has; None for any other collection."""
+    return _label(_BODIES.fullmatch(collection))
+
+
+def lane_name(destination: str, subscription: str) -> str:
+    """Return one text for a subscription; a destination's code has no ``/``."""
+    return f"{destination}/{subscription}"
+
+
+def lane_of(name: str) -> tuple[str, str]:
+    """Undo ``lane_name``."""
+    destination, _, subscription = name.partition("/")
+    return destination, subscription
+
+
+def _label(match: re.Match[str] | None) -> Label | None:
+    try:
+        return Label(day_start(match[1]) // DAY, int(match[2])) if match else None
+    except ValueError:  # a name of the same form with a day that no calendar has
+        return None

@@ -1,0 +1,73 @@
+"""Which index a search follows in one partition."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from bus.domain.delivery import Status
+from bus.domain.selection import Selection
+from bus.stores.mongodb.connection import Form
+from bus.stores.mongodb.indexes import lane_entry
+from bus.stores.mongodb.names import lane_name
+
+_NARROWEST_FIRST: Final = ("message.biz_id", "status", "destination", "message.source")
+
+
+class Plan(NamedTuple):
+    """The condition that an index answers in the order of ids, and the others; none when every row is a match."""
+
+    first: Form
+    rest: Form
+
+
+def plan_for(selection: Selection) -> Plan:
+    """Choose the narrowest index."""
+    if selection.destination is not None and selection.subscription is not None and selection.biz_id is None:
+        status = selection.status or Status.DELIVERED
+        if status is not Status.DELIVERED:
+            lane = lane_entry(status, lane_name(selection.destination, selection.subscription))
+            return Plan({"lanes": lane}, _source(selection) | _text(selection))
+    return _by_message(selection)
+
+
+def _by_message(selection: Selection) -> Plan:
+    conditions = _equal("message.biz_id", selection.biz_id) | _equal("destination", selection.destination)
+    conditions |= _source(selection)
+    if selection.subscription is None:
+        conditions |= _equal("status", selection.status and selection.status.value)
+    narrowest = next((name for name in _NARROWEST_FIRST if name in conditions and not _is_common(name, selection)), "")
+    first = {narrowest: conditions.pop(narrowest)} if narrowest else {}
+    return Plan(first, conditions | _text(selection) | _delivery(selection))
+
+
+def _is_common(name: str, selection: Selection) -> bool:
+    """Whether nearly every message meets the condition, so that its index helps little."""
+    return name == "status" and selection.status is Status.DELIVERED
+
+
+def _equal(name: str, value: str | None) -> Form:
+    return {} if value is None else {name: value}
+
+
+def _source(selection: Selection) -> Form:
+    return _equal("message.source", selection.source)
+
+
+def _delivery(selection: Selection) -> Form:
+    """Return the condition on one subscription's delivery, by ``lanes``, which has all but those delivered."""
+    if selection.subscription is None:
+        return {}
+    lane = f":[^/]*/{re.escape(selection.subscription)}$"
+    if selection.status is None:
+        return {"deliveries.subscription": selection.subscription}
+    if selection.status is Status.DELIVERED:
+        return {"deliveries.subscription": selection.subscription, "lanes": {"$not": {"$regex": lane}}}
+    return {"lanes": {"$regex": f"^{selection.status}{lane}"}}
+
+
+def _text(selection: Selection) -> Form:
+    if not selection.text:
+        return {}
+    inside = {"$regex": re.escape(selection.text)}
+    return {"$or": [{name: inside} for name in ("_id", "message.biz_id", "message.source")]}

@@ -1,0 +1,122 @@
+"""Reading single messages."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from bus.domain.message import Message
+from bus.domain.trace import Trace, is_finished
+from bus.errors import StoreError
+from bus.ports.store import DeliveryKey
+from bus.stores.mongodb.bodies import Bodies, Reference
+from bus.stores.mongodb.connection import Connection, Form
+from bus.stores.mongodb.damaged import DamagedDocuments
+from bus.stores.mongodb.forms import Damaged, read_body_reference, read_trace
+from bus.stores.mongodb.names import Label, day_of_id, label_of
+from bus.stores.mongodb.partitions import Partitions
+from bus.stores.mongodb.slices import slices
+
+
+class Found(NamedTuple):
+    """A trace, its partition, and what leads to its message's body."""
+
+    trace: Trace
+    label: Label
+    body: Reference
+
+
+class Reading:
+    """Reads what is committed."""
+
+    def __init__(
+        self, connection: Connection, partitions: Partitions, bodies: Bodies, damaged: DamagedDocuments
+    ) -> None:
+        self._connection = connection
+        self._partitions = partitions
+        self._bodies = bodies
+        self._damaged = damaged
+
+    async def trace(self, message_id: str) -> Trace | None:
+        """Return a message's document, without its body."""
+        found = await self._find(message_id)
+        return found.trace if found else None
+
+    async def message(self, message_id: str) -> Message | None:
+        """Return the whole message with its body."""
+        found = await self._find(message_id)
+        if found is None or found.trace.message is None:
+            return None
+        return (await self.whole(found.label, [found]))[0]
+
+    async def whole(self, label: Label, found: Sequence[Found]) -> list[Message]:
+        """Return the whole messages of traces of one partition that have theirs."""
+        bodies = await self._bodies.get(label, [one.body for one in found])
+        return [
+            msgspec.structs.replace(one.trace.message, body=body)
+            for one, body in zip(found, bodies, strict=True)
+            if one.trace.message is not None
+        ]
+
+    async def finished(self, keys: Sequence[DeliveryKey]) -> set[DeliveryKey]:
+        """Return those deliveries that need no further POST."""
+        asked: defaultdict[Label, list[DeliveryKey]] = defaultdict(list)
+        for key in keys:
+            if day_of_id(key.message_id) is not None:
+                asked[label_of(key.message_id, key.retention_days)].append(key)
+        finished: set[DeliveryKey] = set()
+        for label, part in asked.items():
+            traces = await self.traces(label, sorted({key.message_id for key in part}))
+            finished |= {
+                key
+                for key in part
+                if (trace := traces.get(key.message_id)) and is_finished(trace, key.subscription, key.generation)
+            }
+        return finished
+
+    async def traces(self, label: Label, names: Sequence[str]) -> dict[str, Trace]:
+        """Return traces of a partition by id, as far as there are any that can be read."""
+        traces: dict[str, Trace] = {}
+        for piece in slices(names):
+            forms = await self._connection.find(label.traces, {"_id": {"$in": piece}})
+            traces |= {found.trace.id: found.trace for found in self.found(label, forms)}
+        return traces
+
+    def found(self, label: Label, forms: Sequence[Form]) -> list[Found]:
+        """Return the traces of documents; those that cannot be read are noted and left out."""
+        traces: list[Found] = []
+        for form in forms:
+            try:
+                trace = read_trace(form)
+                body = Reference(trace.id, read_body_reference(form), trace.body_bytes)
+                traces.append(Found(trace, label, body))
+            except Damaged as error:
+                self._damaged.note(label.traces, form, error)
+        return traces
+
+    async def _find(self, text: str) -> Found | None:
+        """Return a trace; of several retention classes the one that has the message."""
+        name = day_of_id(text)
+        best: Found | None = None
+        if name is None:
+            return None
+        message_id, day = name
+        for label in await self._partitions.of_day(day):
+            for form in await self._connection.find(label.traces, {"_id": message_id}):
+                found = self._readable(label, form)
+                if best is None or found.trace.message is not None:
+                    best = found
+        return best
+
+    def _readable(self, label: Label, form: Form) -> Found:
+        found = self.found(label, [form])
+        if not found:
+            raise StoreError(
+                f"document {form['_id']} of {label.traces} is not one that this bus can read",
+                hint="the log says what is wrong with it; another version or a person wrote it: "
+                "restore it or delete it, everything else goes on",
+            )
+        return found[0]

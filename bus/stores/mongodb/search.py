@@ -1,0 +1,161 @@
+"""Searches over partitions, the newest first.
+
+A page over one condition (destination, biz id, source, a message's status other than ``delivered``, or a delivery's
+status other than ``delivered``) costs the same in a store of any size: an index has its documents in order. Further
+conditions, ``text``, and ``delivered`` are checked along the narrowest index in windows that grow, for at most
+``PATIENCE`` seconds a page; a page that ran out of time has fewer traces, perhaps none, and says where to go on.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from typing import Final
+
+from bus.domain.identity import id_floor
+from bus.domain.selection import Selection
+from bus.domain.times import DAY
+from bus.domain.trace import Trace, matches
+from bus.ports.clock import Clock
+from bus.ports.store import Page
+from bus.stores.mongodb.connection import Connection, Form
+from bus.stores.mongodb.names import Label
+from bus.stores.mongodb.partitions import Partitions
+from bus.stores.mongodb.planning import Plan, plan_for
+from bus.stores.mongodb.reading import Reading
+
+PATIENCE: Final = 1.0
+_FIRST_WINDOW: Final = 256
+_LONGEST_WINDOW: Final = 65_536
+_ABOVE_ALL: Final = "g"  # ids are hexadecimal
+_LAST_TIME: Final = (1 << 48) - 1
+
+
+class Searcher:
+    """Searches; keeps nothing between pages."""
+
+    def __init__(self, connection: Connection, partitions: Partitions, reading: Reading, clock: Clock) -> None:
+        self._connection = connection
+        self._partitions = partitions
+        self._reading = reading
+        self._clock = clock
+
+    async def search(self, selection: Selection, cursor: str | None, limit: int) -> Page:
+        """Return one page, newest id first."""
+        below = _ABOVE_ALL if cursor is None else _read_cursor(cursor)
+        found, horizon = await self._search(selection, below, limit + 1)
+        if len(found) > limit:
+            found = found[:limit]
+            horizon = found[-1].id
+        return Page(found, None if horizon is None else horizon.encode().hex())
+
+    async def _search(self, selection: Selection, below: str, limit: int) -> tuple[list[Trace], str | None]:
+        """Return up to ``limit`` matches below an id, and the id to go on below; None when there are no more."""
+        deadline = self._clock.monotonic() + PATIENCE
+        since = "" if selection.since is None else _floor(selection.since)
+        if selection.before is not None:
+            below = min(below, _floor(selection.before))
+        partitions = await self._partitions.newest_first()
+        found: list[Trace] = []
+        for day in sorted({label.day for label in partitions}, reverse=True):
+            if _floor(day * DAY) >= below:
+                continue
+            if _floor((day + 1) * DAY) <= since:
+                break
+            scans = [
+                _Scan(self._connection, self._reading, self._clock, label, selection, (since, below), deadline)
+                for label in partitions
+                if label.day == day
+            ]
+            more, horizon = await _one_day(scans, limit - len(found))
+            found += more
+            if horizon is not None:
+                return found, horizon
+            if self._clock.monotonic() > deadline:
+                return found, _floor(day * DAY)
+        return found, None
+
+
+class _Scan:
+    """One partition's part of a page."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        reading: Reading,
+        clock: Clock,
+        label: Label,
+        selection: Selection,
+        between: tuple[str, str],
+        deadline: float,
+    ) -> None:
+        self._connection = connection
+        self._reading = reading
+        self._clock = clock
+        self._label = label
+        self._selection = selection
+        self._since, self._below = between
+        self._deadline = deadline
+
+    async def run(self, limit: int) -> tuple[list[Trace], str | None]:
+        """Return matches, the greatest id first, and the id to go on below; None when the partition is done."""
+        plan = plan_for(self._selection)
+        below, window = self._below, max(limit, _FIRST_WINDOW)
+        found: list[Trace] = []
+        while True:
+            floor = await self._floor(plan, below, window) if plan.rest else None
+            found += await self._matches(plan, below, floor or self._since, limit - len(found))
+            if len(found) >= limit:
+                return found, found[-1].id
+            if floor is None or self._clock.monotonic() > self._deadline:
+                return found, floor
+            below, window = floor, min(window * 4, _LONGEST_WINDOW)
+
+    async def _floor(self, plan: Plan, below: str, window: int) -> str | None:
+        """Return the id of the last of the next ``window`` documents of the index; None when there are fewer."""
+        condition = plan.first | {"_id": {"$lt": below, "$gte": self._since}}
+        forms = await self._connection.find(
+            self._label.traces, condition, fields=["_id"], sort=[("_id", -1)], skip=window - 1, limit=1
+        )
+        return forms[0]["_id"] if forms else None
+
+    async def _matches(self, plan: Plan, below: str, since: str, most: int) -> list[Trace]:
+        """Return matches between two ids; goes on past documents that cannot be read."""
+        found: list[Trace] = []
+        while len(found) < most:
+            wanted = most - len(found)
+            forms = await self._forms(plan, below, since, wanted)
+            traces = [one.trace for one in self._reading.found(self._label, forms)]
+            found += [trace for trace in traces if matches(trace, self._selection)]
+            if len(forms) < wanted:
+                break
+            below = forms[-1]["_id"]
+        return found
+
+    async def _forms(self, plan: Plan, below: str, since: str, most: int) -> list[Form]:
+        between: Form = {"_id": {"$lt": below, "$gte": since}, "message": {"$exists": True}}
+        condition = plan.first | plan.rest | between
+        return await self._connection.find(self._label.traces, condition, sort=[("_id", -1)], limit=most)
+
+
+async def _one_day(scans: Sequence[_Scan], limit: int) -> tuple[list[Trace], str | None]:
+    """Merge the pages of one day's retention classes; nothing is given below where a scan that is not done stands."""
+    pages = [await scan.run(limit) for scan in scans]
+    horizon = max((at for _, at in pages if at is not None), default=None)
+    merged = heapq.merge(*(found for found, _ in pages), key=lambda trace: trace.id, reverse=True)
+    found = [trace for trace in merged if horizon is None or trace.id >= horizon][:limit]
+    if len(found) == limit:
+        return found, found[-1].id
+    return found, horizon
+
+
+def _floor(time: int) -> str:
+    """Return the text below every id made at a time (ms) or later, and above every earlier one."""
+    return id_floor(max(0, time)) if time <= _LAST_TIME else _ABOVE_ALL
+
+
+def _read_cursor(cursor: str) -> str:
+    try:
+        return bytes.fromhex(cursor).decode()
+    except ValueError as error:
+        raise ValueError("the cursor is not one that a search gave; begin again without a cursor") from error

@@ -1,0 +1,241 @@
+"""The MongoDB store: the parts put together behind the port."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+from pymongo.errors import DuplicateKeyError
+
+from bus.domain.delivery import Compensation, Outcome
+from bus.domain.message import Message
+from bus.domain.selection import Selection
+from bus.domain.trace import Trace
+from bus.errors import ConfigurationError, StoreUnavailable
+from bus.ports.clock import Clock
+from bus.ports.store import DeliveryKey, Document, Page
+from bus.stores.gathering import Gathering
+from bus.stores.mongodb.bodies import Bodies
+from bus.stores.mongodb.compensations import Compensations
+from bus.stores.mongodb.connection import Connection
+from bus.stores.mongodb.damaged import DamagedDocuments
+from bus.stores.mongodb.documents import Documents
+from bus.stores.mongodb.expiry import Expiry
+from bus.stores.mongodb.indexes import COMPENSATIONS, META, PREPARED, ROWS
+from bus.stores.mongodb.open_deliveries import OpenDeliveries
+from bus.stores.mongodb.partitions import Partitions
+from bus.stores.mongodb.reading import Reading
+from bus.stores.mongodb.search import Searcher
+from bus.stores.mongodb.writing import TraceWriter
+
+_log = logging.getLogger(__name__)
+_FORMAT: Final = 1
+
+
+class MongodbStore:
+    """The ``Store`` in one database of a MongoDB, shared by any number of processes.
+
+    To be made and used on the running event loop.
+
+    Parameters
+    ----------
+    url
+        ``mongodb://`` or ``mongodb+srv://``. Write concern, read preference and time-outs in it have no effect: the
+        bus sets its own.
+    clock
+        Times searches and what is remembered of partitions.
+    database
+        Its name; empty for the one that the URL names, or else ``bus``.
+    linger
+        Seconds that a write waits for others to share its bulk.
+    gather
+        Writes at which a bulk no longer waits.
+
+    Raises
+    ------
+    ConfigurationError
+        The URL is not one of a MongoDB.
+    """
+
+    def __init__(self, url: str, *, clock: Clock, database: str = "", linger: float = 0.05, gather: int = 512) -> None:
+        self._clock = clock
+        self._connection = Connection(url, database)
+        self._damaged = DamagedDocuments(self._connection)
+        self._partitions = Partitions(self._connection, clock)
+        self._bodies = Bodies(self._connection)
+        self._compensations = Compensations(self._connection, self._bodies, self._damaged)
+        self._documents = Documents(self._connection, self._damaged)
+        self._reading = Reading(self._connection, self._partitions, self._bodies, self._damaged)
+        self._searcher = Searcher(self._connection, self._partitions, self._reading, clock)
+        self._expiry = Expiry(self._connection, self._partitions)
+        writer = TraceWriter(self._connection, self._partitions, self._bodies, self._compensations, self._damaged)
+        self._gathering: Gathering[Sequence[Message | Outcome], None] = Gathering(
+            writer.commit, linger=linger, limit=gather
+        )
+        self._open_deliveries = OpenDeliveries(
+            self._connection, self._partitions, self._reading, self._compensations, self.write, clock
+        )
+        self._preparing = asyncio.Lock()
+        self._prepared_after = -1
+        self._prepared_at = float("-inf")
+
+    @classmethod
+    async def open(
+        cls, url: str, *, clock: Clock, database: str = "", linger: float = 0.05, gather: int = 512
+    ) -> MongodbStore:
+        """Return the store of a database, with its indexes made; parameters as of the class.
+
+        A server that does not answer within five seconds is no error: what is made at the start is then made by the
+        first write that reaches it, and until then every call raises ``StoreUnavailable``.
+
+        Raises
+        ------
+        ConfigurationError
+            The URL is not one of a MongoDB, or a newer version of the bus wrote the database.
+        StoreError
+            The server refuses, for example the login.
+        """
+        store = cls(url, clock=clock, database=database, linger=linger, gather=gather)
+        try:
+            await store._prepare()
+        except StoreUnavailable as error:
+            _log.warning("the store is away, and the bus starts without it: %s", error)
+        except BaseException:
+            await store.close()
+            raise
+        return store
+
+    @property
+    def damaged(self) -> int:
+        """How many documents this process met that it could not read; the log and ``damaged`` have them."""
+        return self._damaged.count
+
+    async def write(self, writes: Sequence[Message | Outcome]) -> None:
+        """Merge messages and outcomes into their documents; a majority has them in its journal when it returns."""
+        if writes:
+            await self._prepare()
+            await self._gathering.add(writes, len(writes))
+            await self._prepare()
+
+    async def trace(self, message_id: str) -> Trace | None:
+        """Return a message's document, without its body."""
+        return await self._reading.trace(message_id)
+
+    async def message(self, message_id: str) -> Message | None:
+        """Return the whole message with its body."""
+        return await self._reading.message(message_id)
+
+    async def finished(self, keys: Sequence[DeliveryKey]) -> set[DeliveryKey]:
+        """Return those deliveries that need no further POST."""
+        return await self._reading.finished(keys)
+
+    async def search(self, selection: Selection, *, cursor: str | None = None, limit: int = 50) -> Page:
+        """Return one page, newest id first; ``bus.stores.mongodb.search`` says what costs the same in any store."""
+        return await self._searcher.search(selection, cursor, limit)
+
+    async def unsettled(self, destination: str, subscription: str, before: int, limit: int) -> list[Message]:
+        """Return whole messages whose delivery is pending and that were received before a time, the oldest first."""
+        return await self._open_deliveries.unsettled((destination, subscription), before, limit)
+
+    async def expire(self, now: int) -> tuple[list[str], list[str]]:
+        """Drop whole partitions past their retention in which nothing is unfinished."""
+        return await self._expiry.expire(now)
+
+    async def compensate(self, rows: Sequence[Compensation]) -> None:
+        """Insert rows; one of a greater (generation, attempts) replaces, any other leaves the present one."""
+        if rows:
+            await self._prepare()
+            await self._compensations.change(rows, ())
+            await self._prepare()
+
+    async def lease(
+        self, now: int, until: int, room: dict[tuple[str, str], int], limit: int, *, owner: str = ""
+    ) -> list[Compensation]:
+        """Take rows that are due and not leased, round robin over subscriptions, and raise their epoch."""
+        return await self._compensations.lease(now, until, room, limit, owner)
+
+    async def reclaim(self, owner: str) -> int:
+        """End all leases of an owner who has just started again; return how many."""
+        return await self._compensations.reclaim(owner)
+
+    async def unlease(self, rows: Sequence[Compensation]) -> None:
+        """Give leased rows back, unless another lease has taken them."""
+        await self._compensations.unlease(rows)
+
+    async def finish(self, rows: Sequence[Compensation]) -> None:
+        """Delete rows of this or a smaller generation."""
+        await self._compensations.finish(rows)
+
+    async def subscribed(self) -> set[tuple[str, str]]:
+        """Return every (destination, subscription) that the store has a delivery of."""
+        rows = await self._compensations.due()
+        return {lane for lane in rows if lane[1]} | await self._partitions.subscribed()
+
+    async def cancel(self, destination: str, subscription: str, now: int) -> int:
+        """End all open deliveries of a removed subscription as ``canceled``; return how many."""
+        return await self._open_deliveries.cancel((destination, subscription), now)
+
+    async def due(self, now: int) -> dict[tuple[str, str], int]:  # noqa: ARG002 - rows count, due or not
+        """Return how many rows wait for each (destination, subscription)."""
+        return await self._compensations.due()
+
+    async def next_due(self) -> int | None:
+        """Return the earliest time (ms) at which a row can be leased."""
+        return await self._compensations.next_due()
+
+    async def get(self, collection: str, key: str) -> Document | None:
+        """Return one document."""
+        return await self._documents.get(collection, key)
+
+    async def list(
+        self, collection: str, *, prefix: str = "", after: str = "", limit: int | None = None
+    ) -> list[Document]:
+        """Return documents by key order, those with the prefix and after a key."""
+        return await self._documents.list(collection, prefix=prefix, after=after, limit=limit)
+
+    async def put(self, collection: str, key: str, value: bytes, *, version: int | None = None) -> int:
+        """Write a document and return its new version; a majority has it in its journal when it returns."""
+        return await self._documents.put(collection, key, value, version=version)
+
+    async def delete(self, collection: str, key: str) -> bool:
+        """Delete a document; whether it was there."""
+        return await self._documents.delete(collection, key)
+
+    async def close(self) -> None:
+        """Write what is pending and give up the connections."""
+        await self._gathering.close()
+        await self._connection.close()
+
+    async def _prepare(self) -> None:
+        """Check the database's format and make the indexes of unfinished work.
+
+        Again after a connection ended, and from time to time, for the server may have lost everything; also right
+        after a write, which may be what met it.
+        """
+        async with self._preparing:
+            now = self._clock.monotonic()
+            losses = self._connection.losses
+            if self._prepared_after == losses and now - self._prepared_at <= PREPARED:
+                return
+            await self._check_format()
+            async with self._connection.exchange("make the indexes of unfinished work"):
+                await self._connection[COMPENSATIONS].create_indexes(ROWS)
+            self._prepared_after, self._prepared_at = losses, now
+
+    async def _check_format(self) -> None:
+        meta = self._connection[META]
+        async with self._connection.exchange("read the version of the database's format"):
+            found = await meta.find_one({"_id": "format"})
+            if found is None:
+                try:
+                    await meta.insert_one({"_id": "format", "version": _FORMAT})
+                except DuplicateKeyError:
+                    found = await meta.find_one({"_id": "format"})
+        version = found.get("version") if found is not None else _FORMAT
+        if not isinstance(version, int) or version > _FORMAT:
+            raise ConfigurationError(
+                f"the database has version {version!r} of the store's format; this bus knows {_FORMAT}",
+                hint="start the version of the bus that wrote it, or a newer one",
+            )

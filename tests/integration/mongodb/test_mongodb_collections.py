@@ -1,0 +1,118 @@
+"""What only the MongoDB store promises: its collections and indexes, sizes, and who may drop what."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from pymongo import MongoClient
+
+from bus.domain.delivery import Status
+from bus.domain.message import encode_message
+from bus.domain.selection import Selection
+from bus.domain.times import DAY
+from bus.errors import StoreError
+from bus.stores.mongodb import MongodbStore
+from bus.testing.writes import DESTINATION, NOON, message, outcome, row
+from tests.servers.mongodb_fixtures import open_store
+
+LANE = (DESTINATION, "billing")
+LARGEST = 16 * 2**20  # what the admin API allows as max_bytes
+
+
+@pytest.fixture
+def names(database: str):
+    client: MongoClient[dict[str, Any]] = MongoClient(database)
+    yield lambda: set(client.get_default_database().list_collection_names())
+    client.close()
+
+
+async def test_collections_and_indexes_are_made(store: MongodbStore, names, database: str) -> None:
+    assert names() == {"meta", "compensations"}
+    await store.write([message(), outcome(message(), "billing", Status.RETRYING)])
+    await store.put("keys", "k", b"")
+    partition = {"traces_20261121_30d", "bodies_20261121_30d"}
+    assert names() == {"meta", "compensations", "documents", "lanes"} | partition
+    client: MongoClient[dict[str, Any]] = MongoClient(database)
+    made = client.get_default_database()["traces_20261121_30d"].index_information()
+    client.close()
+    assert {index["key"][0][0] for index in made.values()} == {
+        *("_id", "destination", "message.biz_id", "message.source", "status", "lanes", "received_at"),
+    }
+
+
+async def test_a_message_as_large_as_any_travels_whole(store: MongodbStore) -> None:
+    sent = message(body=bytes(range(256)) * (LARGEST // 256))
+    failed = outcome(sent, "billing", Status.RETRYING)
+    await store.write([sent, failed])
+    assert await store.message(sent.id) == sent
+    (leased,) = await store.lease(NOON * 2, NOON * 3, {LANE: 1}, 1)
+    assert leased.message == encode_message(sent)
+    assert await store.unsettled(DESTINATION, "mail", NOON * 2, 1) == [sent]
+    assert (await store.search(Selection())).traces[0].body_bytes == LARGEST
+
+
+async def test_a_dropped_partition_leaves_nothing(store: MongodbStore, names) -> None:
+    sent = message(retention_days=1, expected=("billing",))
+    await store.write([sent, outcome(sent, "billing", Status.DELIVERED)])
+    assert await store.subscribed() == {LANE}
+    assert await store.expire(NOON + 3 * DAY) == (["20261121-1d"], [])
+    assert names() == {"meta", "compensations", "lanes"}
+    assert await store.subscribed() == set()
+    await store.write([sent])
+    assert await store.message(sent.id) == sent
+    assert await store.subscribed() == {LANE}
+
+
+async def test_bodies_of_a_drop_that_was_cut_off_go_later(store: MongodbStore, names, database: str) -> None:
+    sent = message(retention_days=1)
+    await store.write([sent, message(DAY, retention_days=1)])
+    client: MongoClient[dict[str, Any]] = MongoClient(database)
+    client.get_default_database().drop_collection("traces_20261121_1d")
+    client.close()
+    again = await open_store(database)
+    await again.expire(NOON + DAY)
+    assert "bodies_20261121_1d" in names()
+    await again.expire(NOON + 4 * DAY)
+    await again.close()
+    assert "bodies_20261121_1d" not in names()
+    assert "bodies_20261122_1d" in names()
+
+
+async def test_what_the_server_refuses_fails_its_callers_and_no_others(store: MongodbStore) -> None:
+    """FerretDB keeps no text with U+0000; MongoDB does, and then nothing is refused."""
+    bad = message(1, biz_id="a\x00b")
+    sent = [message(0), bad, message(2)]
+    results = await asyncio.gather(*(store.write([one]) for one in sent), return_exceptions=True)
+    assert results[::2] == [None, None]
+    assert results[1] is None or (isinstance(results[1], StoreError) and not results[1].retriable)
+    for one in sent[::2]:
+        assert await store.message(one.id) == one
+
+
+async def test_numbers_and_text_that_no_document_can_have_are_errors(store: MongodbStore) -> None:
+    for sent in (message(sent_at=1 << 64), message(biz_id="\ud800")):
+        with pytest.raises(StoreError) as caught:
+            await store.write([sent])
+        assert not caught.value.retriable
+    await store.write([message()])
+
+
+async def test_a_broken_cursor_is_refused(store: MongodbStore) -> None:
+    for cursor in ("not hex", "ff"):
+        with pytest.raises(ValueError, match="cursor"):
+            await store.search(Selection(), cursor=cursor)
+
+
+async def test_leases_of_an_owner_end_when_it_starts_again(store: MongodbStore) -> None:
+    await store.compensate([row(message(number)) for number in range(4)])
+    room = {LANE: 2}
+    first = await store.lease(NOON * 2, NOON * 3, room, 2, owner="one")
+    await store.lease(NOON * 2, NOON * 3, room, 2, owner="two")
+    assert await store.next_due() == NOON * 3
+    assert await store.reclaim("one") == 2
+    assert await store.reclaim("one") == 0
+    again = await store.lease(NOON * 2, NOON * 3, {LANE: 9}, 9, owner="three")
+    assert {one.message_id for one in again} == {one.message_id for one in first}
+    assert {one.epoch for one in again} == {2}

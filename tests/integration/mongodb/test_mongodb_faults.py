@@ -1,0 +1,246 @@
+"""A server that is killed, hangs, is away, or refuses: a clear error in time, and repeating the call makes it right."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from typing import Any
+
+import pytest
+from pymongo import AsyncMongoClient
+
+from bus.domain.delivery import Status
+from bus.domain.message import Message
+from bus.domain.selection import Selection
+from bus.errors import ConfigurationError, StoreError, StoreUnavailable
+from bus.stores.mongodb import MongodbStore
+from bus.testing.contracts.store_traces import life
+from bus.testing.store import MemoryStore
+from bus.testing.writes import DESTINATION, NOON, message, outcome, row
+from tests.harness.process import free_port
+from tests.servers.mongodb_fixtures import database_url, open_store
+from tests.servers.mongodb_server import MongodbServer
+
+LANE = (DESTINATION, "billing")
+BOUND = 8.0  # seconds: five for an exchange, and what a loaded machine adds
+
+
+async def insist(store: MongodbStore, writes: list) -> None:
+    """Write as the spool does: again until it is done."""
+    async with asyncio.timeout(30):
+        while True:
+            try:
+                return await store.write(writes)
+            except StoreUnavailable:
+                await asyncio.sleep(0.1)
+
+
+async def test_a_kill_in_mid_write_loses_nothing_that_returned(own: MongodbServer) -> None:
+    store = await open_store(database_url(own.url))
+    model = MemoryStore()
+    returned: list[Message] = []
+
+    async def writer(first: int) -> None:
+        for number in range(first, first + 15):
+            writes = life(message(number))
+            await model.write(writes)
+            await insist(store, writes)
+            returned.append(message(number))
+
+    async with asyncio.TaskGroup() as tasks:
+        for first in range(0, 400, 100):
+            tasks.create_task(writer(first))
+        for _ in range(2):
+            await asyncio.sleep(0.3)
+            await asyncio.to_thread(own.kill)
+            before = [*returned]
+            await asyncio.to_thread(own.start)
+            for sent in before:
+                assert await store.trace(sent.id) == await model.trace(sent.id)
+    assert len(returned) == 60
+    for sent in returned:
+        assert await store.trace(sent.id) == await model.trace(sent.id)
+        assert await store.message(sent.id) == sent
+    assert await store.due(NOON) == {}
+    await store.close()
+
+
+async def test_a_server_that_hangs_is_unavailable_in_time(own: MongodbServer) -> None:
+    store = await open_store(database_url(own.url))
+    await store.write([message()])
+    await store.compensate([row(message())])
+    own.pause()
+    try:
+        calls = (
+            store.write([message(1)]),
+            store.trace(message().id),
+            store.message(message().id),
+            store.search(Selection()),
+            store.lease(NOON, NOON, {LANE: 1}, 1),
+            store.due(0),
+            store.next_due(),
+            store.put("c", "k", b""),
+            store.list("c"),
+            store.cancel(*LANE, NOON),
+            store.expire(NOON),
+            store.unsettled(*LANE, NOON, 1),
+        )
+        started = time.monotonic()
+        results = await asyncio.gather(*calls, return_exceptions=True)
+        assert [type(result) for result in results] == [StoreUnavailable] * len(calls)
+        assert all(result.hint for result in results if isinstance(result, StoreUnavailable))
+        assert time.monotonic() - started < BOUND
+        started = time.monotonic()
+        other = await open_store(database_url(own.url))
+        assert time.monotonic() - started < BOUND
+    finally:
+        own.resume()
+    await insist(other, [message(2)])
+    await other.close()
+    await insist(store, [message(1)])
+    assert await store.message(message(1).id) == message(1)
+    await store.close()
+
+
+async def test_cancelling_a_call_passes_while_the_server_hangs(own: MongodbServer) -> None:
+    store = await open_store(database_url(own.url))
+    await store.write([message()])
+    own.pause()
+    try:
+        calls = [asyncio.create_task(call) for call in (store.trace(message().id), store.write([message(1)]))]
+        await asyncio.sleep(0.2)
+        started = time.monotonic()
+        for call in calls:
+            call.cancel()
+        await asyncio.wait(calls)
+        assert all(call.cancelled() for call in calls)
+        assert time.monotonic() - started < 1
+    finally:
+        own.resume()
+    await insist(store, [message(2)])
+    assert await store.message(message(2).id) == message(2)
+    await store.close()
+
+
+async def indexes_of(url: str) -> dict[str, set[str]]:
+    """Return the names of each collection's indexes."""
+    client: AsyncMongoClient[dict[str, Any]] = AsyncMongoClient(url)
+    database = client.get_default_database()
+    found = {name: set(await database[name].index_information()) for name in await database.list_collection_names()}
+    await client.close()
+    return found
+
+
+async def test_a_wiped_server_takes_everything_again(own: MongodbServer) -> None:
+    url = database_url(own.url)
+    store = await open_store(url)
+    writes = [message(), outcome(message(), "billing", Status.RETRYING)]
+    await store.write(writes)
+    indexes = await indexes_of(url)
+    await asyncio.to_thread(own.wipe)
+    await insist(store, writes)
+    assert await indexes_of(url) == indexes
+    assert await store.message(message().id) == message()
+    assert await store.due(0) == {LANE: 1}
+    assert await store.subscribed() == {LANE, (DESTINATION, "mail")}
+    await store.close()
+
+
+async def test_a_store_may_start_before_its_server(own: MongodbServer) -> None:
+    await asyncio.to_thread(own.stop)
+    url = database_url(own.url)
+    store = await open_store(url)
+    with pytest.raises(StoreUnavailable):
+        await store.write([message()])
+    await asyncio.to_thread(own.start)
+    await insist(store, [message()])
+    assert await store.message(message().id) == message()
+    await store.close()
+
+
+async def test_nobody_at_the_address_is_unavailable() -> None:
+    started = time.monotonic()
+    store = await open_store(f"mongodb://127.0.0.1:{free_port()}/bus")
+    with pytest.raises(StoreUnavailable, match="does not answer") as caught:
+        await store.write([message()])
+    assert caught.value.retriable
+    assert "check that the server runs" in caught.value.hint
+    await store.close()
+    assert time.monotonic() - started < BOUND
+
+
+async def test_a_login_that_is_refused_says_so_without_the_password(mongodb: str) -> None:
+    url = mongodb.replace("mongodb://", "mongodb://pier:s3cret@")
+    with pytest.raises(StoreError, match="refuses the login") as caught:
+        await open_store(url)
+    assert not caught.value.retriable
+    assert "authSource" in caught.value.hint
+    assert "s3cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("options", "why"), [("", "closed"), ("?tls=true", "SSL")])
+async def test_a_server_that_speaks_something_else_is_named(options: str, why: str) -> None:
+    async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n" * 10)
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        store = await open_store(f"mongodb://127.0.0.1:{port}/bus{options}")
+        with pytest.raises(StoreUnavailable, match=f"127.0.0.1:{port}.*{why}"):
+            await store.get("c", "k")
+        await store.close()
+
+
+def running_threads() -> set[threading.Thread]:
+    """Return all but those of the event loop's own executor, which ends with the loop."""
+    return {thread for thread in threading.enumerate() if not thread.name.startswith("asyncio_")}
+
+
+async def test_a_closed_store_leaves_nothing_behind(own: MongodbServer) -> None:
+    tasks, threads = asyncio.all_tasks(), running_threads()
+    store = await open_store(database_url(own.url))
+    await asyncio.gather(*(store.write([message(number)]) for number in range(10)))
+    await store.close()
+    own.pause()
+    try:
+        away = await open_store(database_url(own.url))
+        with pytest.raises(StoreUnavailable):
+            await away.trace(message().id)
+        await away.close()
+    finally:
+        own.resume()
+    assert asyncio.all_tasks() == tasks
+    assert running_threads() == threads
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgres://127.0.0.1/bus",
+        "mongodb://",
+        "mongodb://127.0.0.1:port/bus",
+        "mongodb://pier:s3/cret@127.0.0.1/bus",
+        "mongodb://127.0.0.1/b us",
+        "mongodb://127.0.0.1/bus?tls=perhaps",
+    ],
+)
+async def test_a_url_that_cannot_be_used_stops_the_start(url: str) -> None:
+    with pytest.raises(ConfigurationError, match="the store's URL") as caught:
+        await open_store(url)
+    assert "mongodb://USER" in caught.value.hint
+    assert "s3" not in str(caught.value)
+
+
+async def test_a_closed_store_refuses_writes(database: str) -> None:
+    store = await open_store(database, linger=3600)
+    write = asyncio.create_task(store.write([message()]))
+    await asyncio.sleep(0)
+    await store.close()
+    await write
+    with pytest.raises(StoreError):
+        await store.write([message(1)])
+    again = await open_store(database)
+    assert await again.message(message().id) == message()
+    await again.close()
