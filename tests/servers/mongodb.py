@@ -8,7 +8,8 @@ There is no mongod to be had from the package registries. FerretDB is built insi
 - A connection to PostgreSQL is given back after each update of a command. Kept until its end, as it was, 50 updates in
   one command wait for each other for ever.
 - Making three indexes that are there already no longer ends the connection.
-- ``{_id: {$in: [...]}}`` is looked up in the index, as in MongoDB, and not by reading the collection.
+- Text as ``_id``, alone or in ``{$in: [...]}``, is looked up in the index, as in MongoDB, and not by reading the
+  collection.
 """
 
 from __future__ import annotations
@@ -51,6 +52,19 @@ filteredToCreate = slices.DeleteFunc(filteredToCreate, func(other backends.Index
 \t\t\t\t\treturn other.Name == newIdx.Name
 \t\t\t\t})
 """
+_EQUAL = """\
+\t\tcase float64, string, types.ObjectID, bool, time.Time, int32, int64:
+\t\t\tif f, a := filterEqual(p, key, v, keyOperator); f != "" {
+"""
+_EQUAL_ID = """\
+\t\tcase float64, string, types.ObjectID, bool, time.Time, int32, int64:
+\t\t\tf, a := filterIDs(p, rootKey, v)
+\t\t\tif f == "" {
+\t\t\t\tf, a = filterEqual(p, key, v, keyOperator)
+\t\t\t}
+
+\t\t\tif f != "" {
+"""
 _UNKNOWN_OPERATOR = "\t\t\t\tdefault:\n\t\t\t\t\t// $gt and $lt\n"
 _IN = """\
 \t\t\t\tcase "$in":
@@ -66,6 +80,7 @@ PATCHES = (
     Patch("internal/handler/msg_update.go", _UPDATE, f"{_UPDATE}\t\tcloser.Close()\n"),
     Patch("internal/handler/msg_createindexes.go", _DELETE, _DELETE_IT),
     Patch("internal/backends/postgresql/query.go", _UNKNOWN_OPERATOR, _IN + _UNKNOWN_OPERATOR),
+    Patch("internal/backends/postgresql/query.go", _EQUAL, _EQUAL_ID),
 )
 
 

@@ -9,19 +9,29 @@ import (
 	"github.com/FerretDB/FerretDB/internal/util/must"
 )
 
-// filterIDs returns the SQL filter for {_id: {$in: [...]}} over strings, and nothing for any other condition.
+// filterIDs returns the SQL filter for _id: "text" and _id: {$in: ["text", ...]}, and nothing for any other condition.
 func filterIDs(p *metadata.Placeholder, key string, value any) (string, []any) {
-	array, ok := value.(*types.Array)
-	if key != "_id" || !ok {
+	if key != "_id" {
 		return "", nil
 	}
-	ids := make([]string, array.Len())
-	for i := range ids {
-		id, ok := must.NotFail(array.Get(i)).(string)
-		if !ok {
-			return "", nil
+	var ids []string
+	switch value := value.(type) {
+	case string:
+		ids = append(ids, encodeID(value))
+	case *types.Array:
+		for i := range value.Len() {
+			id, ok := must.NotFail(value.Get(i)).(string)
+			if !ok {
+				return "", nil
+			}
+			ids = append(ids, encodeID(id))
 		}
-		ids[i] = string(must.NotFail(sjson.MarshalSingleValue(id)))
+	default:
+		return "", nil
 	}
 	return fmt.Sprintf(`%s = ANY(%s::text[]::jsonb[])`, metadata.IDColumn, p.Next()), []any{ids}
+}
+
+func encodeID(id string) string {
+	return string(must.NotFail(sjson.MarshalSingleValue(id)))
 }
