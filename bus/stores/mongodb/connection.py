@@ -30,7 +30,7 @@ _CONNECT_MS: Final = 1_500  # shorter, so that the error of a server that is not
 
 # These hold whatever the URL says: nothing is acknowledged that a majority does not have in its journal, and what is
 # read is what the primary has, for the writes compare it.
-_OPTIONS: Final[Form] = {
+OPTIONS: Final[Form] = {
     "appname": "bus",
     "w": "majority",
     "journal": True,
@@ -91,7 +91,7 @@ class Connection:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error", UserWarning)  # an option of the URL that is unknown or impossible
-                self._client: AsyncMongoClient[Form] = AsyncMongoClient(url, event_listeners=[self._losses], **_OPTIONS)
+                self._client: AsyncMongoClient[Form] = AsyncMongoClient(url, event_listeners=[self._losses], **OPTIONS)
             self._database: AsyncDatabase[Form] = (
                 self._client[database] if database else self._client.get_default_database(DATABASE)
             )

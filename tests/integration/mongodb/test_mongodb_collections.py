@@ -42,15 +42,27 @@ async def test_collections_and_indexes_are_made(store: MongodbStore, names, data
     }
 
 
-async def test_a_message_as_large_as_any_travels_whole(store: MongodbStore) -> None:
-    sent = message(body=bytes(range(256)) * (LARGEST // 256))
+async def travels_whole(store: MongodbStore, size: int) -> None:
+    sent = message(body=bytes(range(256)) * (size // 256))
     failed = outcome(sent, "billing", Status.RETRYING)
     await store.write([sent, failed])
     assert await store.message(sent.id) == sent
     (leased,) = await store.lease(NOON * 2, NOON * 3, {LANE: 1}, 1)
     assert leased.message == encode_message(sent)
     assert await store.unsettled(DESTINATION, "mail", NOON * 2, 1) == [sent]
-    assert (await store.search(Selection())).traces[0].body_bytes == LARGEST
+    assert (await store.search(Selection())).traces[0].body_bytes == size
+
+
+async def test_a_message_of_many_parts_travels_whole(store: MongodbStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bus.stores.mongodb.bodies._PART", 10_000)
+    monkeypatch.setattr("bus.stores.mongodb.slices.MOST_BYTES", 25_000)
+    monkeypatch.setattr("bus.stores.mongodb.compensations.MOST_BYTES", 25_000)
+    await travels_whole(store, 2**18)
+
+
+@pytest.mark.proof
+async def test_a_message_as_large_as_any_travels_whole(store: MongodbStore) -> None:
+    await travels_whole(store, LARGEST)
 
 
 async def test_a_dropped_partition_leaves_nothing(store: MongodbStore, names) -> None:

@@ -15,6 +15,7 @@ from bus.domain.message import Message
 from bus.domain.selection import Selection
 from bus.errors import ConfigurationError, StoreError, StoreUnavailable
 from bus.stores.mongodb import MongodbStore
+from bus.stores.mongodb.connection import OPTIONS
 from bus.testing.contracts.store_traces import life
 from bus.testing.store import MemoryStore
 from bus.testing.writes import DESTINATION, NOON, message, outcome, row
@@ -24,6 +25,13 @@ from tests.servers.mongodb_server import MongodbServer
 
 LANE = (DESTINATION, "billing")
 BOUND = 8.0  # seconds: five for an exchange, and what a loaded machine adds
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give up on a server that is not there sooner than the bus does."""
+    for name, milliseconds in {"serverSelectionTimeoutMS": 500, "connectTimeoutMS": 400}.items():
+        monkeypatch.setitem(OPTIONS, name, milliseconds)
 
 
 async def insist(store: MongodbStore, writes: list) -> None:
@@ -147,6 +155,7 @@ async def test_a_wiped_server_takes_everything_again(own: MongodbServer) -> None
     await store.close()
 
 
+@pytest.mark.usefixtures("impatient")
 async def test_a_store_may_start_before_its_server(own: MongodbServer) -> None:
     await asyncio.to_thread(own.stop)
     url = database_url(own.url)
@@ -180,6 +189,7 @@ async def test_a_login_that_is_refused_says_so_without_the_password(mongodb: str
 
 
 @pytest.mark.parametrize(("options", "why"), [("", "closed"), ("?tls=true", "SSL")])
+@pytest.mark.usefixtures("impatient")
 async def test_a_server_that_speaks_something_else_is_named(options: str, why: str) -> None:
     async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n" * 10)
@@ -198,6 +208,7 @@ def running_threads() -> set[threading.Thread]:
     return {thread for thread in threading.enumerate() if not thread.name.startswith("asyncio_")}
 
 
+@pytest.mark.usefixtures("impatient")
 async def test_a_closed_store_leaves_nothing_behind(own: MongodbServer) -> None:
     tasks, threads = asyncio.all_tasks(), running_threads()
     store = await open_store(database_url(own.url))

@@ -21,7 +21,7 @@ from tests.harness.waiting import wait_until
 from tests.servers.mongodb_fixtures import database_url, drop, open_store
 
 LANE = (DESTINATION, "billing")
-MESSAGES = 25
+MESSAGES = 16
 PROCESSES = 3
 
 
