@@ -28,7 +28,10 @@ SUM = "h1:7WJmezL48Bj9bYWnhT/bEJgX5gjT5s7LFdHTqkN25rA="
 PROGRAM = "bus-ferretdb"
 OVERLAY = Path(__file__).parent / "ferretdb"
 POSTGRESQL = Path("usr/lib/postgresql/15/bin")
-DEBIAN_PACKAGES = ("postgresql-15", "libpq5", "libicu72", "libldap-2.5-0", "libsasl2-2", "libxml2", "libxslt1.1")
+DEBIAN_PACKAGES = (
+    *("postgresql-15", "libpq5", "libicu72", "libldap-2.5-0", "libsasl2-2", "libssl3", "libxml2"),
+    *("libcom-err2", "libgssapi-krb5-2", "libk5crypto3", "libkeyutils1", "libkrb5-3", "libkrb5support0"),
+)
 
 
 class Patch(NamedTuple):
