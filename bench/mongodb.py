@@ -59,12 +59,12 @@ async def store_rate(url: str, sent: Sequence[Message], *, together: bool) -> fl
 
 
 def _form(trace: Trace, message: Message) -> Form:
-    return {"_id": trace.id, "version": 1, **trace_form(trace, reference_of(message.id, message.body).name)}
+    return {"_id": trace.id, "revision": "1", **trace_form(trace, reference_of(message.id, message.body).name)}
 
 
 def _update(before: Form, after: Form) -> UpdateOne:
     changes = {name: value for name, value in after.items() if before[name] != value}
-    return UpdateOne({"_id": after["_id"]}, {"$set": {**changes, "version": 2}})
+    return UpdateOne({"_id": after["_id"]}, {"$set": {**changes, "revision": "2"}})
 
 
 def documents(sent: Sequence[Message]) -> tuple[list[Form], list[Form], list[Form]]:

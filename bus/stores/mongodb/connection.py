@@ -14,6 +14,7 @@ from pymongo.asynchronous.database import AsyncDatabase
 from pymongo.errors import ConfigurationError as DriverConfigurationError
 from pymongo.errors import InvalidName, InvalidURI
 from pymongo.monitoring import ConnectionClosedEvent, ConnectionPoolListener
+from pymongo.read_concern import ReadConcern
 
 from bus.errors import ConfigurationError
 from bus.stores.mongodb.errors import translating
@@ -24,6 +25,7 @@ Collection = AsyncCollection[Form]
 DATABASE: Final = "bus"
 DEADLINE: Final = 5.0  # seconds for one exchange with the server
 _BATCH: Final = 1_000
+_MAJORITY: Final = ReadConcern("majority")
 _TURN: Final = 0.02
 _SHORT_MS: Final = 2_000  # to find a server, to get a connection of the pool
 _CONNECT_MS: Final = 1_500  # shorter, so that the error of a server that is not found says why
@@ -140,10 +142,15 @@ class Connection:
         sort: Sequence[tuple[str, int]] | None = None,
         skip: int = 0,
         limit: int = 0,
+        settled: bool = False,
     ) -> list[Form]:
-        """Return the documents that meet a condition, all in one reply as a rule; raises as ``exchange`` does."""
+        """Return the documents that meet a condition, all in one reply as a rule; raises as ``exchange`` does.
+
+        With ``settled`` as a majority has them, so that no change of primary takes back what was read.
+        """
         async with self.exchange(f"read {collection}"):
-            found = self._database[collection].find(
+            concern = _MAJORITY if settled else None
+            found = self._database.get_collection(collection, read_concern=concern).find(
                 condition, fields, sort=sort, skip=skip, limit=limit, batch_size=limit or _BATCH
             )
             return await found.to_list(None)

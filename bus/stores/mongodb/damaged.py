@@ -39,7 +39,7 @@ class DamagedDocuments:
         """Copy a document that a write takes the place of to ``damaged``, so that nothing of it is lost."""
         self.note(collection, form, error)
         copy = {
-            "_id": f"{collection} {form['_id']} {form.get('version', '')}",
+            "_id": f"{collection} {form['_id']} {form.get('revision', '')}",
             "reason": str(error),
             "bson": bson.encode(form),  # as it is: one cannot know whether it may be part of another document
         }

@@ -21,7 +21,10 @@ _MOST_TRIES: Final = 100
 
 
 class Documents:
-    """The ``DocumentStore`` part: ``_id`` is collection and key, so that one index finds and orders them."""
+    """The ``DocumentStore`` part: ``_id`` is collection and key, so that one index finds and orders them.
+
+    What callers read is settled: a version that they compare with later names the same value for ever.
+    """
 
     def __init__(self, connection: Connection, damaged: DamagedDocuments) -> None:
         self._connection = connection
@@ -30,7 +33,7 @@ class Documents:
 
     async def get(self, collection: str, key: str) -> Document | None:
         """Return one document."""
-        forms = await self._connection.find(DOCUMENTS, {"_id": _name(collection, key)})
+        forms = await self._connection.find(DOCUMENTS, {"_id": _name(collection, key)}, settled=True)
         found = self._read(forms)
         if forms and not found:
             raise _unreadable(collection, key)
@@ -43,7 +46,9 @@ class Documents:
             "$gt": _name(collection, after),
             "$lt": _name(collection, prefix + _AFTER_ALL),
         }
-        forms = await self._connection.find(DOCUMENTS, {"_id": between}, sort=[("_id", 1)], limit=limit or 0)
+        forms = await self._connection.find(
+            DOCUMENTS, {"_id": between}, sort=[("_id", 1)], limit=limit or 0, settled=True
+        )
         return [document for document in self._read(forms) if document.key.startswith(prefix)]
 
     async def put(self, collection: str, key: str, value: bytes, *, version: int | None) -> int:

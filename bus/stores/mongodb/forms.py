@@ -28,7 +28,7 @@ class Damaged(Exception):
 
 
 def trace_form(trace: Trace, body: str) -> Form:
-    """Return a trace's document without its version; ``body`` is the reference of the message's body."""
+    """Return a trace's document without its revision; ``body`` is the reference of the message's body."""
     form: Form = {
         "destination": trace.destination,
         "retention_days": trace.retention_days,

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Final
 
+from bson import ObjectId
 from pymongo import InsertOne, ReplaceOne, UpdateOne
 from pymongo.errors import BulkWriteError
 
@@ -23,7 +24,7 @@ from bus.stores.mongodb.slices import slices
 
 Write = Message | Outcome
 Operation = InsertOne[Form] | UpdateOne | ReplaceOne[Form]
-_VERSION: Final = "version"
+_REVISION: Final = "revision"
 
 
 class Held:
@@ -124,9 +125,9 @@ class Merge:
         for name, held in self.held.items():
             form = trace_form(held.trace, held.body)
             if not held.stored:
-                inserts.append({"_id": name, _VERSION: 1, **form})
+                inserts.append({"_id": name, _REVISION: _revision(), **form})
             elif held.damaged:
-                updates.append((name, ReplaceOne(_as_read(held.stored), {_VERSION: 1, **form})))
+                updates.append((name, ReplaceOne(_as_read(held.stored), {_REVISION: _revision(), **form})))
             elif changes := _changes(held, form):
                 updates.append((name, UpdateOne(_as_read(held.stored), {"$set": changes})))
         still_open: set[str] = set()
@@ -211,12 +212,16 @@ def _merge(held: Held, write: Write) -> None:
 
 def _as_read(stored: Form) -> Form:
     """Return the condition that a document is still the one that was read."""
-    return {"_id": stored["_id"], _VERSION: {"$eq": stored.get(_VERSION)}}
+    return {"_id": stored["_id"], _REVISION: {"$eq": stored.get(_REVISION)}}
 
 
 def _changes(held: Held, form: Form) -> Form:
     changed = {name: value for name, value in form.items() if held.stored.get(name) != value}
     if not changed and not held.touched:
         return {}
-    version = held.stored.get(_VERSION)
-    return changed | {_VERSION: version + 1 if isinstance(version, int) else 1}
+    return changed | {_REVISION: _revision()}
+
+
+def _revision() -> str:
+    """Return the name of a write; a number would be given twice where a new primary has lost what was read."""
+    return str(ObjectId())

@@ -26,7 +26,7 @@ SENT = [message(number) for number in range(8)]
 RUBBISH: list[dict[str, Any]] = [
     {"$set": {"deliveries": "rubbish"}},
     {"$unset": {"retention_days": 1}},
-    {"$set": {"message": {"received_at": "yesterday"}, "version": "two"}},
+    {"$set": {"message": {"received_at": "yesterday"}, "revision": 2}},
     {"$set": {"status": 7, "deliveries": [{"subscription": "billing", "status": "gone"}]}},
 ]
 

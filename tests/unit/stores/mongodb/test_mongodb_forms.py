@@ -28,7 +28,7 @@ def traced(**changes):
 
 
 def form_of(trace, body: str = "") -> dict:
-    return bson.decode(bson.encode({"_id": trace.id, "version": 1} | trace_form(trace, body)))
+    return bson.decode(bson.encode({"_id": trace.id, "revision": "r"} | trace_form(trace, body)))
 
 
 def test_a_trace_survives_its_document() -> None:
