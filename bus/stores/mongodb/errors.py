@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import bson.errors
 import pymongo.errors as driver
+from dns.exception import DNSException
 
 from bus.errors import StoreError, StoreUnavailable
 
@@ -78,9 +79,10 @@ _DEFECT: Final = "if the server is one that docs/mongodb.md names, this is a def
 def translate(error: Exception, what: str) -> StoreError:
     """Return the store's error for one that the driver raised while it did ``what``.
 
-    The text never has the documents in it, which ``BulkWriteError`` would print whole.
+    The text never has the documents in it, which ``BulkWriteError`` would print whole. A name that cannot be resolved
+    now is an error of configuration for the driver, but not for the bus.
     """
-    if isinstance(error, (*UNAVAILABLE, OSError)):
+    if isinstance(error, (*UNAVAILABLE, OSError)) or isinstance(error.__cause__, DNSException | OSError):
         return StoreUnavailable(f"MongoDB does not answer ({what}): {_brief(error)}", hint=_WAIT)
     if isinstance(error, ANSWERED):
         return _answered(error, what)

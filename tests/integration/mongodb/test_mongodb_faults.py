@@ -179,6 +179,16 @@ async def test_nobody_at_the_address_is_unavailable() -> None:
     assert time.monotonic() - started < BOUND
 
 
+@pytest.mark.usefixtures("impatient")
+async def test_a_name_that_does_not_resolve_now_is_unavailable() -> None:
+    for scheme in ("mongodb", "mongodb+srv"):
+        store = await open_store(f"{scheme}://nobody.invalid/bus")
+        for _ in range(2):
+            with pytest.raises(StoreUnavailable, match=r"nobody\.invalid"):
+                await store.get("c", "k")
+        await store.close()
+
+
 async def test_a_login_that_is_refused_says_so_without_the_password(mongodb: str) -> None:
     url = mongodb.replace("mongodb://", "mongodb://pier:s3cret@")
     with pytest.raises(StoreError, match="refuses the login") as caught:
