@@ -9,9 +9,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from pymongo import MongoClient
+from pymongo import AsyncMongoClient, MongoClient
 
 from bus.clock import SystemClock
+from bus.ports.clock import Clock
 from bus.stores.mongodb import MongodbStore
 from tests.servers.mongodb_server import serving
 
@@ -32,9 +33,18 @@ def drop(url: str) -> None:
         client.close()
 
 
-async def open_store(url: str, *, linger: float = 0, gather: int = 512) -> MongodbStore:
+async def open_store(url: str, *, clock: Clock | None = None, linger: float = 0, gather: int = 512) -> MongodbStore:
     """Open the store of a database, by default one that writes without waiting for company."""
-    return await MongodbStore.open(url, clock=SystemClock(), linger=linger, gather=gather)
+    return await MongodbStore.open(url, clock=clock or SystemClock(), linger=linger, gather=gather)
+
+
+async def indexes_of(url: str) -> dict[str, set[str]]:
+    """Return the names of each collection's indexes."""
+    client: AsyncMongoClient[dict[str, Any]] = AsyncMongoClient(url)
+    database = client.get_default_database()
+    found = {name: set(await database[name].index_information()) for name in await database.list_collection_names()}
+    await client.close()
+    return found
 
 
 @pytest.fixture(scope="session")

@@ -14,8 +14,10 @@ from bus.domain.selection import Selection
 from bus.domain.times import DAY
 from bus.errors import StoreError
 from bus.stores.mongodb import MongodbStore
+from bus.stores.mongodb.indexes import PREPARED
+from bus.testing.clock import ManualClock
 from bus.testing.writes import DESTINATION, NOON, message, outcome, row
-from tests.servers.mongodb_fixtures import open_store
+from tests.servers.mongodb_fixtures import drop, indexes_of, open_store
 
 LANE = (DESTINATION, "billing")
 LARGEST = 16 * 2**20  # what the admin API allows as max_bytes
@@ -40,6 +42,21 @@ async def test_collections_and_indexes_are_made(store: MongodbStore, names, data
     assert {index["key"][0][0] for index in made.values()} == {
         *("_id", "destination", "message.biz_id", "message.source", "status", "lanes", "received_at"),
     }
+
+
+async def test_indexes_of_a_database_that_somebody_dropped_are_made_again_later(database: str) -> None:
+    clock = ManualClock()
+    store = await open_store(database, clock=clock)
+    await store.write([message()])
+    indexes = await indexes_of(database)
+    await asyncio.to_thread(drop, database)
+    await store.write([message()])
+    assert await indexes_of(database) != indexes
+    await clock.advance(PREPARED + 1)
+    await store.write([message()])
+    assert await store.message(message().id) == message()
+    assert {**await indexes_of(database), "meta": {"_id_"}} == indexes
+    await store.close()
 
 
 async def travels_whole(store: MongodbStore, size: int) -> None:

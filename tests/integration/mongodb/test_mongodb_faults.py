@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from typing import Any
 
 import pytest
-from pymongo import AsyncMongoClient
 
 from bus.domain.delivery import Status
 from bus.domain.message import Message
@@ -20,7 +18,7 @@ from bus.testing.contracts.store_traces import life
 from bus.testing.store import MemoryStore
 from bus.testing.writes import DESTINATION, NOON, message, outcome, row
 from tests.harness.process import free_port
-from tests.servers.mongodb_fixtures import database_url, open_store
+from tests.servers.mongodb_fixtures import database_url, indexes_of, open_store
 from tests.servers.mongodb_server import MongodbServer
 
 LANE = (DESTINATION, "billing")
@@ -129,15 +127,6 @@ async def test_cancelling_a_call_passes_while_the_server_hangs(own: MongodbServe
     await insist(store, [message(2)])
     assert await store.message(message(2).id) == message(2)
     await store.close()
-
-
-async def indexes_of(url: str) -> dict[str, set[str]]:
-    """Return the names of each collection's indexes."""
-    client: AsyncMongoClient[dict[str, Any]] = AsyncMongoClient(url)
-    database = client.get_default_database()
-    found = {name: set(await database[name].index_information()) for name in await database.list_collection_names()}
-    await client.close()
-    return found
 
 
 async def test_a_wiped_server_takes_everything_again(own: MongodbServer) -> None:
