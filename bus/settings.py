@@ -29,11 +29,23 @@ class Settings(BaseSettings):
     data
         Directory of the spools and, unless ``store`` says otherwise, of the store.
     store
-        Where traces are kept: ``sqlite:///path``, or empty for SQLite under ``data``.
+        Where traces are kept: ``sqlite:///path``, ``mongodb://host/database``, or empty for SQLite under ``data``.
     spool_limit
         Size at which a spool refuses new records; old ones are never dropped.
     disk_reserve
         Free disk kept for outcomes; receivers answer 507 below it. None: 256 MiB or 10 % of the disk, the smaller.
+    kafka_bootstrap
+        ``HOST:PORT`` of Kafka brokers, comma separated.
+    kafka_prefix
+        Put before the names of topics, on a cluster that others use as well.
+    kafka_tls, kafka_ca, kafka_cert, kafka_key
+        Encrypt; by which authority's certificate; and what to show a broker that asks (PEM files).
+    kafka_username, kafka_password, kafka_mechanism
+        For SASL.
+    kafka_partitions, kafka_replication, kafka_min_insync_replicas
+        Of topics that the bus makes; copies: None for three or as many as there are brokers, and for the broker's own.
+    rabbitmq_primary, rabbitmq_backup
+        ``amqp://USER:PASSWORD@HOST:PORT,HOST:PORT/VHOST`` of two clusters, ``amqps`` for TLS.
     nsq_lookupd, nsq_nsqd
         NSQ's servers, comma separated: ``HOST:HTTP_PORT`` of each nsqlookupd, ``HOST:TCP_PORT[/HTTP_PORT]`` of each
         nsqd. Without nsqds, messages go to every one that an nsqlookupd knows.
@@ -62,6 +74,20 @@ class Settings(BaseSettings):
     spool_limit: int = Field(default=16 * 2**30, ge=2**20)
     disk_reserve: int | None = Field(default=None, ge=0)
     store_linger: float = Field(default=0.05, ge=0, le=0.5)
+    kafka_bootstrap: str = ""
+    kafka_prefix: str = ""
+    kafka_tls: bool = False
+    kafka_ca: Path | None = None
+    kafka_cert: Path | None = None
+    kafka_key: Path | None = None
+    kafka_username: str = ""
+    kafka_password: str = ""
+    kafka_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "PLAIN"
+    kafka_partitions: int = Field(default=6, ge=1)
+    kafka_replication: int | None = Field(default=None, ge=1)
+    kafka_min_insync_replicas: int | None = Field(default=None, ge=1)
+    rabbitmq_primary: str = ""
+    rabbitmq_backup: str = ""
     nsq_lookupd: str = ""
     nsq_nsqd: str = ""
     nsq_tls: bool = False

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 
+from bus.bootstrap.extras import extra
+from bus.errors import ConfigurationError
 from bus.ports.clock import Clock
 from bus.ports.quarantine import Quarantine
 from bus.ports.transport import Transport
@@ -13,9 +15,46 @@ from bus.settings import Settings
 def open_brokers(settings: Settings, quarantine: Quarantine, clock: Clock) -> list[Transport]:
     """Return the roads; none connects before ``run``. Raises ``ConfigurationError`` with the setting that is wrong."""
     found: list[Transport] = []
+    if settings.kafka_bootstrap:
+        found.append(_kafka(settings, quarantine, clock))
+    if settings.rabbitmq_primary:
+        found.append(_rabbitmq(settings, quarantine, clock))
+    elif settings.rabbitmq_backup:
+        raise ConfigurationError("rabbitmq_backup is set and rabbitmq_primary is not", hint="name the primary first")
     if settings.nsq_lookupd or settings.nsq_nsqd:
         found.append(_nsq(settings, quarantine, clock))
     return found
+
+
+def _kafka(settings: Settings, quarantine: Quarantine, clock: Clock) -> Transport:
+    with extra("kafka"):
+        from bus.transports import kafka  # noqa: PLC0415
+    config = kafka.KafkaConfig(
+        bootstrap=kafka.parse_bootstrap(settings.kafka_bootstrap),
+        prefix=settings.kafka_prefix,
+        username=settings.kafka_username or None,
+        password=settings.kafka_password or None,
+        mechanism=settings.kafka_mechanism,
+        tls=settings.kafka_tls,
+        ca_file=settings.kafka_ca,
+        cert_file=settings.kafka_cert,
+        key_file=settings.kafka_key,
+        partitions=settings.kafka_partitions,
+        replication=settings.kafka_replication,
+        min_insync_replicas=settings.kafka_min_insync_replicas,
+    )
+    return kafka.KafkaTransport(config, quarantine, clock)
+
+
+def _rabbitmq(settings: Settings, quarantine: Quarantine, clock: Clock) -> Transport:
+    with extra("rabbitmq"):
+        from bus.transports import rabbitmq  # noqa: PLC0415
+    backup = settings.rabbitmq_backup
+    config = rabbitmq.RabbitmqConfig(
+        primary=rabbitmq.parse_cluster(settings.rabbitmq_primary, "rabbitmq_primary"),
+        backup=rabbitmq.parse_cluster(backup, "rabbitmq_backup") if backup else None,
+    )
+    return rabbitmq.RabbitmqTransport(config, quarantine, clock, random.random)
 
 
 def _nsq(settings: Settings, quarantine: Quarantine, clock: Clock) -> Transport:

@@ -15,8 +15,8 @@ from typing import Final
 
 from bus.bootstrap.brokers import open_brokers
 from bus.bootstrap.context import Context
+from bus.bootstrap.store import check_store, open_store
 from bus.clock import SystemClock
-from bus.errors import ConfigurationError
 from bus.ports.clock import Clock
 from bus.ports.spool import Spool
 from bus.ports.transport import Transport
@@ -59,7 +59,7 @@ async def open_context(settings: Settings) -> AsyncIterator[Context]:
     clock = SystemClock()
     data = settings.data
     async with AsyncExitStack() as opened:
-        store = await SqliteStore.open(_store_directory(settings), linger=settings.store_linger)
+        store = await open_store(settings, clock)
         opened.push_async_callback(store.close)
         spools: dict[str, Spool] = {}
         for name, consumers in _SPOOLS.items():
@@ -130,16 +130,6 @@ def _owner(data: Path) -> str:
     return path.read_text("ascii")
 
 
-def _store_directory(settings: Settings) -> Path:
-    """Return where the embedded store rests."""
-    if not settings.store:
-        return settings.data / "store"
-    scheme, separator, path = settings.store.partition(":///")
-    if scheme != "sqlite" or not separator or not path:
-        raise ConfigurationError(f"store = {settings.store!r}: allowed is sqlite:///PATH", hint="or leave it out")
-    return Path(path)
-
-
 def _egress(settings: Settings) -> EgressPolicy:
     """Return the policy: on a loopback bind address subscribers may be on loopback as well."""
     return EgressPolicy(
@@ -163,5 +153,5 @@ async def _open_spool(directory: Path, settings: Settings, consumers: tuple[str,
 
 def check_settings(settings: Settings) -> None:
     """Raise ``ConfigurationError`` for what a start would refuse; opens and makes nothing."""
-    _store_directory(settings)
+    check_store(settings)
     _egress(settings)

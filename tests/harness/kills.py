@@ -82,7 +82,7 @@ class Victim:
 
 
 class KillRun:
-    """One run below a folder; ``run`` tells how it went.
+    """One run below a folder; ``run`` tells how it went, and ``carried`` how many messages took the road.
 
     Parameters
     ----------
@@ -115,6 +115,7 @@ class KillRun:
         self.bus = BusProcess(folder / "data", log=folder / "bus.log", env=env, planted=planted)
         self.subscriber = SubscriberProcess(folder, "/slow=delay:0.02", "/flaky=fail:0.05")
         self._producer = Child([], log=folder / "producer.log")
+        self.carried = 0
 
     def run(self) -> Judgement:
         """Send, kill, wait until everything is final, and judge."""
@@ -124,6 +125,7 @@ class KillRun:
             try:
                 self._send_and_kill()
                 drained = self._drain()
+                self.carried += self._carried()
             finally:
                 self._producer.kill()
         return self._judge(drained=drained)
@@ -162,6 +164,7 @@ class KillRun:
         self._producer.ready_line(30)
 
     def _kill_bus(self) -> None:
+        self.carried += self._carried()
         self.bus.kill()
         self.bus.start()
 
@@ -177,6 +180,15 @@ class KillRun:
             print(error)
             return False
         return True
+
+    def _carried(self) -> int:
+        """Return how many messages the destination's road has confirmed since the bus was started last."""
+        for line in self.bus.admin.metrics().splitlines():
+            if line.startswith("bus_messages_published_total{") and f'transport="{self._transport}"' in line:
+                labels, _, count = line.rpartition(" ")
+                if 'result="confirmed"' in labels:
+                    return int(float(count))
+        return 0
 
     def _judge(self, *, drained: bool) -> Judgement:
         history = merge(read_history(self._history), self.subscriber.calls())
