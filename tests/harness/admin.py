@@ -59,6 +59,11 @@ class Admin:
         """Return the Prometheus text."""
         return self._http.get("/metrics").raise_for_status().text
 
+    def backlogs(self) -> dict[str, int]:
+        """Return how many messages wait, by the labels of the road and the subscription."""
+        lines = (line.rpartition(" ") for line in self.metrics().splitlines() if line.startswith("bus_broker_backlog{"))
+        return {labels: int(float(count)) for labels, _, count in lines}
+
     def messages(self, **query: object) -> Iterator[dict[str, Any]]:
         """Yield every message of a search, page by page."""
         cursor: dict[str, object] = {}

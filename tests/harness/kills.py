@@ -16,7 +16,7 @@ from tests.harness.subscribers import SubscriberProcess
 from tests.harness.waiting import TooLate, wait_until
 
 DESTINATION = "orders"
-PATHS = ("/fast", "/slow", "/flaky")
+PATHS = ("/fast", "/slow=delay:0.02", "/flaky=fail:0.05")
 # Room before the first and after the last kill, as shares of all messages.
 EARLIEST, LATEST = 0.05, 0.9
 
@@ -92,6 +92,12 @@ class KillRun:
         Settings of the bus, such as where the broker is.
     harms
         What is done besides the plan's kills of the bus and of the producer.
+    paths
+        What its subscribers do, one for each.
+    at_end
+        Called when everything is sent, before it is waited for.
+    drained
+        Called when everything is final, before the bus is stopped.
     planted
         One of ``tests.harness.planted``'s bugs.
     """
@@ -104,16 +110,22 @@ class KillRun:
         transport: str = "direct",
         env: Mapping[str, str] | None = None,
         harms: Sequence[Harm] = (),
+        paths: Sequence[str] = PATHS,
+        at_end: Callable[[], None] = lambda: None,
+        drained: Callable[[], None] = lambda: None,
         planted: str | None = None,
     ) -> None:
         self.plan = plan
         self._folder = folder
         self._transport = transport
         self._harms = harms
+        self._paths = [path.partition("=")[0] for path in paths]
+        self._at_end = at_end
+        self._drained = drained
         self._history = folder / "producer.jsonl"
         self._dice = random.Random(plan.seed)
         self.bus = BusProcess(folder / "data", log=folder / "bus.log", env=env, planted=planted)
-        self.subscriber = SubscriberProcess(folder, "/slow=delay:0.02", "/flaky=fail:0.05")
+        self.subscriber = SubscriberProcess(folder, *(path for path in paths if "=" in path))
         self._producer = Child([], log=folder / "producer.log")
         self.carried = 0
 
@@ -124,15 +136,17 @@ class KillRun:
             self._producer = self._new_producer().start()
             try:
                 self._send_and_kill()
+                self._at_end()
                 drained = self._drain()
                 self.carried += self._carried()
+                self._drained()
             finally:
                 self._producer.kill()
         return self._judge(drained=drained)
 
     def _configure(self) -> None:
         self.bus.admin.destination(DESTINATION, transport=self._transport)
-        for path in PATHS:
+        for path in self._paths:
             fields = {
                 "max_concurrency": self.plan.max_concurrency,
                 "retry": ["200ms", "1s"],
@@ -195,4 +209,4 @@ class KillRun:
         write_history(self._folder / "history.jsonl", history)
         # In flight at a crash: requests, and outcomes that wait for their commit, each at most max_concurrency.
         faults = Faults(crashes=self.plan.kills, window=2 * self.plan.max_concurrency)
-        return check(history, subscriptions=PATHS, drained=drained, faults=faults)
+        return check(history, subscriptions=self._paths, drained=drained, faults=faults)
