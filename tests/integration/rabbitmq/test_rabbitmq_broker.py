@@ -291,6 +291,20 @@ async def test_a_user_without_permission_is_refused(primary: RabbitmqServer) -> 
     await asyncio.to_thread(primary.ctl, "delete_user", "poor")
 
 
+async def test_the_permissions_of_the_manual_are_enough(primary: RabbitmqServer) -> None:
+    await asyncio.to_thread(primary.ctl, "add_user", "bus", "bus")
+    ours = ("^pier[./].*", r"^(pier[./].*|amq\.default)$", "^pier[./].*")
+    await asyncio.to_thread(primary.ctl, "set_permissions", "bus", *ours)
+    async with world(f"amqp://bus:bus@127.0.0.1:{primary.port}/") as found:
+        await found.ensure("billing")
+        await found.ensure("billing", pattern="a.#")
+        sent = found.messages(3, routing_key="a.b")
+        assert all(await found.publish(*sent))
+        assert ids(await receive(await found.consume(), 3)) == ids(sent)
+        assert not any(found.transport.conditions().values())
+    await asyncio.to_thread(primary.ctl, "delete_user", "bus")
+
+
 async def test_a_queue_with_other_settings_is_refused_by_name_and_holds_up_no_other(primary: RabbitmqServer) -> None:
     async with world(primary.url) as found, world(primary.url) as neighbour, somebody_else(primary.url) as other:
         await other.declare_queue(found.queue, durable=True)
