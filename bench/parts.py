@@ -18,7 +18,7 @@ BROKER_TARGET = 0.7
 
 def measure(run: Run) -> list[Row]:
     """Return the rows of every part that has a benchmark."""
-    readers = {"spool": _spool, "poster": _poster, "store": _store, "kafka": _kafka}
+    readers = {"spool": _spool, "poster": _poster, "store": _store, "kafka": _kafka, "rabbitmq": _rabbitmq}
     return [row for name, read in readers.items() if _exists(name) for row in read(_figures(run, name))]
 
 
@@ -51,6 +51,21 @@ def _spool(figures: dict[str, Any]) -> list[Row]:
 def _poster(figures: dict[str, Any]) -> list[Row]:
     rate, bare = figures["poster_per_second"], figures["bare_per_second"]
     return [Row("poster", "POSTs, 64 in flight", [rate], "/s", "bare httptools loop", [bare])]
+
+
+def _rabbitmq(figures: dict[str, Any]) -> list[Row]:
+    return [
+        Row(
+            "rabbitmq",
+            name,
+            [found["per_second"]],
+            "/s",
+            "bare aio-pika",
+            [found["bare_per_second"]],
+            BROKER_TARGET if name.startswith("publish") else None,
+        )
+        for name, found in figures.items()
+    ]
 
 
 def _store(figures: dict[str, Any]) -> list[Row]:
