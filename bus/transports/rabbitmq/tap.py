@@ -137,6 +137,8 @@ class Tap:
         if not self._channel.is_closed:
             with suppress(TransportError):
                 await self.flush()
+                # The broker hands acks on in its own time, and forgets them with the channel; this answer comes after.
+                await self.pause()
             await self._channel.close()
 
     async def _on_delivery(self, delivered: DeliveredMessage) -> None:
