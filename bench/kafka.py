@@ -109,7 +109,7 @@ def main() -> int:
     given = parser.parse_args()
     with (
         tempfile.TemporaryDirectory() as folder,
-        kafka.KafkaServer(kafka.install(), Path(folder)) as server,
+        kafka.KafkaServer(kafka.install(), Path(folder), short_lived=False) as server,
     ):
         found = uvloop.run(measure(server.bootstrap))
     if given.json:

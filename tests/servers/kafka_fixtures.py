@@ -10,8 +10,8 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -38,25 +38,26 @@ class Kept:
 
 @functools.cache
 def shared() -> str:
-    """Return the bootstrap server of the one Kafka of this process, which runs until its end."""
+    """Return the bootstrap server of the one Kafka of this process, which runs until its end.
+
+    It is the environment's, else one in Docker where an engine answers, else ``local``.
+    """
+    if url := kafka.url():
+        return url
+    if _docker_answers():
+        from testcontainers.community.kafka import KafkaContainer  # noqa: PLC0415 - only where an engine answers
+
+        return str(_running.enter_context(KafkaContainer(IMAGE).with_kraft()).get_bootstrap_server())
+    return local().bootstrap
+
+
+@functools.cache
+def local() -> kafka.KafkaServer:
+    """Return the one local Kafka of this process, for tests that kill, stop and wipe it and then start it again."""
+    jars = need("kafka")
     folder = Path(tempfile.mkdtemp(prefix="bus-kafka-"))
     _running.callback(shutil.rmtree, folder, ignore_errors=True)
-    return _running.enter_context(somewhere(folder))
-
-
-@contextmanager
-def somewhere(folder: Path) -> Iterator[str]:
-    """Yield the bootstrap server: the environment's, else one in Docker where an engine answers, else a local one."""
-    if url := kafka.url():
-        yield url
-    elif _docker_answers():
-        from testcontainers.kafka import KafkaContainer  # noqa: PLC0415 - only where an engine answers
-
-        with KafkaContainer(IMAGE).with_kraft() as container:
-            yield container.get_bootstrap_server()
-    else:
-        with kafka.KafkaServer(need("kafka"), folder) as server:
-            yield server.bootstrap
+    return _running.enter_context(kafka.KafkaServer(jars, folder))
 
 
 def quick(bootstrap: str) -> KafkaConfig:

@@ -6,20 +6,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.servers import need
 from tests.servers.kafka import KafkaServer
-
-
-@pytest.fixture(scope="session")
-def one_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaServer]:
-    with KafkaServer(need("kafka"), tmp_path_factory.mktemp("kafka")) as server:
-        yield server
+from tests.servers.kafka_fixtures import local
 
 
 @pytest.fixture
-def broker(one_broker: KafkaServer) -> Iterator[KafkaServer]:
+def broker() -> Iterator[KafkaServer]:
     """The broker, running; whatever a test does to it is undone."""
-    yield one_broker
-    one_broker.resume()
-    if not one_broker.child.running:
-        one_broker.start()
+    server = local()
+    yield server
+    server.resume()
+    if not server.child.running:
+        server.start()
