@@ -28,7 +28,6 @@ class Aside:
 
     def put(self, foreign: Foreign, partition: int, offset: int) -> None:
         """Queue a record."""
-        _log.warning("kafka: %s is not a message, it goes into quarantine: %s", foreign.place, foreign.reason)
         self._queue.append((foreign, partition, offset))
         self._arrived.set()
 
