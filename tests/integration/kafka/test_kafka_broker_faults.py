@@ -78,7 +78,7 @@ async def test_publishing_fails_at_once_while_the_broker_is_dead_and_soon_works_
     await ensure(road)
     assert await publish(road, *numbered(3)) == [True] * 3
     broker.kill()
-    await eventually(lambda: road.lags() is None, within=2, what="the road notices")
+    await eventually(lambda: road.lags() is None, within=5, what="the road notices")
     started = time.monotonic()
     assert await publish(road, *numbered(3)) == [False] * 3
     assert time.monotonic() - started < 0.1
@@ -88,9 +88,9 @@ async def test_publishing_fails_at_once_while_the_broker_is_dead_and_soon_works_
     await asyncio.to_thread(broker.start)
     started = time.monotonic()
     await publish_all(road, numbered(3))
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 5
     assert road.conditions() == {"kafka": ""}
-    await eventually(lambda: road.lags() is not None, within=2)
+    await eventually(lambda: road.lags() is not None, within=5)
 
 
 async def test_a_broker_that_hangs_bounds_every_wait(broker: KafkaServer, config: KafkaConfig) -> None:
@@ -111,7 +111,7 @@ async def test_a_broker_that_hangs_bounds_every_wait(broker: KafkaServer, config
         broker.resume()
         started = time.monotonic()
         await publish_all(road, numbered(3))
-        assert time.monotonic() - started < 3
+        assert time.monotonic() - started < 5
         consumer = await road.consume(CODE, "billing")
         await receive_ids(consumer, ids_of(numbered(3)))
 
