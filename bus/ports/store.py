@@ -72,6 +72,7 @@ class TraceStore(Protocol):
     async def expire(self, now: int) -> tuple[list[str], list[str]]:
         """Drop whole partitions past their retention in which nothing is unfinished.
 
+        Retention counts from when the newest message was received; one that has not arrived counts by its id's time.
         Returns the names dropped, and the names past their retention that unfinished work keeps (an alarm).
         """
         ...

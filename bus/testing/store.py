@@ -274,9 +274,7 @@ def _fence(row: Compensation) -> tuple[int, int, int]:
 
 
 def _received_at(trace: Trace) -> int:
-    if trace.message is not None:
-        return trace.message.received_at
-    return max((delivery.at for delivery in trace.deliveries.values()), default=0)
+    return trace.message.received_at if trace.message is not None else id_time(trace.id)
 
 
 def _canceled(trace: Trace, subscription: str, now: int, generation: int, attempts: int, url: str) -> Outcome:

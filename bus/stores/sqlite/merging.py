@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
 from bus.domain.delivery import Outcome
+from bus.domain.identity import id_time
 from bus.domain.message import Message
 from bus.domain.trace import encode_trace, merge_message, merge_outcome, start_trace
 from bus.stores.sqlite import partition_sql as sql
@@ -166,11 +167,9 @@ def _start(key: bytes, message_id: str, write: Message | Outcome) -> Held:
 
 
 def _received_at(held: Held) -> int:
-    """Return when a document's message was received, or its latest outcome was decided."""
+    """Return when a document's message was received, or when it was made while it has not arrived."""
     message = held.trace.message
-    if message is not None:
-        return message.received_at
-    return max((delivery.at for delivery in held.trace.deliveries.values()), default=0)
+    return message.received_at if message is not None else id_time(held.trace.id)
 
 
 async def _slices(elements: Sequence[Element]) -> AsyncIterator[Sequence[Element]]:

@@ -261,6 +261,13 @@ class SearchContract:
         await store.write([done])
         assert await store.message(done.id) == done
 
+    async def test_a_late_end_of_a_delivery_does_not_prolong_its_partition(self, store: Store) -> None:
+        sent = message(0, retention_days=1, expected=("billing",))
+        await store.write([outcome(sent, "billing", Status.CANCELED, at=NOON + 3 * DAY)])
+        await store.write([sent])
+        dropped, kept = await store.expire(NOON + 2 * DAY)
+        assert (len(dropped), kept) == (1, [])
+
 
 def _renamed(trace: Trace, number: int) -> Trace:
     """Return a trace as if its message had the number 0, so that those of several messages compare."""
