@@ -11,6 +11,7 @@ from bus.domain.destination import Destination, TransportName
 from bus.domain.durations import format_duration, parse_duration
 from bus.domain.message import DEFAULT_MAX_BYTES, check_destination
 from bus.domain.retry import DEFAULT_SCHEDULE, RetryPolicy, format_waits, parse_waits
+from bus.domain.routing_pattern import EVERY_KEY, check_pattern
 from bus.domain.selection import Selection
 from bus.domain.subscription import Secret, Subscription
 from bus.domain.times import format_time, parse_time
@@ -112,7 +113,7 @@ class SubscriptionBody(Body):
     headers: dict[str, str] = Field(default_factory=dict, max_length=64)
     batch: Literal[1] = 1
     on_failure: Literal["block"] = "block"
-    routing_pattern: Literal["#"] = "#"
+    routing_pattern: Annotated[str, AfterValidator(check_pattern)] = EVERY_KEY
     stuck_after: Duration = "5m"
     paused: bool = False
 
@@ -132,6 +133,7 @@ class SubscriptionBody(Body):
             secrets=secrets,
             filter=self.filter or None,
             headers=self.headers,
+            routing_pattern=self.routing_pattern,
             stuck_after=parse_duration(self.stuck_after),
             paused=self.paused,
             paused_reason=self._paused_reason(known),
@@ -159,6 +161,7 @@ class SubscriptionBody(Body):
             retry_max_attempts=subscription.retry.max_attempts,
             filter=subscription.filter,
             headers=subscription.headers,
+            routing_pattern=subscription.routing_pattern,
             stuck_after=format_duration(subscription.stuck_after),
             paused=subscription.paused,
         )

@@ -42,7 +42,7 @@ class Resender:
         Conflict
             A delivery named, or every one, is still pending: it is on its way.
         """
-        known = self._registry.catalog.expected(trace.destination)
+        known = self._registry.catalog.names(trace.destination)
         names = known if subscriptions is None else subscriptions
         missing = [name for name in names if name not in known]
         if missing:

@@ -240,7 +240,7 @@ class ResendRunner:
 
     def _names(self, trace: Trace, selection: Selection) -> list[str]:
         """Return the subscriptions that a selection takes of a message."""
-        known = self._registry.catalog.expected(trace.destination)
+        known = self._registry.catalog.names(trace.destination)
         names = [name for name in trace.deliveries if name in known]
         if selection.subscription is not None:
             names = [selection.subscription] if selection.subscription in known else []

@@ -17,6 +17,7 @@ from bus.domain.identity import id_time
 from bus.domain.message import Message
 from bus.domain.rate import TokenBucket
 from bus.domain.retry import parse_retry_after
+from bus.domain.routing_pattern import EVERY_KEY, matches
 from bus.domain.subscription import Subscription
 from bus.domain.verdict import GONE, Answer, judge, without_post
 from bus.errors import EgressDenied, StoreError
@@ -196,7 +197,7 @@ class Courier:
         fresh: list[Incoming] = []
         done: list[Incoming] = []
         for item in incoming:
-            (done if self._is_delivered(item) else fresh).append(item)
+            (done if self._is_delivered(item) or self._is_routed_elsewhere(item) else fresh).append(item)
         suspects = [item for item in fresh if self._is_suspect(item)]
         if suspects:
             finished = await self._finished(suspects)
@@ -210,6 +211,15 @@ class Courier:
         message = item.message
         return message.id not in self._held and self._means.outcomes.overtaken(
             message.destination, self.subscription.name, message.id, 0, 0
+        )
+
+    def _is_routed_elsewhere(self, item: Incoming) -> bool:
+        """Whether the message is not for this subscription, on a road that does not route by itself."""
+        pattern, message = self.subscription.routing_pattern, item.message
+        return (
+            pattern != EVERY_KEY
+            and self.subscription.name not in message.expected
+            and not matches(pattern, message.routing_key)
         )
 
     def _is_copy(self, item: Incoming) -> bool:

@@ -159,7 +159,7 @@ class Ingest:
     def _stamp(self, draft: Draft, destination: Destination, now: int) -> Message:
         if draft.deliver_at:
             _check_deliver_at(draft, destination, now)
-        return _stamp(draft, destination, self._registry.catalog.expected(destination.code), now)
+        return _stamp(draft, destination, self._registry.catalog.expected(destination.code, draft.routing_key), now)
 
     async def _store(self, fresh: Sequence[_Fresh], stored: Stored) -> None:
         try:

@@ -40,6 +40,9 @@ def set_subscription(
     header: Annotated[
         list[str] | None, typer.Option("--header", "--key-header", help="NAME=VALUE sent with each POST; repeatable.")
     ] = None,
+    routing_pattern: Annotated[
+        str | None, typer.Option(help='Routing keys it takes, such as "eu.*.shoes" or "eu.#".')
+    ] = None,
     stuck_after: Annotated[str | None, typer.Option(help="Compensate a silent delivery after, such as 5m.")] = None,
     paused: Annotated[bool | None, typer.Option("--paused/--no-paused", help="Hold, or deliver.")] = None,
     as_json: AsJson = False,
@@ -58,6 +61,7 @@ def set_subscription(
         "secret": secret,
         "filter": filter_,
         "headers": read_pairs(header, "--header"),
+        "routing_pattern": routing_pattern,
         "stuck_after": stuck_after,
         "paused": paused,
     }

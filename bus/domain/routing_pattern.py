@@ -6,12 +6,28 @@ included. An empty key has no words.
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import Final
 
 EVERY_KEY: Final = "#"
+_PATTERN: Final = re.compile(r"(?:[A-Za-z0-9_-]+|\*|#)(?:\.(?:[A-Za-z0-9_-]+|\*|#))*")
+_LONGEST: Final = 255
 _ONE_WORD: Final = "*"
 _ANY_WORDS: Final = "#"
+
+
+def check_pattern(pattern: str) -> str:
+    """Return a pattern that a subscription can have.
+
+    Raises
+    ------
+    ValueError
+        It is not words between dots, each ``*``, ``#`` or 1 or more of ``a-z A-Z 0-9 _ -``; or it is too long.
+    """
+    if len(pattern) > _LONGEST or not _PATTERN.fullmatch(pattern):
+        raise ValueError(f"not up to {_LONGEST} characters of words between dots, a word being *, # or a-z A-Z 0-9 _ -")
+    return pattern
 
 
 def matches(pattern: str, key: str) -> bool:

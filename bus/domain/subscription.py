@@ -36,7 +36,7 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
     paused_reason
         Who paused it: a person, or the subscriber by answering 410.
     routing_pattern
-        Which routing keys it takes where the road routes (RabbitMQ's topic exchange): ``*`` is one word, ``#`` any.
+        Which routing keys it takes, as a topic exchange of AMQP does: ``*`` is one word, ``#`` any.
     start_at
         Where a new one starts on a road that keeps what was delivered (Kafka), in milliseconds since the epoch;
         0 is the next message.

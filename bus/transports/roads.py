@@ -194,7 +194,7 @@ class Roads:
             self._present = {}
             for code, name in self.fallback.lags() or {}:
                 self._present.setdefault(code, set()).add(name)
-                if name not in catalog.expected(code):
+                if name not in catalog.names(code):
                     self._removals.add(_Removal(code, name, self.fallback.name))
 
     def _note_removals(self, catalog: Catalog, wanted: dict[_Place, Destination]) -> None:
@@ -204,7 +204,7 @@ class Roads:
             del self._ensured[place]
             self._removals |= {_Removal(place.code, name, place.road) for name in present.get(place.code, ())}
         for code, names in present.items():
-            for name in sorted(names - set(catalog.expected(code))):
+            for name in sorted(names - set(catalog.names(code))):
                 self._removals |= {_Removal(code, name, road) for road in self._transports}
                 names.discard(name)
 

@@ -217,7 +217,7 @@ class World:
         now = self.clock.now()
         body = b"body %d" % number
         draft = Draft(CODE, body, id=new_id(now), deliver_at=now + delay if delay else 0)
-        expected = self.life.registry.catalog.expected(CODE)
+        expected = self.life.registry.catalog.names(CODE)
         answer = await self.life.ingest.accept_one(draft, ANYONE)
         self.accepted[answer.id] = (body, expected)
 

@@ -60,7 +60,7 @@ async def test_what_is_put_is_in_force_and_there_after_a_restart(registry: Regis
     for one in (registry, await reloaded(store)):
         assert one.destination("orders") == orders
         assert one.subscription("orders", "billing") == billing
-        assert one.catalog.expected("orders") == ("billing",)
+        assert one.catalog.names("orders") == ("billing",)
         assert one.store_rate("orders") == 5.0
         assert one.store_rate("nothing") is None
 
@@ -98,7 +98,7 @@ async def test_listeners_are_told_in_turn_before_a_new_subscription_is_in_force(
 
     def listener(name: str):
         async def listen(catalog: Catalog) -> None:
-            told.append((name, catalog.expected("orders"), registry.catalog.expected("orders")))
+            told.append((name, catalog.names("orders"), registry.catalog.names("orders")))
             await asyncio.sleep(0)
 
         return listen
@@ -108,7 +108,7 @@ async def test_listeners_are_told_in_turn_before_a_new_subscription_is_in_force(
     registry.listen(listener("dispatcher"))
     await registry.put_subscription(BILLING)
     assert told == [("roads", ("billing",), ()), ("dispatcher", ("billing",), ())]
-    assert registry.catalog.expected("orders") == ("billing",)
+    assert registry.catalog.names("orders") == ("billing",)
 
 
 async def test_a_removed_subscription_is_expected_by_no_message_while_its_queue_goes(registry: Registry) -> None:
@@ -117,7 +117,7 @@ async def test_a_removed_subscription_is_expected_by_no_message_while_its_queue_
     seen: list[tuple[str, ...]] = []
 
     async def listen(_: Catalog) -> None:
-        seen.append(registry.catalog.expected("orders"))
+        seen.append(registry.catalog.names("orders"))
 
     registry.listen(listen)
     await registry.remove_subscription("orders", "billing")
@@ -155,7 +155,7 @@ async def test_many_changes_at_once_all_count(registry: Registry, store: MemoryS
         *(registry.put_destination(Destination(code=name)) for name in names),
     )
     for one in (registry, await reloaded(store)):
-        assert set(one.catalog.expected("orders")) == set(names)
+        assert set(one.catalog.names("orders")) == set(names)
         assert set(one.catalog.destinations) == {"orders", *names}
 
 

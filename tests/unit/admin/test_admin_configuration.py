@@ -208,6 +208,7 @@ async def test_a_subscription_takes_every_field(client: httpx.AsyncClient) -> No
         "filter": "body.n > `3`",
         "headers": {"X-Tenant": "a"},
         "paused": True,
+        "routing_pattern": "eu.*.shoes",
         "stuck_after": "90s",
     }
     expected = SUBSCRIPTION | fields | {"paused_reason": "paused by a person"}
@@ -221,7 +222,10 @@ BAD_FIELDS: list[tuple[str, object]] = [
         ("batch", 2),
         ("batch", 0),
         ("on_failure", "park"),
-        ("routing_pattern", "a.#"),
+        ("routing_pattern", ""),
+        ("routing_pattern", "a..b"),
+        ("routing_pattern", "a.b#"),
+        ("routing_pattern", "a." * 128 + "a"),
         ("name", "other"),
     ),
     *(("name", "no way"), ("url", ""), ("url", "ftp://example.com/"), ("url", "http://user:secret@example.com/")),

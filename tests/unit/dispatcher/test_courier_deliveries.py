@@ -84,6 +84,16 @@ async def test_trace_context_and_constant_headers_are_sent_and_constants_win(wor
     assert (headers["x-tenant"], headers["x-other"], headers["user-agent"]) == ("constant", "é", "mine")
 
 
+async def test_what_is_routed_elsewhere_is_acked_without_an_outcome(world: World) -> None:
+    async with world.courier(subscription(routing_pattern="eu.#")):
+        await world.publish(routing_key="us.shoes", expected=("mail",))
+        (wanted,) = await world.publish(routing_key="eu.shoes", expected=("billing",))
+        (accepted_before,) = await world.publish(routing_key="us.hats", expected=("billing",))
+        await world.clock.settle()
+        assert [done.message_id for done in await world.outcomes()] == [wanted.id, accepted_before.id]
+        assert world.holds() == 0
+
+
 @pytest.mark.parametrize("limit", [1, 3, 16])
 async def test_never_more_than_max_concurrency_in_flight(world: World, limit: int) -> None:
     reply, event = held()

@@ -59,6 +59,19 @@ def test_a_message_of_an_older_version_has_defaults_for_what_it_lacks() -> None:
     assert decode_message(with_more) == message()
 
 
+def test_a_message_expects_those_whose_pattern_takes_its_key() -> None:
+    patterns = {"all": "#", "europe": "eu.#", "shoes": "*.shoes"}
+    subscriptions = [
+        Subscription(destination="orders", name=name, url="http://a/", routing_pattern=pattern)
+        for name, pattern in patterns.items()
+    ]
+    catalog = Catalog([Destination(code="orders")], subscriptions)
+    assert catalog.names("orders") == ("all", "europe", "shoes")
+    assert catalog.expected("orders", "") == ("all",)
+    assert catalog.expected("orders", "eu.shoes") == ("all", "europe", "shoes")
+    assert catalog.expected("orders", "us.shoes") == ("all", "shoes")
+
+
 def test_a_catalog_answers_by_code_and_key() -> None:
     orders, mails = Destination(code="orders"), Destination(code="mails")
     subscriptions = [
@@ -68,9 +81,9 @@ def test_a_catalog_answers_by_code_and_key() -> None:
     catalog = Catalog([orders, mails], subscriptions)
     assert catalog.destinations == {"orders": orders, "mails": mails}
     assert catalog.of("orders") == tuple(subscriptions[:2])
-    assert catalog.expected("orders") == ("b", "a")
+    assert catalog.names("orders") == ("b", "a")
     assert catalog.of("mails") == catalog.of("nothing") == ()
-    assert catalog.expected("mails") == ()
+    assert catalog.names("mails") == ()
     assert catalog.subscriptions["gone", "x"] is subscriptions[2]
 
 
