@@ -13,6 +13,7 @@ import msgspec
 from msgspec import structs
 
 from bus.domain.delivery import Attempt, Status
+from bus.domain.identity import id_time
 from bus.domain.message import Message
 from bus.domain.trace import DeliveryTrace, Trace, attempts_in_order
 from bus.stores.mongodb.connection import Form
@@ -135,7 +136,5 @@ def _typed(value: Any, kind: type[Value]) -> Value:
 
 
 def _received_at(trace: Trace) -> int:
-    """Return when the message was received, or the latest outcome was decided."""
-    if trace.message is not None:
-        return trace.message.received_at
-    return max((delivery.at for delivery in trace.deliveries.values()), default=0)
+    """Return when the message was received; while it has not arrived, when its id was made."""
+    return trace.message.received_at if trace.message is not None else id_time(trace.id)
