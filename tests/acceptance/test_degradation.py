@@ -1,0 +1,190 @@
+"""Any outside part may stop, hang or lose everything: messages flow, health tells the truth, and nothing is lost."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.harness.bus_process import BusProcess, run_bus
+from tests.harness.parts import BROKERS, STORES, Part
+from tests.harness.subscribers import SubscriberProcess
+from tests.harness.waiting import wait_until
+from tests.servers.running import LocalServer
+
+ROADS = tuple(BROKERS)
+# What health calls each part, by the beginning of the name.
+PARTS = {"kafka": "kafka", "rabbitmq": "rabbitmq", "rabbitmq primary": "rabbitmq", "nsq": "nsq", "mongodb": "store"}
+PAIRS = list(itertools.combinations([name for name in PARTS if name != "rabbitmq primary"], 2))
+SENT = 15
+FLOWS_WITHIN = 30.0
+MENDED_WITHIN = 90.0
+
+
+@dataclass
+class World:
+    """A bus on every broker and on MongoDB, a destination on each road, with a sound and a flaky subscriber each."""
+
+    bus: BusProcess
+    subscriber: SubscriberProcess
+    parts: dict[str, Part]
+    sent: dict[str, list[str]] = field(default_factory=lambda: {road: [] for road in ROADS})
+    numbers: Iterator[int] = field(default_factory=itertools.count)
+
+    def configure(self) -> None:
+        """Make the destinations."""
+        for road in ROADS:
+            self.bus.admin.destination(road, transport=road)
+            for name in ("sound", "flaky"):
+                url = self.subscriber.url(f"/{road}/{name}")
+                self.bus.admin.subscription(road, name, url, retry=["200ms"], stuck_after="5s")
+
+    def servers(self, name: str) -> list[LocalServer]:
+        """Return the servers that are harmed with a part."""
+        if name == "rabbitmq primary":
+            return [self.parts["rabbitmq"].servers[0]]
+        return list(self.parts[name].servers)
+
+    def send(self) -> None:
+        """Send to every destination; each is acknowledged."""
+        for road, sent in self.sent.items():
+            for _ in range(SENT):
+                answer = self.bus.admin.send(road, b'{"n":%d}' % next(self.numbers))
+                assert answer.status_code == 202, answer.text
+                sent.append(answer.json()["id"])
+
+    def wait_delivered(self) -> None:
+        """Wait until everything has reached both subscribers of its destination."""
+        wait_until(
+            lambda: not self.missing(),
+            within=FLOWS_WITHIN,
+            what="everything is delivered",
+            state=self.missing,
+            every=0.2,
+        )
+
+    def missing(self) -> dict[str, int]:
+        """Return how many messages a subscriber has not, by path."""
+        got: dict[str, set[str]] = {}
+        for call in self.subscriber.calls():
+            if call.status < 300:
+                got.setdefault(call.path, set()).add(call.id)
+        paths = {f"/{road}/{name}": road for road in ROADS for name in ("sound", "flaky")}
+        missing = {path: len(set(self.sent[road]) - got.get(path, set())) for path, road in paths.items()}
+        return {path: count for path, count in missing.items() if count}
+
+    def ill(self) -> set[str]:
+        """Return the names of what is not well, as ``/readyz`` says; it answers 200 all the same."""
+        answer = self.bus.admin.call("GET", "/readyz")
+        assert answer.status_code == 200
+        health: dict[str, Any] = answer.json()
+        found = {check["name"] for check in health["checks"] if not check["ok"]}
+        assert (health["status"] == "degraded") == bool(found)
+        return found
+
+    def degraded(self) -> set[str]:
+        """Return what the metric says."""
+        lines = [line for line in self.bus.admin.metrics().splitlines() if line.startswith("bus_degraded{")]
+        return {line.split('"')[1] for line in lines if line.endswith(" 1.0")}
+
+    def wait_well(self) -> None:
+        """Wait until nothing is ill, and the metric agrees."""
+        wait_until(lambda: not self.ill(), within=MENDED_WITHIN, what="all is well again", state=self.ill, every=0.2)
+        assert self.degraded() == set()
+
+
+@contextmanager
+def world(folder: Path) -> Iterator[World]:
+    with ExitStack() as stack:
+        parts = {name: stack.enter_context(opener(folder / name)) for name, opener in BROKERS.items()}
+        parts["mongodb"] = stack.enter_context(STORES["mongodb"](folder / "mongodb"))
+        env = {key: value for part in parts.values() for key, value in part.env.items()}
+        flaky = [f"/{road}/flaky=fail:0.3" for road in ROADS]
+        subscriber = stack.enter_context(SubscriberProcess(folder, *flaky))
+        bus = stack.enter_context(BusProcess(folder / "data", log=folder / "bus.log", env=env))
+        made = World(bus, subscriber, parts)
+        made.configure()
+        made.wait_well()
+        yield made
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    with world(tmp_path_factory.mktemp("degradation")) as made:
+        yield made
+
+
+def survive(
+    world: World, names: tuple[str, ...], harm: Callable[[LocalServer], None], mend: Callable[[LocalServer], None]
+) -> None:
+    """Harm parts, send, and look at health; mend them, and look at the traces."""
+    servers = [server for name in names for server in world.servers(name)]
+    world.send()
+    world.wait_delivered()
+    for server in servers:
+        harm(server)
+    try:
+        world.send()
+        world.wait_delivered()
+        for name in names:
+            wait_until(
+                lambda name=name: any(ill.startswith(PARTS[name]) for ill in world.ill() & world.degraded()),
+                within=FLOWS_WITHIN,
+                what=f"health names {name}",
+                state=world.ill,
+                every=0.2,
+            )
+        doctor = run_bus("doctor", "--url", world.bus.url)
+        assert doctor.returncode == 1, doctor.stdout
+        assert all(PARTS[name] in doctor.stdout for name in names), doctor.stdout
+    finally:
+        for server in servers:
+            mend(server)
+    world.wait_well()
+    world.send()
+    world.wait_delivered()
+    for road, sent in world.sent.items():
+        world.bus.admin.wait_drained(road, sent, within=MENDED_WITHIN)
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_messages_flow_while_a_part_is_stopped(shared: World, name: str) -> None:
+    survive(shared, (name,), LocalServer.kill, LocalServer.start)
+
+
+@pytest.mark.proof
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", PARTS)
+def test_messages_flow_while_a_part_hangs(shared: World, name: str) -> None:
+    survive(shared, (name,), LocalServer.pause, LocalServer.resume)
+
+
+@pytest.mark.proof
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("names", PAIRS)
+@pytest.mark.parametrize("harm", ["stopped", "hang"])
+def test_messages_flow_while_two_parts_are_away(shared: World, names: tuple[str, str], harm: str) -> None:
+    harming, mending = {
+        "stopped": (LocalServer.kill, LocalServer.start),
+        "hang": (LocalServer.pause, LocalServer.resume),
+    }[harm]
+    survive(shared, names, harming, mending)
+
+
+@pytest.mark.proof
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", [name for name in PARTS if name != "mongodb"])
+def test_nothing_is_lost_when_a_broker_loses_everything(shared: World, name: str) -> None:
+    shared.send()
+    for server in shared.servers(name):
+        server.wipe()
+    shared.send()
+    shared.wait_delivered()
+    shared.wait_well()
+    for road, sent in shared.sent.items():
+        shared.bus.admin.wait_drained(road, sent, within=MENDED_WITHIN)
