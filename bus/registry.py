@@ -37,20 +37,30 @@ class Rates(msgspec.Struct, frozen=True):
 
 
 class Registry:
-    """Reads and changes the configuration; every change is durable, then in force, then told to the listeners."""
+    """Reads and changes the configuration; every change is durable, then in force, then told to the listeners.
 
-    def __init__(self, documents: DocumentStore, box: SecretBox) -> None:
+    ``is_old`` says whether what was read last may have been changed since, the store being away.
+    """
+
+    def __init__(self, documents: DocumentStore, box: SecretBox, is_old: Callable[[], bool] = lambda: False) -> None:
         self._documents = documents
+        self._is_old = is_old
         self._box = box
         self._listeners: list[Listener] = []
         self._changing = asyncio.Lock()
         self._revision = 0
+        self._loaded = -1
         self.catalog = Catalog()
         self.rates = Rates()
 
     def listen(self, listener: Listener) -> None:
         """Call ``listener`` with each new catalog, before the change is answered."""
         self._listeners.append(listener)
+
+    @property
+    def is_old(self) -> bool:
+        """Whether it was read from this process's disk, the store being away: others may have changed it since."""
+        return self._is_old()
 
     @property
     def revision(self) -> int:
@@ -73,15 +83,18 @@ class Registry:
                 _log.debug("the configuration stays as it was while the store does not answer: %s", error)
 
     async def refresh(self) -> None:
-        """Load the configuration again if another process changed it."""
-        if await self._stored_revision() != self._revision:
+        """Load the configuration again if it was changed, here or by another process.
+
+        Changes of this process are in force already; loading them puts them into what is kept on disk.
+        """
+        if await self._stored_revision() != self._loaded:
             await self.load()
 
     async def load(self) -> None:
         """Read the whole configuration and put it in force."""
         async with self._changing:
             # Read first: a change meanwhile is seen as one at the next look.
-            self._revision = await self._stored_revision()
+            revision = self._revision = await self._stored_revision()
             destinations = [
                 msgspec.structs.replace(msgspec.json.decode(found.value, type=Destination), version=found.version)
                 for found in await self._documents.list(DESTINATIONS)
@@ -91,6 +104,7 @@ class Registry:
             if RATES in settings:
                 self.rates = msgspec.json.decode(settings[RATES], type=Rates)
             await self._enforce(Catalog(destinations, subscriptions))
+            self._loaded = revision
 
     def destination(self, code: str) -> Destination:
         """Return a destination; raises ``NotFound``."""

@@ -11,7 +11,7 @@ from bus.domain.destination import Destination
 from bus.domain.identity import id_time, new_id
 from bus.domain.message import Message, check_destination, encode_message
 from bus.domain.times import DAY
-from bus.errors import BusError, Conflict, InvalidDestination, InvalidMessage, MessageTooLarge
+from bus.errors import BusError, Conflict, InvalidDestination, InvalidMessage, MessageTooLarge, StoreUnavailable
 from bus.ports.clock import Clock
 from bus.ports.spool import NewRecord, Spool
 from bus.registry import Registry
@@ -198,6 +198,11 @@ class Ingest:
         destination = self._registry.catalog.destinations.get(code)
         if destination is None:
             check_destination(code)
+            if self._registry.is_old:
+                raise StoreUnavailable(
+                    f"destination {code!r} is not in the configuration kept on disk, and the store is away",
+                    hint="send it again: it is looked for when the store is back",
+                )
             raise InvalidDestination(
                 f"there is no destination {code!r}",
                 hint=f"make it with: bus destination set {code}",

@@ -62,7 +62,8 @@ class Publisher:
         while True:
             await self._spool.wait(_CONSUMER, lane)
             destination = self._registry.catalog.destinations.get(lane)
-            if destination is not None and destination.paused:
+            is_held = destination.paused if destination is not None else self._registry.is_old
+            if is_held:
                 await self._clock.sleep(_HELD)
                 continue
             records = await self._spool.claim(_CONSUMER, _BATCH, lane)

@@ -69,7 +69,7 @@ async def open_context(settings: Settings) -> AsyncIterator[Context]:
         poster = HttpPoster(egress, pool_limits=_POOL)
         opened.push_async_callback(poster.close)
         kept = Snapshot(store, data / "configuration", COLLECTIONS | {KEYS, USERS})
-        registry = Registry(kept, SecretBox(settings.secret_key or None))
+        registry = Registry(kept, SecretBox(settings.secret_key or None), lambda: kept.is_old)
         keyring = Keyring(kept, clock.now)
         node = settings.node or socket.gethostname()
         metrics.BUILD_INFO.labels(VERSION, node).set(1)

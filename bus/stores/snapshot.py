@@ -39,6 +39,12 @@ class Snapshot:
         self._directory = directory
         self._collections = collections
         self._written: dict[str, bytes] = {}
+        self._old: set[str] = set()
+
+    @property
+    def is_old(self) -> bool:
+        """Whether a collection was read from disk last, so that it may have been changed since."""
+        return bool(self._old)
 
     async def get(self, collection: str, key: str) -> Document | None:
         """Return one document; of a kept collection the last one known when the store is away."""
@@ -58,9 +64,11 @@ class Snapshot:
             kept = self._read(collection)
             if kept is None:
                 raise
+            self._old.add(collection)
             matching = [item for item in kept if item.key.startswith(prefix) and item.key > after]
             return matching[:limit]
         if collection in self._collections and not prefix and not after and limit is None:
+            self._old.discard(collection)
             await self._keep(collection, found)
         return found
 

@@ -32,8 +32,9 @@ def configure_logs(*, level: str, json: bool) -> None:
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
-    # While a broker is away it cries out ten times a second; the bus says once what is wrong.
-    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+    # While a broker is away they cry out ten times a second; the bus says once what is wrong.
+    for client in ("aiokafka", "aiormq", "aio_pika"):
+        logging.getLogger(client).setLevel(logging.CRITICAL)
 
 
 def _keep(_logger: object, _method: str, event: structlog.types.EventDict) -> structlog.types.EventDict:

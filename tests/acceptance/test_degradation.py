@@ -92,6 +92,11 @@ class World:
         lines = [line for line in self.bus.admin.metrics().splitlines() if line.startswith("bus_degraded{")]
         return {line.split('"')[1] for line in lines if line.endswith(" 1.0")}
 
+    def is_kept(self, directory: Path) -> bool:
+        """Whether the kept configuration has every subscription."""
+        found = directory / "subscriptions.snapshot"
+        return found.exists() and all(f"{road}/flaky".encode() in found.read_bytes() for road in ROADS)
+
     def wait_well(self) -> None:
         """Wait until nothing is ill, and the metric agrees."""
         wait_until(lambda: not self.ill(), within=MENDED_WITHIN, what="all is well again", state=self.ill, every=0.2)
@@ -155,6 +160,24 @@ def survive(
 @pytest.mark.parametrize("name", PARTS)
 def test_messages_flow_while_a_part_is_stopped(shared: World, name: str) -> None:
     survive(shared, (name,), LocalServer.kill, LocalServer.start)
+
+
+def test_the_bus_starts_while_its_store_is_away(shared: World) -> None:
+    (store,) = shared.servers("mongodb")
+    kept = shared.bus.data / "configuration"
+    wait_until(lambda: shared.is_kept(kept), within=10, what="the configuration is on disk")
+    store.kill()
+    shared.bus.kill()
+    try:
+        shared.bus.start()
+        assert shared.bus.admin.send("unknown", b"{}").status_code == 503
+        shared.send()
+        shared.wait_delivered()
+    finally:
+        store.start()
+    shared.wait_well()
+    for road, sent in shared.sent.items():
+        shared.bus.admin.wait_drained(road, sent, within=MENDED_WITHIN)
 
 
 @pytest.mark.proof

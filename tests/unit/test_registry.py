@@ -14,7 +14,7 @@ from bus.domain.destination import Destination
 from bus.domain.retry import Exponential, RetryPolicy, Schedule
 from bus.domain.subscription import Secret, Subscription
 from bus.errors import ConfigurationError, Conflict, NotFound
-from bus.registry import DESTINATIONS, SUBSCRIPTIONS, Rates, Registry
+from bus.registry import DESTINATIONS, SETTINGS, SUBSCRIPTIONS, Rates, Registry
 from bus.security.secrets import SecretBox
 from bus.testing.clock import ManualClock
 from bus.testing.store import MemoryStore
@@ -265,8 +265,10 @@ async def test_following_reads_nothing_but_the_revision_while_nothing_changes(st
 
     store.list = counted
     following = asyncio.create_task(ours.follow(clock))
-    await ours.put_destination(ORDERS)
     await clock.advance(10)
     assert listed == []
+    await ours.put_destination(ORDERS)
+    await clock.advance(10)
+    assert listed == [DESTINATIONS, SUBSCRIPTIONS, SETTINGS]
     following.cancel()
     await asyncio.gather(following, return_exceptions=True)

@@ -80,7 +80,8 @@ class World:
         self.spool = GatedSpool()
         self.road = MemoryTransport()
         self.roads = Roads([self.road], self.clock)
-        self.registry = Registry(self.store, SecretBox(None))
+        self.old = False
+        self.registry = Registry(self.store, SecretBox(None), lambda: self.old)
         self.registry.listen(self.roads.apply)
         self.keyring = Keyring(self.store, self.clock.now)
         self.restart()

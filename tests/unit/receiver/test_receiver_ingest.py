@@ -17,6 +17,7 @@ from bus.errors import (
     MessageTooLarge,
     SpoolFailed,
     SpoolFull,
+    StoreUnavailable,
 )
 from bus.security.keyring import ANYONE, Principal
 from receiver.draft import Draft
@@ -367,3 +368,11 @@ async def test_a_store_that_hangs_does_not_keep_the_answer_back(world: World) ->
     world.store.put = hangs
     first = await asyncio.wait_for(world.send(b"1", idempotency_key="once"), 5)
     assert await world.send(b"1", idempotency_key="once") == (first.id, True)
+
+
+async def test_an_old_configuration_cannot_tell_that_a_destination_is_unknown(world: World) -> None:
+    world.old = True
+    await world.destination("orders")
+    assert (await world.send()).id
+    with pytest.raises(StoreUnavailable, match="kept on disk"):
+        await world.send(destination="paid")

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from bus.domain.catalog import Catalog
 from bus.domain.delivery import Origin
 from bus.domain.destination import TransportName
 from bus.domain.message import decode_message
@@ -213,6 +214,19 @@ async def test_messages_of_a_removed_destination_leave_the_spool(world: World) -
         await world.clock.settle()
         assert waiting(world, "bare") == 0
         assert on_road(world, "bare") == []
+
+
+async def test_with_an_old_configuration_messages_of_an_unknown_destination_wait(world: World) -> None:
+    await world.destination("bare", "shop")
+    await world.send(b"1", "bare")
+    known = world.registry.catalog
+    world.registry.catalog, world.old = Catalog(), True
+    async with publishing(world):
+        await world.clock.advance(10)
+        assert waiting(world, "bare") == 1
+        world.registry.catalog, world.old = known, False
+        await world.clock.advance(10)
+        assert on_road(world, "bare") == [b"1"]
 
 
 async def test_a_record_of_another_version_stays_in_view_and_holds_up_nothing(world: World) -> None:

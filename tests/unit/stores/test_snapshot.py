@@ -49,10 +49,14 @@ async def test_what_was_listed_is_there_after_a_restart_without_the_store(store:
     store.away = True
     kept = snapshot(store, tmp_path)
     assert await kept.list("destinations") == listed
+    assert kept.is_old
     assert [item.key for item in await kept.list("destinations", after="a", limit=1)] == ["b"]
     assert [item.key for item in await kept.list("destinations", prefix="c")] == ["c"]
     assert (await kept.get("destinations", "b")) == listed[1]
     assert await kept.get("destinations", "z") is None
+    store.away = False
+    await kept.list("destinations")
+    assert not kept.is_old
 
 
 async def test_what_was_never_seen_is_not_guessed(store: Flaky, tmp_path: Path) -> None:
