@@ -15,6 +15,7 @@ from aiokafka.structs import OffsetAndMetadata
 from bus.domain.destination import Destination
 from bus.domain.message import Message, encode_message
 from bus.domain.subscription import Subscription
+from bus.errors import TransportUnavailable
 from bus.ports.transport import Consumer, Incoming, Outgoing
 from bus.testing.writes import message
 from bus.transports.kafka import KafkaConfig, KafkaTransport
@@ -29,7 +30,13 @@ def subscription(name: str = "billing", **changes: object) -> Subscription:
 
 
 async def ensure(road: KafkaTransport, *names: str) -> None:
-    await road.ensure(Destination(code=CODE), [subscription(name) for name in names or ("billing",)])
+    """Make subscriptions, again and again while the broker does not answer, as the bus does."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            try:
+                return await road.ensure(Destination(code=CODE), [subscription(name) for name in names or ("billing",)])
+            except TransportUnavailable:
+                await asyncio.sleep(0.1)
 
 
 def outgoing(messages: Sequence[Message]) -> list[Outgoing]:

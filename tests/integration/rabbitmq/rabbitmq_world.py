@@ -17,7 +17,7 @@ from bus.clock import SystemClock
 from bus.domain.destination import Destination
 from bus.domain.message import Message
 from bus.domain.subscription import Subscription
-from bus.errors import SpoolFull
+from bus.errors import SpoolFull, TransportUnavailable
 from bus.ports.quarantine import Foreign
 from bus.ports.transport import Consumer, Incoming, Outgoing
 from bus.testing.writes import message
@@ -109,7 +109,14 @@ class World:
         if self._ensured:
             await eventually(lambda: not all(self.transport.conditions().values()), what="a cluster is well")
         for name in self._ensured:
-            await self.transport.remove(self.code, name)
+            await self._remove(name)
+
+    async def _remove(self, name: str) -> None:
+        """Remove a queue, again and again while the broker is busy, as the bus does."""
+        async with asyncio.timeout(30.0):
+            while True:
+                with suppress(TransportUnavailable):
+                    return await self.transport.remove(self.code, name)
 
 
 @asynccontextmanager

@@ -186,7 +186,7 @@ def test_the_doctor_reads_the_configuration(cli: Cli, bus: FakeBus, tmp_path: Pa
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [('store = "oracle://x"', "store = 'oracle://x': allowed is"), ('egress_allow = "300.0.0.0/8"', "egress_allow")],
+    [('store = "oracle://x"', "store = 'oracle://x': allowed are"), ('egress_allow = "300.0.0.0/8"', "egress_allow")],
 )
 def test_the_doctor_refuses_what_the_start_refuses(
     cli: Cli, bus: FakeBus, tmp_path: Path, text: str, said: str
