@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Annotated, Final
 
@@ -14,6 +15,8 @@ from bus.bootstrap import Context
 from bus.security.keyring import Principal
 
 _SEARCH: Final = "/api/v1/messages"
+_CONFIRMED_WITHIN: Final = 2.0
+_log = logging.getLogger(__name__)
 
 
 class Office:
@@ -24,6 +27,12 @@ class Office:
         self.resender = Resender(context.store, context.registry, context.clock)
         self.book = JobBook(context.store)
         self.runner = ResendRunner(context.store, context.registry, self.resender, self.book, context.clock)
+
+    async def settle(self) -> None:
+        """Wait a moment until every process that is alive has the configuration of now in force."""
+        context = self.context
+        if not await context.members.confirmed(context.registry.revision, within=_CONFIRMED_WITHIN):
+            _log.warning("a change of the configuration is stored; not every process has confirmed it yet")
 
 
 def office(request: Request) -> Office:

@@ -57,6 +57,7 @@ async def delete_destination(code: Code, services: OfficeDep, _: Configurer) -> 
     if registry.catalog.of(code):
         raise Conflict(f"{code!r} still has subscriptions", hint="remove them first: bus subscription rm")
     await registry.remove_destination(code)
+    await services.settle()
     # Messages for later would go to subscriptions of another destination of this code.
     await services.context.store.cancel(code, "", services.context.clock.now())
     return Response(status_code=204)
@@ -66,7 +67,9 @@ async def _put(services: Office, destination: Destination) -> DestinationBody:
     context = services.context
     context.roads.check(destination)
     known = context.registry.catalog.destinations.get(destination.code)
-    return DestinationBody.of(await context.registry.put_destination(switched(known, destination, context.clock.now())))
+    stored = await context.registry.put_destination(switched(known, destination, context.clock.now()))
+    await services.settle()
+    return DestinationBody.of(stored)
 
 
 def _check_code(body: DestinationBody, code: str) -> None:

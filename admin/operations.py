@@ -32,6 +32,7 @@ async def get_rates(services: OfficeDep, _: Reader) -> RatesBody:
 async def put_rates(body: RatesBody, services: OfficeDep, _: Configurer) -> RatesBody:
     """Change the store rates; in force at once."""
     await services.context.registry.set_rates(Rates(body.receiver, body.dispatcher))
+    await services.settle()
     return body
 
 

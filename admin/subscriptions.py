@@ -73,6 +73,7 @@ async def rotate_secret(code: Code, name: str, body: RotateBody, services: Offic
     fresh = new_secret()
     old = tuple(Secret(secret.value, expires_at) for secret in known.secrets[:1])
     stored = await registry.put_subscription(msgspec.structs.replace(known, secrets=(Secret(fresh), *old)))
+    await services.settle()
     return {**_view(stored), "secret": fresh}
 
 
@@ -82,6 +83,7 @@ async def delete_subscription(code: Code, name: str, services: OfficeDep, _: Con
     context = services.context
     context.registry.subscription(code, name)
     await context.registry.remove_subscription(code, name)
+    await services.settle()
     await context.store.cancel(code, name, context.clock.now())
     return Response(status_code=204)
 
@@ -98,6 +100,7 @@ async def _put(services: Office, code: str, body: SubscriptionBody, known: Subsc
     stored = await context.registry.put_subscription(
         body.to_domain(code, body.name, secrets=secrets, known=known, now=context.clock.now())
     )
+    await services.settle()
     return {**_view(stored), "secret": made} if made else _view(stored)
 
 

@@ -20,6 +20,7 @@
     ├── ReceiverError           the receiver's answer to the SDK or the CLI
     │   ├── ReceiverUnavailable no answer, 429 or 5xx                                            (retriable)
     │   └── ReceiverRefused     any other refusal: the record cannot be accepted as it is
+    ├── PeerUnavailable         another process of the bus did not answer                        (retriable)
     ├── EgressDenied            a subscriber's address is one that the bus may not call
     └── AccessDenied            a key or user is missing, wrong, or not allowed to do this
 
@@ -139,6 +140,16 @@ class ReceiverUnavailable(ReceiverError):
 
 class ReceiverRefused(ReceiverError):
     """The receiver refused the record for good (404, 413, 422)."""
+
+
+class PeerUnavailable(BusError):
+    """Another process of the bus did not answer; ``indeterminate`` when it may have acted on what it was asked."""
+
+    retriable = True
+
+    def __init__(self, message: str, *, hint: str = "", indeterminate: bool = False) -> None:
+        super().__init__(message, hint=hint)
+        self.indeterminate = indeterminate
 
 
 class EgressDenied(BusError):

@@ -65,7 +65,7 @@ def serve(settings: Settings, roles: Sequence[str], announce: Callable[[Announce
     configure_logs(level=settings.log_level, json=settings.log_json)
     sys.setswitchinterval(_SWITCH_INTERVAL)
     _allow_files()
-    listener = _bind(settings)
+    listener = _bind(settings.host, settings.port_for(roles))
     try:
         uvloop.run(_serve(settings, roles, listener, announce))
     except* BusError as group:
@@ -82,7 +82,7 @@ async def _serve(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    async with open_context(settings) as context:
+    async with open_context(settings, roles, _url(listener)) as context:
         _refuse_open(settings, context)
         services = [role(context) for role in load_roles(roles)]
         _watch_spools(context)
@@ -229,18 +229,18 @@ def _config(settings: Settings, app: Asgi) -> uvicorn.Config:
     )
 
 
-def _bind(settings: Settings) -> socket.socket:
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+def _bind(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listener.bind((settings.host, settings.port))
+        listener.bind((host, port))
         listener.listen(_BACKLOG)
     except OSError as error:
         listener.close()
         reason = "in use" if error.errno == errno.EADDRINUSE else (error.strerror or str(error))
         raise ConfigurationError(
-            f"cannot listen on {settings.host}:{settings.port}: {reason}", hint="choose another with --port"
+            f"cannot listen on {host}:{port}: {reason}", hint="choose another with --port"
         ) from error
     listener.setblocking(False)
     return listener
@@ -297,8 +297,7 @@ def _spool_trouble(spool: Spool) -> str:
 
 
 def _announcement(settings: Settings, roles: Sequence[str], listener: socket.socket, context: Context) -> Announcement:
-    host, port = listener.getsockname()[:2]
-    url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    url = _url(listener)
     lines = [f"Pier serves on {url}", f"  messages  {url}/v1/messages/DESTINATION", f"  admin     {url}/api/v1"]
     data = str(settings.data.absolute())
     lines.append(f"  data      {data}")
@@ -307,6 +306,11 @@ def _announcement(settings: Settings, roles: Sequence[str], listener: socket.soc
     if settings.is_loopback:
         lines.append("  egress    subscriber URLs on loopback are allowed, since this address is loopback")
     return Announcement(url, tuple(roles), data, context.keyring.is_open, lines)
+
+
+def _url(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def _allow_files() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,8 +18,9 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from bus.errors import ConfigurationError
 
 _PREFIX = "BUS_"
+_PORTS = {"receiver": 8700, "admin": 8701}
 # Read by the SDK and the command line, not by the services.
-_CLIENT_VARIABLES = frozenset({"BUS_URL", "BUS_API_KEY"})
+_CLIENT_VARIABLES = frozenset({"BUS_URL"})
 
 
 class Settings(BaseSettings):
@@ -28,6 +30,10 @@ class Settings(BaseSettings):
     ----------
     data
         Directory of the spools and, unless ``store`` says otherwise, of the store.
+    port
+        Left out: 8700 for a receiver, 8701 for an admin without one, any free port for the other roles.
+    advertise
+        URL at which the other processes of this bus reach this one; needed when ``host`` stands for every address.
     store
         Where traces are kept: ``sqlite:///path``, ``mongodb://host/database``, or empty for SQLite under ``data``.
     spool_limit
@@ -52,6 +58,11 @@ class Settings(BaseSettings):
     nsq_tls, nsq_ca, nsq_auth_secret, nsq_compression
         Encrypt every connection, by which authority's certificate (PEM); what to show an nsqd that asks; and
         ``snappy`` or ``deflate``.
+    sweep, sweep_idle
+        Directories below which a sweeper looks for queues whose process is gone, comma separated (else ``data``), and
+        after how long without a change it takes one.
+    api_key
+        What a sweeper shows to receivers once there are keys.
     secret_key
         Encrypts secrets at rest.
     egress_allow, egress_deny
@@ -65,7 +76,8 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix=_PREFIX, extra="forbid")
 
     host: str = "127.0.0.1"
-    port: int = Field(default=8700, ge=0, le=65535)
+    port: int | None = Field(default=None, ge=0, le=65535)
+    advertise: str = ""
     data: Path = Path("data")
     store: str = ""
     node: str = ""
@@ -94,6 +106,9 @@ class Settings(BaseSettings):
     nsq_ca: Path | None = None
     nsq_auth_secret: str = ""
     nsq_compression: Literal["", "snappy", "deflate"] = ""
+    sweep: str = ""
+    sweep_idle: float = Field(default=60.0, ge=0)
+    api_key: str = ""
     secret_key: str = ""
     egress_allow: str = ""
     egress_deny: str = ""
@@ -103,6 +118,12 @@ class Settings(BaseSettings):
     def reserve(self, total: int) -> int:
         """Return the free bytes that are kept for outcomes on a disk of ``total`` bytes."""
         return min(256 * 2**20, total // 10) if self.disk_reserve is None else self.disk_reserve
+
+    def port_for(self, roles: Sequence[str]) -> int:
+        """Return the port that a process listens on; 0 for any that is free, for roles that nobody calls by it."""
+        if self.port is not None:
+            return self.port
+        return next((port for role, port in _PORTS.items() if role in roles), 0)
 
     @property
     def is_loopback(self) -> bool:

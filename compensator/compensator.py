@@ -8,14 +8,13 @@ from typing import Final
 
 import msgspec
 
+from bus.cluster.waiting import Waiting
 from bus.domain.delivery import Compensation, Delivery
 from bus.domain.destination import Destination
-from bus.domain.lanes import destination_of
 from bus.domain.message import Message, decode_message
 from bus.errors import StoreError
 from bus.ports.clock import Clock
 from bus.ports.dispatching import Dispatching
-from bus.ports.spool import Spool
 from bus.ports.store import DeliveryKey, Store
 from bus.ports.transport import Outgoing
 from bus.registry import Registry
@@ -36,8 +35,7 @@ _LEASE_MARGIN: Final = 30_000
 class Compensator:
     """Leases what is due, as much as each subscription takes, and hands it on.
 
-    ``owner`` names its leases; those of an earlier life under the same name are ended at the start. ``outcomes`` is
-    the dispatcher's spool.
+    ``owner`` names its leases; with a dispatcher in the same process, those of an earlier life are ended at the start.
     """
 
     def __init__(
@@ -48,7 +46,7 @@ class Compensator:
         dispatching: Dispatching,
         clock: Clock,
         owner: str,
-        outcomes: Spool,
+        waiting: Waiting,
     ) -> None:
         self._store = store
         self._registry = registry
@@ -57,9 +55,7 @@ class Compensator:
         self._clock = clock
         self._owner = owner
         self._reclaimed = False
-        self._outcomes = outcomes
-        self._started_at = clock.now()
-        self._unseen: set[str] | None = None
+        self._waiting = waiting
         self._refused_until: dict[str, float] = {}
 
     async def run(self) -> None:
@@ -103,7 +99,8 @@ class Compensator:
     async def _room(self) -> dict[tuple[str, str], int]:
         """Return what each live subscription takes, and how many messages for later each destination."""
         destinations = self._registry.catalog.destinations
-        unseen = self._unseen_destinations()
+        # Where outcomes of an earlier life wait, the store cannot tell what is finished.
+        unseen = self._waiting.unseen_of_earlier_lives()
         room = {
             key: count
             for key, count in (await self._dispatching.room()).items()
@@ -113,16 +110,6 @@ class Compensator:
             if not destination.paused and self._refused_until.get(code, 0.0) <= self._clock.monotonic():
                 room[code, ""] = _PUBLISHED_AT_ONCE
         return room
-
-    def _unseen_destinations(self) -> set[str]:
-        """Return where outcomes of an earlier life still wait for the store, which so cannot tell what is finished."""
-        if self._unseen is None or self._unseen:
-            self._unseen = {
-                destination_of(found.lane)
-                for found in self._outcomes.stats().consumers
-                if found.consumer == "store" and found.oldest is not None and found.oldest < self._started_at
-            }
-        return self._unseen
 
     def _lease_time(self) -> int:
         timeouts = [subscription.timeout for subscription in self._registry.catalog.subscriptions.values()]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from bus.bootstrap import Context
-from bus.errors import ConfigurationError
+from bus.cluster.waiting import Waiting
 from compensator.compensator import Compensator
 from compensator.expiry import Expiry
 from compensator.removal import Removal
@@ -18,13 +18,10 @@ class CompensatorService:
     """The watches over the clock."""
 
     def __init__(self, context: Context) -> None:
-        if context.dispatching is None:
-            raise ConfigurationError("the compensator needs a dispatcher to hand work to; run them in one process")
         store, registry, roads, clock = context.store, context.registry, context.roads, context.clock
-        self._compensator = Compensator(
-            store, registry, roads, context.dispatching, clock, context.owner, context.spools["outcomes"]
-        )
-        self._stuck = StuckSearch(store, registry, roads, context.spools["receiver"], context.spools["outcomes"], clock)
+        waiting = Waiting(context.members, context.spools)
+        self._compensator = Compensator(store, registry, roads, context.dispatching, clock, context.owner, waiting)
+        self._stuck = StuckSearch(store, registry, roads, waiting, clock)
         self._expiry = Expiry(store, clock)
         self._removal = Removal(store, registry, clock)
         context.async_meters.append(self._compensator.measure)

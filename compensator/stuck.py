@@ -5,13 +5,12 @@ from __future__ import annotations
 import logging
 from typing import Final
 
+from bus.cluster.waiting import Waiting
 from bus.domain.delivery import Compensation, Origin
-from bus.domain.lanes import destination_of
 from bus.domain.message import Message, encode_message
 from bus.domain.subscription import Subscription
 from bus.errors import StoreError
 from bus.ports.clock import Clock
-from bus.ports.spool import Spool
 from bus.ports.store import Store
 from bus.registry import Registry
 from bus.transports.roads import Roads
@@ -27,23 +26,15 @@ _BEHIND: Final = 5_000
 class StuckSearch:
     """Finds expected deliveries without an outcome for longer than ``stuck_after`` that are on no road.
 
-    What is older than the oldest message that a road or the receiver's spool still holds has been passed by. Nothing
+    What is older than the oldest message that a road or a receiver's spool still holds has been passed by. Nothing
     is said of a destination whose outcomes wait for the store for longer than a moment, since they are not seen there.
-
-    Parameters
-    ----------
-    accepted, outcomes
-        The receiver's spool and the dispatcher's.
     """
 
-    def __init__(
-        self, store: Store, registry: Registry, roads: Roads, accepted: Spool, outcomes: Spool, clock: Clock
-    ) -> None:
+    def __init__(self, store: Store, registry: Registry, roads: Roads, waiting: Waiting, clock: Clock) -> None:
         self._store = store
         self._registry = registry
         self._roads = roads
-        self._accepted = accepted
-        self._outcomes = outcomes
+        self._waiting = waiting
         self._clock = clock
 
     async def run(self) -> None:
@@ -57,8 +48,8 @@ class StuckSearch:
 
     async def step(self) -> int:
         """Look through all subscriptions once; return how many deliveries were claimed."""
-        unpublished = _oldest(self._accepted, "publish")
-        unseen = _oldest(self._outcomes, "store")
+        unpublished = self._waiting.unpublished()
+        unseen = self._waiting.unseen()
         claimed = 0
         for subscription in self._registry.catalog.subscriptions.values():
             settled = self._clock.now() - min(_BEHIND, subscription.stuck_after // 2)
@@ -72,7 +63,7 @@ class StuckSearch:
 
     async def _claim(self, subscription: Subscription, unpublished: int | None) -> int:
         now = self._clock.now()
-        oldest = self._on_roads(subscription)
+        oldest = self._on_roads(subscription) + self._waiting.held_elsewhere(*subscription.key)
         if unpublished is not None:
             oldest.append(unpublished)
         before = min([now - subscription.stuck_after, *(time - _SLACK for time in oldest)])
@@ -95,16 +86,6 @@ class StuckSearch:
         destination = self._registry.destination(subscription.destination)
         lags = (self._roads.lag(destination, subscription.name, road) for road in destination.roads)
         return [lag.oldest for lag in lags if lag is not None and lag.oldest is not None]
-
-
-def _oldest(spool: Spool, consumer: str) -> dict[str, int]:
-    """Return since when each destination has had records that a consumer has not finished."""
-    found: dict[str, int] = {}
-    for stats in spool.stats().consumers:
-        if stats.consumer == consumer and stats.oldest is not None:
-            code = destination_of(stats.lane)
-            found[code] = min(stats.oldest, found.get(code, stats.oldest))
-    return found
 
 
 def _row(message: Message, subscription: Subscription, now: int) -> Compensation:

@@ -12,6 +12,7 @@ import msgspec
 from bus.domain.catalog import Catalog
 from bus.domain.delivery import Delivery
 from bus.domain.destination import Destination
+from bus.domain.shares import Shares
 from bus.domain.subscription import Subscription
 from bus.telemetry import metrics
 from bus.transports.crossing import Crossing
@@ -30,12 +31,15 @@ class _Post(NamedTuple):
 class Dispatcher:
     """Starts, changes and ends a courier for each subscription, as the configuration says.
 
-    It is the ``Dispatching`` that the compensator of the same process hands leased deliveries to.
+    It is the ``Dispatching`` that the compensator of the same process hands leased deliveries to. Of each
+    subscription's permits it uses the share that ``shares`` allows; without any it leaves the brokers to others.
     """
 
-    def __init__(self, roads: Roads, means: Means) -> None:
+    def __init__(self, roads: Roads, means: Means, shares: Shares) -> None:
         self._roads = roads
         self._means = means
+        self._shares = shares
+        self._catalog = Catalog()
         self._posts: dict[tuple[str, str], _Post] = {}
         self._leaving: dict[tuple[str, str], _Post] = {}
         self._group: asyncio.TaskGroup | None = None
@@ -61,12 +65,13 @@ class Dispatcher:
         async with self._changing:
             if self._group is None:
                 return
+            self._catalog = catalog
             self._leaving = {key: post for key, post in self._leaving.items() if not post.task.done()}
             for key in [key for key in self._posts if key not in catalog.subscriptions]:
                 self._leaving[key] = self._posts.pop(key)
                 self._leaving[key].courier.stop()
             for key, configured in catalog.subscriptions.items():
-                subscription = _in_force(configured, catalog)
+                subscription = self._in_force(configured)
                 destination = catalog.destinations.get(subscription.destination)
                 if destination is None:
                     _log.error("subscription %s has no destination %s", subscription.name, subscription.destination)
@@ -74,6 +79,18 @@ class Dispatcher:
                     await self._change(self._posts[key], destination, subscription)
                 else:
                     await self._hire(self._group, destination, subscription)
+
+    async def reshare(self) -> None:
+        """Put the shares of now in force."""
+        await self.apply(self._catalog)
+
+    def has_shrunk(self) -> bool:
+        """Whether no subscription has more requests in flight than its share."""
+        return all(
+            post.courier.in_flight <= self._share(self._catalog.subscriptions[key])
+            for key, post in self._posts.items()
+            if key in self._catalog.subscriptions
+        )
 
     @property
     def is_local(self) -> bool:
@@ -110,9 +127,25 @@ class Dispatcher:
             return False
         return post.courier.offer(delivery)
 
+    def _in_force(self, configured: Subscription) -> Subscription:
+        """Return the subscription as this dispatcher delivers it: with its share, and held while its destination is."""
+        destination = self._catalog.destinations.get(configured.destination)
+        share = self._share(configured)
+        if share == configured.max_concurrency and not (destination is not None and destination.paused):
+            return configured
+        return msgspec.structs.replace(
+            configured,
+            max_concurrency=max(share, 1),
+            rate=configured.rate and configured.rate * max(share, 1) / configured.max_concurrency,
+            paused=configured.paused or share == 0 or (destination is not None and destination.paused),
+        )
+
+    def _share(self, configured: Subscription) -> int:
+        return self._shares.of("/".join(configured.key), configured.max_concurrency)
+
     async def _change(self, post: _Post, destination: Destination, subscription: Subscription) -> None:
         post.courier.update(subscription)
-        if await self._roads.meet(post.crossing, destination, subscription.name):
+        if await self._meet(post.crossing, destination, subscription):
             post.courier.listen_again()
 
     async def _hire(self, group: asyncio.TaskGroup, destination: Destination, subscription: Subscription) -> None:
@@ -120,9 +153,15 @@ class Dispatcher:
             former.task.cancel()
             await self._dismiss([former])
         crossing = Crossing()
-        await self._roads.meet(crossing, destination, subscription.name)
+        await self._meet(crossing, destination, subscription)
         courier = Courier(subscription, crossing, self._means)
         self._posts[subscription.key] = _Post(courier, crossing, group.create_task(courier.run()))
+
+    async def _meet(self, crossing: Crossing, destination: Destination, subscription: Subscription) -> bool:
+        """Bring a subscription's roads in step; without a share only its own queue, which nobody else serves."""
+        configured = self._catalog.subscriptions[subscription.key]
+        roads = destination.roads if self._share(configured) else (self._roads.fallback.name,)
+        return await self._roads.meet(crossing, destination, subscription.name, roads)
 
     async def _dismiss(self, posts: Iterable[_Post]) -> None:
         leaving = list(posts)
@@ -130,11 +169,3 @@ class Dispatcher:
             post.courier.stop()
         if leaving:
             await asyncio.wait([post.task for post in leaving])
-
-
-def _in_force(subscription: Subscription, catalog: Catalog) -> Subscription:
-    """Return the subscription as it is delivered: a paused destination holds all of its own."""
-    destination = catalog.destinations.get(subscription.destination)
-    if destination is None or not destination.paused:
-        return subscription
-    return msgspec.structs.replace(subscription, paused=True)

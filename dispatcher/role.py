@@ -10,12 +10,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from bus.bootstrap import Context
+from bus.cluster.peers import PREFIX
 from bus.domain.delivery import Delivery, decode_outcome
 from bus.domain.subscription import Subscription
 from bus.errors import BusError
 from bus.stores.feed import StoreFeed
 from dispatcher.courier import Means
 from dispatcher.dispatcher import Dispatcher
+from dispatcher.handover import HandoverApp
 from dispatcher.outcomes import OutcomeLog
 from dispatcher.retrying import Retrier
 
@@ -44,7 +46,7 @@ class DispatcherService:
             gone=self._gone.put_nowait,
             passed=self._retrier.passed,
         )
-        self._dispatcher = Dispatcher(context.roads, means)
+        self._dispatcher = Dispatcher(context.roads, means, context.members.shares)
         registry = context.registry
         self._feed = StoreFeed(
             spool,
@@ -58,12 +60,16 @@ class DispatcherService:
         )
         registry.listen(self._dispatcher.apply)
         context.dispatching = self._dispatcher
+        context.members.has_shrunk = self._dispatcher.has_shrunk
+        context.members.listen(self._dispatcher.reshare)
         context.meters.append(self._dispatcher.measure)
         context.conditions["store"] = lambda: "" if self._feed.up else "the store does not take outcomes"
 
     def routes(self) -> dict[str, Callable[..., Any]]:
-        """Return no routes: in one process the hand-over is a call."""
-        return {}
+        """Return what other processes hand over to."""
+        context = self._context
+        app = HandoverApp(context.roads.fallback, self._dispatcher, context.registry, context.peer_key)
+        return {PREFIX: app}
 
     async def run(self, ready: asyncio.Event, stopping: asyncio.Event) -> None:
         """Deliver until ``stopping``."""

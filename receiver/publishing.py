@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from bus.domain.delivery import Compensation, Origin
+from bus.domain.delivery import due_row
 from bus.domain.destination import Destination
 from bus.domain.message import Message, decode_message
 from bus.errors import StoreError
@@ -134,20 +134,3 @@ class Publisher:
             # Its checksum holds, so another version wrote it: it stays claimed, that is, in the file and in view.
             _log.exception("record %d of %s is of another version; it stays in the spool", *record[:2])
             return None
-
-
-def due_row(message: Message) -> Compensation:
-    """Return the row of a message to publish at its ``deliver_at``."""
-    return Compensation(
-        message_id=message.id,
-        destination=message.destination,
-        subscription="",
-        retention_days=message.retention_days,
-        generation=0,
-        attempts=0,
-        tries=0,
-        since=message.received_at,
-        due_at=message.deliver_at,
-        by=Origin.ROAD,
-        message=msgspec.msgpack.encode(message),
-    )

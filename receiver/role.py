@@ -8,7 +8,6 @@ from typing import Any
 
 from bus.bootstrap import Context
 from bus.domain.message import decode_message
-from bus.errors import ConfigurationError
 from bus.stores.feed import StoreFeed
 from receiver.app import PREFIX, IngestApp
 from receiver.documented import PATHS
@@ -23,10 +22,6 @@ class ReceiverService:
     """The ingest routes, the publisher, and the feed that takes messages from the spool to the store."""
 
     def __init__(self, context: Context) -> None:
-        if context.dispatching is None:
-            raise ConfigurationError(
-                "the receiver's direct road ends in a dispatcher of the same process", hint="run them together: bus up"
-            )
         spool, registry, clock = context.spools["receiver"], context.registry, context.clock
         self._publisher = Publisher(registry, context.roads, spool, context.store, clock)
         self._feed = StoreFeed(

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from typing import Any, Final, Protocol
 
+from bus.cluster.members import Members
+from bus.cluster.peers import PeerKey
 from bus.errors import ConfigurationError
 from bus.ports.clock import Clock
 from bus.ports.dispatching import Dispatching
@@ -27,7 +29,8 @@ ROLES: Final = ("dispatcher", "receiver", "compensator", "admin")
 class Context:
     """What roles of one process share.
 
-    ``owner`` names its leases, also after a restart; ``dispatching`` is set by the dispatcher's role when it is there.
+    ``owner`` names its leases, also after a restart; ``dispatching`` is the dispatcher's role when it is there,
+    else the way to those of other processes. ``spools`` has those that its roles need.
     """
 
     settings: Settings
@@ -43,7 +46,9 @@ class Context:
     poster: Poster
     egress: EgressPolicy
     spools: dict[str, Spool]
-    dispatching: Dispatching | None = None
+    members: Members
+    peer_key: PeerKey
+    dispatching: Dispatching
     meters: list[Callable[[], None]] = field(default_factory=list)
     async_meters: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
     conditions: dict[str, Callable[[], str]] = field(default_factory=dict)
@@ -51,9 +56,16 @@ class Context:
 
     def health(self) -> dict[str, Any]:
         """Return a line for each part: its name, whether it is well, and what is wrong."""
-        found = {name: condition() for name, condition in self.conditions.items()} | self.roads.conditions()
+        found = self.own_conditions()
+        for member in self.members.others:
+            where = f"{'+'.join(member.roles)} {member.url}"
+            found |= {f"{name} ({where})": trouble for name, trouble in member.troubles.items()}
         checks = [{"name": name, "ok": not trouble, "detail": trouble} for name, trouble in found.items()]
         return {"status": "degraded" if any(found.values()) else "ok", "node": self.node, "checks": checks}
+
+    def own_conditions(self) -> dict[str, str]:
+        """Return what is wrong with each part of this process, by name; empty text for one that is well."""
+        return {name: condition() for name, condition in self.conditions.items()} | self.roads.conditions()
 
 
 Asgi = Callable[..., Any]

@@ -4,25 +4,36 @@ from __future__ import annotations
 
 import asyncio
 import random
-import secrets
 import shutil
 import socket
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
+
+import msgspec
 
 from bus.bootstrap.brokers import open_brokers
 from bus.bootstrap.context import Context
+from bus.bootstrap.identity import claim_name
 from bus.bootstrap.store import check_store, open_store
 from bus.clock import SystemClock
+from bus.cluster.handover import HandoverTransport, RemoteDispatching
+from bus.cluster.kept import ViewFile
+from bus.cluster.member import Member
+from bus.cluster.members import Members
+from bus.cluster.peers import PeerKey, Peers
+from bus.cluster.waiting import figures
+from bus.domain.catalog import Catalog
+from bus.errors import ConfigurationError
 from bus.ports.clock import Clock
 from bus.ports.spool import Spool
 from bus.ports.transport import Transport
 from bus.posters.http import HttpPoster
 from bus.posters.pool import PoolLimits
-from bus.registry import COLLECTIONS, Registry
+from bus.registry import COLLECTIONS, Listener, Registry
 from bus.security.egress import EgressPolicy
 from bus.security.keyring import KEYS, USERS, Keyring
 from bus.security.secrets import SecretBox
@@ -32,68 +43,150 @@ from bus.stores.snapshot import Snapshot
 from bus.stores.sqlite import SqliteStore
 from bus.telemetry import metrics
 from bus.transports.direct import DirectTransport
-from bus.transports.quarantine import OPERATOR, SpoolQuarantine
+from bus.transports.quarantine import OPERATOR, NoQuarantine, SpoolQuarantine
 from bus.transports.roads import Roads
 
 VERSION: Final = version("pier-bus")
 # Many subscriptions may share a host, each with its own max_concurrency.
 _POOL: Final = PoolLimits(per_host=2048, total=8192)
-# Each spool with the consumers that every one of its lanes has.
+
+
+class _Queue(NamedTuple):
+    """A spool: whose it is, and the consumers that every one of its lanes has."""
+
+    role: str
+    consumers: tuple[str, ...]
+
+
 _SPOOLS: Final = {
-    "receiver": ("publish", "store"),
-    "direct": (),
-    "outcomes": ("store",),
-    "quarantine": (OPERATOR,),
+    "receiver": _Queue("receiver", ("publish", "store")),
+    "direct": _Queue("dispatcher", ()),
+    "outcomes": _Queue("dispatcher", ("store",)),
+    "quarantine": _Queue("dispatcher", (OPERATOR,)),
 }
 
 
 @asynccontextmanager
-async def open_context(settings: Settings) -> AsyncIterator[Context]:
+async def open_context(settings: Settings, roles: Sequence[str], url: str) -> AsyncIterator[Context]:
     """Open stores, spools and roads under the data directory, and close them in the opposite order.
+
+    Parameters
+    ----------
+    roles
+        What this process does; spools that none of them needs are left to others.
+    url
+        Where other processes of the bus reach this one.
 
     Raises
     ------
     SpoolLocked
-        Another process works on this data directory.
+        Another process works on this data directory in one of the roles.
     """
     clock = SystemClock()
-    data = settings.data
     async with AsyncExitStack() as opened:
         store = await open_store(settings, clock)
         opened.push_async_callback(store.close)
-        spools: dict[str, Spool] = {}
-        for name, consumers in _SPOOLS.items():
-            spools[name] = await _open_spool(data / name, settings, consumers)
-            opened.push_async_callback(spools[name].close)
+        spools = await _open_spools(settings, roles, opened)
         egress = _egress(settings)
         poster = HttpPoster(egress, pool_limits=_POOL)
         opened.push_async_callback(poster.close)
-        kept = Snapshot(store, data / "configuration", COLLECTIONS | {KEYS, USERS})
+        kept = Snapshot(store, settings.data / "configuration", COLLECTIONS | {KEYS, USERS})
+        peer_key = PeerKey(kept)
+        peers = Peers(peer_key)
+        opened.push_async_callback(peers.close)
         registry = Registry(kept, SecretBox(settings.secret_key or None), lambda: kept.is_old)
-        keyring = Keyring(kept, clock.now)
-        node = settings.node or socket.gethostname()
-        metrics.BUILD_INFO.labels(VERSION, node).set(1)
-        quarantine = SpoolQuarantine(spools["quarantine"], clock)
-        transports = [DirectTransport(spools["direct"]), *open_brokers(settings, quarantine, clock)]
-        roads = await opened.enter_async_context(_open_roads(transports, clock))
-        registry.listen(roads.apply)
-        await registry.load()
-        await keyring.load()
-        yield Context(
-            settings=settings,
-            node=node,
-            owner=_owner(data),
+        me = Member(
+            owner=opened.enter_context(claim_name(settings.data, roles)),
+            node=settings.node or socket.gethostname(),
+            url=settings.advertise or url,
+            roles=tuple(roles),
+            version=VERSION,
             started_at=clock.now(),
+        )
+        metrics.BUILD_INFO.labels(VERSION, me.node).set(1)
+        members = Members(store, clock, me, peers.lives, ViewFile(settings.data / "permits.json"))
+        transports = _transports(settings, spools, members, peers, clock)
+        roads = await opened.enter_async_context(_open_roads(transports, clock))
+        context = Context(
+            settings=settings,
+            node=me.node,
+            owner=me.owner,
+            started_at=me.started_at,
             clock=clock,
             noise=random.random,
             store=store,
             registry=registry,
-            keyring=keyring,
+            keyring=Keyring(kept, clock.now),
             roads=roads,
             poster=poster,
             egress=egress,
             spools=spools,
+            members=members,
+            peer_key=peer_key,
+            dispatching=RemoteDispatching(members, peers, clock),
         )
+        members.describe = partial(_describe, context)
+        registry.listen(roads.apply)
+        registry.listen(_telling(members))
+        await registry.load()
+        await context.keyring.load()
+        await peer_key.load()
+        await opened.enter_async_context(_membership(members))
+        yield context
+
+
+def _telling(members: Members) -> Listener:
+    """Return what tells the other processes at once that another configuration is in force here."""
+
+    async def listener(_: Catalog) -> None:
+        members.hurry()
+
+    return listener
+
+
+def _describe(context: Context, me: Member) -> Member:
+    """Return what the other processes need to know of this one now."""
+    waiting = figures(context.spools)
+    return msgspec.structs.replace(
+        me,
+        revision=context.registry.revision,
+        unpublished=waiting.unpublished,
+        unseen=waiting.unseen,
+        held=waiting.held,
+        troubles={name: text for name, text in context.own_conditions().items() if text},
+    )
+
+
+@asynccontextmanager
+async def _membership(members: Members) -> AsyncIterator[None]:
+    """Be one of the bus while this is open."""
+    await members.join()
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(members.run())
+        try:
+            yield
+        finally:
+            running.cancel()
+    await members.leave()
+
+
+def _transports(
+    settings: Settings, spools: Mapping[str, Spool], members: Members, peers: Peers, clock: Clock
+) -> list[Transport]:
+    """Return all roads: with a dispatcher the direct one ends here, without at another process."""
+    if "direct" not in spools:
+        return [HandoverTransport(members, peers), *open_brokers(settings, NoQuarantine(), clock)]
+    quarantine = SpoolQuarantine(spools["quarantine"], clock)
+    return [DirectTransport(spools["direct"]), *open_brokers(settings, quarantine, clock)]
+
+
+async def _open_spools(settings: Settings, roles: Sequence[str], opened: AsyncExitStack) -> dict[str, Spool]:
+    spools: dict[str, Spool] = {}
+    for name, queue in _SPOOLS.items():
+        if queue.role in roles:
+            spools[name] = await _open_spool(settings.data / name, settings, queue.consumers)
+            opened.push_async_callback(spools[name].close)
+    return spools
 
 
 @asynccontextmanager
@@ -122,12 +215,6 @@ async def open_offline_keyring(data: Path) -> AsyncIterator[Keyring]:
         await store.close()
 
 
-def _owner(data: Path) -> str:
-    """Return the name under which this data directory's process leases, made once and kept there."""
-    path = data / "owner"
-    if not path.exists():
-        path.write_text(secrets.token_hex(16), "ascii")
-    return path.read_text("ascii")
 
 
 def _egress(settings: Settings) -> EgressPolicy:

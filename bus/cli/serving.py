@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Config = Annotated[Path | None, typer.Option(help="A bus.toml.")]
 Data = Annotated[Path | None, typer.Option(help="Directory of spools and store.  [default: data]")]
 Host = Annotated[str | None, typer.Option(help="Address to serve on.  [default: 127.0.0.1]")]
-Port = Annotated[int | None, typer.Option(help="Port to serve on.  [default: 8700]")]
+Port = Annotated[int | None, typer.Option(help="Port to serve on.  [default: 8700, or by the role]")]
 
 
 @contextmanager
@@ -68,7 +68,11 @@ def run(
     url: BusUrl = DEFAULT_URL,  # noqa: ARG001 - every command takes it
     api_key: ApiKey = "",  # noqa: ARG001
 ) -> int:
-    """Run one role."""
+    """Run one role: receiver, dispatcher, compensator, admin.
+
+    All processes of a bus have the same store; each has a data directory of its own, or shares one with other roles.
+    A receiver listens on 8700, an admin on 8701, the others on any free port, unless told otherwise.
+    """
     return _serve([role], config, {"data": data, "host": host, "port": port}, as_json=as_json)
 
 

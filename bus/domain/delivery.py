@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from bus.domain.message import Message
+from bus.domain.message import Message, encode_message
 
 
 class Status(enum.StrEnum):
@@ -180,6 +180,8 @@ class Compensation(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 _outcome_encoder: Final = msgspec.msgpack.Encoder()
 _outcome_decoder: Final = msgspec.msgpack.Decoder(Outcome)
+_delivery_encoder: Final = msgspec.msgpack.Encoder()
+_delivery_decoder: Final = msgspec.msgpack.Decoder(Delivery)
 
 
 def encode_outcome(outcome: Outcome) -> bytes:
@@ -193,6 +195,36 @@ def decode_outcome(payload: bytes) -> Outcome:
         return _outcome_decoder.decode(payload)
     except UnicodeDecodeError as error:
         raise msgspec.DecodeError(f"text that is not UTF-8: {error}") from error
+
+
+def encode_delivery(delivery: Delivery) -> bytes:
+    """Return the form in which a delivery goes from process to process."""
+    return _delivery_encoder.encode(delivery)
+
+
+def decode_delivery(payload: bytes) -> Delivery:
+    """Undo ``encode_delivery``; raises ``msgspec.DecodeError`` when the bytes are something else."""
+    try:
+        return _delivery_decoder.decode(payload)
+    except UnicodeDecodeError as error:
+        raise msgspec.DecodeError(f"text that is not UTF-8: {error}") from error
+
+
+def due_row(message: Message) -> Compensation:
+    """Return the row of a message to publish at its ``deliver_at``."""
+    return Compensation(
+        message_id=message.id,
+        destination=message.destination,
+        subscription="",
+        retention_days=message.retention_days,
+        generation=0,
+        attempts=0,
+        tries=0,
+        since=message.received_at,
+        due_at=message.deliver_at,
+        by=Origin.ROAD,
+        message=encode_message(message),
+    )
 
 
 def compensation_of(outcome: Outcome) -> Compensation | None:

@@ -16,6 +16,7 @@ from bus.errors import (
     InvalidMessage,
     MessageTooLarge,
     NotFound,
+    PeerUnavailable,
     SpoolError,
     SpoolFull,
     StoreUnavailable,
@@ -57,6 +58,7 @@ _STATUS: Final[tuple[tuple[type[BusError], int], ...]] = (
     (StoreUnavailable, 503),
     (TransportRefused, 409),
     (TransportError, 503),
+    (PeerUnavailable, 503),
     (NotFound, 404),
     (Conflict, 409),
 )

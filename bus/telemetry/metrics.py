@@ -82,6 +82,9 @@ QUARANTINED: Final = Counter(
     ["transport"],
     registry=REGISTRY,
 )
+SWEPT: Final = Counter(
+    "bus_swept", "Records of queues whose process is gone that a sweeper sent on their way.", registry=REGISTRY
+)
 STORE_UP: Final = Gauge("bus_store_up", "Whether the store takes writes.", registry=REGISTRY)
 DEGRADED: Final = Gauge("bus_degraded", "1 while a part is down or refuses.", ["part"], registry=REGISTRY)
 COMPENSATIONS: Final = Gauge(

@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from bus.errors import SpoolError
 from bus.ports.clock import Clock
 from bus.ports.quarantine import Foreign
 from bus.ports.spool import NewRecord, Spool
@@ -29,3 +30,11 @@ class SpoolQuarantine:
         await self._spool.append([NewRecord(foreign.road, msgspec.msgpack.encode(foreign), self._clock.now())])
         metrics.QUARANTINED.labels(foreign.road).inc()
         _log.error("set aside %s: %s; the others behind it go on", foreign.place, foreign.reason)
+
+
+class NoQuarantine:
+    """For processes that only publish."""
+
+    async def keep(self, foreign: Foreign) -> None:
+        """Raise: nothing comes in here."""
+        raise SpoolError(f"{foreign.place} was read by a process that has nowhere to keep it")

@@ -103,9 +103,9 @@ class Roads:
 
     # --- consuming -------------------------------------------------------------------------------------------
 
-    async def meet(self, crossing: Crossing, destination: Destination, subscription: str) -> bool:
-        """Bring a subscription's crossing in step with its destination's roads; whether a road was added."""
-        wanted = [name for name in destination.roads if name in self._transports]
+    async def meet(self, crossing: Crossing, destination: Destination, subscription: str, roads: Iterable[str]) -> bool:
+        """Bring a subscription's crossing in step with these of its destination's roads; whether one was added."""
+        wanted = [name for name in roads if name in self._transports]
         for gone in crossing.roads - set(wanted):
             await crossing.drop(gone)
         added = [name for name in wanted if name not in crossing.roads]

@@ -1,4 +1,4 @@
-"""``bus up`` as a real process: started, killed, started again."""
+"""``bus up`` or ``bus run`` as a real process: started, killed, started again."""
 
 from __future__ import annotations
 
@@ -57,6 +57,8 @@ class BusProcess:
         A bus.toml.
     env
         Environment for the process; this process's own ``BUS_*`` do not reach it.
+    role
+        What it runs; empty for everything.
     planted
         One of ``tests.harness.planted``'s bugs.
     """
@@ -69,14 +71,17 @@ class BusProcess:
         port: int | None = None,
         config: Path | None = None,
         env: Mapping[str, str] | None = None,
+        role: str = "",
         planted: str | None = None,
     ) -> None:
         self.data = data
+        self.role = role
         self.port = port or free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.admin = Admin(self.url)
         options = ["--config", config] if config else []
-        argv = bus_command("up", "--data", data, "--port", self.port, *options, planted=planted)
+        command = ["run", role] if role else ["up"]
+        argv = bus_command(*command, "--data", data, "--port", self.port, *options, planted=planted)
         self.child = Child(argv, log=log or data.with_name(f"{data.name}.log"), env=env)
 
     @property
@@ -87,7 +92,9 @@ class BusProcess:
     def start(self, within: float = START_WITHIN) -> Self:
         """Start it and wait until all of it serves."""
         self.child.start()
-        wait_until(self._healthy, within=within, what="bus up is healthy", every=0.02, state=self.child.output)
+        wait_until(
+            self._healthy, within=within, what=f"{self.data.name} is healthy", every=0.02, state=self.child.output
+        )
         return self
 
     def kill(self) -> None:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from tests.harness.bus_process import BusProcess
 from tests.harness.checker import Faults, Judgement, check
+from tests.harness.cluster import Cluster
 from tests.harness.history import merge, read_history, write_history
 from tests.harness.process import Child, module
 from tests.harness.subscribers import SubscriberProcess
@@ -98,6 +99,8 @@ class KillRun:
         Called when everything is sent, before it is waited for.
     drained
         Called when everything is final, before the bus is stopped.
+    apart
+        Each role is a process of its own, and a kill of the bus is one of these in turn.
     planted
         One of ``tests.harness.planted``'s bugs.
     """
@@ -113,6 +116,7 @@ class KillRun:
         paths: Sequence[str] = PATHS,
         at_end: Callable[[], None] = lambda: None,
         drained: Callable[[], None] = lambda: None,
+        apart: bool = False,
         planted: str | None = None,
     ) -> None:
         self.plan = plan
@@ -124,7 +128,11 @@ class KillRun:
         self._drained = drained
         self._history = folder / "producer.jsonl"
         self._dice = random.Random(plan.seed)
-        self.bus = BusProcess(folder / "data", log=folder / "bus.log", env=env, planted=planted)
+        self.bus: BusProcess | Cluster = (
+            Cluster(folder, env=env)
+            if apart
+            else BusProcess(folder / "data", log=folder / "bus.log", env=env, planted=planted)
+        )
         self.subscriber = SubscriberProcess(folder, *(path for path in paths if "=" in path))
         self._producer = Child([], log=folder / "producer.log")
         self.carried = 0

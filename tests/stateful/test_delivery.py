@@ -21,6 +21,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from admin.resender import Resender
 from bus.bootstrap import Context
+from bus.cluster.peers import PeerKey
 from bus.domain.delivery import FINAL, RANK, Outcome, Status
 from bus.domain.destination import Destination
 from bus.domain.identity import new_id
@@ -36,6 +37,7 @@ from bus.security.keyring import ANYONE, Keyring
 from bus.security.secrets import SecretBox
 from bus.settings import Settings
 from bus.testing.clock import ManualClock
+from bus.testing.cluster import NoDispatching, alone
 from bus.testing.poster import MemoryPoster, MemoryTarget, Reply
 from bus.testing.spool import MemorySpool
 from bus.testing.store import MemoryStore
@@ -162,6 +164,9 @@ class Life:
             poster=world.poster,
             egress=EgressPolicy(allow_loopback=True),
             spools={**world.spools},
+            members=alone(world.store, world.clock),
+            peer_key=PeerKey(world.store),
+            dispatching=NoDispatching(),
         )
         self.tasks: list[asyncio.Task[None]] = []
 

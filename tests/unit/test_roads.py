@@ -145,11 +145,11 @@ async def test_a_crossing_follows_the_destination_over_its_roads(world: World) -
     first = Destination(code="orders", transport=KAFKA)
     await world.roads.apply(catalog("shop", of=first))
     crossing = Crossing()
-    assert await world.roads.meet(crossing, first, "shop")
-    assert not await world.roads.meet(crossing, first, "shop")
+    assert await world.roads.meet(crossing, first, "shop", first.roads)
+    assert not await world.roads.meet(crossing, first, "shop", first.roads)
     second = switched(first, Destination(code="orders", transport=NSQ), NOON)
     await world.roads.apply(catalog("shop", of=second))
-    assert await world.roads.meet(crossing, second, "shop")
+    assert await world.roads.meet(crossing, second, "shop", second.roads)
     assert crossing.roads == {KAFKA, NSQ, DIRECT}
     sent = [message(0), message(1), message(2)]
     for road, one in zip((world.kafka, world.nsq, world.direct), sent, strict=True):
@@ -158,7 +158,7 @@ async def test_a_crossing_follows_the_destination_over_its_roads(world: World) -
     assert {item.message.id for item in found} == {one.id for one in sent}
     crossing.ack(found)
     third = Destination(code="orders", transport=NSQ)
-    assert not await world.roads.meet(crossing, third, "shop")
+    assert not await world.roads.meet(crossing, third, "shop", third.roads)
     assert crossing.roads == {NSQ, DIRECT}
 
 

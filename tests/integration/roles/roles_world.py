@@ -173,7 +173,7 @@ async def until_async(
 async def running(data: Path, *, crash: bool = False, **settings: Any) -> AsyncIterator[Bus]:
     """Run every role on a data directory; at the end stop them in order, or all at once as a crash does."""
     values = {"data": data, "store_linger": 0.005, "disk_reserve": 0, **settings}
-    async with open_context(Settings(**values)) as context:
+    async with open_context(Settings(**values), ROLES, "http://127.0.0.1:1") as context:
         services = [role(context) for role in load_roles(ROLES)]
         _watch_spools(context)
         tasks: list[tuple[asyncio.Task[None], asyncio.Event]] = []

@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 from standardwebhooks import Webhook
 
-from bus.bootstrap import load_roles, open_context
+from bus.bootstrap import load_roles
 from bus.errors import ConfigurationError, SpoolLocked, StoreUnavailable
-from bus.settings import Settings
 from tests.integration.roles.roles_world import Answer, Subscriber, running, until, until_async
 
 QUICK = ["50ms"]
@@ -354,14 +353,6 @@ async def test_a_second_life_beside_the_first_is_refused(tmp_path: Path) -> None
         with pytest.raises(SpoolLocked):
             async with running(tmp_path):
                 pass
-
-
-@pytest.mark.parametrize("role", ["receiver", "compensator"])
-async def test_a_role_that_needs_a_dispatcher_beside_it_says_so(tmp_path: Path, role: str) -> None:
-    (make,) = load_roles([role])
-    async with open_context(Settings(data=tmp_path, disk_reserve=0)) as context:
-        with pytest.raises(ConfigurationError, match="dispatcher"):
-            make(context)
 
 
 def test_a_role_that_is_not_installed_is_named() -> None:

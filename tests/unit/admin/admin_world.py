@@ -11,6 +11,7 @@ import httpx
 from admin.app import make_app
 from admin.deps import Office
 from bus.bootstrap import Context
+from bus.cluster.peers import PeerKey
 from bus.domain.delivery import Compensation, Outcome, Status
 from bus.domain.message import Message
 from bus.domain.trace import DeliveryTrace
@@ -21,6 +22,7 @@ from bus.security.keyring import Keyring
 from bus.security.secrets import SecretBox
 from bus.settings import Settings
 from bus.testing.clock import ManualClock
+from bus.testing.cluster import NoDispatching, alone
 from bus.testing.poster import MemoryPoster
 from bus.testing.spool import MemorySpool
 from bus.testing.store import MemoryStore
@@ -99,6 +101,9 @@ class World:
             poster=MemoryPoster(self.egress, sleep=self.clock.sleep),
             egress=self.egress,
             spools=dict(self.spools),
+            members=alone(self.store, self.clock),
+            peer_key=PeerKey(self.store),
+            dispatching=NoDispatching(),
         )
         self.office = Office(self.context)
         self.app = make_app(self.office)

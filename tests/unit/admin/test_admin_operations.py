@@ -58,7 +58,11 @@ async def test_rates_are_changed_while_it_runs(world: World, client: httpx.Async
 
 
 async def test_health_has_a_line_for_each_part(world: World, client: httpx.AsyncClient) -> None:
-    assert (await client.get("/health")).json() == {"status": "ok", "node": "node-1", "checks": []}
+    assert (await client.get("/health")).json() == {
+        "status": "ok",
+        "node": "node-1",
+        "checks": [{"name": "direct", "ok": True, "detail": ""}],
+    }
     world.context.conditions |= {"store": lambda: "", "spool receiver": lambda: "full"}
     assert (await client.get("/health")).json() == {
         "status": "degraded",
@@ -66,6 +70,7 @@ async def test_health_has_a_line_for_each_part(world: World, client: httpx.Async
         "checks": [
             {"name": "store", "ok": True, "detail": ""},
             {"name": "spool receiver", "ok": False, "detail": "full"},
+            {"name": "direct", "ok": True, "detail": ""},
         ],
     }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from bus.cluster.waiting import Waiting
 from bus.domain.delivery import Compensation, Delivery, Outcome, Status
 from bus.domain.destination import Destination
 from bus.domain.message import Message, encode_message
@@ -15,6 +16,7 @@ from bus.ports.transport import Outgoing
 from bus.registry import Registry
 from bus.security.secrets import SecretBox
 from bus.testing.clock import ManualClock
+from bus.testing.cluster import alone
 from bus.testing.spool import MemorySpool
 from bus.testing.store import MemoryStore
 from bus.testing.transport import MemoryTransport
@@ -109,12 +111,16 @@ class World:
         self.spool = MemorySpool(consumers=("publish", "store"))
         self.outcomes = MemorySpool(consumers=("store",))
         self.compensator = self.restarted()
-        self.stuck = StuckSearch(self.store, self.registry, self.roads, self.spool, self.outcomes, self.clock)
+        self.stuck = StuckSearch(self.store, self.registry, self.roads, self.waiting(), self.clock)
         self.removal = Removal(self.store, self.registry, self.clock)
         self.expiry = Expiry(self.store, self.clock)
 
     def restarted(self) -> Compensator:
-        return Compensator(self.store, self.registry, self.roads, self.dispatching, self.clock, OWNER, self.outcomes)
+        return Compensator(self.store, self.registry, self.roads, self.dispatching, self.clock, OWNER, self.waiting())
+
+    def waiting(self) -> Waiting:
+        """Return what waits, for a process that begins now."""
+        return Waiting(alone(self.store, self.clock), {"receiver": self.spool, "outcomes": self.outcomes})
 
     async def destination(self, code: str = DESTINATION, **changes: Any) -> None:
         known = self.registry.catalog.destinations.get(code)

@@ -15,6 +15,7 @@ from bus.domain.subscription import Subscription
 from bus.errors import SpoolFailed
 from bus.ports.poster import PostFailure
 from bus.telemetry import metrics
+from bus.testing.cluster import all_permits
 from bus.testing.poster import Reply
 from bus.testing.writes import DESTINATION
 from bus.transports.roads import Roads
@@ -41,7 +42,7 @@ async def dispatching(
     """Run a dispatcher; ``at_stop`` is awaited when it was told to stop."""
     roads = Roads([world.road], world.clock)
     await roads.apply(of)
-    dispatcher = Dispatcher(roads, world.means())
+    dispatcher = Dispatcher(roads, world.means(), all_permits())
     stopping = asyncio.Event()
     running = asyncio.create_task(dispatcher.run(of, stopping))
     await world.clock.settle()
@@ -209,7 +210,7 @@ async def test_a_failed_disk_ends_the_dispatcher(world: World) -> None:
     of = catalog(subscription())
     roads = Roads([world.road], world.clock)
     await roads.apply(of)
-    running = asyncio.create_task(Dispatcher(roads, world.means()).run(of, asyncio.Event()))
+    running = asyncio.create_task(Dispatcher(roads, world.means(), all_permits()).run(of, asyncio.Event()))
     world.spool.refuse = lambda: SpoolFailed("EIO")
     await world.publish()
     await world.clock.settle()

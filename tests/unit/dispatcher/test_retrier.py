@@ -14,6 +14,7 @@ from bus.domain.destination import Destination
 from bus.errors import StoreUnavailable
 from bus.ports.spool import NewRecord
 from bus.stores.feed import StoreFeed
+from bus.testing.cluster import all_permits
 from bus.testing.poster import Reply
 from bus.testing.store import MemoryStore
 from bus.testing.writes import DESTINATION
@@ -56,7 +57,7 @@ class Retrying(World):
         roads = Roads([self.road], self.clock)
         configured = Catalog([Destination(code=DESTINATION)], [subscription()])
         await roads.apply(configured)
-        dispatcher = Dispatcher(roads, self.means(passed=retrier.passed))
+        dispatcher = Dispatcher(roads, self.means(passed=retrier.passed), all_permits())
         offers.append(dispatcher)
         feed = StoreFeed(
             self.spool,

@@ -1,0 +1,38 @@
+"""The name of a process, kept under its data directory, so that it is the same after a restart."""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from bus.errors import SpoolLocked
+from bus.spool.lock import OwnerLock
+
+
+@contextmanager
+def claim_name(data: Path, roles: Sequence[str]) -> Iterator[str]:
+    """Yield a name that no other process of this data directory has meanwhile; its leases have it.
+
+    Several processes with the same roles may share the directory: each takes the first name that is free.
+    """
+    for number in itertools.count(1):
+        directory = data / "processes" / f"{'-'.join(roles)}-{number}"
+        directory.mkdir(parents=True, exist_ok=True)
+        try:
+            lock = OwnerLock.take(directory)
+        except SpoolLocked:
+            continue
+        try:
+            yield _name(directory / "name")
+        finally:
+            lock.release()
+        return
+
+
+def _name(path: Path) -> str:
+    if not path.exists():
+        path.write_text(secrets.token_hex(16), "ascii")
+    return path.read_text("ascii")

@@ -1,0 +1,186 @@
+"""From a process without a dispatcher to one that has one: messages that no broker takes, and due deliveries."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from bus.cluster.member import Member
+from bus.cluster.members import Members
+from bus.cluster.peers import DELIVERIES, MESSAGES, ROOM, Peers
+from bus.domain.delivery import Delivery, encode_delivery
+from bus.domain.destination import Destination, TransportName
+from bus.domain.subscription import Subscription
+from bus.errors import PeerUnavailable, TransportUnavailable
+from bus.ports.clock import Clock
+from bus.ports.transport import Consumer, Lag, Outgoing
+
+_log = logging.getLogger(__name__)
+_ROOM_KEPT: Final = 0.2
+_BUNDLE: Final = 4 * 2**20
+_results: Final = msgspec.msgpack.Decoder(list[bool])
+_rooms: Final = msgspec.msgpack.Decoder(list[tuple[str, str, int]])
+
+
+class HandoverTransport:
+    """The direct road of a process without a dispatcher: it ends in the direct queue of one that lives."""
+
+    def __init__(self, members: Members, peers: Peers) -> None:
+        self._members = members
+        self._peers = peers
+        self._turn = itertools.count()
+
+    @property
+    def name(self) -> str:
+        """Return ``direct``."""
+        return TransportName.DIRECT
+
+    def check(self, destination: Destination) -> None:
+        """Take every destination."""
+
+    async def run(self) -> None:
+        """Wait: there is nothing to keep up."""
+        await asyncio.Event().wait()
+
+    async def ensure(self, destination: Destination, subscriptions: Sequence[Subscription]) -> None:
+        """Do nothing: each dispatcher makes its own queues, at the latest when a message comes that expects them."""
+
+    async def remove(self, destination: str, subscription: str) -> None:
+        """Do nothing: each dispatcher removes its own queues."""
+
+    async def publish(self, batch: Sequence[Outgoing]) -> list[bool]:
+        """Hand messages to a dispatcher, another one when it does not answer; durable there when it confirms."""
+        wanted = [item for item in batch if item.message.expected]
+        taken = iter(await self._hand(wanted) if wanted else ())
+        return [not item.message.expected or next(taken) for item in batch]
+
+    async def consume(self, destination: str, subscription: str) -> Consumer:
+        """Raise: nobody consumes without a dispatcher."""
+        raise TransportUnavailable(f"{destination}/{subscription} is consumed by dispatchers only")
+
+    def lags(self) -> dict[tuple[str, str], Lag]:
+        """Return nothing: what dispatchers hold they tell themselves."""
+        return {}
+
+    def conditions(self) -> dict[str, str]:
+        """Return whether there is a dispatcher."""
+        return {"dispatchers": "" if _dispatchers(self._members) else "no dispatcher is alive; messages wait"}
+
+    async def close(self) -> None:
+        """Do nothing: the connections belong to whoever opened them."""
+
+    async def _hand(self, batch: Sequence[Outgoing]) -> list[bool]:
+        taken: list[bool] = []
+        for bundle in _bundles([item.payload for item in batch]):
+            taken += await self._hand_bundle(bundle)
+        return taken
+
+    async def _hand_bundle(self, payloads: list[bytes]) -> list[bool]:
+        for member in _in_turn(_dispatchers(self._members), next(self._turn)):
+            try:
+                return _results.decode(await self._peers.call(member, MESSAGES, payloads))
+            except PeerUnavailable as error:
+                _log.warning("%d messages are not handed over: %s", len(payloads), error)
+        return [False] * len(payloads)
+
+
+class RemoteDispatching:
+    """Hands due deliveries to the dispatchers that have room for them."""
+
+    def __init__(self, members: Members, peers: Peers, clock: Clock) -> None:
+        self._members = members
+        self._peers = peers
+        self._clock = clock
+        self._rooms: dict[str, dict[tuple[str, str], int]] = {}
+        self._asked_at = float("-inf")
+
+    @property
+    def is_local(self) -> bool:
+        """Return False: what was handed over outlives this process."""
+        return False
+
+    async def room(self) -> dict[tuple[str, str], int]:
+        """Return how many deliveries each subscription takes, over all dispatchers, as of a moment ago."""
+        now = self._clock.monotonic()
+        if now - self._asked_at >= _ROOM_KEPT:
+            self._asked_at = now
+            dispatchers = _dispatchers(self._members)
+            answers = await asyncio.gather(*(self._ask(member) for member in dispatchers))
+            self._rooms = dict(zip((member.owner for member in dispatchers), answers, strict=True))
+        total: dict[tuple[str, str], int] = {}
+        for rooms in self._rooms.values():
+            for key, room in rooms.items():
+                total[key] = total.get(key, 0) + room
+        return total
+
+    async def offer(self, deliveries: Sequence[Delivery]) -> list[bool]:
+        """Hand each delivery to a dispatcher with room for it; whether it was taken, or may have been."""
+        chosen = [self._choose(delivery) for delivery in deliveries]
+        taken = [False] * len(deliveries)
+        for member in _dispatchers(self._members):
+            places = [place for place, owner in enumerate(chosen) if owner == member.owner]
+            if places:
+                answers = await self._hand(member, [deliveries[place] for place in places])
+                for place, answer in zip(places, answers, strict=True):
+                    taken[place] = answer
+        return taken
+
+    def _choose(self, delivery: Delivery) -> str | None:
+        key = (delivery.message.destination, delivery.subscription)
+        owner = max(self._rooms, key=lambda owner: self._rooms[owner].get(key, 0), default=None)
+        if owner is None or self._rooms[owner].get(key, 0) <= 0:
+            return None
+        self._rooms[owner][key] -= 1
+        return owner
+
+    async def _ask(self, member: Member) -> dict[tuple[str, str], int]:
+        try:
+            answer = _rooms.decode(await self._peers.call(member, ROOM, None))
+        except PeerUnavailable as error:
+            _log.warning("a dispatcher is left out: %s", error)
+            return {}
+        return {(destination, name): room for destination, name, room in answer}
+
+    async def _hand(self, member: Member, deliveries: list[Delivery]) -> list[bool]:
+        taken: list[bool] = []
+        for bundle in _bundles([encode_delivery(delivery) for delivery in deliveries]):
+            taken += await self._hand_bundle(member, bundle)
+        return taken
+
+    async def _hand_bundle(self, member: Member, deliveries: list[bytes]) -> list[bool]:
+        try:
+            return _results.decode(await self._peers.call(member, DELIVERIES, deliveries))
+        except PeerUnavailable as error:
+            _log.warning("%d deliveries are not handed over: %s", len(deliveries), error)
+            self._rooms.pop(member.owner, None)
+            # What may be on its way stays leased, so that nobody else starts it as well.
+            return [error.indeterminate] * len(deliveries)
+
+
+def _dispatchers(members: Members) -> list[Member]:
+    return [member for member in members.all if member.is_dispatcher]
+
+
+def _in_turn(members: list[Member], turn: int) -> list[Member]:
+    """Return all, beginning with another one each turn."""
+    start = turn % len(members) if members else 0
+    return members[start:] + members[:start]
+
+
+def _bundles(payloads: Sequence[bytes]) -> Iterator[list[bytes]]:
+    """Yield payloads in order, so many at once as fit into one request."""
+    bundle: list[bytes] = []
+    size = 0
+    for payload in payloads:
+        if bundle and size + len(payload) > _BUNDLE:
+            yield bundle
+            bundle, size = [], 0
+        bundle.append(payload)
+        size += len(payload)
+    if bundle:
+        yield bundle

@@ -1,0 +1,58 @@
+"""What a process tells the others about itself, as a document in the store."""
+
+from __future__ import annotations
+
+import msgspec
+
+from bus.domain.shares import View
+
+COLLECTION = "members"
+
+
+class Held(msgspec.Struct, frozen=True, array_like=True):
+    """What a dispatcher's direct queue holds for a subscription: how many, and since when (ms), None for nothing."""
+
+    records: int
+    oldest: int | None
+
+
+class Member(msgspec.Struct, frozen=True, kw_only=True):
+    """One process.
+
+    Attributes
+    ----------
+    owner
+        Its name for life and after a restart; its leases have it.
+    url
+        Where the other processes reach it.
+    started_at
+        When this life of it began, in milliseconds since the epoch.
+    revision
+        Which state of the configuration it has in force.
+    view
+        The dispatchers that it shares permits with; its own shares are no greater than that view allows.
+    unpublished, unseen
+        By destination since when (ms) messages wait to be published, and outcomes for the store.
+    held
+        By ``destination/subscription``.
+    troubles
+        What is wrong with its parts, by name; nothing for one that is well.
+    """
+
+    owner: str
+    node: str
+    url: str
+    roles: tuple[str, ...]
+    version: str
+    started_at: int
+    revision: int = 0
+    view: View = View()
+    unpublished: dict[str, int] = {}
+    unseen: dict[str, int] = {}
+    held: dict[str, Held] = {}
+    troubles: dict[str, str] = {}
+
+    @property
+    def is_dispatcher(self) -> bool:
+        """Whether it delivers."""
+        return "dispatcher" in self.roles

@@ -1,0 +1,77 @@
+"""What waits in the local queues of every process, and since when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from bus.cluster.member import Held
+from bus.cluster.members import Members
+from bus.domain.lanes import destination_of
+from bus.ports.spool import Spool
+
+
+class Figures(NamedTuple):
+    """One process's part; see ``Member`` for the fields."""
+
+    unpublished: dict[str, int]
+    unseen: dict[str, int]
+    held: dict[str, Held]
+
+
+def figures(spools: Mapping[str, Spool]) -> Figures:
+    """Return what waits in this process's spools."""
+    direct = spools.get("direct")
+    held = direct.stats().consumers if direct is not None else ()
+    return Figures(
+        unpublished=_oldest(spools.get("receiver"), "publish"),
+        unseen=_oldest(spools.get("outcomes"), "store"),
+        held={f"{found.lane}/{found.consumer}": Held(found.records, found.oldest) for found in held},
+    )
+
+
+class Waiting:
+    """The figures of all processes: this one's of now, the others' as they told within the last seconds."""
+
+    def __init__(self, members: Members, spools: Mapping[str, Spool]) -> None:
+        self._members = members
+        self._spools = spools
+
+    def unpublished(self) -> dict[str, int]:
+        """Return since when (ms) each destination has messages that wait to be published."""
+        own = _oldest(self._spools.get("receiver"), "publish")
+        return _earliest([own, *(member.unpublished for member in self._members.others)])
+
+    def unseen(self) -> dict[str, int]:
+        """Return since when (ms) each destination has outcomes that the store has not."""
+        own = _oldest(self._spools.get("outcomes"), "store")
+        return _earliest([own, *(member.unseen for member in self._members.others)])
+
+    def unseen_of_earlier_lives(self) -> set[str]:
+        """Return where outcomes from before a dispatcher's restart wait for the store."""
+        own = _oldest(self._spools.get("outcomes"), "store"), self._members.me.started_at
+        others = [(member.unseen, member.started_at) for member in self._members.others]
+        return {code for unseen, since in (own, *others) for code, oldest in unseen.items() if oldest < since}
+
+    def held_elsewhere(self, destination: str, subscription: str) -> list[int]:
+        """Return since when (ms) the direct queues of other processes hold something for a subscription."""
+        lane = f"{destination}/{subscription}"
+        found = (member.held.get(lane) for member in self._members.others)
+        return [held.oldest for held in found if held is not None and held.oldest is not None]
+
+
+def _oldest(spool: Spool | None, consumer: str) -> dict[str, int]:
+    stats = spool.stats().consumers if spool is not None else ()
+    return _earliest(
+        {destination_of(found.lane): found.oldest}
+        for found in stats
+        if found.consumer == consumer and found.oldest is not None
+    )
+
+
+def _earliest(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for part in parts:
+        for code, oldest in part.items():
+            found[code] = min(oldest, found.get(code, oldest))
+    return found

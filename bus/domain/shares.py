@@ -1,0 +1,66 @@
+"""How the dispatchers of a cluster share a subscription's ``max_concurrency`` (semantics.md, "Who posts").
+
+All dispatchers that agree on a view hold shares that add up to the maximum. A dispatcher that learns of another view
+first shrinks to the smaller of its two shares; it grows only when every member of the new view has shrunk as well.
+"""
+
+from __future__ import annotations
+
+import zlib
+
+import msgspec
+
+
+class View(msgspec.Struct, frozen=True):
+    """Who shares.
+
+    Attributes
+    ----------
+    owners
+        The dispatchers, in order.
+    rotation
+        Raised now and then, so that permits that are too few for all go round.
+    """
+
+    owners: tuple[str, ...] = ()
+    rotation: int = 0
+
+    def share(self, owner: str, name: str, total: int) -> int:
+        """Return how many of a subscription's permits a dispatcher has; those that are left over go round by name."""
+        if owner not in self.owners:
+            return 0
+        count = len(self.owners)
+        place = (self.owners.index(owner) + zlib.crc32(name.encode()) + self.rotation) % count
+        return total // count + (place < total % count)
+
+
+class Shares:
+    """What one dispatcher may use while views change."""
+
+    def __init__(self, owner: str) -> None:
+        self._owner = owner
+        self.bounds: tuple[View, ...] = (View(),)
+        """Every view that bounds what may be used, the one that this dispatcher is on its way to last."""
+
+    @property
+    def view(self) -> View:
+        """The view that this dispatcher goes by, or is on its way to."""
+        return self.bounds[-1]
+
+    def want(self, view: View) -> None:
+        """Go over to another view: at once, but only as far as it means fewer permits."""
+        # Every view on the way bounds what may be used: somebody else may have been granted that one already.
+        if view != self.view:
+            self.bounds = (*(bound for bound in self.bounds if bound != view), view)
+
+    def resume(self, view: View) -> None:
+        """Go by a view of an earlier life, whose members were never asked since."""
+        self.bounds = (view,)
+
+    def grant(self) -> None:
+        """Use the whole share of the view: every member of it has shrunk to it."""
+        self.bounds = (self.view,)
+
+    def of(self, name: str, total: int) -> int:
+        """Return how many permits of a subscription this dispatcher may use now."""
+        return min(view.share(self._owner, name, total) for view in self.bounds)

@@ -1,0 +1,63 @@
+"""A bus of one process, without its heartbeat."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bus.cluster.member import Member
+from bus.cluster.members import Members
+from bus.domain.delivery import Delivery
+from bus.domain.shares import Shares, View
+from bus.ports.clock import Clock
+from bus.ports.store import DocumentStore
+
+OWNER = "owner-1"
+
+
+class MemoryView:
+    """A kept view that does not survive the process."""
+
+    def __init__(self) -> None:
+        self.view = View()
+
+    def read(self) -> View:
+        """Return it."""
+        return self.view
+
+    def write(self, view: View) -> None:
+        """Replace it."""
+        self.view = view
+
+
+class NoDispatching:
+    """The way to dispatchers while there are none."""
+
+    is_local = False
+
+    async def room(self) -> dict[tuple[str, str], int]:
+        """Take nothing."""
+        return {}
+
+    async def offer(self, deliveries: Sequence[Delivery]) -> list[bool]:
+        """Take nothing."""
+        return [False] * len(deliveries)
+
+
+async def nobody_answers(_: Member) -> bool:
+    """Probe in vain."""
+    return False
+
+
+def all_permits() -> Shares:
+    """Return the shares of the only dispatcher."""
+    shares = Shares(OWNER)
+    shares.resume(View((OWNER,)))
+    return shares
+
+
+def alone(documents: DocumentStore, clock: Clock, *, roles: tuple[str, ...] = ("dispatcher",)) -> Members:
+    """Return a process that has all permits and has heard of no other."""
+    me = Member(owner=OWNER, node="node-1", url="http://127.0.0.1:1", roles=roles, version="1", started_at=clock.now())
+    members = Members(documents, clock, me, nobody_answers, MemoryView())
+    members.shares = all_permits()
+    return members

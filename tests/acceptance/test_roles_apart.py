@@ -1,0 +1,68 @@
+"""Each role a process of its own, several of some: they share permits, and any of them may die."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.harness.cluster import Cluster
+from tests.harness.kills import KillRun, Plan
+from tests.harness.subscribers import SubscriberProcess
+from tests.harness.waiting import wait_until
+
+KILLS = Plan(messages=1_000, rate=200, kills=6, seed=20261121, stuck_after="5s", drain_within=60)
+MOST = 5
+
+
+def test_nothing_is_lost_when_processes_are_killed_one_by_one(tmp_path: Path) -> None:
+    found = KillRun(tmp_path, KILLS, apart=True).run()
+    print(found.figures())
+    assert found.passed, found.complaints
+    assert found.attempts == KILLS.messages
+
+
+def test_dispatchers_that_come_and_go_share_the_permits(tmp_path: Path) -> None:
+    with SubscriberProcess(tmp_path, "/slow=delay:0.05") as subscriber, Cluster(tmp_path) as bus:
+        bus.admin.destination("orders")
+        bus.admin.subscription("orders", "slow", subscriber.url("/slow"), max_concurrency=MOST)
+        ids = [_send(bus, number) for number in range(300)]
+        wait_until(lambda: len(_nodes(subscriber)) > 100, within=30, what="a third is delivered")
+        bus.add("dispatcher")
+        ids += [_send(bus, number) for number in range(300, 500)]
+        wait_until(lambda: len(_nodes(subscriber)) > 350, within=30, what="most is delivered")
+        leaving = bus.of("dispatcher")[0]
+        assert leaving.stop() == 0
+        wait_until(lambda: len(_nodes(subscriber)) > 400, within=30, what="the others go on")
+        leaving.start()
+        bus.admin.wait_drained("orders", ids, within=60)
+        calls = subscriber.calls("/slow")
+    assert sorted(call.id for call in calls) == sorted(ids)
+    assert max(call.in_flight for call in calls) == MOST
+
+
+def _send(bus: Cluster, number: int) -> str:
+    receivers = bus.of("receiver")
+    answer = receivers[number % len(receivers)].admin.send("orders", b'{"n":%d}' % number)
+    assert answer.status_code == 202, answer.text
+    return str(answer.json()["id"])
+
+
+def _nodes(subscriber: SubscriberProcess) -> list[str]:
+    return [call.id for call in subscriber.calls("/slow")]
+
+
+def test_the_queues_of_processes_that_do_not_come_back_are_swept(tmp_path: Path) -> None:
+    env = {"BUS_SWEEP": str(tmp_path), "BUS_SWEEP_IDLE": "1"}
+    roles = ("admin", "receiver", "dispatcher", "dispatcher", "compensator")
+    with SubscriberProcess(tmp_path) as subscriber, Cluster(tmp_path, roles, env=env) as bus:
+        bus.admin.destination("orders")
+        bus.admin.subscription("orders", "shop", subscriber.url("/shop"), paused=True)
+        ids = [_send(bus, number) for number in range(200)]
+        wait_until(lambda: len(list(bus.admin.messages(destination="orders"))) == len(ids), within=30, what="stored")
+        gone = bus.of("dispatcher")[0]
+        gone.kill()
+        bus.processes.remove(gone)
+        bus.admin.pause("orders", "shop", paused=False)
+        bus.add("sweeper")
+        bus.admin.wait_drained("orders", ids, within=60)
+        wait_until(lambda: not (gone.data / "direct").exists(), within=30, what="the emptied queue is removed")
+    assert sorted(call.id for call in subscriber.calls("/shop")) == sorted(ids)
