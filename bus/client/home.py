@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import re
-import shutil
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -14,7 +13,8 @@ from typing import Final
 from bus.client.gate import GATE
 from bus.errors import SpoolLocked
 from bus.spool import BlockingSpool, Options, is_live
-from bus.spool.lock import FILE_NAME, OwnerLock
+from bus.spool.lock import FILE_NAME
+from bus.spool.retire import remove
 
 _log = logging.getLogger("bus.client")
 _NAME: Final = re.compile(r".+-[0-9]+-[0-9a-f]{8}\.sdk")
@@ -89,19 +89,4 @@ def retire(spool: BlockingSpool) -> bool:
         spool.close()
     if stats.records or stats.damaged:
         return False
-    return _remove(spool.directory)
-
-
-def _remove(directory: Path) -> bool:
-    try:
-        lock = OwnerLock.take(directory)
-    except (SpoolLocked, OSError):
-        return False
-    try:
-        shutil.rmtree(directory)
-    except OSError as error:
-        _log.warning("the empty spool directory %s could not be removed: %s", directory, error)
-        return False
-    finally:
-        lock.release()
-    return True
+    return remove(spool.directory)

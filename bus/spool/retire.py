@@ -1,0 +1,28 @@
+"""Removing a spool's directory when it has nothing any more."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from pathlib import Path
+
+from bus.errors import SpoolLocked
+from bus.spool.lock import OwnerLock
+
+_log = logging.getLogger(__name__)
+
+
+def remove(directory: Path) -> bool:
+    """Remove the directory of a spool that was found empty and is closed; False when somebody has it again."""
+    try:
+        lock = OwnerLock.take(directory)
+    except (SpoolLocked, OSError):
+        return False
+    try:
+        shutil.rmtree(directory)
+    except OSError as error:
+        _log.warning("the empty spool directory %s could not be removed: %s", directory, error)
+        return False
+    finally:
+        lock.release()
+    return True
