@@ -11,6 +11,7 @@ import msgspec
 from bus.cluster.waiting import Waiting
 from bus.domain.delivery import Compensation, Delivery
 from bus.domain.destination import Destination
+from bus.domain.leases import lease_time
 from bus.domain.message import Message, decode_message
 from bus.errors import StoreError
 from bus.ports.clock import Clock
@@ -27,9 +28,6 @@ _SHORTEST: Final = 0.005
 _LONGEST: Final = 0.25
 _AFTER_FAILURE: Final = 1.0
 _PUBLISHED_AT_ONCE: Final = 64
-# A lease outlasts the wait behind a full courier (two rounds of time-outs) and the POST itself.
-_LEASE_TIMEOUTS: Final = 3
-_LEASE_MARGIN: Final = 30_000
 
 
 class Compensator:
@@ -112,8 +110,7 @@ class Compensator:
         return room
 
     def _lease_time(self) -> int:
-        timeouts = [subscription.timeout for subscription in self._registry.catalog.subscriptions.values()]
-        return _LEASE_TIMEOUTS * max(timeouts, default=0) + _LEASE_MARGIN
+        return lease_time(subscription.timeout for subscription in self._registry.catalog.subscriptions.values())
 
     async def _publish(self, rows: Sequence[Compensation]) -> None:
         """Send messages whose time has come the normal road."""
@@ -142,13 +139,7 @@ class Compensator:
         readable = [(row, message) for row in await self._without_finished(rows) if (message := _read(row)) is not None]
         rows = [row for row, _ in readable]
         taken = await self._dispatching.offer([_delivery(row, message) for row, message in readable])
-        room = await self._dispatching.room()
-        # One that was not taken though there is room is on its way already: its lease stays until its outcome.
-        back = [
-            row
-            for row, was_taken in zip(rows, taken, strict=True)
-            if not was_taken and not room.get((row.destination, row.subscription))
-        ]
+        back = [row for row, was_taken in zip(rows, taken, strict=True) if not was_taken]
         if back:
             await self._store.unlease(back)
 

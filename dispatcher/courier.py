@@ -38,7 +38,7 @@ class Means(NamedTuple):
     """What every courier of a dispatcher shares.
 
     ``gone`` hears of a subscription whose subscriber answered 410, ``passed`` of a handed-over delivery whose outcome
-    is durable.
+    is durable. While ``may_start`` says no, no request is started; whoever says yes again updates the couriers.
     """
 
     poster: Poster
@@ -51,13 +51,18 @@ class Means(NamedTuple):
     attempt_ids: Iterator[str]
     gone: Callable[[Subscription], None]
     passed: Callable[[Delivery], None]
+    may_start: Callable[[], bool] = lambda: True
 
 
 class _Parcel(NamedTuple):
-    """A delivery, and what the road wants back for it; None when it was handed over."""
+    """A delivery, and what the road wants back for it; None when it was handed over.
+
+    One that is leased must be started before ``until`` (monotonic seconds): afterwards it is somebody else's.
+    """
 
     delivery: Delivery
     incoming: Incoming | None
+    until: float = float("inf")
 
 
 class Courier:
@@ -114,11 +119,16 @@ class Courier:
         self._wake.set()
         self._spawn()
 
-    def offer(self, delivery: Delivery) -> bool:
-        """Take a handed-over delivery; False when there is no room or it is here already."""
+    def offer(self, delivery: Delivery, until: float = float("inf")) -> bool:
+        """Take a handed-over delivery; False when there is no room or it is here already.
+
+        It is forgotten when its POST could not start before ``until`` (monotonic seconds).
+        """
+        if delivery.message.id in self._held:
+            self._forget_overdue()
         if not self.room or delivery.message.id in self._held:
             return False
-        self._admit(_Parcel(delivery, None))
+        self._admit(_Parcel(delivery, None, until))
         self._spawn()
         return True
 
@@ -261,6 +271,13 @@ class Courier:
         copies = self._held.pop(parcel.delivery.message.id, [])
         self._consumer.release(copies if parcel.incoming is None else [parcel.incoming, *copies])
 
+    def _forget_overdue(self) -> None:
+        """Drop what waited for longer than its lease allows; a copy that came by a road goes back there."""
+        now = self._means.clock.monotonic()
+        for parcel in [parcel for parcel in self._waiting if parcel.until < now]:
+            self._waiting.remove(parcel)
+            self._let_go(parcel)
+
     # --- working ---------------------------------------------------------------------------------------------
 
     def _spawn(self) -> None:
@@ -281,7 +298,9 @@ class Courier:
 
     def _may_start(self) -> bool:
         """Whether the next parcel may be started; if not, who says so starts workers again."""
-        if not self._waiting or self._stopping.is_set() or self.subscription.paused:
+        if self._waiting and self._waiting[0].until < self._means.clock.monotonic():
+            self._forget_overdue()
+        if not self._waiting or self._stopping.is_set() or self.subscription.paused or not self._means.may_start():
             return False
         if self._workers > self.subscription.max_concurrency or self._unrecorded >= self.subscription.max_concurrency:
             return False

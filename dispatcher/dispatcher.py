@@ -12,6 +12,7 @@ import msgspec
 from bus.domain.catalog import Catalog
 from bus.domain.delivery import Delivery
 from bus.domain.destination import Destination
+from bus.domain.leases import start_within
 from bus.domain.shares import Shares
 from bus.domain.subscription import Subscription
 from bus.telemetry import metrics
@@ -84,13 +85,16 @@ class Dispatcher:
         """Put the shares of now in force."""
         await self.apply(self._catalog)
 
-    def has_shrunk(self) -> bool:
-        """Whether no subscription has more requests in flight than its share."""
-        return all(
-            post.courier.in_flight <= self._share(self._catalog.subscriptions[key])
-            for key, post in self._posts.items()
-            if key in self._catalog.subscriptions
-        )
+    def beyond(self) -> set[str]:
+        """Return the subscriptions of which more requests are in flight, or could be started, than the share."""
+        return {"/".join(key) for key, post in self._posts.items() if self._is_beyond(key, post)}
+
+    def _is_beyond(self, key: tuple[str, str], post: _Post) -> bool:
+        configured = self._catalog.subscriptions.get(key)
+        if configured is None:
+            return False
+        share, in_force = self._share(configured), post.courier.subscription
+        return max(post.courier.in_flight, 0 if in_force.paused else in_force.max_concurrency) > share
 
     @property
     def is_local(self) -> bool:
@@ -102,8 +106,8 @@ class Dispatcher:
         return {key: room for key, post in self._posts.items() if (room := post.courier.room)}
 
     async def offer(self, deliveries: Sequence[Delivery]) -> list[bool]:
-        """Take leased deliveries for which there is a courier with room."""
-        return [self.take(delivery) for delivery in deliveries]
+        """Take leased deliveries for which there is a courier with room; whether their leases are to stay."""
+        return [self.take(delivery, is_leased=True) or self._has_room(delivery) for delivery in deliveries]
 
     def measure(self) -> None:
         """Set the gauges of permits and breakers."""
@@ -117,15 +121,23 @@ class Dispatcher:
         """Return the breakers' states by name."""
         return {key: post.courier.breaker.state.name.lower() for key, post in self._posts.items()}
 
-    def take(self, delivery: Delivery) -> bool:
-        """Take a delivery that did not come by a road, if there is a courier with room."""
+    def take(self, delivery: Delivery, *, is_leased: bool = False) -> bool:
+        """Take a delivery that did not come by a road, if there is a courier with room; a lease that ends frees it."""
         message = delivery.message
         post = self._posts.get((message.destination, delivery.subscription))
         if post is None or self._means.outcomes.overtaken(
             message.destination, delivery.subscription, message.id, delivery.generation, delivery.attempts
         ):
             return False
-        return post.courier.offer(delivery)
+        if not is_leased:
+            return post.courier.offer(delivery)
+        within = start_within(post.courier.subscription.timeout) / 1000
+        return post.courier.offer(delivery, self._means.clock.monotonic() + within)
+
+    def _has_room(self, delivery: Delivery) -> bool:
+        """Whether a delivery that was not taken is on its way already, or overtaken."""
+        post = self._posts.get((delivery.message.destination, delivery.subscription))
+        return post is not None and post.courier.room > 0
 
     def _in_force(self, configured: Subscription) -> Subscription:
         """Return the subscription as this dispatcher delivers it: with its share, and held while its destination is."""

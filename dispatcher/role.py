@@ -45,6 +45,7 @@ class DispatcherService:
             attempt_ids=_attempt_ids(),
             gone=self._gone.put_nowait,
             passed=self._retrier.passed,
+            may_start=lambda: context.members.may_start,
         )
         self._dispatcher = Dispatcher(context.roads, means, context.members.shares)
         registry = context.registry
@@ -60,7 +61,7 @@ class DispatcherService:
         )
         registry.listen(self._dispatcher.apply)
         context.dispatching = self._dispatcher
-        context.members.has_shrunk = self._dispatcher.has_shrunk
+        context.members.beyond = self._dispatcher.beyond
         context.members.listen(self._dispatcher.reshare)
         context.meters.append(self._dispatcher.measure)
         context.conditions["store"] = lambda: "" if self._feed.up else "the store does not take outcomes"

@@ -31,6 +31,8 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
         Which state of the configuration it has in force.
     view
         The dispatchers that it shares permits with; its own shares are no greater than that view allows.
+    beyond
+        The subscriptions of which it still has more requests in flight than its share.
     unpublished, unseen
         By destination since when (ms) messages wait to be published, and outcomes for the store.
     held
@@ -47,6 +49,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     started_at: int
     revision: int = 0
     view: View = View()
+    beyond: frozenset[str] = frozenset()
     unpublished: dict[str, int] = {}
     unseen: dict[str, int] = {}
     held: dict[str, Held] = {}

@@ -6,13 +6,15 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable
+from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
 from bus.cluster.member import COLLECTION, Member
+from bus.cluster.pulse import BEAT, Pulse
 from bus.domain.shares import Shares, View
-from bus.errors import StoreError
+from bus.errors import Conflict, StoreError
 from bus.ports.clock import Clock
 from bus.ports.store import Document, DocumentStore
 
@@ -21,6 +23,9 @@ _INTERVAL: Final = 1.0
 _SILENT: Final = 5.0
 _ROTATE: Final = 10.0
 _ASK: Final = 0.1
+_FORGOTTEN: Final = 600.0
+# What the document of a process says that the others took for gone.
+_GONE: Final = b""
 
 Probe = Callable[[Member], Awaitable[bool]]
 Listener = Callable[[], Awaitable[None]]
@@ -39,10 +44,17 @@ class KeptView(Protocol):
 
 
 class _Sight(NamedTuple):
-    """A member, the version of its document, and when that was first seen (monotonic seconds)."""
+    """A member, its document, and when that was first seen (monotonic seconds)."""
 
     member: Member
-    version: int
+    document: Document
+    at: float
+
+
+class _Mute(NamedTuple):
+    """A document that tells nothing, and when it was first seen (monotonic seconds)."""
+
+    document: Document
     at: float
 
 
@@ -66,8 +78,9 @@ class Members:
     ----------
     describe
         Adds to ``me`` what changes, but for the view.
-    has_shrunk
-        Whether the requests in flight are within what ``shares`` allows; set by whoever makes requests.
+    beyond
+        Of which subscriptions more requests are in flight, or could be started, than ``shares`` allows; set by
+        whoever makes requests.
     """
 
     def __init__(
@@ -84,13 +97,17 @@ class Members:
         self._kept = kept
         self._me = me
         self.describe: Callable[[Member], Member] = lambda member: member
-        self.has_shrunk: Callable[[], bool] = lambda: True
+        self.beyond: Callable[[], AbstractSet[str]] = frozenset
         self._sights: dict[str, _Sight] = {}
+        self._mute: dict[str, _Mute] = {}
+        self._unsure: set[str] = set()
+        self._looking = asyncio.Lock()
+        self._pulse = Pulse(clock)
         self._listeners: list[Listener] = []
-        self._published = View()
-        self._has_told = False
+        self._has_changed = asyncio.Event()
+        self._version: int | None = None
         self._news = asyncio.Event()
-        self._rotated_at = clock.monotonic()
+        self._settled_at = clock.monotonic()
         self.shares = Shares(self._me.owner)
 
     @property
@@ -101,22 +118,36 @@ class Members:
     @property
     def others(self) -> list[Member]:
         """The other processes that are alive."""
-        return [sight.member for owner, sight in self._sights.items() if owner != self._me.owner]
+        return [sight.member for sight in self._sights.values()]
 
     @property
     def all(self) -> list[Member]:
         """Every process that is alive, this one first."""
         return [self._me, *self.others]
 
+    @property
+    def may_start(self) -> bool:
+        """Whether requests may be started: not by a process that stood still, until it knows if it was missed."""
+        return self._pulse.is_steady
+
     def listen(self, listener: Listener) -> None:
-        """Call ``listener`` whenever this process's shares of permits have changed."""
+        """Call ``listener`` when this process's shares of permits, or ``may_start``, have changed; never while in it.
+
+        One that raises is called again a second later.
+        """
         self._listeners.append(listener)
 
     async def run(self) -> None:
         """Tell and look every second, and when there are news, until cancelled."""
-        while True:
-            await self._pause()
-            await self.step()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._beat())
+            group.create_task(self._inform())
+            while True:
+                await self._pause()
+                try:
+                    await self.step()
+                except Exception:  # noqa: BLE001 - whatever it is, silence would have the others take this one for gone
+                    _log.exception("this process could not tell of itself; it goes on and tries again")
 
     def hurry(self) -> None:
         """Tell at once what is new."""
@@ -131,27 +162,52 @@ class Members:
                 wait.cancel()
         self._news.clear()
 
+    async def _beat(self) -> None:
+        while True:
+            await self._clock.sleep(BEAT)
+            if self._pulse.beat():
+                self.hurry()
+
     async def _wait_for_news(self) -> None:
         await self._news.wait()
 
+    async def _inform(self) -> None:
+        """Call the listeners, apart from telling, so that a slow one does not make this process silent."""
+        while True:
+            await self._has_changed.wait()
+            self._has_changed.clear()
+            for listener in self._listeners:
+                try:
+                    await listener()
+                except Exception:  # noqa: BLE001 - whatever it is, it must not end the bus
+                    _log.exception("the shares of now are not in force everywhere; again in a second")
+                    self._has_changed.set()
+            if self._has_changed.is_set():
+                await self._clock.sleep(_INTERVAL)
+
     async def step(self) -> None:
         """Tell and look once."""
+        stood_still = self._pulse.beat()
         try:
             await self._tell()
             await self._look()
+            await self._bury_silent()
         except StoreError as error:
             _log.debug("members stay as they were while the store does not answer: %s", error)
-            return
-        await self._settle_shares()
+        else:
+            self._settle_shares()
+        if stood_still:
+            self._pulse.forgive()
+            self._has_changed.set()
 
     async def join(self) -> None:
         """Enter: with nobody else there, or without a store to ask, this process has permits when it returns."""
         await self.step()
         await self.step()
-        if self._me.is_dispatcher and not self._has_told:
+        if self._me.is_dispatcher and self._version is None:
             owner = self._me.owner
             kept = self._kept.read()
-            await self._change(lambda: self.shares.resume(kept if owner in kept.owners else View((owner,))))
+            self._change(lambda: self.shares.resume(kept if owner in kept.owners else View((owner,))))
 
     async def confirmed(self, revision: int, *, within: float) -> bool:
         """Wait until every other process that is alive has a state of the configuration in force; whether they have.
@@ -177,68 +233,126 @@ class Members:
         except StoreError as error:
             _log.warning("the others notice later that this process has gone: %s", error)
 
+    # --- telling ---------------------------------------------------------------------------------------------
+
     async def _tell(self) -> None:
-        if self._has_told and await self._documents.get(COLLECTION, self._me.owner) is None:
-            _log.warning("the others took this process for gone; it shares permits with them anew")
-            await self._change(lambda: self.shares.want(View()))
-        if self.has_shrunk():
-            self._published = self.shares.view
-        self._me = msgspec.structs.replace(self.describe(self._me), view=self._published)
-        await self._documents.put(COLLECTION, self._me.owner, msgspec.json.encode(self._me))
-        self._has_told = True
+        try:
+            await self._put()
+        except Conflict:
+            await self._catch_up()
+            await self._put()
+
+    async def _put(self) -> None:
+        beyond = frozenset(self.beyond())
+        self._me = msgspec.structs.replace(self.describe(self._me), view=self.shares.view, beyond=beyond)
+        value = msgspec.json.encode(self._me)
+        self._version = await self._documents.put(COLLECTION, self._me.owner, value, version=self._version)
+
+    async def _catch_up(self) -> None:
+        """Find out why the document is not the one that was written last: was it taken away, or written after all."""
+        found = await self._documents.get(COLLECTION, self._me.owner)
+        self._version = found.version if found is not None else 0
+        if found is not None and (own := self._read(found)) is not None and own.started_at == self._me.started_at:
+            return
+        _log.warning("the others took this process for gone, or the store was wiped; permits are shared anew")
+        self._change(lambda: self.shares.want(View()))
+        if found is None:
+            # The others' documents may be missing just as well: whoever was here is here until he is silent.
+            self._unsure = set(self._sights)
+
+    # --- looking ---------------------------------------------------------------------------------------------
 
     async def _look(self) -> None:
-        now = self._clock.monotonic()
-        found = {document.key: document for document in await self._documents.list(COLLECTION)}
-        for owner in set(self._sights) - set(found):
-            del self._sights[owner]
-        for owner, document in found.items():
-            await self._see(owner, document, now)
+        async with self._looking:
+            now = self._clock.monotonic()
+            found = {document.key: document for document in await self._documents.list(COLLECTION)}
+            for owner in set(self._sights) - set(found) - self._unsure:
+                del self._sights[owner]
+            for owner in set(self._mute) - set(found):
+                del self._mute[owner]
+            for owner, document in found.items():
+                if owner != self._me.owner:
+                    self._see(owner, document, now)
 
-    async def _see(self, owner: str, document: Document, now: float) -> None:
-        known = self._sights.get(owner)
-        if known is not None and known.version == document.version:
-            if owner != self._me.owner and now - known.at > _SILENT and not await self._probe(known.member):
-                await self._bury(known.member)
+    def _see(self, owner: str, document: Document, now: float) -> None:
+        self._unsure.discard(owner)
+        known = self._sights.get(owner) or self._mute.get(owner)
+        if known is not None and known.document == document:
+            return
+        member = self._read(document)
+        if member is None:
+            self._sights.pop(owner, None)
+            self._mute[owner] = _Mute(document, now)
+        else:
+            self._mute.pop(owner, None)
+            self._sights[owner] = _Sight(member, document, now)
+
+    def _read(self, document: Document) -> Member | None:
+        """Return what a process tells; None when it was taken for gone, or speaks another language."""
+        if document.value == _GONE:
+            return None
+        try:
+            return msgspec.json.decode(document.value, type=Member)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            if document.key not in self._mute:
+                _log.warning("the process %s is of another version; it is left out", document.key)
+            return None
+
+    async def _bury_silent(self) -> None:
+        """Ask those who have not told anything for a while, all at once, and bury who does not answer."""
+        now = self._clock.monotonic()
+        silent = [sight for sight in self._sights.values() if now - sight.at > _SILENT]
+        answers = await asyncio.gather(*(self._probe(sight.member) for sight in silent))
+        for sight, lives in zip(silent, answers, strict=True):
+            if not lives:
+                await self._bury(sight)
+        for owner in [owner for owner, mute in self._mute.items() if now - mute.at > _FORGOTTEN]:
+            await self._documents.delete(COLLECTION, owner)
+
+    async def _bury(self, sight: _Sight) -> None:
+        member = sight.member
+        if member.owner in self._unsure:
+            self._unsure.discard(member.owner)
+            self._sights.pop(member.owner, None)
             return
         try:
-            member = msgspec.json.decode(document.value, type=Member)
-        except msgspec.DecodeError:
-            _log.warning("the process %s is of another version; it is left out", owner)
-            return
-        self._sights[owner] = _Sight(member, document.version, now)
-
-    async def _bury(self, member: Member) -> None:
+            # It must learn of it, or it would go on with permits that others have by then.
+            await self._documents.put(COLLECTION, member.owner, _GONE, version=sight.document.version)
+        except Conflict:
+            return  # it has told of itself meanwhile
         _log.warning("process %s (%s, %s) is gone", member.node, member.owner, ", ".join(member.roles))
-        del self._sights[member.owner]
-        await self._documents.delete(COLLECTION, member.owner)
+        self._sights.pop(member.owner, None)
 
-    async def _settle_shares(self) -> None:
+    # --- sharing ---------------------------------------------------------------------------------------------
+
+    def _settle_shares(self) -> None:
         """Go over to the view of now, and use all of it once everybody has shrunk to it."""
         if not self._me.is_dispatcher:
             return
-        dispatchers = sorted(member.owner for member in self.all if member.is_dispatcher)
+        others = [member for member in self.others if member.is_dispatcher]
+        dispatchers = sorted([self._me.owner, *(member.owner for member in others)])
         wanted = View(tuple(dispatchers), self._rotation(dispatchers[0]))
-        await self._change(lambda: self.shares.want(wanted))
-        others = [member.view for member in self.others if member.is_dispatcher]
-        if self.shares.bounds != (wanted,) and all(view == wanted for view in (self._published, *others)):
-            await self._change(self.shares.grant)
-            self._kept.write(wanted)
+        self._change(lambda: self.shares.want(wanted))
+        is_heard = not any(member.owner in self._unsure for member in others)
+        if is_heard and all(member.view == wanted for member in (self._me, *others)):
+            was_settled = self.shares.is_settled
+            self._change(lambda: self.shares.grant(self._me.beyond.union(*(member.beyond for member in others))))
+            if not was_settled:
+                self._settled_at = self._clock.monotonic()
+                self._kept.write(wanted)
 
-    async def _change(self, change: Callable[[], None]) -> None:
+    def _change(self, change: Callable[[], None]) -> None:
         """Change the shares, and have it known when they are others now."""
-        before = self.shares.bounds
+        before = self.shares.bounds, self.shares.kept_back
         change()
-        if self.shares.bounds != before:
-            for listener in self._listeners:
-                await listener()
+        if (self.shares.bounds, self.shares.kept_back) != before:
+            self._has_changed.set()
 
     def _rotation(self, first: str) -> int:
         """Return the turn that the first dispatcher says it is; as that one, take turns."""
         if first != self._me.owner:
             return self._sights[first].member.view.rotation
-        now = self._clock.monotonic()
-        if len(self.shares.view.owners) > 1 and now - self._rotated_at >= _ROTATE:
-            self._rotated_at = now
-            return self.shares.view.rotation + 1
-        return self.shares.view.rotation
+        shares, now = self.shares, self._clock.monotonic()
+        if len(shares.view.owners) > 1 and shares.is_settled and now - self._settled_at >= _ROTATE:
+            return shares.view.rotation + 1
+        return shares.view.rotation

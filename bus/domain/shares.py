@@ -1,12 +1,14 @@
 """How the dispatchers of a cluster share a subscription's ``max_concurrency`` (semantics.md, "Who posts").
 
 All dispatchers that agree on a view hold shares that add up to the maximum. A dispatcher that learns of another view
-first shrinks to the smaller of its two shares; it grows only when every member of the new view has shrunk as well.
+first shrinks to the smaller of its two shares; it grows only when every member of the new view has shrunk as well. A
+subscription of which some member still has more in flight than that is left as it was; the others do not wait for it.
 """
 
 from __future__ import annotations
 
 import zlib
+from collections.abc import Set as AbstractSet
 
 import msgspec
 
@@ -41,11 +43,18 @@ class Shares:
         self._owner = owner
         self.bounds: tuple[View, ...] = (View(),)
         """Every view that bounds what may be used, the one that this dispatcher is on its way to last."""
+        self.kept_back: dict[str, tuple[View, ...]] = {}
+        """By subscription, earlier views that bound it as well, since a member is still beyond its share of it."""
 
     @property
     def view(self) -> View:
         """The view that this dispatcher goes by, or is on its way to."""
         return self.bounds[-1]
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the whole share of the view may be used, of every subscription that nobody is beyond."""
+        return len(self.bounds) == 1
 
     def want(self, view: View) -> None:
         """Go over to another view: at once, but only as far as it means fewer permits."""
@@ -55,12 +64,16 @@ class Shares:
 
     def resume(self, view: View) -> None:
         """Go by a view of an earlier life, whose members were never asked since."""
-        self.bounds = (view,)
+        self.bounds, self.kept_back = (view,), {}
 
-    def grant(self) -> None:
-        """Use the whole share of the view: every member of it has shrunk to it."""
+    def grant(self, beyond: AbstractSet[str] = frozenset()) -> None:
+        """Use the whole share of the view: every member of it has shrunk to it, but for these subscriptions."""
+        before = self.bounds[:-1]
+        kept_back = {name: tuple(dict.fromkeys((*self.kept_back.get(name, ()), *before))) for name in beyond}
+        self.kept_back = {name: views for name, views in kept_back.items() if views}
         self.bounds = (self.view,)
 
     def of(self, name: str, total: int) -> int:
         """Return how many permits of a subscription this dispatcher may use now."""
-        return min(view.share(self._owner, name, total) for view in self.bounds)
+        bounds = (*self.bounds, *self.kept_back.get(name, ()))
+        return min(view.share(self._owner, name, total) for view in bounds)

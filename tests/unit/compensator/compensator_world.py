@@ -86,7 +86,8 @@ class FakeDispatching:
         return {lane: count for lane, count in self.free.items() if count}
 
     async def offer(self, deliveries: Sequence[Delivery]) -> list[bool]:
-        return [self._offer(delivery) for delivery in deliveries]
+        rooms = [self.free.get((one.message.destination, one.subscription)) for one in deliveries]
+        return [self._offer(one) or bool(room) for one, room in zip(deliveries, rooms, strict=True)]
 
     def _offer(self, delivery: Delivery) -> bool:
         if delivery.message.id in self.refused:

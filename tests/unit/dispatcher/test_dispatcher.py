@@ -95,14 +95,26 @@ async def test_what_a_newer_outcome_has_overtaken_is_not_taken(world: World) -> 
     async with dispatching(world, catalog(subscription())) as (dispatcher, _):
         (sent,) = await world.publish()
         await world.clock.settle()
-        assert await dispatcher.offer([handed(sent, attempts=0)]) == [False]
-        assert await dispatcher.offer([handed(sent, attempts=1)]) == [True]
+        assert dispatcher.take(handed(sent, attempts=0)) is False
+        assert dispatcher.take(handed(sent, attempts=1)) is True
         await world.clock.settle()
-        assert await dispatcher.offer([handed(sent, attempts=1)]) == [False]
-        assert await dispatcher.offer([handed(sent, attempts=2, generation=1)]) == [True]
+        assert dispatcher.take(handed(sent, attempts=1)) is False
+        assert dispatcher.take(handed(sent, attempts=2, generation=1)) is True
         await world.clock.settle()
-        assert await dispatcher.offer([handed(sent, attempts=9)]) == [False]
+        assert dispatcher.take(handed(sent, attempts=9)) is False
         assert [posted.headers["bus-attempt"] for posted in world.poster.posted] == ["1", "2", "3"]
+
+
+async def test_the_lease_stays_of_what_is_here_already_and_ends_of_what_has_no_room(world: World) -> None:
+    reply, event = held()
+    world.poster.script(URL, reply)
+    async with dispatching(world, catalog(subscription(max_concurrency=2))) as (dispatcher, _):
+        sent = [fresh(n, world.clock) for n in range(5)]
+        assert await dispatcher.offer([handed(sent[0]), handed(sent[0])]) == [True, True]
+        assert await dispatcher.offer([handed(one) for one in sent[1:]]) == [True, True, True, False]
+        event.set()
+        await world.clock.settle()
+        assert len(world.poster.posted) == 4
 
 
 async def test_a_subscription_that_is_added_takes_part(world: World) -> None:
@@ -254,8 +266,9 @@ async def test_a_paused_destination_holds_all_of_its_subscriptions(world: World)
         assert len(world.poster.posted) == 6
 
 
-async def test_what_was_handed_over_outlives_a_pause(world: World) -> None:
-    """Its lease stays as well, so that nobody else would carry it on meanwhile."""
+@pytest.mark.parametrize(("pause", "posted"), [(30, 2), (60, 1)])
+async def test_what_was_handed_over_outlives_a_pause_but_not_its_lease(world: World, pause: float, posted: int) -> None:
+    """After its lease another dispatcher has it, so it must not be POSTed here as well."""
     reply, event = held()
     world.poster.script(URL, reply)
     of = subscription(max_concurrency=1)
@@ -265,8 +278,11 @@ async def test_what_was_handed_over_outlives_a_pause(world: World) -> None:
         await world.clock.settle()
         await dispatcher.apply(catalog(subscription(max_concurrency=1, paused=True)))
         event.set()
-        await world.clock.advance(60)
+        await world.clock.advance(pause)
         assert len(world.poster.posted) == 1
         await dispatcher.apply(catalog(of))
         await world.clock.settle()
-        assert [posted.headers["webhook-id"] for posted in world.poster.posted] == [one.id for one in sent]
+        assert [one.headers["webhook-id"] for one in world.poster.posted] == [one.id for one in sent[:posted]]
+        assert await dispatcher.offer([handed(sent[1])]) == [True]
+        await world.clock.settle()
+        assert len(world.poster.posted) == 2

@@ -1,0 +1,40 @@
+"""Whether this process runs without a break: one that stood still may have been taken for gone."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from bus.ports.clock import Clock
+
+BEAT: Final = 0.25
+"""Seconds between two beats."""
+# Less than a probe waits for an answer, so that who was taken for gone has noticed that it stood still.
+_GAP: Final = 0.9
+
+
+class Pulse:
+    """Notices when this process was stopped for longer than others wait for an answer, and says so until it was told.
+
+    Standing still is a suspended process or machine, or an event loop that was held up.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._beaten_at = clock.monotonic()
+        self._stood_still = False
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether it has run without a break since ``forgive``."""
+        return not self._stood_still and self._clock.monotonic() - self._beaten_at <= _GAP
+
+    def beat(self) -> bool:
+        """Note that it runs; whether it stood still since ``forgive``."""
+        now = self._clock.monotonic()
+        self._stood_still = self._stood_still or now - self._beaten_at > _GAP
+        self._beaten_at = now
+        return self._stood_still
+
+    def forgive(self) -> None:
+        """Forget that it stood still: whether the others took it for gone is known by now."""
+        self._stood_still = False

@@ -1,0 +1,20 @@
+"""How long due work is leased, and until when its holder may start it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+_TIMEOUTS: Final = 3
+_MARGIN: Final = 30_000
+_SLACK: Final = 10_000
+
+
+def lease_time(timeouts: Iterable[int]) -> int:
+    """Return how long (ms) to lease: it outlasts two rounds of time-outs in a full courier and the POST itself."""
+    return _TIMEOUTS * max(timeouts, default=0) + _MARGIN
+
+
+def start_within(timeout: int) -> int:
+    """Return how long (ms) after it was taken a POST may start, so that it ends while the lease lasts."""
+    return (_TIMEOUTS - 1) * timeout + _MARGIN - _SLACK

@@ -1,0 +1,357 @@
+"""Processes find each other in the store, share permits, and notice who is gone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from bus.cluster.member import COLLECTION
+from bus.domain.shares import View
+from tests.unit.cluster.cluster_world import Process, World
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    made = World()
+    yield made
+    await made.close()
+
+
+async def both(world: World) -> tuple[Process, Process]:
+    """Start two dispatchers, and wait until they share."""
+    a, b = world.start("a"), world.start("b")
+    await world.clock.until(lambda: world.shares() == [8, 8])
+    return a, b
+
+
+async def test_one_that_is_alone_has_all_permits_when_it_has_joined(world: World) -> None:
+    a = world.add("a")
+    await a.members.join()
+    assert a.members.shares.of("orders/many", 16) == 16
+    assert a.kept.view == View(("a",))
+
+
+async def test_one_that_does_not_deliver_takes_no_permits(world: World) -> None:
+    a, b = world.start("a"), world.start("b", "receiver")
+    await world.clock.advance(5)
+    assert world.shares() == [16, 0]
+    assert [member.owner for member in b.members.others] == ["a"]
+    assert a.members.shares.view == View(("a",))
+
+
+async def test_a_second_one_has_its_share_only_when_the_first_has_shrunk(world: World) -> None:
+    a = world.start("a")
+    await world.clock.advance(1)
+    a.beyond = {"orders/many"}
+    b = world.start("b")
+    await world.clock.advance(10)
+    assert a.members.shares.view == b.members.shares.view == View(("a", "b"), b.members.shares.view.rotation)
+    assert world.shares() == [8, 0]
+    a.beyond = ()
+    await world.clock.advance(3)
+    assert world.shares() == [8, 8]
+
+
+async def test_a_hung_subscription_does_not_keep_the_others_from_their_permits(world: World) -> None:
+    a = world.start("a")
+    await world.clock.advance(1)
+    a.beyond = {"orders/many"}
+    world.start("b")
+    await world.clock.advance(4)
+    assert world.shares() == [8, 0]
+    for _ in range(30):
+        await world.clock.until(lambda: sum(world.shares("orders/one")) == 1, within=4)
+        assert sum(world.shares("orders/five")) == 5
+        await world.clock.advance(1)
+
+
+async def test_permits_too_few_for_all_go_round(world: World) -> None:
+    await both(world)
+    had = set()
+    for _ in range(30):
+        had.add(tuple(world.shares("orders/one")))
+        await world.clock.advance(1)
+    assert {(1, 0), (0, 1)} <= had <= {(1, 0), (0, 1), (0, 0)}
+
+
+async def test_turns_are_not_taken_before_the_last_one_is_over(world: World) -> None:
+    a, b = await both(world)
+    b.reach.down = True
+    view = a.members.shares.view
+    await world.clock.advance(60)
+    assert a.members.shares.view.rotation == view.rotation + 1
+    assert len(a.members.shares.bounds) == 2
+    b.reach.down = False
+    await world.clock.until(world.is_whole, within=5)
+
+
+async def test_one_that_leaves_gives_its_share_back_at_once(world: World) -> None:
+    _, b = await both(world)
+    await b.leave()
+    assert list(await world.documents()) == ["a"]
+    await world.clock.advance(2.5)
+    assert world.shares() == [16, 0]
+
+
+async def test_one_that_is_killed_is_gone_after_some_silence(world: World) -> None:
+    a, b = await both(world)
+    await b.kill()
+    await world.clock.advance(4)
+    assert a.share() == 8
+    await world.clock.advance(4)
+    assert a.share() == 16
+    assert a.members.others == []
+
+
+async def test_one_that_is_silent_but_answers_keeps_its_share(world: World) -> None:
+    a, b = await both(world)
+    b.reach.down = True
+    await world.clock.advance(60)
+    assert world.shares() == [8, 8]
+    assert set(a.probed) == {"b"}
+
+
+async def test_one_that_stood_still_and_was_missed_starts_nothing_until_it_shares_anew(world: World) -> None:
+    a, b = await both(world)
+    b.stop()
+    await world.clock.advance(20)
+    assert world.shares() == [16, 0]
+    b.reach.delay = lambda: 0.5
+    b.go_on()
+    assert b.members.shares.of("orders/many", 16) == 8
+    await world.clock.until(lambda: b.share() > 0, within=10)
+    assert sum(world.shares()) <= 16
+    assert a.share() == 8
+
+
+async def test_one_that_stood_still_and_was_not_missed_goes_on(world: World) -> None:
+    a, b = await both(world)
+    b.stop()
+    await world.clock.advance(3)
+    b.go_on()
+    await world.clock.advance(0.3)
+    assert world.shares() == [8, 8]
+    assert a.probed == []
+
+
+async def test_one_that_stood_still_goes_on_with_its_share_when_the_store_is_away(world: World) -> None:
+    _, b = await both(world)
+    b.stop()
+    b.reach.down = True
+    await world.clock.advance(3)
+    b.go_on()
+    await world.clock.advance(1.5)
+    assert b.share() == 8
+
+
+async def test_listeners_hear_of_shares_and_of_the_end_of_a_standstill(world: World) -> None:
+    heard: list[int] = []
+
+    async def listener() -> None:
+        heard.append(a.share())
+
+    a = world.start("a")
+    a.members.listen(listener)
+    await world.clock.advance(1)
+    heard.clear()
+    world.start("b")
+    await world.clock.until(lambda: heard == [8])
+    heard.clear()
+    a.stop()
+    await world.clock.advance(3)
+    a.go_on()
+    await world.clock.until(lambda: heard, within=2)
+    assert heard == [8]
+
+
+async def test_a_process_that_answers_between_the_question_and_the_burial_is_not_buried(world: World) -> None:
+    """It would be without a document, and the others would use its permits."""
+    a, b = await both(world)
+    await b.kill()
+    await world.clock.until(lambda: bool(a.probed), within=10)
+    b.start()
+    for _ in range(40):
+        await world.clock.advance(0.1)
+        assert sum(world.shares()) <= 16
+        assert (await world.documents())["b"]
+    assert world.shares() == [8, 8]
+
+
+async def test_many_that_are_gone_are_asked_at_once(world: World) -> None:
+    a = world.start("a")
+    gone = [world.start(name, "receiver") for name in ("r1", "r2", "r3", "r4", "r5", "r6")]
+    await world.clock.advance(2)
+    for one in gone:
+        await one.kill()
+    await world.clock.advance(8)
+    assert a.members.others == []
+
+
+async def test_an_error_of_a_probe_or_a_description_does_not_end_the_process(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    a = world.start("a")
+    await world.clock.advance(1)
+    plain = a.members.describe
+    a.members.describe = lambda _: 1 // 0  # type: ignore[assignment, return-value]
+    await world.clock.advance(3)
+    assert a.is_running
+    assert "could not tell of itself" in caplog.text
+    a.members.describe = plain
+    a.revision = 7
+    await world.clock.advance(2)
+    assert b'"revision":7' in (await world.documents())["a"]
+
+
+async def test_a_listener_that_fails_is_called_again(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    calls: list[int] = []
+
+    async def listener() -> None:
+        calls.append(1)
+        if len(calls) == 1:
+            raise RuntimeError("once")
+
+    a = world.start("a")
+    a.members.listen(listener)
+    await world.clock.advance(3)
+    assert a.is_running
+    assert len(calls) == 2
+    assert "not in force everywhere" in caplog.text
+
+
+async def test_a_slow_listener_does_not_make_a_process_silent(world: World) -> None:
+    async def listener() -> None:
+        await asyncio.Event().wait()
+
+    a, b = world.start("a"), world.add("b")
+    a.members.listen(listener)
+    await world.clock.advance(1)
+    b.start()
+    await world.clock.advance(30)
+    assert b.probed == []
+
+
+async def test_without_a_store_a_start_takes_the_share_that_it_had_last(world: World) -> None:
+    a = world.add("a")
+    a.reach.down = True
+    a.kept.write(View(("a", "b")))
+    a.start()
+    await world.clock.advance(1)
+    assert a.share() == 8
+    a.reach.down = False
+    await world.clock.advance(4)
+    assert a.share() == 16
+
+
+@pytest.mark.parametrize("kept", [View(), View(("b", "c"))])
+async def test_without_a_store_and_without_a_share_of_earlier_it_takes_all(world: World, kept: View) -> None:
+    a = world.add("a")
+    a.reach.down = True
+    a.kept.write(kept)
+    a.start()
+    await world.clock.advance(1)
+    assert a.share() == 16
+
+
+async def test_shares_stay_while_the_store_is_away(world: World) -> None:
+    a, b = await both(world)
+    a.reach.down = b.reach.down = True
+    await world.clock.advance(120)
+    assert world.shares() == [8, 8]
+    a.reach.down = b.reach.down = False
+    await world.clock.until(world.is_whole, within=5)
+
+
+async def test_a_write_without_an_answer_costs_no_permits(world: World) -> None:
+    a, _ = await both(world)
+    a.reach.loses_answer = lambda: True
+    await world.clock.advance(10)
+    a.reach.loses_answer = lambda: False
+    for _ in range(20):
+        await world.clock.advance(0.25)
+        assert world.shares() == [8, 8]
+
+
+async def test_a_wiped_store_has_them_share_anew_and_never_more_than_there_is(world: World) -> None:
+    a, b = await both(world)
+    b.reach.delay = lambda: 1.2  # it tells much later than the other
+    await world.clock.advance(5)
+    await world.wipe()
+    for _ in range(100):
+        await world.clock.advance(0.1)
+        assert sum(world.shares()) <= 16
+    await world.clock.until(lambda: world.shares() == [8, 8], within=10)
+    assert a.members.shares.view == b.members.shares.view
+
+
+async def test_who_was_there_before_the_wipe_and_is_gone_is_waited_for_no_longer_than_otherwise(world: World) -> None:
+    a, b = await both(world)
+    await b.kill()
+    await world.wipe()
+    await world.clock.advance(9)
+    assert a.share() == 16
+    assert a.members.others == []
+
+
+async def test_a_document_of_another_version_is_left_out_and_forgotten_when_silent(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    a = world.start("a")
+    for value in (b'{"owner": 1}', b"\xff"):
+        await world.store.put(COLLECTION, "z", value)
+        await world.clock.advance(3)
+    assert a.share() == 16
+    assert caplog.text.count("is of another version") == 1
+    await world.clock.advance(610)
+    assert list(await world.documents()) == ["a"]
+
+
+async def test_what_was_readable_and_is_no_longer_is_left_out(world: World) -> None:
+    a, b = await both(world)
+    await b.kill()
+    await world.store.put(COLLECTION, "b", b"{}")
+    await world.clock.advance(3)
+    assert a.members.others == []
+
+
+async def test_who_was_buried_is_forgotten_after_a_while(world: World) -> None:
+    _, b = await both(world)
+    await b.kill()
+    await world.clock.advance(10)
+    assert (await world.documents())["b"] == b""
+    await world.clock.advance(620)
+    assert list(await world.documents()) == ["a"]
+
+
+async def test_a_restart_under_the_same_name_keeps_its_share(world: World) -> None:
+    a, b = await both(world)
+    await b.kill()
+    b.start()
+    await world.clock.advance(1)
+    assert world.shares() == [8, 8]
+    assert a.members.shares.view == b.members.shares.view
+
+
+async def test_confirmed_when_every_other_process_has_the_state(world: World) -> None:
+    a, b = await both(world)
+    asking = asyncio.create_task(a.members.confirmed(3, within=2))
+    await world.clock.advance(0.5)
+    assert not asking.done()
+    b.revision = 3
+    b.members.hurry()
+    await world.clock.advance(0.5)
+    assert asking.result() is True
+
+
+async def test_not_confirmed_when_somebody_does_not_say_so_in_time(world: World) -> None:
+    a, b = await both(world)
+    await b.kill()
+    begun = world.clock.monotonic()
+    asking = asyncio.create_task(a.members.confirmed(3, within=2))
+    await world.clock.until(asking.done)
+    assert asking.result() is False
+    assert world.clock.monotonic() - begun <= 2.5
+    a.reach.down = True
+    assert await asyncio.wait_for(a.members.confirmed(0, within=2), 5) is True
