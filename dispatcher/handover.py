@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from bus.cluster.peers import CONTENT_TYPE, DELIVERIES, MESSAGES, ROOM, PeerKey
 from bus.domain import problem
+from bus.domain.catalog import Catalog
 from bus.domain.delivery import Delivery, decode_delivery
 from bus.domain.message import Message, decode_message
 from bus.errors import StoreError
@@ -37,6 +38,7 @@ class HandoverApp:
         self._dispatching = dispatching
         self._registry = registry
         self._key = key
+        self._removed: tuple[Catalog, set[tuple[str, str]]] = (registry.catalog, set())
         self._calls = {MESSAGES: self._messages, DELIVERIES: self._deliveries, ROOM: self._room}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -65,25 +67,39 @@ class HandoverApp:
     async def _messages(self, body: bytes) -> list[bool]:
         """Put messages into the direct queue, for the subscriptions that they expect; durable when it returns."""
         batch = [Outgoing(decode_message(payload), payload) for payload in _payloads.decode(body)]
-        is_current = all(self._knows(item.message) for item in batch) or await self._refresh()
+        if not all(self._knows(item.message) for item in batch):
+            await self._catch_up([item.message for item in batch])
         # Without the configuration of now, a message for somebody unknown would be confirmed without being held.
-        held = [item for item in batch if is_current or self._knows(item.message)]
+        held = [item for item in batch if self._knows(item.message)]
         taken = {item.message.id: done for item, done in zip(held, await self._direct.publish(held), strict=True)}
         return [taken.get(item.message.id, False) for item in batch]
 
-    async def _refresh(self) -> bool:
+    async def _catch_up(self, messages: Sequence[Message]) -> None:
+        """Read the configuration again; what is unknown then was removed."""
         try:
             await self._registry.refresh()
+            if not all(self._knows(message) for message in messages):
+                # A change that its maker did not live to announce is found only by reading everything.
+                await self._registry.load()
         except StoreError as error:
             _log.warning("messages expect subscriptions that are not known here yet, and the store is away: %s", error)
-            return False
-        return True
+            return
+        catalog = self._registry.catalog
+        removed = {(message.destination, name) for message in messages for name in self._unknown(message)}
+        known = self._removed[1] if self._removed[0] is catalog else set()
+        self._removed = (catalog, known | removed)
 
     def _knows(self, message: Message) -> bool:
-        return set(message.expected) <= set(self._registry.catalog.expected(message.destination))
+        """Whether each subscription that a message expects is held here, or was removed."""
+        catalog, removed = self._removed
+        unknown = {(message.destination, name) for name in self._unknown(message)}
+        return not unknown or (catalog is self._registry.catalog and unknown <= removed)
+
+    def _unknown(self, message: Message) -> set[str]:
+        return set(message.expected) - set(self._registry.catalog.expected(message.destination))
 
     async def _deliveries(self, body: bytes) -> list[bool]:
-        """Take leased deliveries; whether each was taken."""
+        """Take leased deliveries; for each False when there was no room for it."""
         deliveries: list[Delivery] = [decode_delivery(payload) for payload in _payloads.decode(body)]
         return await self._dispatching.offer(deliveries)
 

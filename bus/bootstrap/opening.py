@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import shutil
 import socket
@@ -27,7 +28,7 @@ from bus.cluster.members import Members
 from bus.cluster.peers import PeerKey, Peers
 from bus.cluster.waiting import figures
 from bus.domain.catalog import Catalog
-from bus.errors import ConfigurationError
+from bus.errors import ConfigurationError, StoreError
 from bus.ports.clock import Clock
 from bus.ports.spool import Spool
 from bus.ports.transport import Transport
@@ -46,6 +47,7 @@ from bus.transports.direct import DirectTransport
 from bus.transports.quarantine import OPERATOR, NoQuarantine, SpoolQuarantine
 from bus.transports.roads import Roads
 
+_log = logging.getLogger(__name__)
 VERSION: Final = version("pier-bus")
 # Many subscriptions may share a host, each with its own max_concurrency.
 _POOL: Final = PoolLimits(per_host=2048, total=8192)
@@ -91,7 +93,7 @@ async def open_context(settings: Settings, roles: Sequence[str], url: str) -> As
         poster = HttpPoster(egress, pool_limits=_POOL)
         opened.push_async_callback(poster.close)
         kept = Snapshot(store, settings.data / "configuration", COLLECTIONS | {KEYS, USERS})
-        peer_key = PeerKey(kept)
+        peer_key = PeerKey(kept, clock)
         peers = Peers(peer_key)
         opened.push_async_callback(peers.close)
         registry = Registry(kept, SecretBox(settings.secret_key or None), lambda: kept.is_old)
@@ -128,11 +130,19 @@ async def open_context(settings: Settings, roles: Sequence[str], url: str) -> As
         members.describe = partial(_describe, context)
         registry.listen(roads.apply)
         registry.listen(_telling(members))
+        # First, so that the secret is in the snapshot of all settings that the registry reads.
+        await _load(peer_key)
         await registry.load()
         await context.keyring.load()
-        await peer_key.load()
         await opened.enter_async_context(_membership(members))
         yield context
+
+
+async def _load(peer_key: PeerKey) -> None:
+    try:
+        await peer_key.load()
+    except StoreError as error:
+        _log.warning("the secret of the bus's processes is read later: %s", error)
 
 
 def _telling(members: Members) -> Listener:

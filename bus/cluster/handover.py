@@ -83,7 +83,7 @@ class HandoverTransport:
     async def _hand_bundle(self, payloads: list[bytes]) -> list[bool]:
         for member in _in_turn(_dispatchers(self._members), next(self._turn)):
             try:
-                return _results.decode(await self._peers.call(member, MESSAGES, payloads))
+                return _answers(await self._peers.call(member, MESSAGES, payloads), len(payloads))
             except PeerUnavailable as error:
                 _log.warning("%d messages are not handed over: %s", len(payloads), error)
         return [False] * len(payloads)
@@ -140,8 +140,8 @@ class RemoteDispatching:
 
     async def _ask(self, member: Member) -> dict[tuple[str, str], int]:
         try:
-            answer = _rooms.decode(await self._peers.call(member, ROOM, None))
-        except PeerUnavailable as error:
+            answer = _rooms.decode(await self._peers.ask(member, ROOM))
+        except (PeerUnavailable, msgspec.DecodeError) as error:
             _log.warning("a dispatcher is left out: %s", error)
             return {}
         return {(destination, name): room for destination, name, room in answer}
@@ -154,12 +154,23 @@ class RemoteDispatching:
 
     async def _hand_bundle(self, member: Member, deliveries: list[bytes]) -> list[bool]:
         try:
-            return _results.decode(await self._peers.call(member, DELIVERIES, deliveries))
+            return _answers(await self._peers.call(member, DELIVERIES, deliveries), len(deliveries))
         except PeerUnavailable as error:
             _log.warning("%d deliveries are not handed over: %s", len(deliveries), error)
             self._rooms.pop(member.owner, None)
             # What may be on its way stays leased, so that nobody else starts it as well.
             return [error.indeterminate] * len(deliveries)
+
+
+def _answers(content: bytes, count: int) -> list[bool]:
+    """Return what a dispatcher says of each of so many; raises ``PeerUnavailable`` when it says something else."""
+    try:
+        found = _results.decode(content)
+    except msgspec.DecodeError as error:
+        raise PeerUnavailable(f"a dispatcher of another version answers: {error}", indeterminate=True) from error
+    if len(found) != count:
+        raise PeerUnavailable(f"a dispatcher answers for {len(found)} of {count}", indeterminate=True)
+    return found
 
 
 def _dispatchers(members: Members) -> list[Member]:

@@ -12,6 +12,7 @@ import msgspec
 
 from bus.cluster.member import Member
 from bus.errors import Conflict, PeerUnavailable, StoreError
+from bus.ports.clock import Clock
 from bus.ports.store import DocumentStore
 
 PREFIX: Final = "/internal/v1"
@@ -22,20 +23,27 @@ CONTENT_TYPE: Final = "application/vnd.msgpack"
 _SETTINGS: Final = "settings"
 _KEY: Final = "peer-key"
 _TIMEOUT: Final = httpx.Timeout(5.0, connect=1.0)
-_PROBE: Final = httpx.Timeout(1.0)
+_QUICK: Final = httpx.Timeout(1.0)
 _OK: Final = 200
 _UNKNOWN: Final = 401
+_FAILED: Final = 500
+_LOADED_FOR: Final = 1.0
+# Of the client itself: an address that no request can be made to.
+_NEVER_SENT: Final = (httpx.InvalidURL, httpx.UnsupportedProtocol, ValueError)
 
 
 class PeerKey:
     """The secret by which processes of one bus know each other; made by the first one, and kept in the store."""
 
-    def __init__(self, documents: DocumentStore) -> None:
+    def __init__(self, documents: DocumentStore, clock: Clock) -> None:
         self._documents = documents
+        self._clock = clock
         self._value = ""
+        self._loaded_at = float("-inf")
 
     async def load(self) -> None:
         """Read the secret, or make it; raises ``StoreError``."""
+        self._loaded_at = self._clock.monotonic()
         found = await self._documents.get(_SETTINGS, _KEY)
         if found is None:
             # Another process may have made it just now.
@@ -45,9 +53,14 @@ class PeerKey:
         self._value = found.value.decode() if found is not None else ""
 
     async def is_current(self, authorization: bytes | None) -> bool:
-        """Whether a request comes from a process of this bus; looks again when the store may have a newer secret."""
+        """Whether a request comes from a process of this bus; looks again when the store may have a newer secret.
+
+        Whoever has no secret at all can make it look once a second and no more. Raises ``StoreError``.
+        """
         if self.opens(authorization):
             return True
+        if self._clock.monotonic() - self._loaded_at < _LOADED_FOR:
+            return False
         await self.load()
         return self.opens(authorization)
 
@@ -68,6 +81,10 @@ class Peers:
         self._key = key
         self._client = httpx.AsyncClient(timeout=_TIMEOUT, trust_env=False)
 
+    async def ask(self, member: Member, path: str) -> bytes:
+        """Return what a process answers to a question that takes it no time; raises ``PeerUnavailable``."""
+        return await self._call(member, path, None, _QUICK)
+
     async def call(self, member: Member, path: str, content: object) -> bytes:
         """POST msgpack and return the answer's body.
 
@@ -76,13 +93,18 @@ class Peers:
         PeerUnavailable
             No answer, or another one than 200; ``indeterminate`` says whether the process may have acted on it.
         """
+        return await self._call(member, path, content, _TIMEOUT)
+
+    async def _call(self, member: Member, path: str, content: object, timeout: httpx.Timeout) -> bytes:  # noqa: ASYNC109
         body = msgspec.msgpack.encode(content)
-        answer = await self._post(member, path, body)
+        answer = await self._post(member, path, body, timeout)
         if answer.status_code == _UNKNOWN:
             await self._renew()
-            answer = await self._post(member, path, body)
+            answer = await self._post(member, path, body, timeout)
         if answer.status_code != _OK:
-            raise PeerUnavailable(f"{member.url} answered {answer.status_code}", indeterminate=False)
+            # One that failed in the middle may have acted on a part.
+            failed = answer.status_code >= _FAILED
+            raise PeerUnavailable(f"{member.url} answered {answer.status_code}", indeterminate=failed)
         return answer.content
 
     async def _renew(self) -> None:
@@ -92,20 +114,20 @@ class Peers:
         except StoreError as error:
             raise PeerUnavailable(f"the secret of this bus cannot be read: {error}") from error
 
-    async def _post(self, member: Member, path: str, body: bytes) -> httpx.Response:
+    async def _post(self, member: Member, path: str, body: bytes, timeout: httpx.Timeout) -> httpx.Response:  # noqa: ASYNC109
         headers = {"authorization": self._key.header, "content-type": CONTENT_TYPE}
         try:
-            return await self._client.post(f"{member.url}{path}", content=body, headers=headers)
-        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
+            return await self._client.post(f"{member.url}{path}", content=body, headers=headers, timeout=timeout)
+        except (*_NEVER_SENT, httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
             raise PeerUnavailable(f"{member.url} does not answer: {error!r}", indeterminate=False) from error
-        except httpx.HTTPError as error:
+        except Exception as error:  # of connecting to an impossible port, to name one that is not the client's own
             raise PeerUnavailable(f"{member.url} broke off: {error!r}", indeterminate=True) from error
 
     async def lives(self, member: Member) -> bool:
         """Whether a process answers."""
         try:
-            answer = await self._client.get(f"{member.url}/healthz", timeout=_PROBE)
-        except httpx.HTTPError:
+            answer = await self._client.get(f"{member.url}/healthz", timeout=_QUICK)
+        except Exception:  # noqa: BLE001 - whatever it is, it did not answer
             return False
         return answer.status_code == _OK
 

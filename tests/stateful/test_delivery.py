@@ -165,7 +165,7 @@ class Life:
             egress=EgressPolicy(allow_loopback=True),
             spools={**world.spools},
             members=alone(world.store, world.clock),
-            peer_key=PeerKey(world.store),
+            peer_key=PeerKey(world.store, world.clock),
             dispatching=NoDispatching(),
         )
         self.tasks: list[asyncio.Task[None]] = []

@@ -102,7 +102,7 @@ class World:
             egress=self.egress,
             spools=dict(self.spools),
             members=alone(self.store, self.clock),
-            peer_key=PeerKey(self.store),
+            peer_key=PeerKey(self.store, self.clock),
             dispatching=NoDispatching(),
         )
         self.office = Office(self.context)

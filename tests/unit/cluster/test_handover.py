@@ -1,0 +1,200 @@
+"""From a process without a dispatcher to those that have one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from bus.cluster.handover import HandoverTransport, RemoteDispatching
+from bus.cluster.member import Member
+from bus.cluster.peers import DELIVERIES, MESSAGES, ROOM
+from bus.domain.delivery import Delivery, decode_delivery
+from bus.domain.message import Message, decode_message, encode_message
+from bus.errors import PeerUnavailable, TransportUnavailable
+from bus.ports.transport import Outgoing
+from bus.testing.clock import ManualClock
+from bus.testing.writes import DESTINATION, message
+
+LANE = (DESTINATION, "billing")
+
+
+def member(owner: str, *roles: str) -> Member:
+    return Member(
+        owner=owner,
+        node=owner,
+        url=f"http://{owner}",
+        roles=roles or ("dispatcher",),
+        version="1",
+        started_at=0,
+    )
+
+
+class Crowd:
+    """The members that a process knows of."""
+
+    def __init__(self, *found: Member) -> None:
+        self.all = list(found)
+
+
+class FakePeers:
+    """Answers as the test says, by owner; takes everything until then."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, str, Any]] = []
+        self.answers: dict[str, Callable[[str, Any], Any]] = {}
+
+    async def ask(self, to: Member, path: str) -> bytes:
+        return await self.call(to, path, None)
+
+    async def call(self, to: Member, path: str, content: Any) -> bytes:
+        self.calls.append((to.owner, path, content))
+        answer = self.answers.get(to.owner, _take)(path, content)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer if isinstance(answer, bytes) else msgspec.msgpack.encode(answer)
+
+    def handed(self, owner: str) -> list[str]:
+        """Return the ids that were handed to somebody."""
+        return [
+            decode_message(payload).id if path == MESSAGES else decode_delivery(payload).message.id
+            for to, path, content in self.calls
+            if to == owner and path != ROOM
+            for payload in content
+        ]
+
+
+def _take(path: str, content: Any) -> Any:
+    return [(*LANE, 2)] if path == ROOM else [True] * len(content)
+
+
+def away(*, indeterminate: bool = False) -> Callable[[str, Any], Exception]:
+    return lambda *_: PeerUnavailable("away", indeterminate=indeterminate)
+
+
+def outgoing(number: int, **changes: Any) -> Outgoing:
+    made = message(number, expected=("billing",))
+    changed = Message(**{name: getattr(made, name) for name in made.__struct_fields__} | changes)
+    return Outgoing(changed, encode_message(changed))
+
+
+@pytest.fixture
+def peers() -> FakePeers:
+    return FakePeers()
+
+
+def road(peers: FakePeers, *found: Member) -> HandoverTransport:
+    return HandoverTransport(Crowd(*found), peers)  # type: ignore[arg-type]
+
+
+async def test_messages_go_to_one_dispatcher_and_to_another_one_the_next_time(peers: FakePeers) -> None:
+    transport = road(peers, member("r", "receiver"), member("a"), member("b"))
+    for number in range(4):
+        assert await transport.publish([outgoing(number)]) == [True]
+    assert [owner for owner, _, _ in peers.calls] == ["a", "b", "a", "b"]
+
+
+@pytest.mark.parametrize("indeterminate", [False, True])
+async def test_when_one_does_not_answer_another_one_has_it(peers: FakePeers, indeterminate: bool) -> None:
+    peers.answers["a"] = away(indeterminate=indeterminate)
+    assert await road(peers, member("a"), member("b")).publish([outgoing(1)]) == [True]
+    assert len(peers.handed("b")) == 1
+
+
+async def test_when_nobody_answers_or_nobody_is_there_nothing_is_confirmed(peers: FakePeers) -> None:
+    peers.answers["a"] = away()
+    for transport in (road(peers, member("a")), road(peers, member("r", "receiver"))):
+        batch = [outgoing(1), outgoing(2, expected=()), outgoing(3)]
+        assert await transport.publish(batch) == [False, True, False]
+
+
+async def test_what_a_dispatcher_does_not_hold_is_not_confirmed(peers: FakePeers) -> None:
+    peers.answers["a"] = lambda *_: [False, True]
+    assert await road(peers, member("a")).publish([outgoing(1), outgoing(2)]) == [False, True]
+
+
+@pytest.mark.parametrize("answer", [b"\xc1", [True], ["yes", "no"], {}])
+async def test_an_answer_that_is_none_confirms_nothing(peers: FakePeers, answer: Any) -> None:
+    peers.answers["a"] = lambda *_: answer
+    assert await road(peers, member("a")).publish([outgoing(1), outgoing(2)]) == [False, False]
+
+
+async def test_many_bytes_go_in_several_requests(peers: FakePeers) -> None:
+    batch = [outgoing(number, body=b"x" * 1_500_000) for number in range(5)]
+    assert await road(peers, member("a")).publish(batch) == [True] * 5
+    assert [len(content) for _, _, content in peers.calls] == [2, 2, 1]
+    assert peers.handed("a") == [item.message.id for item in batch]
+
+
+async def test_the_road_says_when_there_is_no_dispatcher_and_consumes_nothing(peers: FakePeers) -> None:
+    transport = road(peers, member("r", "receiver"))
+    assert "no dispatcher" in transport.conditions()["dispatchers"]
+    assert road(peers, member("a")).conditions() == {"dispatchers": ""}
+    assert transport.lags() == {}
+    with pytest.raises(TransportUnavailable):
+        await transport.consume(*LANE)
+
+
+# --- due deliveries ------------------------------------------------------------------------------------------
+
+
+def deliveries(count: int, subscription: str = "billing") -> list[Delivery]:
+    return [Delivery(message(number), subscription) for number in range(count)]
+
+
+def remote(peers: FakePeers, clock: ManualClock, *found: Member) -> RemoteDispatching:
+    return RemoteDispatching(Crowd(*found), peers, clock)  # type: ignore[arg-type]
+
+
+async def test_room_is_that_of_all_dispatchers_and_asked_for_now_and_then(peers: FakePeers) -> None:
+    clock = ManualClock()
+    dispatching = remote(peers, clock, member("a"), member("b"), member("r", "receiver"))
+    peers.answers["b"] = lambda *_: [(*LANE, 3), (DESTINATION, "mail", 1)]
+    assert await dispatching.room() == {LANE: 5, (DESTINATION, "mail"): 1}
+    assert await dispatching.room() == {LANE: 5, (DESTINATION, "mail"): 1}
+    assert len(peers.calls) == 2
+    await clock.advance(0.3)
+    peers.answers["b"] = away()
+    assert await dispatching.room() == {LANE: 2}
+    await clock.advance(0.3)
+    peers.answers["a"] = lambda *_: b"\xc1"
+    assert await dispatching.room() == {}
+    assert not dispatching.is_local
+
+
+async def test_deliveries_go_where_there_is_most_room_and_no_more_than_that(peers: FakePeers) -> None:
+    dispatching = remote(peers, ManualClock(), member("a"), member("b"))
+    peers.answers["b"] = lambda path, content: [(*LANE, 4)] if path == ROOM else [True] * len(content)
+    await dispatching.room()
+    offered = deliveries(8)
+    assert await dispatching.offer(offered) == [True] * 6 + [False] * 2
+    assert len(peers.handed("a")) == 2
+    assert len(peers.handed("b")) == 4
+    assert await dispatching.offer(deliveries(1, "mail")) == [False]
+    assert await dispatching.room() == {LANE: 0}
+
+
+async def test_what_a_dispatcher_has_no_room_for_is_given_back(peers: FakePeers) -> None:
+    dispatching = remote(peers, ManualClock(), member("a"))
+    peers.answers["a"] = lambda path, content: [(*LANE, 4)] if path == ROOM else [True, False][: len(content)]
+    await dispatching.room()
+    assert await dispatching.offer(deliveries(2)) == [True, False]
+
+
+@pytest.mark.parametrize("indeterminate", [False, True])
+async def test_what_may_have_been_taken_stays_leased(peers: FakePeers, indeterminate: bool) -> None:
+    dispatching = remote(peers, ManualClock(), member("a"))
+    await dispatching.room()
+    peers.answers["a"] = away(indeterminate=indeterminate)
+    assert await dispatching.offer(deliveries(2)) == [indeterminate] * 2
+    assert await dispatching.room() == {}
+
+
+@pytest.mark.parametrize("answer", [b"\xc1", [True] * 5])
+async def test_an_answer_that_is_none_leaves_it_open(peers: FakePeers, answer: Any) -> None:
+    dispatching = remote(peers, ManualClock(), member("a"))
+    await dispatching.room()
+    peers.answers["a"] = lambda path, _: answer if path == DELIVERIES else []
+    assert await dispatching.offer(deliveries(2)) == [True] * 2

@@ -1,0 +1,68 @@
+"""What waits in the queues of all processes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bus.cluster.member import Held, Member
+from bus.cluster.waiting import Waiting, figures
+from bus.ports.spool import NewRecord
+from bus.testing.spool import MemorySpool
+
+
+class Crowd:
+    """This process, which began at 1,000, and the others that it knows."""
+
+    def __init__(self, **others: dict[str, Any]) -> None:
+        self.me = _member("me", started_at=1000)
+        self.others = [_member(owner, **fields) for owner, fields in others.items()]
+
+
+def _member(owner: str, **fields: Any) -> Member:
+    plain = {"node": owner, "url": "", "roles": ("dispatcher",), "version": "1", "started_at": 0}
+    return Member(owner=owner, **plain | fields)
+
+
+async def spools() -> dict[str, Any]:
+    receiver = MemorySpool(consumers=("publish", "store"))
+    await receiver.append([NewRecord("orders", b"1", 500), NewRecord("mail", b"2", 700)])
+    receiver.ack("publish", await receiver.claim("publish", 1, "mail"))
+    outcomes = MemorySpool(consumers=("store",))
+    await outcomes.append([NewRecord("orders", b"1", 950), NewRecord("orders/billing", b"2", 900)])
+    direct = MemorySpool(consumers=())
+    direct.attach("orders", "billing")
+    await direct.append([NewRecord("orders", b"1", 300), NewRecord("orders", b"2", 400)])
+    return {"receiver": receiver, "outcomes": outcomes, "direct": direct}
+
+
+async def test_a_process_tells_what_waits_in_its_spools() -> None:
+    found = figures(await spools())
+    assert found.unpublished == {"orders": 500}
+    assert found.unseen == {"orders": 900}
+    assert found.held == {"orders/billing": Held(2, 300)}
+    assert figures({}) == ({}, {}, {})
+
+
+async def test_the_earliest_of_all_processes_counts() -> None:
+    crowd = Crowd(
+        b={"unpublished": {"orders": 400, "mail": 600}, "unseen": {"orders": 980}},
+        c={"unpublished": {"mail": 650}, "unseen": {"mail": 20}},
+    )
+    waiting = Waiting(crowd, await spools())  # type: ignore[arg-type]
+    assert waiting.unpublished() == {"orders": 400, "mail": 600}
+    assert waiting.unseen() == {"orders": 900, "mail": 20}
+    assert Waiting(crowd, {}).unseen() == {"orders": 980, "mail": 20}  # type: ignore[arg-type]
+
+
+async def test_outcomes_of_earlier_lives_are_those_from_before_their_process_began() -> None:
+    crowd = Crowd(b={"unseen": {"mail": 700}, "started_at": 600}, c={"unseen": {"news": 700}, "started_at": 800})
+    waiting = Waiting(crowd, await spools())  # type: ignore[arg-type]
+    assert waiting.unseen_of_earlier_lives() == {"orders", "news"}
+
+
+async def test_what_other_direct_queues_hold() -> None:
+    held = {"orders/billing": Held(3, 250), "orders/mail": Held(0, None)}
+    waiting = Waiting(Crowd(b={"held": held}, c={"held": {"orders/billing": Held(1, 260)}}), await spools())  # type: ignore[arg-type]
+    assert waiting.held_elsewhere("orders", "billing") == [250, 260]
+    assert waiting.held_elsewhere("orders", "mail") == []
+    assert waiting.held_elsewhere("orders", "nobody") == []
