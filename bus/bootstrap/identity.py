@@ -33,6 +33,11 @@ def claim_name(data: Path, roles: Sequence[str]) -> Iterator[str]:
 
 
 def _name(path: Path) -> str:
-    if not path.exists():
-        path.write_text(secrets.token_hex(16), "ascii")
-    return path.read_text("ascii")
+    """Return the name in a file, which is there whole or not at all."""
+    name = path.read_text("ascii") if path.exists() else ""
+    if not name:
+        name = secrets.token_hex(16)
+        fresh = path.with_suffix(".new")
+        fresh.write_text(name, "ascii")
+        fresh.replace(path)
+    return name

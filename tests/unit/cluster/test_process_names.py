@@ -1,0 +1,53 @@
+"""The name of a process, and the view that it keeps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bus.bootstrap.identity import claim_name
+from bus.cluster.kept import ViewFile
+from bus.domain.shares import View
+
+
+def test_a_restart_has_the_name_of_the_life_before(tmp_path: Path) -> None:
+    names = []
+    for _ in range(2):
+        with claim_name(tmp_path, ["dispatcher"]) as name:
+            names.append(name)
+    assert names[0] == names[1]
+    assert len(names[0]) == 32
+
+
+def test_processes_of_one_directory_have_names_of_their_own(tmp_path: Path) -> None:
+    with (
+        claim_name(tmp_path, ["compensator"]) as first,
+        claim_name(tmp_path, ["compensator"]) as second,
+        claim_name(tmp_path, ["admin"]) as third,
+    ):
+        assert len({first, second, third}) == 3
+    with claim_name(tmp_path, ["compensator"]) as again:
+        assert again == first
+
+
+def test_a_name_that_was_cut_off_by_a_crash_is_made_anew(tmp_path: Path) -> None:
+    with claim_name(tmp_path, ["admin"]):
+        pass
+    (tmp_path / "processes" / "admin-1" / "name").write_text("")
+    with claim_name(tmp_path, ["admin"]) as name:
+        assert name
+
+
+def test_a_view_is_kept(tmp_path: Path) -> None:
+    file = ViewFile(tmp_path / "permits.json")
+    assert file.read() == View()
+    file.write(View(("a", "b"), 3))
+    assert ViewFile(tmp_path / "permits.json").read() == View(("a", "b"), 3)
+    (tmp_path / "permits.json").write_bytes(b'{"owners": [')
+    assert file.read() == View()
+
+
+def test_a_view_that_cannot_be_kept_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    ViewFile(tmp_path / "nowhere" / "permits.json").write(View(("a",)))
+    assert "not kept on disk" in caplog.text
