@@ -50,16 +50,17 @@ class Leftovers:
         self._registry = registry
         self._roads = roads
         self._clock = clock
+        # In this order: what a dispatcher delivered is known before what its queue still has becomes due work.
         self._kinds: dict[str, tuple[tuple[str, ...], Callable[[Spool], Awaitable[None]]]] = {
-            "receiver": (("publish", "store"), self._receiver),
             "outcomes": (("store",), self._outcomes),
+            "receiver": (("publish", "store"), self._receiver),
             "direct": ((), self._direct),
         }
 
     @property
-    def names(self) -> frozenset[str]:
-        """Names of the directories that it can empty."""
-        return frozenset(self._kinds)
+    def names(self) -> tuple[str, ...]:
+        """Names of the directories that it can empty, in the order in which to do so."""
+        return tuple(self._kinds)
 
     async def drain(self, directory: Path) -> Swept:
         """Empty a spool as far as its records can go on, and remove it when it is empty.
@@ -91,14 +92,15 @@ class Leftovers:
         await self._feed(spool, decode_message)
         for lane in list(spool.lanes("publish")):
             while records := await spool.claim("publish", _BATCH, lane):
-                done = await self._publish(lane, records)
+                readable = [record for record in records if _is_message(record)]
+                done = await self._publish(lane, readable)
                 spool.ack("publish", done)
-                if len(done) < len(records):
+                if len(done) < len(readable):
                     break
 
     async def _publish(self, code: str, records: Sequence[Record]) -> list[Record]:
         """Publish a destination's messages, those for later as due work; return the records that are safe."""
-        messages = [(record, decode_message(record.payload)) for record in records if _is_message(record)]
+        messages = [(record, decode_message(record.payload)) for record in records]
         destination = self._registry.catalog.destinations.get(code)
         if destination is None:
             return [record for record, _ in messages]
@@ -126,7 +128,7 @@ class Leftovers:
         for found in spool.stats().consumers:
             while records := await spool.claim(found.consumer, _BATCH, found.lane):
                 readable = [record for record in records if _is_message(record)]
-                rows = [_row(decode_message(record.payload), found.consumer, self._clock.now()) for record in readable]
+                rows = [_row(record.payload, found.consumer, self._clock.now()) for record in readable]
                 await self._store.compensate(rows)
                 spool.ack(found.consumer, readable)
 
@@ -159,7 +161,8 @@ def _is_message(record: Record) -> bool:
     return True
 
 
-def _row(message: Message, subscription: str, now: int) -> Compensation:
+def _row(payload: bytes, subscription: str, now: int) -> Compensation:
+    message = decode_message(payload)
     return Compensation(
         message_id=message.id,
         destination=message.destination,
@@ -171,5 +174,5 @@ def _row(message: Message, subscription: str, now: int) -> Compensation:
         since=now,
         due_at=now,
         by=Origin.ROAD,
-        message=msgspec.msgpack.encode(message),
+        message=payload,
     )

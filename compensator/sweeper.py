@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -13,8 +14,9 @@ from typing import Any, Final
 from bus.bootstrap import Context
 from bus.client.drain import drain
 from bus.client.home import orphans
-from bus.errors import BusError, SpoolLocked
+from bus.errors import BusError, SpoolClosed, SpoolLocked
 from bus.spool import is_live
+from bus.spool.retire import is_spool
 from bus.telemetry import metrics
 from compensator.leftovers import Leftovers
 
@@ -32,6 +34,8 @@ class SweeperService:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._roots = [Path(part.strip()) for part in context.settings.sweep.split(",") if part.strip()]
+        self._turn = itertools.count()
+        self._stopping = threading.Event()
         self._leftovers = Leftovers(context.store, context.registry, context.roads, context.clock)
 
     def routes(self) -> dict[str, Callable[..., Any]]:
@@ -44,27 +48,37 @@ class SweeperService:
             sweeping = group.create_task(self._sweep_for_ever())
             ready.set()
             await stopping.wait()
+            self._stopping.set()
             sweeping.cancel()
 
     async def _sweep_for_ever(self) -> None:
         while True:
             for root in self._roots or [self._context.settings.data]:
-                await self._sweep(root)
+                await self._attempt(root, self._sweep)
             await self._context.clock.sleep(_INTERVAL)
 
     async def _sweep(self, root: Path) -> None:
         now = self._context.clock.now() / 1000
         for directory in [path for path in orphans(root, now) if self._is_idle(path)]:
-            await self._send(directory)
+            await self._attempt(directory, self._send)
         for directory in [path for path in self._services(root) if self._is_idle(path)]:
-            try:
-                swept = await self._leftovers.drain(directory)
-            except SpoolLocked:
-                continue  # its process is back
-            except BusError as error:
-                _log.warning("the orphaned queue %s stays as it is: %s", directory, error)
-            else:
-                _report(directory, swept.moved, swept.left, removed=swept.removed)
+            await self._attempt(directory, self._empty)
+
+    async def _attempt(self, directory: Path, work: Callable[[Path], Awaitable[None]]) -> None:
+        """Do it; what is wrong with one directory holds up no other."""
+        try:
+            await work(directory)
+        except SpoolLocked:
+            _log.info("the process of %s is back", directory)
+        except (BusError, OSError) as error:
+            _log.warning("the orphaned queue %s stays as it is: %s", directory, error)
+        except Exception:  # noqa: BLE001 - the other directories are swept
+            _log.exception("the orphaned queue %s stays as it is", directory)
+
+    async def _empty(self, directory: Path) -> None:
+        """Move on what a service left behind."""
+        swept = await self._leftovers.drain(directory)
+        _report(directory, swept.moved, swept.left, removed=swept.removed)
 
     async def _send(self, directory: Path) -> None:
         """Have a receiver take what a producer left behind."""
@@ -72,22 +86,27 @@ class SweeperService:
         if not receivers:
             _log.warning("the orphaned queue %s waits: no receiver is alive", directory)
             return
-        url, key = receivers[0].url, self._context.settings.api_key or None
-        done = await asyncio.to_thread(drain, directory, url, key, rejected=False, sent=lambda _: None)
+        url, key = receivers[next(self._turn) % len(receivers)].url, self._context.settings.api_key or None
+        done = await asyncio.to_thread(drain, directory, url, key, rejected=False, sent=self._go_on)
         if done.problem:
             _log.warning("the orphaned queue %s is not empty: %s", directory, done.problem)
         _report(directory, done.sent, done.waiting + done.rejected, removed=done.removed)
+
+    def _go_on(self, _: int) -> None:
+        """Raise when it is time to stop; called in the thread between two requests."""
+        if self._stopping.is_set():
+            raise SpoolClosed("the sweeper stops; the rest is sent another time")
 
     def _services(self, root: Path) -> Iterator[Path]:
         """Yield the queues of services below a root: of one data directory, or of several."""
         for name in self._leftovers.names:
             for path in itertools.chain([root / name], root.glob(f"*/{name}")):
-                if path.is_dir() and not is_live(path):
+                if is_spool(path) and not is_live(path):
                     yield path
 
     def _is_idle(self, directory: Path) -> bool:
         touched = 0.0
-        with suppress(FileNotFoundError):
+        with suppress(OSError):
             touched = max((path.stat().st_mtime for path in directory.iterdir()), default=directory.stat().st_mtime)
         return self._context.clock.now() / 1000 - touched >= self._context.settings.sweep_idle
 

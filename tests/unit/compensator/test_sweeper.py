@@ -1,0 +1,213 @@
+"""Which directories are swept, which are not, and what trouble with one of them means for the others."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from bus.client import home
+from bus.client.lanes import CONSUMER
+from bus.client.line import Line, encode_line
+from bus.clock import SystemClock
+from bus.cluster.member import Member
+from bus.domain.identity import new_id
+from bus.domain.message import encode_message
+from bus.ports.spool import NewRecord
+from bus.spool import AsyncSpool
+from bus.spool import Options as SpoolOptions
+from bus.spool.retire import remove
+from bus.testing.writes import DESTINATION, message
+from compensator.sweeper import SweeperService
+from tests.integration.client.fake_receiver import FakeReceiver, status
+from tests.unit.compensator.compensator_world import World
+
+IDLE = 60
+
+
+class Ground:
+    """Folders below a root, and a sweeper over it."""
+
+    def __init__(self, root: Path, world: World) -> None:
+        self.root = root
+        self.world = world
+        self.members: list[Member] = []
+        settings = SimpleNamespace(sweep=f"{root}, {root / 'none'}", sweep_idle=IDLE, data=root, api_key="")
+        context = SimpleNamespace(
+            settings=settings,
+            store=world.store,
+            registry=world.registry,
+            roads=world.roads,
+            clock=SystemClock(),
+            members=SimpleNamespace(all=self.members),
+        )
+        self.sweeper = SweeperService(context)  # type: ignore[arg-type]
+
+    async def direct(self, data: Path, *, idle: bool = True) -> Path:
+        """Leave a dispatcher's queue behind."""
+        spool = await AsyncSpool.open(data / "direct", consumers=())
+        spool.attach(DESTINATION, "billing")
+        await spool.append([NewRecord(DESTINATION, encode_message(message(1)), 1)])
+        await spool.close()
+        if idle:
+            age(data / "direct")
+        return data / "direct"
+
+    def producer(self, count: int = 3) -> Path:
+        """Leave a producer's queue behind."""
+        spool = home.open_home(self.root, "shop", SpoolOptions(consumers=(CONSUMER,)))
+        now = SystemClock().now()
+        lines = [Line(id=new_id(now + number), destination=DESTINATION, body_base64=b"x") for number in range(count)]
+        spool.append([NewRecord(f"out/{DESTINATION}", encode_line(line), now) for line in lines])
+        spool.close()
+        age(spool.directory)
+        return spool.directory
+
+    def receiver(self, url: str) -> None:
+        self.members.append(
+            Member(owner=url, node="r", url=url, roles=("receiver",), version="1", started_at=0),
+        )
+
+    async def sweep(self) -> None:
+        await self.sweeper._attempt(self.root, self.sweeper._sweep)
+
+
+def age(directory: Path) -> None:
+    """Have it look untouched for long."""
+    then = time.time() - IDLE - 1
+    for path in (*directory.iterdir(), directory):
+        os.utime(path, (then, then))
+
+
+@pytest.fixture
+async def ground(tmp_path: Path) -> Ground:
+    world = World()
+    await world.destination()
+    await world.subscription()
+    return Ground(tmp_path, world)
+
+
+async def test_a_queue_whose_process_is_gone_is_emptied_and_removed(ground: Ground) -> None:
+    directories = [await ground.direct(ground.root), await ground.direct(ground.root / "dispatcher-2")]
+    await ground.sweep()
+    assert not any(directory.exists() for directory in directories)
+    assert (ground.root / "dispatcher-2").exists()
+    assert await ground.world.store.due(0) == {(DESTINATION, "billing"): 1}
+
+
+async def test_a_queue_that_was_touched_lately_is_left_to_its_process(ground: Ground) -> None:
+    directory = await ground.direct(ground.root, idle=False)
+    await ground.sweep()
+    assert directory.exists()
+    assert await ground.world.store.due(0) == {}
+
+
+async def test_a_queue_whose_process_lives_is_left_alone_however_old(ground: Ground) -> None:
+    directory = await ground.direct(ground.root)
+    spool = await AsyncSpool.open(directory, consumers=())
+    age(directory)
+    await ground.sweep()
+    assert spool.stats().records == 1
+    await spool.close()
+
+
+async def test_data_directories_stores_and_quarantines_are_never_touched(ground: Ground) -> None:
+    """Even when a data directory has the name of a queue."""
+    precious = []
+    for place in ("receiver/store/trace.db", "receiver/receiver-9/keep", "prod/direct/store/x", "direct/notes.txt"):
+        path = ground.root / place
+        path.parent.mkdir(parents=True)
+        path.write_text("precious")
+        precious.append(path)
+    spool = await AsyncSpool.open(ground.root / "quarantine", consumers=("operator",))
+    await spool.close()
+    precious.append(ground.root / "quarantine" / "spool.db")
+    for path in precious:
+        age(path.parent)
+    before = sorted(ground.root.rglob("*"))
+    await ground.sweep()
+    assert sorted(ground.root.rglob("*")) == before
+
+
+async def test_evidence_of_damage_keeps_the_directory(ground: Ground) -> None:
+    directory = await ground.direct(ground.root)
+    (directory / "damaged").mkdir()
+    age(directory)
+    await ground.sweep()
+    assert (directory / "damaged").exists()
+    assert await ground.world.store.due(0) == {(DESTINATION, "billing"): 1}
+    assert not remove(directory)
+
+
+async def test_trouble_with_one_queue_holds_up_no_other(ground: Ground, caplog: pytest.LogCaptureFixture) -> None:
+    bad, good = await ground.direct(ground.root / "a"), await ground.direct(ground.root / "b")
+    plain = ground.sweeper._leftovers.drain
+
+    async def drain(directory: Path) -> object:
+        if directory == bad:
+            raise ExceptionGroup("of a task", [RuntimeError("broken")])
+        return await plain(directory)
+
+    ground.sweeper._leftovers.drain = drain  # type: ignore[method-assign, assignment]
+    await ground.sweep()
+    assert bad.exists()
+    assert not good.exists()
+    assert "stays as it is" in caplog.text
+
+
+async def test_a_store_that_is_away_ends_nothing(ground: Ground) -> None:
+    directory = await ground.direct(ground.root)
+
+    async def down(_: object) -> None:
+        raise OSError("down")
+
+    ground.world.store.compensate = down  # type: ignore[method-assign, assignment]
+    await ground.sweep()
+    assert directory.exists()
+    spool = await AsyncSpool.open(directory, consumers=())
+    assert spool.stats().records == 1
+    await spool.close()
+
+
+async def test_a_producers_queue_goes_to_a_receiver(ground: Ground) -> None:
+    directory = ground.producer()
+    await ground.sweep()
+    assert directory.exists()
+    with FakeReceiver() as receiver:
+        ground.receiver(receiver.url)
+        await ground.sweep()
+        assert len(receiver.taken) == 3
+    assert not directory.exists()
+
+
+async def test_a_receiver_that_refuses_is_followed_by_another_one(ground: Ground) -> None:
+    directory = ground.producer()
+    with FakeReceiver(status(507), status(507)) as full, FakeReceiver() as other:
+        ground.receiver(full.url)
+        ground.receiver(other.url)
+        for _ in range(2):
+            age(directory)
+            await ground.sweep()
+        assert len(other.taken) == 3
+    assert not directory.exists()
+
+
+async def test_a_stop_does_not_wait_for_a_long_queue(ground: Ground) -> None:
+    directory = ground.producer(3000)
+    with FakeReceiver() as receiver:
+        ground.receiver(receiver.url)
+        ready, stopping = asyncio.Event(), asyncio.Event()
+        running = asyncio.create_task(ground.sweeper.run(ready, stopping))
+        await asyncio.to_thread(receiver.wait, lambda: receiver.requests)
+        stopping.set()
+        await running
+        await asyncio.get_running_loop().shutdown_default_executor()
+        assert len(receiver.taken) < 3000
+    spool = home.adopt(directory, SpoolOptions(consumers=(CONSUMER,)))
+    assert spool is not None
+    assert spool.stats().records == 3000 - len(receiver.ids())
+    spool.close()
