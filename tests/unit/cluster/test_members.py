@@ -166,9 +166,10 @@ async def test_listeners_hear_of_shares_and_of_the_end_of_a_standstill(world: Wo
     assert heard == [8]
 
 
-async def test_a_process_that_answers_between_the_question_and_the_burial_is_not_buried(world: World) -> None:
+async def test_a_process_that_is_back_between_the_question_and_the_burial_is_not_buried(world: World) -> None:
     """It would be without a document, and the others would use its permits."""
     a, b = await both(world)
+    b.answers = False
     await b.kill()
     await world.clock.until(lambda: bool(a.probed), within=10)
     b.start()
@@ -177,6 +178,23 @@ async def test_a_process_that_answers_between_the_question_and_the_burial_is_not
         assert sum(world.shares()) <= 16
         assert (await world.documents())["b"]
     assert world.shares() == [8, 8]
+
+
+async def test_a_short_standstill_is_enough_to_be_missed_after_the_store_was_out_of_reach(world: World) -> None:
+    a, b = await both(world)
+    b.reach.down = True
+    await world.clock.advance(8)
+    assert world.shares() == [8, 8]
+    b.stop()
+    await world.clock.until(lambda: a.share() == 16, within=5)
+    b.reach.down = False
+    b.reach.delay = lambda: 0.3
+    b.go_on()
+    assert b.share() == 0
+    for _ in range(60):
+        await world.clock.advance(0.1)
+        assert sum(world.shares()) <= 16
+    await world.clock.until(world.is_whole, within=5)
 
 
 async def test_many_that_are_gone_are_asked_at_once(world: World) -> None:
