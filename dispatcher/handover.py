@@ -96,7 +96,7 @@ class HandoverApp:
         return not unknown or (catalog is self._registry.catalog and unknown <= removed)
 
     def _unknown(self, message: Message) -> set[str]:
-        return set(message.expected) - set(self._registry.catalog.expected(message.destination))
+        return set(message.expected) - set(self._registry.catalog.names(message.destination))
 
     async def _deliveries(self, body: bytes) -> list[bool]:
         """Take leased deliveries; for each False when there was no room for it."""

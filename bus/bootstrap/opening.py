@@ -28,7 +28,7 @@ from bus.cluster.members import Members
 from bus.cluster.peers import PeerKey, Peers
 from bus.cluster.waiting import figures
 from bus.domain.catalog import Catalog
-from bus.errors import ConfigurationError, StoreError
+from bus.errors import StoreError
 from bus.ports.clock import Clock
 from bus.ports.spool import Spool
 from bus.ports.transport import Transport
@@ -223,8 +223,6 @@ async def open_offline_keyring(data: Path) -> AsyncIterator[Keyring]:
         yield keyring
     finally:
         await store.close()
-
-
 
 
 def _egress(settings: Settings) -> EgressPolicy:

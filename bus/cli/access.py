@@ -23,7 +23,7 @@ keys = typer.Typer(name="key", help="Make API keys.", no_args_is_help=True, rich
 users = typer.Typer(name="user", help="Add people.", no_args_is_help=True, rich_markup_mode=None)
 Data = Annotated[Path | None, typer.Option("--data", help="Work offline on this data directory; its bus may run.")]
 # Each of them is made by the first start of a bus, or by the first key or user.
-_MARKS: Final = ("owner", "store")
+_MARKS: Final = ("processes", "store")
 
 
 class KeyRole(StrEnum):

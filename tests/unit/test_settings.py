@@ -30,7 +30,10 @@ def refused(config: Path | None, overrides: dict | None = None) -> str:
 
 def test_the_defaults_are_those_of_the_contract() -> None:
     settings = load_settings(None, {})
-    assert (settings.host, settings.port, settings.data) == ("127.0.0.1", 8700, Path("data"))
+    assert (settings.host, settings.data) == ("127.0.0.1", Path("data"))
+    ports = {role: settings.port_for([role]) for role in ("receiver", "admin", "dispatcher", "sweeper")}
+    assert ports == {"receiver": 8700, "admin": 8701, "dispatcher": 0, "sweeper": 0}
+    assert settings.port_for(["dispatcher", "receiver", "admin"]) == 8700
     assert settings.is_loopback
 
 

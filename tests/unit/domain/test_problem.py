@@ -23,6 +23,7 @@ STATUS = {
     "SpoolFailed": 503,
     "SpoolClosed": 503,
     "TransportError": 503,
+    "PeerUnavailable": 503,
     "TransportUnavailable": 503,
     "TransportRefused": 409,
     "StoreError": 500,
