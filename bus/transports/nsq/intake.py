@@ -103,6 +103,7 @@ class Intake:
         self._held: dict[bytes, Held] = {}
         self._holding = asyncio.Event()
         self._allowed = 0
+        self._overcounted = 0
         self._active_until = 0.0
         self._leaving = False
         self.refusal = ""
@@ -166,7 +167,12 @@ class Intake:
         """Let so many messages be in flight over the connection."""
         if self._connection is not None and count != self._allowed:
             self._allowed = count
-            self._connection.send(commands.rdy(count))
+            self._tell_ready(self._connection)
+
+    def _tell_ready(self, connection: Connection) -> None:
+        """Send RDY: what is allowed, and what nsqd counts too much on this connection; 0 stays 0."""
+        most = connection.agreed.max_rdy_count
+        connection.send(commands.rdy(min(self._allowed + self._overcounted, most) if self._allowed else 0))
 
     # --- messages ----------------------------------------------------------------------------------------------
 
@@ -219,15 +225,23 @@ class Intake:
         now = self._clock.monotonic()
         was_active, self._active_until = self._active_until > now, now + _ACTIVE_FOR
         new: list[Held] = []
+        copies = False
         for payload in payloads:
             _, attempts, message_id = read_message(payload)
             known = self._held.get(message_id)
+            if known is not None and known.connection is connection and attempts <= known.attempts:
+                # A copy with the same id, which nsqd has after a crash. It has one such id in flight, counts both on
+                # the connection, and takes one off at FIN or at the time-out; so its count stays one too high.
+                self._overcounted += 1
+                copies = True
             if known is None:
                 known = self._held[message_id] = Held(self, connection, message_id, attempts, payload, now)
                 new.append(known)
             else:
                 known.connection, known.attempts, known.since, known.touched = connection, attempts, now, now
         self._holding.set()
+        if copies:
+            self._tell_ready(connection)
         if self._leaving:
             self.give_back(new)
         else:
@@ -247,7 +261,7 @@ class Intake:
 
     def _link(self, connection: Connection) -> None:
         self._connection = connection
-        self._allowed = 0
+        self._allowed = self._overcounted = 0
         self._active_until = self._clock.monotonic() + _ACTIVE_FOR
         self._owner.reconsider()
 

@@ -11,6 +11,7 @@ import pytest
 from bus.transports.nsq import Compression, NsqTransport
 from bus.transports.nsq.envelope import HEADER, wrap
 from tests.integration.nsq.nsq_world import (
+    PATIENCE,
     Shelf,
     config,
     eventually,
@@ -250,3 +251,37 @@ async def test_what_is_acked_twice_in_one_call_counts_once(shared: nsq.NsqServer
         again = await receive(consumer, 4)
         assert sorted(numbers(again)) == [1, 2, 3, 4]
         assert len(again) == 4
+
+
+def double_on_disk(nsqd: nsq.NsqdServer, code: str) -> None:
+    """Put every message of a channel into its queue on disk twice, as a crash before nsqd's next sync can."""
+    name = f"{code}:billing.diskqueue"
+    (content,) = nsqd.data.glob(f"{name}.000000.dat")
+    meta = nsqd.data / f"{name}.meta.dat"
+    depth, reading, _ = meta.read_text().splitlines()
+    queued = content.read_bytes()
+    content.write_bytes(queued * 2)
+    meta.write_text(f"{2 * int(depth)}\n{reading}\n0,{2 * len(queued)}\n")
+
+
+async def test_copies_of_one_message_in_flight_do_not_use_up_what_is_allowed(alone: nsq.NsqdServer, code: str) -> None:
+    async with opened(config([alone])) as road:
+        await road.ensure(*subscribed(code, "billing"))
+        await publish(road, code, range(3))
+    alone.stop()
+    double_on_disk(alone, code)
+    alone.start()
+    async with opened(config([alone], max_in_flight=6)) as road:
+        await road.ensure(*subscribed(code, "billing"))
+        consumer = await road.consume(code, "billing")
+        held = await receive(consumer, 3)
+        await eventually(lambda: alone.stats(code, "billing")["depth"] == 0)
+        consumer.ack(held)
+        await publish(road, code, range(3, 33))
+        async with asyncio.timeout(PATIENCE):
+            left = set(range(3, 33))
+            while left:
+                found = await consumer.receive(1)
+                left -= set(numbers(found))
+                consumer.ack(found)
+        await eventually(lambda: alone.stats(code, "billing")["depth"] == 0 and not in_flight(alone, code))
