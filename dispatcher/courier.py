@@ -24,7 +24,7 @@ from bus.errors import EgressDenied, StoreError
 from bus.ports.clock import Clock
 from bus.ports.poster import Phases, Poster, PostFailure, PostResult
 from bus.ports.store import DeliveryKey, TraceStore
-from bus.ports.transport import Consumer, Incoming
+from bus.ports.transport import Consumer, Incoming, Lag
 from dispatcher.meter import Meter
 from dispatcher.outcomes import OutcomeLog
 from dispatcher.request import RequestMaker
@@ -78,6 +78,8 @@ class Courier:
         self._waiting: deque[_Parcel] = deque()
         # What is here by message id, each with the copies of it that came meanwhile, by another road as a rule.
         self._held: dict[str, list[Incoming]] = {}
+        # Of those that came by a road, when they were received.
+        self._carried: dict[str, int] = {}
         self._workers = 0
         self._in_flight = 0
         self._unrecorded = 0
@@ -97,6 +99,11 @@ class Courier:
     def in_flight(self) -> int:
         """Requests in flight now."""
         return self._in_flight
+
+    @property
+    def carried(self) -> Lag:
+        """What it has of its roads, waiting or in flight: no other process can ask the road about it."""
+        return Lag(len(self._carried), min(self._carried.values(), default=None))
 
     @property
     def room(self) -> int:
@@ -171,6 +178,7 @@ class Courier:
         done: list[Incoming] = []
         for parcel in parcels:
             done += self._held.pop(parcel.delivery.message.id, ())
+            self._carried.pop(parcel.delivery.message.id, None)
             if parcel.incoming is not None:
                 done.append(parcel.incoming)
             else:
@@ -256,7 +264,10 @@ class Courier:
             return set()
 
     def _admit(self, parcel: _Parcel) -> None:
-        self._held[parcel.delivery.message.id] = []
+        message = parcel.delivery.message
+        self._held[message.id] = []
+        if parcel.incoming is not None:
+            self._carried[message.id] = message.received_at
         self._waiting.append(parcel)
 
     def _give_back(self) -> None:
@@ -269,6 +280,7 @@ class Courier:
     def _let_go(self, parcel: _Parcel) -> None:
         """Give a delivery that was not made back to its road, with its copies."""
         copies = self._held.pop(parcel.delivery.message.id, [])
+        self._carried.pop(parcel.delivery.message.id, None)
         self._consumer.release(copies if parcel.incoming is None else [parcel.incoming, *copies])
 
     def _forget_overdue(self) -> None:

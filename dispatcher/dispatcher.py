@@ -15,6 +15,7 @@ from bus.domain.destination import Destination
 from bus.domain.leases import start_within
 from bus.domain.shares import Shares
 from bus.domain.subscription import Subscription
+from bus.ports.transport import Lag
 from bus.telemetry import metrics
 from bus.transports.crossing import Crossing
 from bus.transports.roads import Roads
@@ -108,6 +109,10 @@ class Dispatcher:
     async def offer(self, deliveries: Sequence[Delivery]) -> list[bool]:
         """Take leased deliveries for which there is a courier with room; whether their leases are to stay."""
         return [self.take(delivery, is_leased=True) or self._has_room(delivery) for delivery in deliveries]
+
+    def carried(self) -> dict[tuple[str, str], Lag]:
+        """Return what the couriers have of their roads, by subscription; those that have nothing are left out."""
+        return {key: lag for key, post in self._posts.items() if (lag := post.courier.carried).records}
 
     def measure(self) -> None:
         """Set the gauges of permits and breakers."""

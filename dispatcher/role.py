@@ -61,6 +61,7 @@ class DispatcherService:
         )
         registry.listen(self._dispatcher.apply)
         context.dispatching = self._dispatcher
+        context.carried = self._dispatcher.carried
         context.members.beyond = self._dispatcher.beyond
         context.members.listen(self._dispatcher.reshare)
         context.meters.append(self._dispatcher.measure)

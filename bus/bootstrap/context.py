@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from typing import Any, Final, Protocol
@@ -16,6 +16,7 @@ from bus.ports.dispatching import Dispatching
 from bus.ports.poster import Poster
 from bus.ports.spool import Spool
 from bus.ports.store import Store
+from bus.ports.transport import Lag
 from bus.registry import Registry
 from bus.security.egress import EgressPolicy
 from bus.security.keyring import Keyring
@@ -30,7 +31,8 @@ class Context:
     """What roles of one process share.
 
     ``owner`` names its leases, also after a restart; ``dispatching`` is the dispatcher's role when it is there,
-    else the way to those of other processes. ``spools`` has those that its roles need.
+    else the way to those of other processes; ``carried`` is what its couriers have of their roads. ``spools`` has those
+    that its roles need.
     """
 
     settings: Settings
@@ -49,6 +51,7 @@ class Context:
     members: Members
     peer_key: PeerKey
     dispatching: Dispatching
+    carried: Callable[[], Mapping[tuple[str, str], Lag]] = dict
     meters: list[Callable[[], None]] = field(default_factory=list)
     async_meters: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
     conditions: dict[str, Callable[[], str]] = field(default_factory=dict)

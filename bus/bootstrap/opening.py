@@ -156,7 +156,7 @@ def _telling(members: Members) -> Listener:
 
 def _describe(context: Context, me: Member) -> Member:
     """Return what the other processes need to know of this one now."""
-    waiting = figures(context.spools)
+    waiting = figures(context.spools, context.carried())
     return msgspec.structs.replace(
         me,
         revision=context.registry.revision,

@@ -10,7 +10,10 @@ COLLECTION = "members"
 
 
 class Held(msgspec.Struct, frozen=True, array_like=True):
-    """What a dispatcher's direct queue holds for a subscription: how many, and since when (ms), None for nothing."""
+    """What a dispatcher holds for a subscription, in its direct queue or on its way to the subscriber.
+
+    How many, and since when (ms), None for nothing.
+    """
 
     records: int
     oldest: int | None

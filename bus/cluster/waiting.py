@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from bus.cluster.member import Held
 from bus.cluster.members import Members
 from bus.domain.lanes import destination_of
 from bus.ports.spool import Spool
+from bus.ports.transport import Lag
+
+_NOTHING: Final = Held(0, None)
 
 
 class Figures(NamedTuple):
@@ -19,14 +22,17 @@ class Figures(NamedTuple):
     held: dict[str, Held]
 
 
-def figures(spools: Mapping[str, Spool]) -> Figures:
-    """Return what waits in this process's spools."""
+def figures(spools: Mapping[str, Spool], carried: Mapping[tuple[str, str], Lag]) -> Figures:
+    """Return what waits in this process's spools, and what its couriers have of other roads."""
     direct = spools.get("direct")
-    held = direct.stats().consumers if direct is not None else ()
+    held = {f"{code}/{name}": Held(*lag) for (code, name), lag in carried.items()}
+    for found in direct.stats().consumers if direct is not None else ():
+        lane = f"{found.lane}/{found.consumer}"
+        held[lane] = _sum(held.get(lane, _NOTHING), Held(found.records, found.oldest))
     return Figures(
         unpublished=_oldest(spools.get("receiver"), "publish"),
         unseen=_oldest(spools.get("outcomes"), "store"),
-        held={f"{found.lane}/{found.consumer}": Held(found.records, found.oldest) for found in held},
+        held=held,
     )
 
 
@@ -54,10 +60,15 @@ class Waiting:
         return {code for unseen, since in (own, *others) for code, oldest in unseen.items() if oldest < since}
 
     def held_elsewhere(self, destination: str, subscription: str) -> list[int]:
-        """Return since when (ms) the direct queues of other processes hold something for a subscription."""
+        """Return since when (ms) other processes hold something for a subscription."""
         lane = f"{destination}/{subscription}"
         found = (member.held.get(lane) for member in self._members.others)
         return [held.oldest for held in found if held is not None and held.oldest is not None]
+
+
+def _sum(one: Held, other: Held) -> Held:
+    times = [held.oldest for held in (one, other) if held.oldest is not None]
+    return Held(one.records + other.records, min(times, default=None))
 
 
 def _oldest(spool: Spool | None, consumer: str) -> dict[str, int]:

@@ -7,6 +7,7 @@ from typing import Any
 from bus.cluster.member import Held, Member
 from bus.cluster.waiting import Waiting, figures
 from bus.ports.spool import NewRecord
+from bus.ports.transport import Lag
 from bus.testing.spool import MemorySpool
 
 
@@ -36,11 +37,20 @@ async def spools() -> dict[str, Any]:
 
 
 async def test_a_process_tells_what_waits_in_its_spools() -> None:
-    found = figures(await spools())
+    found = figures(await spools(), {})
     assert found.unpublished == {"orders": 500}
     assert found.unseen == {"orders": 900}
     assert found.held == {"orders/billing": Held(2, 300)}
-    assert figures({}) == ({}, {}, {})
+    assert figures({}, {}) == ({}, {}, {})
+
+
+async def test_what_couriers_have_of_a_road_is_told_beside_the_direct_queue() -> None:
+    queues = await spools()
+    (lane, queued), *_ = figures(queues, {}).held.items()
+    code, _, name = lane.partition("/")
+    held = figures(queues, {(code, name): Lag(3, 7), ("other", "shop"): Lag(1, 9)}).held
+    assert held[lane] == Held(queued.records + 3, 7)
+    assert held["other/shop"] == Held(1, 9)
 
 
 async def test_the_earliest_of_all_processes_counts() -> None:

@@ -19,7 +19,7 @@ from bus.ports.poster import PostFailure
 from bus.security.signatures import new_secret
 from bus.telemetry import metrics
 from bus.testing.poster import MemoryPoster, Reply
-from bus.testing.writes import DESTINATION, outcome
+from bus.testing.writes import DESTINATION, message, outcome
 from dispatcher.outcomes import OutcomeLog
 from tests.unit.dispatcher.dispatcher_world import URL, World, fresh, handed, held, statuses, subscription
 
@@ -92,6 +92,20 @@ async def test_what_is_routed_elsewhere_is_acked_without_an_outcome(world: World
         await world.clock.settle()
         assert [done.message_id for done in await world.outcomes()] == [wanted.id, accepted_before.id]
         assert world.holds() == 0
+
+
+async def test_what_it_has_of_its_road_is_told_until_the_road_has_the_ack(world: World) -> None:
+    reply, event = held()
+    world.poster.script(URL, reply)
+    async with world.courier(subscription(max_concurrency=2)) as courier:
+        assert courier.carried == (0, None)
+        sent = await world.publish(3)
+        courier.offer(handed(message(9)))
+        await world.clock.settle()
+        assert courier.carried == (3, min(one.received_at for one in sent))
+        event.set()
+        await world.clock.until(lambda: world.holds() == 0)
+        assert courier.carried == (0, None)
 
 
 @pytest.mark.parametrize("limit", [1, 3, 16])
