@@ -11,6 +11,7 @@ from bus.cluster.waiting import Waiting
 from compensator.compensator import Compensator
 from compensator.expiry import Expiry
 from compensator.removal import Removal
+from compensator.retirement import Retirement
 from compensator.stuck import StuckSearch
 
 
@@ -24,6 +25,7 @@ class CompensatorService:
         self._stuck = StuckSearch(store, registry, roads, waiting, clock)
         self._expiry = Expiry(store, clock)
         self._removal = Removal(store, registry, clock)
+        self._retirement = Retirement(registry, roads, clock)
         context.async_meters.append(self._compensator.measure)
 
     def routes(self) -> dict[str, Callable[..., Any]]:
@@ -35,7 +37,7 @@ class CompensatorService:
         async with asyncio.TaskGroup() as group:
             watches = [
                 group.create_task(watch.run())
-                for watch in (self._compensator, self._stuck, self._expiry, self._removal)
+                for watch in (self._compensator, self._stuck, self._expiry, self._removal, self._retirement)
             ]
             ready.set()
             await stopping.wait()

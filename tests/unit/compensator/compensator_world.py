@@ -51,6 +51,10 @@ class FickleStore(MemoryStore):
         self._check()
         return await super().unsettled(destination, subscription, before, limit)
 
+    async def put(self, collection, key, value, *, version=None):
+        self._check()
+        return await super().put(collection, key, value, version=version)
+
     async def expire(self, now):
         self._check()
         return await super().expire(now)

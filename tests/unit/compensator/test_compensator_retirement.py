@@ -1,0 +1,68 @@
+"""A road that a destination has left goes when its time is over and nothing is on it."""
+
+from __future__ import annotations
+
+import pytest
+
+from bus.domain.destination import FORMER_KEPT, FormerRoad, TransportName
+from bus.domain.message import encode_message
+from bus.ports.transport import Outgoing
+from bus.testing.transport import MemoryTransport
+from bus.testing.writes import DESTINATION, message
+from bus.transports.roads import Roads
+from compensator.retirement import Retirement
+from tests.unit.compensator.compensator_world import World
+
+OLD = TransportName.NSQ
+
+
+@pytest.fixture
+async def world() -> World:
+    found = World()
+    found.old = MemoryTransport(OLD)
+    found.roads = Roads([found.road, found.old], found.clock)
+    found.registry.listen(found.roads.apply)
+    found.retirement = Retirement(found.registry, found.roads, found.clock)
+    await found.destination(transport=OLD)
+    await found.subscription()
+    await found.destination(former=(FormerRoad(OLD, found.clock.now() + FORMER_KEPT),))
+    return found
+
+
+def former(world: World) -> list[TransportName]:
+    return [road.transport for road in world.registry.destination(DESTINATION).former]
+
+
+async def test_an_empty_road_goes_when_its_time_is_over(world: World) -> None:
+    await world.retirement.step()
+    assert former(world) == [OLD]
+    world.clock.jump(FORMER_KEPT)
+    await world.retirement.step()
+    assert former(world) == []
+    assert not world.old.lags()
+
+
+async def test_a_road_that_holds_something_or_cannot_be_asked_stays(world: World) -> None:
+    sent = message()
+    await world.old.publish([Outgoing(sent, encode_message(sent))])
+    world.clock.jump(FORMER_KEPT)
+    await world.retirement.step()
+    assert former(world) == [OLD]
+    consumer = await world.old.consume(DESTINATION, "billing")
+    consumer.ack(await consumer.receive(1))
+    world.old.unreachable = True
+    await world.retirement.step()
+    assert former(world) == [OLD]
+    world.old.unreachable = False
+    await world.retirement.step()
+    assert former(world) == []
+
+
+async def test_the_store_may_be_away(world: World) -> None:
+    world.clock.jump(FORMER_KEPT)
+    world.store.down = True
+    await world.retirement.step()
+    assert former(world) == [OLD]
+    world.store.down = False
+    await world.retirement.step()
+    assert former(world) == []
