@@ -13,6 +13,7 @@ from tests.harness.waiting import wait_until
 UNFINISHED = ("pending", "retrying", "resend")
 FINAL = frozenset({"delivered", "skipped", "canceled", "dead", "parked"})
 PAGE = 200
+_PUBLISHED = "bus_messages_published_total{"
 
 
 class Admin:
@@ -63,6 +64,13 @@ class Admin:
         """Return how many messages wait, by the labels of the road and the subscription."""
         lines = (line.rpartition(" ") for line in self.metrics().splitlines() if line.startswith("bus_broker_backlog{"))
         return {labels: int(float(count)) for labels, _, count in lines}
+
+    def carried(self, transport: str) -> int:
+        """Return how many messages a road has confirmed since the bus was started."""
+        lines = (line.rpartition(" ") for line in self.metrics().splitlines())
+        wanted = f'result="confirmed",transport="{transport}"}}'
+        counts = [count for labels, _, count in lines if labels.startswith(_PUBLISHED) and labels.endswith(wanted)]
+        return sum(int(float(count)) for count in counts)
 
     def messages(self, **query: object) -> Iterator[dict[str, Any]]:
         """Yield every message of a search, page by page."""

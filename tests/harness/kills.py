@@ -146,7 +146,7 @@ class KillRun:
                 self._send_and_kill()
                 self._at_end()
                 drained = self._drain()
-                self.carried += self._carried()
+                self.carried += self.bus.admin.carried(self._transport)
                 self._drained()
             finally:
                 self._producer.kill()
@@ -186,7 +186,7 @@ class KillRun:
         self._producer.ready_line(30)
 
     def _kill_bus(self) -> None:
-        self.carried += self._carried()
+        self.carried += self.bus.admin.carried(self._transport)
         self.bus.kill()
         self.bus.start()
 
@@ -202,15 +202,6 @@ class KillRun:
             print(error)
             return False
         return True
-
-    def _carried(self) -> int:
-        """Return how many messages the destination's road has confirmed since the bus was started last."""
-        for line in self.bus.admin.metrics().splitlines():
-            if line.startswith("bus_messages_published_total{") and f'transport="{self._transport}"' in line:
-                labels, _, count = line.rpartition(" ")
-                if 'result="confirmed"' in labels:
-                    return int(float(count))
-        return 0
 
     def _judge(self, *, drained: bool) -> Judgement:
         history = merge(read_history(self._history), self.subscriber.calls())
