@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from bench import deliveries, hung, ingest, kill, latency, memory, parts
+from bench import deliveries, hung, ingest, kill, latency, memory, parts, roads
 from bench.report import Report, Row
 from bench.run import FULL, NORMAL, QUICK, Run
 from tests.servers import KNOWN, InstallFailed
@@ -21,6 +21,7 @@ SECTIONS: dict[str, Callable[[Run], list[Row]]] = {
     "parts": parts.measure,
     "ingest": ingest.measure,
     "deliveries": deliveries.measure,
+    "roads": roads.measure,
     "latency": latency.measure,
     "isolation": hung.measure,
     "memory": memory.measure,

@@ -1,4 +1,4 @@
-"""The benchmarks of single parts, each a module of its own that prints JSON: spool, poster, store, kafka."""
+"""The benchmarks of single parts, each a module of its own that prints JSON: spool, poster, store."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from bench.run import Run
 from tests.harness.process import ROOT, module
 
 SPOOL_TARGET = 0.5
-BROKER_TARGET = 0.7
 
 
 def measure(run: Run) -> list[Row]:
     """Return the rows of every part that has a benchmark."""
-    readers = {"spool": _spool, "poster": _poster, "store": _store, "kafka": _kafka, "rabbitmq": _rabbitmq}
+    readers = {"spool": _spool, "poster": _poster, "store": _store}
     return [row for name, read in readers.items() if _exists(name) for row in read(_figures(run, name))]
 
 
@@ -53,21 +52,6 @@ def _poster(figures: dict[str, Any]) -> list[Row]:
     return [Row("poster", "POSTs, 64 in flight", [rate], "/s", "bare httptools loop", [bare])]
 
 
-def _rabbitmq(figures: dict[str, Any]) -> list[Row]:
-    return [
-        Row(
-            "rabbitmq",
-            name,
-            [found["per_second"]],
-            "/s",
-            "bare aio-pika",
-            [found["bare_per_second"]],
-            BROKER_TARGET if name.startswith("publish") else None,
-        )
-        for name, found in figures.items()
-    ]
-
-
 def _store(figures: dict[str, Any]) -> list[Row]:
     costs = [
         Row("store", f"{name}, per message", [found["us"]], "us", "raw SQLite", [found["raw_us"]], lower=True)
@@ -82,10 +66,3 @@ def _store(figures: dict[str, Any]) -> list[Row]:
         if name != "messages"
     ]
     return costs + curve
-
-
-def _kafka(figures: dict[str, Any]) -> list[Row]:
-    return [
-        Row("kafka", f"publishes, {name}", found["road"], "/s", "bare aiokafka", found["bare"], BROKER_TARGET)
-        for name, found in figures.items()
-    ]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.systems import Nsq, Pier, System
+from bench.systems import Nsq, Pier, Road, System
 from tests.harness.subscribers import SubscriberProcess
 
 
@@ -52,8 +52,12 @@ class Run:
     def system(self, name: str, urls: Sequence[str], **fields: object) -> Iterator[System]:
         """Run a system with a subscription for each URL; ``fields`` are those of the bus's subscriptions."""
         with self.place() as folder:
-            system: System = Nsq(folder, urls, self.nsq) if name == Nsq.name else Pier(folder, urls, **fields)
-            try:
+            made: System = Nsq(folder, urls, self.nsq) if name == Nsq.name else Pier(folder, urls, **fields)
+            with closing(made) as system:
                 yield system.start()
-            finally:
-                system.close()
+
+    @contextmanager
+    def bus(self, urls: Sequence[str], *, topic: str, road: Road) -> Iterator[Pier]:
+        """Run a bus whose destination takes a road, with a subscription for each URL."""
+        with self.place() as folder, closing(Pier(folder, urls, topic=topic, road=road)) as bus:
+            yield bus.start()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol, Self
+from typing import NamedTuple, Protocol, Self
 
 import httpx
 
@@ -16,6 +16,16 @@ from tests.harness.waiting import wait_until
 TOPIC = "bench"
 CONCURRENCY = 100
 START_WITHIN = 30.0
+
+
+class Road(NamedTuple):
+    """A transport, and the bus's settings for its servers."""
+
+    name: str
+    env: dict[str, str]
+
+
+DIRECT = Road("direct", {})
 
 
 class System(Protocol):
@@ -129,15 +139,19 @@ class Nsq:
 
 
 class Pier:
-    """``bus up``."""
+    """``bus up`` with one destination; ``fields`` are those of its subscriptions."""
 
     name = "bus"
 
-    def __init__(self, folder: Path, urls: Sequence[str], **fields: object) -> None:
+    def __init__(
+        self, folder: Path, urls: Sequence[str], *, topic: str = TOPIC, road: Road = DIRECT, **fields: object
+    ) -> None:
         self._urls = urls
+        self._topic = topic
+        self._road = road
         self._fields = {"max_concurrency": CONCURRENCY} | fields
-        self.bus = BusProcess(folder / "bus", log=folder / "bus.log")
-        self.publish_url = f"{self.bus.url}/v1/messages/{TOPIC}"
+        self.bus = BusProcess(folder / "bus", log=folder / "bus.log", env=road.env)
+        self.publish_url = f"{self.bus.url}/v1/messages/{topic}"
 
     @property
     def usage(self) -> Usage:
@@ -145,9 +159,9 @@ class Pier:
 
     def start(self) -> Self:
         self.bus.start()
-        self.bus.admin.destination(TOPIC)
+        self.bus.admin.destination(self._topic, transport=self._road.name)
         for number, url in enumerate(self._urls):
-            self.bus.admin.subscription(TOPIC, f"s{number}", url, **self._fields)
+            self.bus.admin.subscription(self._topic, f"s{number}", url, **self._fields)
         return self
 
     def kill(self) -> None:

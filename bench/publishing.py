@@ -1,0 +1,110 @@
+"""How fast a road publishes, beside the bare client: ``python -m bench.publishing ROAD``, its servers in ``BUS_*``.
+
+Both publish one batch after the other, each confirmed by the broker before the next begins, as the receiver does.
+Short windows of the two alternate, so that they see the same machine. It prints one line of JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import math
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import uvloop
+
+from bench.bare_clients import BARE_CLIENTS, Publish
+from bench.load import FIRST_SEQ, body_of
+from bus.bootstrap.brokers import open_brokers
+from bus.clock import SystemClock
+from bus.domain.destination import Destination
+from bus.domain.message import encode_message
+from bus.domain.subscription import Subscription
+from bus.ports.quarantine import Foreign
+from bus.ports.transport import Outgoing
+from bus.settings import Settings
+from bus.testing.writes import message
+
+CODE = "published"
+BODY_BYTES = 1024
+BATCHES = (64, 256)
+WINDOW_WITHIN = 60.0
+
+
+class NoForeign:
+    """A quarantine that nothing may come into."""
+
+    async def keep(self, foreign: Foreign) -> None:
+        raise AssertionError(foreign)
+
+
+@asynccontextmanager
+async def opened(name: str, settings: Settings) -> AsyncIterator[Publish]:
+    """Open a road as ``bus up`` does, with one subscription whose messages stay where they are."""
+    (road,) = [road for road in open_brokers(settings, NoForeign(), SystemClock()) if road.name == name]
+
+    async def publish(batch: Sequence[Outgoing]) -> None:
+        confirmed = await road.publish(batch)
+        if not all(confirmed):
+            raise RuntimeError(f"{name}: {confirmed.count(False)} of {len(batch)} messages were not confirmed")
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            running = group.create_task(road.run())
+            subscription = Subscription(destination=CODE, name="one", url="http://127.0.0.1:9/")
+            await road.ensure(Destination(code=CODE), [subscription])
+            yield publish
+            running.cancel()
+    finally:
+        await road.close()
+
+
+async def rate(publish: Publish, messages: Sequence[Outgoing], batch: int) -> float:
+    """Return messages a second."""
+    started = time.perf_counter()
+    async with asyncio.timeout(WINDOW_WITHIN):
+        for first in range(0, len(messages), batch):
+            await publish(messages[first : first + batch])
+    return len(messages) / (time.perf_counter() - started)
+
+
+async def alternate(
+    sides: dict[str, Publish], messages: Sequence[Outgoing], batch: int, windows: int
+) -> dict[str, list[float]]:
+    """Return the rates of each side, window by window."""
+    found: dict[str, list[float]] = {name: [] for name in sides}
+    for publish in sides.values():
+        await rate(publish, messages, batch)
+    for window in range(windows):
+        # Every other pair in the opposite order, so that what one leaves behind meets both sides alike.
+        for name in list(sides)[:: (-1) ** window]:
+            found[name].append(await rate(sides[name], messages, batch))
+    return found
+
+
+async def measure(name: str, settings: Settings, count: int, windows: int) -> dict[int, dict[str, list[float]]]:
+    """Return the rates of the road and of the bare client by the size of a batch."""
+    found = {}
+    async with opened(name, settings) as ours, BARE_CLIENTS[name].open(settings, CODE) as theirs:
+        for batch in BATCHES:
+            numbers = range(math.ceil(count / batch) * batch)
+            messages = [message(n, destination=CODE, body=body_of(FIRST_SEQ + n, BODY_BYTES)) for n in numbers]
+            outgoing = [Outgoing(one, encode_message(one)) for one in messages]
+            found[batch] = await alternate({"road": ours, "bare": theirs}, outgoing, batch, windows)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.publishing")
+    parser.add_argument("road", choices=BARE_CLIENTS)
+    parser.add_argument("--count", type=int, default=2_500, help="messages of a window, at least")
+    parser.add_argument("--windows", type=int, default=12, help="pairs of windows for each size of a batch")
+    given = parser.parse_args()
+    print(json.dumps(uvloop.run(measure(given.road, Settings(), given.count, given.windows))))
+
+
+if __name__ == "__main__":
+    main()
