@@ -86,8 +86,6 @@ class KafkaServer(LocalServer):
         The folder that ``install`` returned.
     folder
         For its data, configuration and output.
-    short_lived
-        Compile quickly rather than well: it starts in two thirds of the time, and is slower when it is warm.
 
     Attributes
     ----------
@@ -104,10 +102,9 @@ class KafkaServer(LocalServer):
 
     name = "kafka"
 
-    def __init__(self, jars: Path, folder: Path, *, short_lived: bool = True) -> None:
+    def __init__(self, jars: Path, folder: Path) -> None:
         super().__init__(folder)
         self._jars = jars
-        self._short_lived = short_lived
         ports = _free_ports(6)
         self._port, self._sasl_port, self._tls_port, self._behind_port, self._controller_port, self.proxy_port = ports
         self.bootstrap = f"127.0.0.1:{self._port}"
@@ -157,11 +154,11 @@ class KafkaServer(LocalServer):
 
     def _java(self, *options: str, main: str, arguments: list[object]) -> list[str]:
         logging = f"-Dlog4j2.configurationFile={self.folder / 'log4j2.properties'}"
-        quick = ["-XX:TieredStopAtLevel=1"] if self._short_lived else []
         return [
             "java",
             *options,
-            *quick,
+            # Compiling well takes more than it gives in the minutes that a test or a measurement lasts.
+            "-XX:TieredStopAtLevel=1",
             "-XX:+UseSerialGC",
             logging,
             "-cp",
