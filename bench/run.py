@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from bench.systems import Nsq, Pier, Road, System
 from tests.harness.subscribers import SubscriberProcess
@@ -49,7 +50,7 @@ class Run:
             yield Path(name)
 
     @contextmanager
-    def system(self, name: str, urls: Sequence[str], **fields: object) -> Iterator[System]:
+    def system(self, name: str, urls: Sequence[str], **fields: Any) -> Iterator[System]:
         """Run a system with a subscription for each URL; ``fields`` are those of the bus's subscriptions."""
         with self.place() as folder:
             made: System = Nsq(folder, urls, self.nsq) if name == Nsq.name else Pier(folder, urls, **fields)
