@@ -73,7 +73,7 @@ def brokers(run: Run) -> Iterator[list[Road]]:
 def publishing(run: Run, road: Road) -> list[Row]:
     """Return the rows of a road beside its bare client, one for each size of a batch."""
     run.step(f"publishing to {road.name}")
-    size = ["--count", run.size.messages // 8, "--windows", 2 * run.size.rounds]
+    size = ["--count", run.size.messages // 16, "--windows", 4 * run.size.rounds]
     argv = module("bench.publishing", road.name, *size)
     with run.place() as folder, Child(argv, log=folder / "log", env=road.env) as child:
         found = child.ready_line(PUBLISHED_WITHIN)

@@ -1,4 +1,4 @@
-"""Windows of publishing: both sides alike, in batches, with a deadline."""
+"""Publishing is measured in turns: both sides alike, in batches, with a deadline."""
 
 from __future__ import annotations
 
@@ -29,20 +29,27 @@ class Published:
         return publish
 
 
-async def test_every_other_pair_of_windows_is_in_the_opposite_order() -> None:
+async def test_sides_take_turns_and_every_other_turn_is_in_the_opposite_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(publishing, "TURN", 2)
     published = Published()
     sides = {name: published.side(name) for name in ("road", "bare")}
-    rates = await publishing.alternate(sides, MESSAGES, 3, windows=2)
-    order = ["road", "bare", "road", "bare", "bare", "road"]  # the first pair warms up
-    assert published.batches == [(name, 3) for name in order for _ in range(2)]
+    rates = await publishing.rates(sides, MESSAGES, 1, windows=2)
+    warm_up, turns = ["road"] * 6 + ["bare"] * 6, ["road", "bare", "bare", "road"] * 3
+    assert published.batches == [(name, 1) for name in [*warm_up, *(name for name in turns for _ in range(2))]]
     assert {name: len(found) for name, found in rates.items()} == {"road": 2, "bare": 2}
     assert all(rate > 0 for found in rates.values() for rate in found)
 
 
-async def test_a_window_that_hangs_ends_at_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_published_at_once_is_a_batch() -> None:
+    published = Published()
+    assert await publishing.seconds(published.side("road"), MESSAGES, 4) > 0
+    assert published.batches == [("road", 4), ("road", 2)]
+
+
+async def test_a_turn_that_hangs_ends_at_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     async def hang(_: Sequence[Outgoing]) -> None:
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(publishing, "WINDOW_WITHIN", 0.05)
+    monkeypatch.setattr(publishing, "TURN_WITHIN", 0.05)
     with pytest.raises(TimeoutError):
-        await publishing.rate(hang, MESSAGES, 3)
+        await publishing.seconds(hang, MESSAGES, 3)
