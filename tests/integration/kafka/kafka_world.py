@@ -29,12 +29,16 @@ def subscription(name: str = "billing", **changes: object) -> Subscription:
     return Subscription(destination=CODE, name=name, url="http://subscriber/hook", **changes)
 
 
+async def ensure_once(road: KafkaTransport, *names: str) -> None:
+    await road.ensure(Destination(code=CODE), [subscription(name) for name in names or ("billing",)])
+
+
 async def ensure(road: KafkaTransport, *names: str) -> None:
     """Make subscriptions, again and again while the broker does not answer, as the bus does."""
     async with asyncio.timeout(PATIENCE):
         while True:
             try:
-                return await road.ensure(Destination(code=CODE), [subscription(name) for name in names or ("billing",)])
+                return await ensure_once(road, *names)
             except TransportUnavailable:
                 await asyncio.sleep(0.1)
 

@@ -17,6 +17,7 @@ from bus.transports.kafka.records import record_of
 from tests.integration.kafka.kafka_world import (
     CODE,
     ensure,
+    ensure_once,
     eventually,
     ids_of,
     numbered,
@@ -84,7 +85,7 @@ async def test_publishing_fails_at_once_while_the_broker_is_dead_and_soon_works_
     assert time.monotonic() - started < 0.1
     assert "kafka" in road.conditions()["kafka"]
     with pytest.raises(TransportUnavailable):
-        await ensure(road)
+        await ensure_once(road)
     await asyncio.to_thread(broker.start)
     started = time.monotonic()
     await publish_all(road, numbered(3))
@@ -106,7 +107,7 @@ async def test_a_broker_that_hangs_bounds_every_wait(broker: KafkaServer, config
         assert time.monotonic() - started < 0.1
         started = time.monotonic()
         with pytest.raises(TransportUnavailable):
-            await ensure(road, "mail")
+            await ensure_once(road, "mail")
         assert time.monotonic() - started < config.ensure_timeout + 1
         broker.resume()
         started = time.monotonic()
@@ -290,7 +291,7 @@ async def test_a_road_that_starts_before_its_broker_waits_for_it(broker: KafkaSe
     async with opened(config) as road:
         assert road.lags() is None
         with pytest.raises(TransportUnavailable, match=r"connecting to 127\.0\.0\.1"):
-            await ensure(road)
+            await ensure_once(road)
         assert await publish(road, *numbered(1)) == [False], "what could not be ensured yet is not confirmed"
         consumer = await road.consume(CODE, "billing")
         await asyncio.to_thread(broker.start)
