@@ -12,7 +12,7 @@ from aiokafka import errors as kafka
 
 from bus.domain.destination import Destination
 from bus.domain.subscription import Subscription
-from bus.errors import TransportError, TransportRefused
+from bus.errors import TransportError, TransportRefused, TransportUnavailable
 from bus.transports.kafka.cluster import Cluster
 from bus.transports.kafka.commits import ANYWHERE, Commit
 from bus.transports.kafka.config import KafkaConfig, milliseconds
@@ -239,7 +239,13 @@ class Places:
         if config.min_insync_replicas is not None:
             settings["min.insync.replicas"] = str(config.min_insync_replicas)
         replication = config.replication or min(_COPIES, len(self._cluster.nodes()))
-        await create_topic(self._cluster, place.name, config.partitions, replication, settings)
+        try:
+            await create_topic(self._cluster, place.name, config.partitions, replication, settings)
+        except kafka.InvalidReplicationFactorError as error:
+            if config.replication is not None:
+                raise
+            # Brokers that were just started, or wiped, have not all joined yet.
+            raise TransportUnavailable(f"kafka: making topic {place.name}: {describe(error)}") from error
         _log.info("kafka: made topic %s with %d partitions", place.name, config.partitions)
 
     async def _suited(self, place: Place) -> int:

@@ -22,6 +22,7 @@ from bus.transports.kafka import KafkaConfig, KafkaTransport
 from tests.integration.kafka.kafka_world import (
     CODE,
     ensure,
+    ensure_once,
     eventually,
     ids_of,
     nothing_comes,
@@ -276,7 +277,7 @@ async def test_a_broker_that_is_not_trusted_is_refused(broker: KafkaServer, tmp_
 async def test_a_certificate_that_the_broker_does_not_trust_is_refused(broker: KafkaServer, tmp_path: Path) -> None:
     async with opened(encrypted(broker, broker.ca, trustme.CA(), tmp_path)) as road:
         with pytest.raises(TransportError):
-            await ensure(road)
+            await ensure_once(road)
         assert road.conditions()["kafka"]
 
 
