@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 from fastapi import APIRouter, Response
 
 from admin.deps import Configurer, Office, OfficeDep, Reader, ReaderOfSome
 from admin.merging import merged
 from admin.models import Code, DestinationBody
+from admin.taking_back import put_unless_refused
 from bus.domain.destination import Destination, switched
 from bus.errors import Conflict, InvalidMessage
 
@@ -67,8 +69,16 @@ async def _put(services: Office, destination: Destination) -> DestinationBody:
     context = services.context
     context.roads.check(destination)
     known = context.registry.catalog.destinations.get(destination.code)
-    stored = await context.registry.put_destination(switched(known, destination, context.clock.now()))
-    await services.settle()
+    registry = context.registry
+
+    async def undo(stored: Destination) -> None:
+        if known is None:
+            await registry.remove_destination(stored.code)
+        else:
+            await registry.put_destination(msgspec.structs.replace(known, version=stored.version))
+
+    wanted = switched(known, destination, context.clock.now())
+    stored = await put_unless_refused(services, destination.code, lambda: registry.put_destination(wanted), undo)
     return DestinationBody.of(stored)
 
 

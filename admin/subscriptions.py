@@ -10,6 +10,7 @@ from fastapi import APIRouter, Response
 from admin.deps import Configurer, Office, OfficeDep, Pauser, Reader
 from admin.merging import merged
 from admin.models import Code, RotateBody, SubscriptionBody
+from admin.taking_back import put_unless_refused
 from bus.domain.durations import parse_duration
 from bus.domain.filters import Filter
 from bus.domain.headers import check_header
@@ -97,10 +98,16 @@ async def _put(services: Office, code: str, body: SubscriptionBody, known: Subsc
     context = services.context
     _check(services, body)
     secrets, made = _secrets(body.secret, known)
-    stored = await context.registry.put_subscription(
-        body.to_domain(code, body.name, secrets=secrets, known=known, now=context.clock.now())
-    )
-    await services.settle()
+    registry = context.registry
+    wanted = body.to_domain(code, body.name, secrets=secrets, known=known, now=context.clock.now())
+
+    async def undo(stored: Subscription) -> None:
+        if known is None:
+            await registry.remove_subscription(code, stored.name)
+        else:
+            await registry.put_subscription(msgspec.structs.replace(known, version=stored.version))
+
+    stored = await put_unless_refused(services, code, lambda: registry.put_subscription(wanted), undo)
     return {**_view(stored), "secret": made} if made else _view(stored)
 
 

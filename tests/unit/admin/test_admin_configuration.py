@@ -11,6 +11,7 @@ import pytest
 from bus.domain.delivery import Origin, Status
 from bus.domain.destination import FORMER_KEPT, FormerRoad, TransportName
 from bus.domain.subscription import Secret
+from bus.errors import TransportRefused
 from bus.testing.transport import MemoryTransport
 from bus.testing.writes import message, outcome, row
 from tests.unit.admin.admin_world import URL, World, problem
@@ -181,6 +182,48 @@ async def test_a_change_of_road_keeps_the_former_one() -> None:
         assert former() == (FormerRoad(kafka, until + 60_000),)
     for road in (world.road, *world.brokers):
         assert ("orders", "billing") in (road.lags() or {})
+
+
+class Choosy(MemoryTransport):
+    """A broker that does not let the bus make some queues, or does not answer."""
+
+    def __init__(self) -> None:
+        super().__init__("kafka")
+        self.refused: set[str] = set()
+
+    async def ensure(self, destination, subscriptions):
+        if self.refused & {found.name for found in subscriptions}:
+            raise TransportRefused("the queue is there with other settings", hint="delete it")
+        await super().ensure(destination, subscriptions)
+
+
+async def test_what_a_broker_refuses_is_taken_back() -> None:
+    kafka = Choosy()
+    world = World(kafka)
+    kafka.refused = {"billing"}
+    async with world.client() as client:
+        await client.put("/destinations/orders", json={"transport": "kafka"})
+        found = problem(await client.put(BILLING, json={"url": URL}), 409)
+        assert ("other settings; nothing was changed" in found["detail"], found["hint"]) == (True, "delete it")
+        assert (await client.get(BILLING)).status_code == 404
+        await client.put("/destinations/orders", json={"transport": "direct"})
+        await made(client)
+        problem(await client.put("/destinations/orders", json={"transport": "kafka"}), 409)
+        assert world.registry.destination("orders").transport is TransportName.DIRECT
+        kafka.refused = set()
+        assert (await client.put("/destinations/orders", json={"transport": "kafka"})).status_code == 200
+
+
+async def test_a_broker_that_refused_before_or_is_away_holds_up_no_change() -> None:
+    kafka = Choosy()
+    world = World(kafka)
+    async with world.client() as client:
+        await client.put("/destinations/orders", json={"transport": "kafka"})
+        kafka.unreachable = True
+        await made(client)
+        kafka.unreachable, kafka.refused = False, {"billing"}
+        await world.context.roads.apply(world.registry.catalog)
+        assert (await client.patch(BILLING, json={"paused": True})).json()["paused"]
 
 
 # --- subscriptions -------------------------------------------------------------------------------------------------

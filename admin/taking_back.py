@@ -1,0 +1,37 @@
+"""A change of the configuration that a broker refuses is taken back, and answered as a conflict."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from admin.deps import Office
+from bus.errors import Conflict, TransportRefused
+
+Stored = TypeVar("Stored")
+
+
+async def put_unless_refused(
+    services: Office,
+    code: str,
+    change: Callable[[], Awaitable[Stored]],
+    undo: Callable[[Stored], Awaitable[object]],
+) -> Stored:
+    """Make a change of a destination or of one of its subscriptions, and wait until every process has it.
+
+    A broker that is away holds up nothing, and neither does one that refused before: then this change is not the cause.
+
+    Raises
+    ------
+    Conflict
+        The broker refused what the change needs; everything is as it was.
+    """
+    roads = services.context.roads
+    before = roads.trouble(code)
+    stored = await change()
+    trouble = roads.trouble(code)
+    if before is None and isinstance(trouble, TransportRefused):
+        await undo(stored)
+        raise Conflict(f"{trouble}; nothing was changed", hint=trouble.hint)
+    await services.settle()
+    return stored
