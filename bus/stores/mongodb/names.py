@@ -3,35 +3,30 @@
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from typing import Final
 
 from bus.domain.identity import id_time, parse_id
-from bus.domain.times import DAY, day_of, day_start
+from bus.domain.partition import PartitionLabel
+from bus.domain.times import DAY, day_of
 
 _TRACES: Final = re.compile(r"traces_(\d{8})_(\d+)d")
 _BODIES: Final = re.compile(r"bodies_(\d{8})_(\d+)d")
 
 
-class Label(NamedTuple):
-    """What names a partition: its day, counted from the epoch, and its retention class."""
+class Label(PartitionLabel):
+    """What names a partition."""
 
-    day: int
-    retention_days: int
-
-    @property
-    def name(self) -> str:
-        """The name that people see."""
-        return f"{day_of(self.day * DAY)}-{self.retention_days}d"
+    __slots__ = ()
 
     @property
     def traces(self) -> str:
         """The collection of its traces."""
-        return f"traces_{day_of(self.day * DAY)}_{self.retention_days}d"
+        return f"traces_{self.date}_{self.retention_days}d"
 
     @property
     def bodies(self) -> str:
         """The collection of its messages' bodies."""
-        return f"bodies_{day_of(self.day * DAY)}_{self.retention_days}d"
+        return f"bodies_{self.date}_{self.retention_days}d"
 
 
 def label_of(message_id: str, retention_days: int) -> Label:
@@ -72,7 +67,4 @@ def lane_of(name: str) -> tuple[str, str]:
 
 
 def _label(match: re.Match[str] | None) -> Label | None:
-    try:
-        return Label(day_start(match[1]) // DAY, int(match[2])) if match else None
-    except ValueError:  # a name of the same form with a day that no calendar has
-        return None
+    return Label.of_date(match[1], match[2]) if match else None

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from typing import Final
 
-from bus.domain.times import DAY, day_of, day_start
+from bus.domain.partition import PartitionLabel
+from bus.domain.times import DAY
 
 SMALLEST: Final = b""
 GREATEST: Final = b"\xff" * 16
@@ -13,16 +14,10 @@ _STAMP_BYTES: Final = 6
 _FILE: Final = re.compile(r"traces-(\d{8})-(\d+)d\.db")
 
 
-class Label(NamedTuple):
-    """What names a partition: its day, counted from the epoch, and its retention class."""
+class Label(PartitionLabel):
+    """What names a partition."""
 
-    day: int
-    retention_days: int
-
-    @property
-    def name(self) -> str:
-        """The name that people see."""
-        return f"{day_of(self.day * DAY)}-{self.retention_days}d"
+    __slots__ = ()
 
     @property
     def file(self) -> str:
@@ -33,7 +28,7 @@ class Label(NamedTuple):
 def label_of(file: str) -> Label | None:
     """Return the label of a file's name; None when the file is something else."""
     match = _FILE.fullmatch(file)
-    return Label(day_start(match[1]) // DAY, int(match[2])) if match else None
+    return Label.of_date(match[1], match[2]) if match else None
 
 
 def id_key(message_id: str) -> bytes:
