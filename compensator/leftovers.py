@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from bus.domain.delivery import Compensation, Origin, Outcome, decode_outcome, due_row
+from bus.domain.delivery import Origin, Outcome, decode_outcome, due_row, untried_row
 from bus.domain.lanes import destination_of
 from bus.domain.message import Message, decode_message
 from bus.errors import StoreError
@@ -128,8 +128,9 @@ class Leftovers:
         for found in spool.stats().consumers:
             while records := await spool.claim(found.consumer, _BATCH, found.lane):
                 readable = [record for record in records if _is_message(record)]
-                rows = [_row(record.payload, found.consumer, self._clock.now()) for record in readable]
-                await self._store.compensate(rows)
+                messages = [decode_message(record.payload) for record in readable]
+                now = self._clock.now()
+                await self._store.compensate([untried_row(one, found.consumer, now, Origin.ROAD) for one in messages])
                 spool.ack(found.consumer, readable)
 
     async def _feed(self, spool: Spool, decode: Callable[[bytes], Message | Outcome]) -> None:
@@ -159,20 +160,3 @@ def _is_message(record: Record) -> bool:
         _log.exception("record %d of %s is of another version; it stays in the spool", record.position, record.lane)
         return False
     return True
-
-
-def _row(payload: bytes, subscription: str, now: int) -> Compensation:
-    message = decode_message(payload)
-    return Compensation(
-        message_id=message.id,
-        destination=message.destination,
-        subscription=subscription,
-        retention_days=message.retention_days,
-        generation=0,
-        attempts=0,
-        tries=0,
-        since=now,
-        due_at=now,
-        by=Origin.ROAD,
-        message=payload,
-    )

@@ -6,8 +6,7 @@ import logging
 from typing import Final
 
 from bus.cluster.waiting import Waiting
-from bus.domain.delivery import Compensation, Origin
-from bus.domain.message import Message, encode_message
+from bus.domain.delivery import Origin, untried_row
 from bus.domain.subscription import Subscription
 from bus.errors import StoreError
 from bus.ports.clock import Clock
@@ -74,7 +73,9 @@ class StuckSearch:
                 len(stuck),
                 *subscription.key,
             )
-            await self._store.compensate([_row(message, subscription, now) for message in stuck])
+            await self._store.compensate(
+                [untried_row(message, subscription.name, now, Origin.STUCK) for message in stuck]
+            )
         return len(stuck)
 
     def _on_roads(self, subscription: Subscription) -> list[int]:
@@ -86,19 +87,3 @@ class StuckSearch:
         destination = self._registry.destination(subscription.destination)
         lags = (self._roads.lag(destination, subscription.name, road) for road in destination.roads)
         return [lag.oldest for lag in lags if lag is not None and lag.oldest is not None]
-
-
-def _row(message: Message, subscription: Subscription, now: int) -> Compensation:
-    return Compensation(
-        message_id=message.id,
-        destination=message.destination,
-        subscription=subscription.name,
-        retention_days=message.retention_days,
-        generation=0,
-        attempts=0,
-        tries=0,
-        since=now,
-        due_at=now,
-        by=Origin.STUCK,
-        message=encode_message(message),
-    )

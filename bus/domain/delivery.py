@@ -210,21 +210,27 @@ def decode_delivery(payload: bytes) -> Delivery:
         raise msgspec.DecodeError(f"text that is not UTF-8: {error}") from error
 
 
-def due_row(message: Message) -> Compensation:
-    """Return the row of a message to publish at its ``deliver_at``."""
+def untried_row(message: Message, subscription: str, now: int, by: Origin) -> Compensation:
+    """Return the row of a delivery that was never attempted, due now (ms)."""
     return Compensation(
         message_id=message.id,
         destination=message.destination,
-        subscription="",
+        subscription=subscription,
         retention_days=message.retention_days,
         generation=0,
         attempts=0,
         tries=0,
-        since=message.received_at,
-        due_at=message.deliver_at,
-        by=Origin.ROAD,
+        since=now,
+        due_at=now,
+        by=by,
         message=encode_message(message),
     )
+
+
+def due_row(message: Message) -> Compensation:
+    """Return the row of a message to publish at its ``deliver_at``."""
+    row = untried_row(message, "", message.received_at, Origin.ROAD)
+    return msgspec.structs.replace(row, due_at=message.deliver_at)
 
 
 def compensation_of(outcome: Outcome) -> Compensation | None:

@@ -55,6 +55,11 @@ class Message(msgspec.Struct, frozen=True, array_like=True, gc=False, omit_defau
     original_id: str = ""
     idempotency_key: str = ""
 
+    @property
+    def ready_at(self) -> int:
+        """When it could be delivered first, in milliseconds since the epoch."""
+        return max(self.received_at, self.deliver_at)
+
 
 _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final = msgspec.msgpack.Decoder(Message)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from bus.domain.canceling import canceled, canceled_row
 from bus.domain.delivery import Compensation, Outcome, Status, compensation_of
 from bus.domain.identity import id_time
 from bus.domain.message import Message
@@ -167,7 +168,7 @@ class MemoryStore:
             and received_at(self._traces.get(row.message_id), row.message) <= now
         ]
         outcomes = {
-            trace.id: _canceled(trace, subscription, now, delivery.generation, delivery.attempts_made, delivery.url)
+            trace.id: canceled(trace, subscription, now)
             for trace in self._traces.values()
             if trace.destination == destination
             and (delivery := trace.deliveries.get(subscription)) is not None
@@ -176,11 +177,10 @@ class MemoryStore:
             and trace.message.received_at <= now
         }
         for row in rows:
-            trace = self._traces.get(row.message_id) or start_trace(row.message_id, destination, row.retention_days)
-            if subscription and not is_finished(trace, subscription, row.generation):
-                known = trace.deliveries.get(subscription)
-                url = known.url if known is not None else ""
-                outcomes[row.message_id] = _canceled(trace, subscription, now, row.generation, row.attempts, url)
+            trace = self._traces.get(row.message_id)
+            ended = canceled_row(row, _copy(trace) if trace is not None else None, now)
+            if ended is not None:
+                outcomes[row.message_id] = ended
         await self.write(list(outcomes.values()))
         await self.finish(rows)
         return len(outcomes)
@@ -275,18 +275,3 @@ def _fence(row: Compensation) -> tuple[int, int, int]:
 
 def _received_at(trace: Trace) -> int:
     return trace.message.received_at if trace.message is not None else id_time(trace.id)
-
-
-def _canceled(trace: Trace, subscription: str, now: int, generation: int, attempts: int, url: str) -> Outcome:
-    return Outcome(
-        message_id=trace.id,
-        destination=trace.destination,
-        subscription=subscription,
-        retention_days=trace.retention_days,
-        url=url,
-        status=Status.CANCELED,
-        generation=generation,
-        at=now,
-        reason="subscription removed",
-        attempts=attempts,
-    )

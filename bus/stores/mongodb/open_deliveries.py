@@ -6,10 +6,11 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Final
 
+from bus.domain.canceling import canceled, canceled_row
 from bus.domain.delivery import Compensation, Outcome, Status
 from bus.domain.identity import id_floor
 from bus.domain.message import Message
-from bus.domain.trace import DeliveryTrace, Trace, is_finished, received_at, start_trace
+from bus.domain.trace import Trace, received_at
 from bus.ports.clock import Clock
 from bus.stores.mongodb.compensations import Compensations, LaneKey
 from bus.stores.mongodb.connection import Connection
@@ -19,7 +20,6 @@ from bus.stores.mongodb.partitions import Partitions
 from bus.stores.mongodb.reading import Found, Reading
 from bus.stores.mongodb.slices import slices
 
-REMOVED: Final = "subscription removed"
 _CHUNK: Final = 256
 _FEW: Final = 16  # rows whose messages, of any size, are held at once
 _PATIENCE: Final = 5.0
@@ -55,7 +55,7 @@ class OpenDeliveries:
         deadline = self._clock.monotonic() + _PATIENCE
         messages: list[Message] = []
         async for label, found in self._chunks(lane, Status.PENDING, id_floor(max(0, before + _CLOCK_SKEW))):
-            wanted = [one for one in found if one.trace.message is not None and _is_before(one.trace.message, before)]
+            wanted = [one for one in found if one.trace.message is not None and one.trace.message.ready_at < before]
             messages += await self._reading.whole(label, wanted[: limit - len(messages)])
             if len(messages) >= limit or self._clock.monotonic() > deadline:
                 break
@@ -63,26 +63,26 @@ class OpenDeliveries:
 
     async def cancel(self, lane: LaneKey, now: int) -> int:
         """End the open deliveries of messages received until now (ms) as ``canceled``, delete their rows; how many."""
-        canceled = await self._cancel_rows(lane, now)
+        count = await self._cancel_rows(lane, now)
         for status in OPEN:
             async for _, found in self._chunks(lane, status, id_floor(max(0, now + _CLOCK_SKEW))):
                 # One whose message has not arrived was open because of its row, which has decided about it.
                 ended = [one.trace for one in found if one.trace.message and one.trace.message.received_at <= now]
-                await self._write([_canceled(trace, lane[1], now) for trace in ended])
-                canceled += len(ended)
-        return canceled
+                await self._write([canceled(trace, lane[1], now) for trace in ended])
+                count += len(ended)
+        return count
 
     async def _cancel_rows(self, lane: LaneKey, now: int) -> int:
         """Delete the rows, and end their deliveries; those documents may know nothing of them yet."""
-        canceled = 0
+        count = 0
         async for rows in self._compensations.rows_of(lane, _CHUNK):
             traced = await self._traced(rows)
             ended = [(row, trace) for row, trace in traced if received_at(trace, row.message) <= now]
-            outcomes = [outcome for row, trace in ended if (outcome := _canceled_row(row, trace, now)) is not None]
+            outcomes = [outcome for row, trace in ended if (outcome := canceled_row(row, trace, now)) is not None]
             await self._write(outcomes)
             await self._compensations.finish([row for row, _ in ended])
-            canceled += len(outcomes)
-        return canceled
+            count += len(outcomes)
+        return count
 
     async def _traced(self, rows: Sequence[Compensation]) -> list[tuple[Compensation, Trace | None]]:
         """Return rows with their traces; with what they carry where the trace has no message."""
@@ -112,35 +112,3 @@ class OpenDeliveries:
                     break
                 yield label, self._reading.found(label, forms)
                 after = forms[-1]["_id"]
-
-
-def _canceled_row(row: Compensation, trace: Trace | None, now: int) -> Outcome | None:
-    """Return the end of a row's delivery; None for a message to publish, or when the trace says that it has ended."""
-    trace = trace or start_trace(row.message_id, row.destination, row.retention_days)
-    if not row.subscription or is_finished(trace, row.subscription, row.generation):
-        return None
-    delivery = DeliveryTrace(generation=row.generation, attempts_made=row.attempts)
-    if known := trace.deliveries.get(row.subscription):
-        delivery.url = known.url
-    trace.deliveries[row.subscription] = delivery
-    return _canceled(trace, row.subscription, now)
-
-
-def _is_before(message: Message, time: int) -> bool:
-    return max(message.received_at, message.deliver_at) < time
-
-
-def _canceled(trace: Trace, subscription: str, now: int) -> Outcome:
-    delivery = trace.deliveries[subscription]
-    return Outcome(
-        message_id=trace.id,
-        destination=trace.destination,
-        subscription=subscription,
-        retention_days=trace.retention_days,
-        url=delivery.url,
-        status=Status.CANCELED,
-        generation=delivery.generation,
-        at=now,
-        reason=REMOVED,
-        attempts=delivery.attempts_made,
-    )

@@ -6,15 +6,15 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Final
 
+from bus.domain.canceling import canceled, canceled_row
 from bus.domain.delivery import Compensation, Outcome, Status
 from bus.domain.message import Message
-from bus.domain.trace import DeliveryTrace, Trace, is_finished, received_at, start_trace
+from bus.domain.trace import Trace, received_at
 from bus.stores.sqlite import partition_sql as sql
 from bus.stores.sqlite.compensations import BEGINNING, Compensations, LaneKey
 from bus.stores.sqlite.keys import SMALLEST, Label, time_key
 from bus.stores.sqlite.reading import Reading
 
-REMOVED: Final = "subscription removed"
 _CHUNK: Final = 256
 _PATIENCE: Final = 1.0
 _CLOCK_SKEW: Final = 600_000  # receivers refuse ids that are further ahead of their clock (semantics.md)
@@ -39,7 +39,7 @@ class OpenDeliveries:
         messages: list[Message] = []
         async for traces in self._chunks(lane, Status.PENDING, time_key(before + _CLOCK_SKEW)):
             for trace in traces:
-                if trace.message is not None and _is_before(trace.message, before) and len(messages) < limit:
+                if trace.message is not None and trace.message.ready_at < before and len(messages) < limit:
                     message = await self._reading.message(trace.id)
                     messages += [message] if message is not None else []
             if len(messages) >= limit or time.monotonic() > deadline:
@@ -48,30 +48,30 @@ class OpenDeliveries:
 
     async def cancel(self, lane: LaneKey, now: int) -> int:
         """End the open deliveries of messages received until now (ms) as ``canceled``, delete their rows; how many."""
-        canceled = await self._cancel_rows(lane, now)
+        count = await self._cancel_rows(lane, now)
         for status in sql.OPEN:
             async for traces in self._chunks(lane, status, time_key(now + _CLOCK_SKEW)):
                 # One whose message has not arrived was open because of its row, which has decided about it.
                 ended = [trace for trace in traces if trace.message is not None and trace.message.received_at <= now]
-                await self._write([_canceled(trace, lane[1], now) for trace in ended])
-                canceled += len(ended)
-        return canceled
+                await self._write([canceled(trace, lane[1], now) for trace in ended])
+                count += len(ended)
+        return count
 
     async def _cancel_rows(self, lane: LaneKey, now: int) -> int:
         """Delete the rows, and end their deliveries; those documents may know nothing of them yet."""
-        canceled = 0
+        count = 0
         deleted = True
         while deleted:  # again, since a row that is leased or given back meanwhile changes its place
             deleted = False
             async for rows in self._rows(lane):
                 traced = [(row, await self._reading.trace(row.message_id)) for row in rows]
                 ended = [(row, trace) for row, trace in traced if received_at(trace, row.message) <= now]
-                outcomes = [outcome for row, trace in ended if (outcome := _canceled_row(row, trace, now)) is not None]
+                outcomes = [outcome for row, trace in ended if (outcome := canceled_row(row, trace, now)) is not None]
                 await self._write(outcomes)
                 await self._compensations.finish([row for row, _ in ended])
-                canceled += len(outcomes)
+                count += len(outcomes)
                 deleted = deleted or bool(ended)
-        return canceled
+        return count
 
     async def _rows(self, lane: LaneKey) -> AsyncIterator[list[Compensation]]:
         rows, place = await self._compensations.rows_of(lane, BEGINNING, _CHUNK)
@@ -90,35 +90,3 @@ class OpenDeliveries:
         self, label: Label, lane: LaneKey, status: Status, after: bytes, below: bytes
     ) -> list[tuple[bytes, Trace]]:
         return await self._reading.run(lambda searcher: searcher.in_state(label, lane, status, (after, below), _CHUNK))
-
-
-def _is_before(message: Message, time: int) -> bool:
-    return max(message.received_at, message.deliver_at) < time
-
-
-def _canceled_row(row: Compensation, trace: Trace | None, now: int) -> Outcome | None:
-    """Return the end of a row's delivery; None for a message to publish, or when the trace says that it has ended."""
-    trace = trace or start_trace(row.message_id, row.destination, row.retention_days)
-    if not row.subscription or is_finished(trace, row.subscription, row.generation):
-        return None
-    delivery = DeliveryTrace(generation=row.generation, attempts_made=row.attempts)
-    if known := trace.deliveries.get(row.subscription):
-        delivery.url = known.url
-    trace.deliveries[row.subscription] = delivery
-    return _canceled(trace, row.subscription, now)
-
-
-def _canceled(trace: Trace, subscription: str, now: int) -> Outcome:
-    delivery = trace.deliveries[subscription]
-    return Outcome(
-        message_id=trace.id,
-        destination=trace.destination,
-        subscription=subscription,
-        retention_days=trace.retention_days,
-        url=delivery.url,
-        status=Status.CANCELED,
-        generation=delivery.generation,
-        at=now,
-        reason=REMOVED,
-        attempts=delivery.attempts_made,
-    )
