@@ -8,7 +8,6 @@ import functools
 import itertools
 import os
 import shutil
-import subprocess
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
@@ -18,7 +17,7 @@ from pathlib import Path
 from bus.clock import SystemClock
 from bus.ports.quarantine import Foreign
 from bus.transports.kafka import KafkaConfig, KafkaTransport
-from tests.servers import kafka, need
+from tests.servers import docker, kafka, need
 
 IMAGE = "confluentinc/cp-kafka:8.1.0"
 
@@ -44,7 +43,7 @@ def shared() -> str:
     """
     if url := kafka.url():
         return url
-    if _docker_answers():
+    if docker.answers():
         from testcontainers.community.kafka import KafkaContainer  # noqa: PLC0415 - only where an engine answers
 
         return str(_running.enter_context(KafkaContainer(IMAGE).with_kraft()).get_bootstrap_server())
@@ -93,15 +92,6 @@ async def opened(config: KafkaConfig, kept: Kept | None = None) -> AsyncIterator
 def changed(config: KafkaConfig, **changes: object) -> KafkaConfig:
     """Return other settings."""
     return replace(config, **changes)  # type: ignore[arg-type]
-
-
-def _docker_answers() -> bool:
-    if shutil.which("docker") is None:
-        return False
-    try:
-        return not subprocess.run(["docker", "info"], capture_output=True, check=False, timeout=10).returncode
-    except subprocess.TimeoutExpired:
-        return False
 
 
 atexit.register(_running.close)

@@ -19,7 +19,7 @@ from pymongo.errors import PyMongoError
 
 from tests.harness.process import Died, free_port
 from tests.harness.waiting import wait_until
-from tests.servers import mongodb, need
+from tests.servers import docker, mongodb, need
 from tests.servers.running import LocalServer
 
 IMAGE = "mongo:8.0.16"
@@ -166,19 +166,12 @@ def serving(folder: Path) -> Iterator[str]:
     """Give the URL of a MongoDB: the environment's, one in Docker where an engine answers, or a local one."""
     if url := os.environ.get("BUS_TEST_MONGODB"):
         yield url
-    elif _docker_answers():
+    elif docker.answers():
         with _replica_set() as url:
             yield url
     else:
         with MongodbServer(folder, need("mongodb")) as server:
             yield server.url
-
-
-def _docker_answers() -> bool:
-    try:
-        return not subprocess.run(["docker", "info"], capture_output=True, timeout=10, check=False).returncode
-    except (FileNotFoundError, subprocess.TimeoutExpired):
-        return False
 
 
 @contextmanager

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
-import shutil
 import socket
-import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
@@ -16,6 +14,7 @@ from typing import Any, NamedTuple
 import httpx
 
 from tests.harness.waiting import wait_until
+from tests.servers import docker
 from tests.servers.cache import cache_dir, install_once, run
 from tests.servers.running import LocalServer
 
@@ -221,7 +220,7 @@ def somewhere(folder: Path) -> Iterator[Places]:
     """Yield two of each: the environment's, else in Docker where an engine answers, else of the local install."""
     if nsqd := os.environ.get("BUS_TEST_NSQD"):
         yield Places(nsqd, os.environ.get("BUS_TEST_NSQLOOKUPD", ""))
-    elif _docker_answers():
+    elif docker.answers():
         with _containers(folder) as places:
             yield places
     else:
@@ -243,15 +242,6 @@ def _containers(folder: Path) -> Iterator[Places]:
             stack.enter_context(DockerContainer(IMAGE, command=command, network_mode="host"))
             wait_until(server.answers, within=60, what=f"{server.name} answers")
         yield made.places
-
-
-def _docker_answers() -> bool:
-    if shutil.which("docker") is None:
-        return False
-    try:
-        return not subprocess.run(["docker", "info"], capture_output=True, check=False, timeout=10).returncode
-    except subprocess.TimeoutExpired:
-        return False
 
 
 def _free_addresses() -> tuple[str, str]:

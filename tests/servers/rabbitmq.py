@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import socket
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from tests.harness.process import Child, free_port
 from tests.harness.waiting import wait_until
+from tests.servers import docker
 from tests.servers.cache import InstallFailed, cache_dir, install_once, run
 from tests.servers.running import LocalServer
 
@@ -184,7 +184,7 @@ def broker(folder: Path) -> Iterator[str]:
     """Yield the AMQP URL of a broker: the environment's, else one in Docker, else one of the local install."""
     if url := os.environ.get("BUS_TEST_RABBITMQ"):
         yield url
-    elif _docker_answers():
+    elif docker.answers():
         with _container() as url:
             yield url
     else:
@@ -201,15 +201,6 @@ def _container() -> Iterator[str]:
     with RabbitMqContainer(IMAGE) as container:
         parameters = container.get_connection_params()
         yield f"amqp://guest:guest@{parameters.host}:{parameters.port}/"
-
-
-def _docker_answers() -> bool:
-    if shutil.which("docker") is None:
-        return False
-    try:
-        return subprocess.run(["docker", "info"], capture_output=True, check=False, timeout=10).returncode == 0
-    except subprocess.TimeoutExpired:
-        return False
 
 
 def _accepts(port: int) -> bool:
