@@ -298,7 +298,9 @@ def _spool_trouble(spool: Spool) -> str:
 
 def _announcement(settings: Settings, roles: Sequence[str], listener: socket.socket, context: Context) -> Announcement:
     url = _url(listener)
-    lines = [f"Pier serves on {url}", f"  messages  {url}/v1/messages/DESTINATION", f"  admin     {url}/api/v1"]
+    lines = [f"Pier serves on {url}" if len(roles) > 1 else f"Pier's {roles[0]} serves on {url}"]
+    lines += [f"  messages  {url}/v1/messages/DESTINATION"] if "receiver" in roles else []
+    lines += [f"  admin     {url}/api/v1"] if "admin" in roles else []
     data = str(settings.data.absolute())
     lines.append(f"  data      {data}")
     if context.keyring.is_open:
