@@ -53,7 +53,9 @@ async def _invalid(_: Request, error: Exception) -> Response:
     first = error.errors()[0]
     place = [str(part) for part in takewhile(_is_place, first["loc"]) if part not in ("body", "query", "path")]
     status = 400 if first["type"] == "json_invalid" else 422
-    return _answer(problem(status, f"{'.'.join(place) or 'the body'}: {first['msg']}", field=".".join(place)))
+    # Pydantic writes "Value error, " before what a validator of ours raised.
+    why = str(first["ctx"]["error"]) if first["type"] == "value_error" else first["msg"]
+    return _answer(problem(status, f"{'.'.join(place) or 'the body'}: {why}", field=".".join(place)))
 
 
 def _is_place(part: int | str) -> bool:

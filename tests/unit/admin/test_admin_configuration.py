@@ -318,6 +318,13 @@ async def test_an_impossible_field_of_a_subscription_is_a_422(
     assert (await client.get(BILLING)).json() == SUBSCRIPTION
 
 
+async def test_a_rule_that_is_broken_is_said_in_our_words(client: httpx.AsyncClient) -> None:
+    await client.put("/destinations/orders", json={})
+    found = problem(await client.put(BILLING, json={"url": URL, "routing_pattern": "a.b#"}), 422, "routing_pattern")
+    assert found["detail"].startswith("routing_pattern: ")
+    assert "Value error" not in found["detail"]
+
+
 @pytest.mark.usefixtures("orders")
 async def test_a_url_is_needed(client: httpx.AsyncClient) -> None:
     problem(await client.put(BILLING, json={}), 422, "url")
