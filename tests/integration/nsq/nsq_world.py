@@ -18,7 +18,7 @@ from bus.testing.writes import message
 from bus.transports.nsq import NsqConfig, NsqTransport, parse_lookupd, parse_nsqd
 from tests.servers.nsq import NsqdServer, NsqLookupServer
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 class Shelf:
@@ -38,7 +38,7 @@ class Shelf:
 
 def config(nsqds: Iterable[NsqdServer] = (), lookupds: Iterable[NsqLookupServer] = (), **changes: Any) -> NsqConfig:
     """Return settings that notice everything soon."""
-    quick = {"heartbeat": 1.0, "timeout": 1.0, "msg_timeout": 2.0, "lookup_interval": 0.2, "stats_interval": 0.1}
+    quick = {"heartbeat": 2.0, "timeout": 4.0, "msg_timeout": 2.0, "lookup_interval": 0.2, "stats_interval": 0.1}
     return NsqConfig(
         nsqd=parse_nsqd(",".join(nsqd.place for nsqd in nsqds)),
         lookupd=parse_lookupd(",".join(lookupd.http for lookupd in lookupds)),

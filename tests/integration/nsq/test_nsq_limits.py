@@ -155,12 +155,12 @@ async def test_every_wait_ends_when_all_nsqds_are_paused(own: nsq.NsqServers, co
         for nsqd in own.nsqds:
             nsqd.pause()
         try:
-            await ends_within(3.5, road.publish(outgoing(code, [0])))
-            await ends_within(3.5, consumer.close())
+            await ends_within(15, road.publish(outgoing(code, [0])))
+            await ends_within(15, consumer.close())
             with pytest.raises(TransportUnavailable):
-                await ends_within(3.5, road.ensure(*subscribed(code, "mail")))
+                await ends_within(15, road.ensure(*subscribed(code, "mail")))
             with pytest.raises(TransportUnavailable):
-                await ends_within(3.5, road.remove(code, "mail"))
+                await ends_within(15, road.remove(code, "mail"))
         finally:
             for nsqd in own.nsqds:
                 nsqd.resume()
@@ -230,10 +230,10 @@ async def test_many_destinations_wait_no_longer_for_a_paused_nsqd_than_one(alone
         alone.pause()
         try:
             waits = [road.ensure(*subscribed(f"{code}.{n}", "billing")) for n in range(10)]
-            found = await ends_within(3.5, asyncio.gather(*waits, return_exceptions=True))
+            found = await ends_within(15, asyncio.gather(*waits, return_exceptions=True))
             assert {type(error) for error in found} == {TransportUnavailable}
             removals = [road.remove(f"{code}.{n}", "mail") for n in range(10)]
-            found = await ends_within(3.5, asyncio.gather(*removals, return_exceptions=True))
+            found = await ends_within(15, asyncio.gather(*removals, return_exceptions=True))
             assert {type(error) for error in found} == {TransportUnavailable}
         finally:
             alone.resume()
@@ -243,12 +243,16 @@ async def test_many_destinations_wait_no_longer_for_a_paused_nsqd_than_one(alone
 
 
 async def test_an_nsqlookupd_that_trickles_is_given_up(own: nsq.NsqServers, code: str) -> None:
+    trickling: set[asyncio.StreamWriter] = set()
+
     async def trickle(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        trickling.add(writer)
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
         with suppress(ConnectionError):
             while not writer.is_closing():
                 writer.write(b" ")
                 await asyncio.sleep(0.1)
+        trickling.discard(writer)
 
     server = await asyncio.start_server(trickle, "127.0.0.1", 0)
     host, port = server.sockets[0].getsockname()
@@ -256,7 +260,7 @@ async def test_an_nsqlookupd_that_trickles_is_given_up(own: nsq.NsqServers, code
     settings = settings._replace(lookupd=(*settings.lookupd, *parse_lookupd(f"{host}:{port}")))
     async with server:
         async with opened(settings) as road:
-            await eventually(lambda: "within 1 s" in road.conditions()[f"nsqlookupd {host}:{port}"], within=5)
+            await eventually(lambda: "within 4 s" in road.conditions()[f"nsqlookupd {host}:{port}"])
             await road.ensure(*subscribed(code, "billing"))
             await publish(road, code, [0])
-        await asyncio.sleep(0.2)  # the server sees the end of the connection
+        await eventually(lambda: not trickling)

@@ -37,14 +37,14 @@ async def test_what_is_held_for_longer_than_nsqds_time_out_does_not_come_again(
     shared: nsq.NsqServers, aged: str
 ) -> None:
     nsqd = shared.nsqds[0]
-    async with opened(config([nsqd], msg_timeout=1.0)) as road:
+    async with opened(config([nsqd], msg_timeout=2.5)) as road:
         await road.ensure(*subscribed(aged, "billing"))
         await publish(road, aged, range(3))
         consumer = await road.consume(aged, "billing")
         held = await receive(consumer, 3, ack=False)
         began = time.monotonic()
         again = asyncio.create_task(consumer.receive(10))
-        while time.monotonic() - began < 4:
+        while time.monotonic() - began < 6:
             assert not again.done()
             await asyncio.sleep(0.1)
         assert timeouts(nsqd, aged) == 0
