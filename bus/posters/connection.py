@@ -134,6 +134,12 @@ class Connection(asyncio.Protocol):
         self._rest = memoryview(b"")
         self._transport.abort()
 
+    def abandon(self) -> None:
+        """Close at once, and be gone even if the event loop never says so."""
+        if self in self._open:
+            self.abort()
+            self.connection_lost(None)
+
     # What the event loop calls.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -168,7 +174,9 @@ class Connection(asyncio.Protocol):
         self.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End what is under way."""
+        """End what is under way; not again for a connection that was abandoned."""
+        if self not in self._open:
+            return
         self.closed = True
         self._end_of_input(exc)
         if self._timer is not None:

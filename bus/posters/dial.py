@@ -169,17 +169,24 @@ class Dial:
 
     async def _attached(self, sock: socket.socket, context: ssl.SSLContext | None) -> Connection:
         """Hand the socket to a transport, which closes it from now on."""
+        connection = self._factory()
         loop = asyncio.get_running_loop()
-        if context is None:
-            return (await loop.create_connection(self._factory, sock=sock))[1]
-        _, connection = await loop.create_connection(
-            self._factory,
-            sock=sock,
-            ssl=context,
-            server_hostname=self._endpoint.host,
-            ssl_handshake_timeout=_NO_LIMIT,
-            ssl_shutdown_timeout=_GOODBYE,
-        )
+        try:
+            if context is None:
+                await loop.create_connection(lambda: connection, sock=sock)
+            else:
+                await loop.create_connection(
+                    lambda: connection,
+                    sock=sock,
+                    ssl=context,
+                    server_hostname=self._endpoint.host,
+                    ssl_handshake_timeout=_NO_LIMIT,
+                    ssl_shutdown_timeout=_GOODBYE,
+                )
+        except BaseException:
+            # uvloop closes what was made when this is cancelled, without a word to the protocol.
+            connection.abandon()
+            raise
         return connection
 
     def _since(self, begun: float) -> float:

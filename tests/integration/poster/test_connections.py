@@ -12,7 +12,7 @@ import time
 import pytest
 
 from bus.ports.poster import PostFailure
-from bus.posters.connection import Limits
+from bus.posters.connection import Connection, Limits
 from bus.posters.pool import PoolLimits
 from bus.security.egress import EgressPolicy
 
@@ -20,7 +20,7 @@ OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
 
 
 async def until(condition) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110 - what it waits for has no event
             await asyncio.sleep(0.001)
 
@@ -213,7 +213,7 @@ async def test_slow_reader_gets_a_big_body(hostile, send):
 
 async def test_reader_that_stops(send):
     with socket.create_server(("127.0.0.1", 0)) as server:
-        result = await send(server.getsockname()[1], b"x" * 30_000_000, timeout=0.1)
+        result = await send(server.getsockname()[1], b"x" * 30_000_000, timeout=0.5)
     assert (result.failure, result.indeterminate) == (PostFailure.TIMEOUT, False)
     assert "sending" in result.error
     assert result.phases.first_byte is None
@@ -221,7 +221,7 @@ async def test_reader_that_stops(send):
 
 async def test_silence(send):
     with socket.create_server(("127.0.0.1", 0)) as server:
-        result = await send(server.getsockname()[1], timeout=0.1)
+        result = await send(server.getsockname()[1], timeout=0.5)
     assert (result.failure, result.indeterminate) == (PostFailure.TIMEOUT, True)
     assert "first byte" in result.error
 
@@ -243,7 +243,7 @@ async def test_deadline_holds_on_a_kept_connection_with_a_later_timer(hostile, s
     await send(port, timeout=30.0)
     begun = time.monotonic()
     assert (await send(port, timeout=0.1)).failure is PostFailure.TIMEOUT
-    assert 0.05 < time.monotonic() - begun < 1.0
+    assert 0.05 < time.monotonic() - begun < 15
 
 
 async def test_earlier_timer_does_not_end_a_later_deadline(hostile, send, request_of):
@@ -267,7 +267,7 @@ async def test_connect_phase_times_out(send):
         for sock in fill:
             sock.setblocking(False)
             sock.connect_ex(server.getsockname())
-        result = await send(server.getsockname()[1], timeout=0.1)
+        result = await send(server.getsockname()[1], timeout=0.5)
         for sock in fill:
             sock.close()
     assert (result.failure, result.indeterminate) == (PostFailure.TIMEOUT, False)
@@ -414,6 +414,26 @@ async def test_cancelling_leaves_no_socket_open(hostile, make_poster, open_socke
     closed.set()
     await until(lambda: all(task.done() for task in hostile.tasks))
     await until(lambda: open_sockets() <= before)
+
+
+async def test_cancelling_as_the_connection_is_made_leaves_none_open(hostile, make_poster, open_sockets, monkeypatch):
+    async def script(reader, writer, number):
+        await reader.read()
+
+    made = Connection.connection_made
+
+    def made_and_canceled(self, transport):
+        made(self, transport)
+        task.cancel()
+
+    monkeypatch.setattr(Connection, "connection_made", made_and_canceled)
+    port = await hostile.start(script)
+    before = open_sockets()
+    poster = make_poster()
+    task = asyncio.ensure_future(poster.post(poster.target(f"http://127.0.0.1:{port}/", {}), [], b"", 30.0))
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await until(lambda: poster.connections == 0 and open_sockets() <= before)
 
 
 async def test_cancelling_closes_a_kept_connection(hostile, poster, send, request_of):
