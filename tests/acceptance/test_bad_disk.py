@@ -57,8 +57,8 @@ def test_a_damaged_record_is_set_aside_and_the_others_arrive(bus: BusProcess, su
     assert sum(flip(path, marker) for path in spool_files(bus.data)), "the message is in no spool file"
     bus.start()
     bus.admin.pause("d", "s", paused=False)
-    wait_until(lambda: {*range(20)} <= {call.seq for call in subscriber.calls()}, within=20, what="the other messages")
-    wait_until(lambda: damage_counted(bus), within=10, what="the damage is counted")
+    wait_until(lambda: {*range(20)} <= {call.seq for call in subscriber.calls()}, within=60, what="the other messages")
+    wait_until(lambda: damage_counted(bus), within=60, what="the damage is counted")
     sound = {message_id: hashlib.sha256(body).hexdigest() for message_id, body in zip(ids, bodies, strict=True)}
     assert all(call.sha256 == sound[call.id] for call in subscriber.calls())
 
@@ -74,10 +74,10 @@ def test_a_ruined_spool_file_does_not_stop_the_bus(bus: BusProcess, subscriber: 
     bus.start()
     bus.admin.pause("d", "s", paused=False)
     bus.admin.send("d", b'{"seq":2,"text":"new"}').raise_for_status()
-    wait_until(lambda: 2 in {call.seq for call in subscriber.calls()}, within=20, what="a new message")
+    wait_until(lambda: 2 in {call.seq for call in subscriber.calls()}, within=60, what="a new message")
     wait_until(
         lambda: damage_counted(bus) or 1 in {call.seq for call in subscriber.calls()},
-        within=10,
+        within=60,
         what="the held message is saved, or its loss is counted",
     )
 
@@ -98,10 +98,10 @@ def test_a_full_disk_refuses_and_keeps_what_was_acknowledged(tmp_path: Path, sub
             disk.fill(leave=8 * MIB)
             acknowledged |= send_until_refused(bus)
             disk.empty()
-            wait_until(lambda: try_send(bus, 5_000), within=15, what="accepted again")
+            wait_until(lambda: try_send(bus, 5_000), within=60, what="accepted again")
             acknowledged |= send_some(bus, 6_000, 50) | {5_000}
             wait_until(
-                lambda: acknowledged <= {call.seq for call in subscriber.calls()}, within=30, what="all acknowledged"
+                lambda: acknowledged <= {call.seq for call in subscriber.calls()}, within=60, what="all acknowledged"
             )
             assert bus.stop() == 0
     except NoLoopDisk as error:
@@ -125,7 +125,7 @@ def send_until_refused(bus: BusProcess) -> set[int]:
             return False
         return True
 
-    wait_until(refused, within=20, what="507", every=0.005)
+    wait_until(refused, within=60, what="507", every=0.005)
     return taken
 
 

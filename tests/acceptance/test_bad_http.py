@@ -70,7 +70,7 @@ def answers(content: bytes) -> list[Answer]:
 
 
 def connected(bus: BusProcess) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", bus.port), timeout=10)
+    return socket.create_connection(("127.0.0.1", bus.port), timeout=60)
 
 
 def asked(bus: BusProcess, *pieces: bytes) -> list[Answer]:
@@ -148,7 +148,7 @@ def test_a_request_that_does_not_arrive_is_a_408(bus: BusProcess, part: bytes) -
     (answer,) = asked(bus, part)
     answer.problem(408)
     assert answer.headers["connection"] == "close"
-    assert DEADLINE * 0.9 < time.monotonic() - begun < DEADLINE + 5
+    assert DEADLINE * 0.9 < time.monotonic() - begun < DEADLINE + 30
 
 
 def test_a_second_request_that_does_not_arrive_is_a_408(bus: BusProcess) -> None:
@@ -169,7 +169,7 @@ def test_line_breaks_do_not_keep_a_connection(bus: BusProcess) -> None:
     begun = time.monotonic()
     with connected(bus) as peer:
         peer.settimeout(DEADLINE / 5)
-        while time.monotonic() < begun + DEADLINE + 5:
+        while time.monotonic() < begun + DEADLINE + 30:
             try:
                 peer.sendall(b"\r\n")
                 if not peer.recv(1):
@@ -178,7 +178,7 @@ def test_line_breaks_do_not_keep_a_connection(bus: BusProcess) -> None:
                 continue
             except OSError:
                 break
-    assert time.monotonic() - begun < DEADLINE + 4
+    assert time.monotonic() - begun < DEADLINE + 29
 
 
 def test_an_idle_connection_after_a_request_is_kept(bus: BusProcess) -> None:

@@ -17,7 +17,7 @@ from tests.harness.process import ROOT
 from tests.harness.subscribers import SubscriberProcess
 from tests.harness.waiting import wait_until
 
-REFUSED_WITHIN = 5.0
+REFUSED_WITHIN = 30.0
 TRACE_WITHIN = 1.0
 
 
@@ -41,14 +41,14 @@ def test_the_first_message_arrives_and_can_be_traced(bus: BusProcess, subscriber
         "id"
     ]
 
-    (call,) = wait_until(lambda: subscriber.calls("/stock"), within=10, what="the message")
+    (call,) = wait_until(lambda: subscriber.calls("/stock"), within=60, what="the message")
     assert (call.id, call.destination, call.biz_id, call.attempt) == (message_id, "order.cancelled", "42", 1)
 
     def delivered() -> bool:
         trace = json.loads(done(bus, "trace", message_id, "--json"))
         return [(d["subscription"], d["status"]) for d in trace["deliveries"]] == [("stock", "delivered")]
 
-    wait_until(delivered, within=10, what="the trace says delivered")
+    wait_until(delivered, within=60, what="the trace says delivered")
     assert message_id in done(bus, "trace", message_id)
     found = json.loads(done(bus, "search", "--biz-id", "42", "--json"))
     assert [item["id"] for item in found["items"]] == [message_id]
@@ -72,7 +72,7 @@ def test_a_file_of_lines_is_a_message_each(bus: BusProcess, subscriber: Subscrib
     lines = tmp_path / "lines.ndjson"
     lines.write_text("".join(f'{{"seq":{number},"x":1}}\n' for number in range(50)))
     done(bus, "send", "d", lines, "--ndjson")
-    wait_until(lambda: len(subscriber.calls("/s")) >= 50, within=10, what="50 messages")
+    wait_until(lambda: len(subscriber.calls("/s")) >= 50, within=60, what="50 messages")
     assert {call.seq for call in subscriber.calls("/s")} == set(range(50))
 
 
@@ -119,7 +119,7 @@ def test_a_program_reads_its_url_in_one_line(tmp_path: Path, command: list[str],
         finally:
             process.terminate()
         assert process.stdout.read() == ""
-        assert process.wait(15) == 0
+        assert process.wait(60) == 0
 
 
 def test_a_port_in_use_stops_the_start(bus: BusProcess, tmp_path: Path) -> None:
@@ -145,9 +145,9 @@ def test_a_signal_drains_and_exits_0(bus: BusProcess, tmp_path: Path, number: si
         bus.admin.destination("d")
         bus.admin.subscription("d", "s", slow.url("/slow"))
         bus.admin.send("d", b'{"seq":1,"x":1}').raise_for_status()
-        wait_until(lambda: permits_in_use(bus), within=5, what="a request in flight", every=0.01)
+        wait_until(lambda: permits_in_use(bus), within=60, what="a request in flight", every=0.01)
         bus.child.signal(number)
-        assert bus.child.wait(15) == 0
+        assert bus.child.wait(60) == 0
         bus.start()
-        bus.admin.wait_drained("d", [], within=15)
+        bus.admin.wait_drained("d", [], within=60)
         assert len(slow.calls()) == 1

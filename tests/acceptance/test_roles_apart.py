@@ -25,13 +25,13 @@ def test_dispatchers_that_come_and_go_share_the_permits(tmp_path: Path) -> None:
         bus.admin.destination("orders")
         bus.admin.subscription("orders", "slow", subscriber.url("/slow"), max_concurrency=MOST)
         ids = [_send(bus, number) for number in range(300)]
-        wait_until(lambda: len(_nodes(subscriber)) > 100, within=30, what="a third is delivered")
+        wait_until(lambda: len(_nodes(subscriber)) > 100, within=60, what="a third is delivered")
         bus.add("dispatcher")
         ids += [_send(bus, number) for number in range(300, 500)]
-        wait_until(lambda: len(_nodes(subscriber)) > 350, within=30, what="most is delivered")
+        wait_until(lambda: len(_nodes(subscriber)) > 350, within=60, what="most is delivered")
         leaving = bus.of("dispatcher")[0]
         assert leaving.stop() == 0
-        wait_until(lambda: len(_nodes(subscriber)) > 400, within=30, what="the others go on")
+        wait_until(lambda: len(_nodes(subscriber)) > 400, within=60, what="the others go on")
         leaving.start()
         bus.admin.wait_drained("orders", ids, within=60)
         calls = subscriber.calls("/slow")
@@ -57,12 +57,12 @@ def test_the_queues_of_processes_that_do_not_come_back_are_swept(tmp_path: Path)
         bus.admin.destination("orders")
         bus.admin.subscription("orders", "shop", subscriber.url("/shop"), paused=True)
         ids = [_send(bus, number) for number in range(200)]
-        wait_until(lambda: len(list(bus.admin.messages(destination="orders"))) == len(ids), within=30, what="stored")
+        wait_until(lambda: len(list(bus.admin.messages(destination="orders"))) == len(ids), within=60, what="stored")
         gone = bus.of("dispatcher")[0]
         gone.kill()
         bus.processes.remove(gone)
         bus.admin.pause("orders", "shop", paused=False)
         bus.add("sweeper")
         bus.admin.wait_drained("orders", ids, within=60)
-        wait_until(lambda: not (gone.data / "direct").exists(), within=30, what="the emptied queue is removed")
+        wait_until(lambda: not (gone.data / "direct").exists(), within=60, what="the emptied queue is removed")
     assert sorted(call.id for call in subscriber.calls("/shop")) == sorted(ids)

@@ -15,7 +15,7 @@ from tests.harness.admin import Admin
 from tests.harness.process import ROOT, Child, free_port, module
 from tests.harness.waiting import wait_until
 
-START_WITHIN = 30.0
+START_WITHIN = 60.0
 
 
 def bus_command(*arguments: object, planted: str | None = None) -> list[str]:

@@ -89,7 +89,7 @@ class Child:
             raise Died(f"{self.argv} was not started")
         return self._process.returncode
 
-    def stop(self, within: float = 15) -> int:
+    def stop(self, within: float = 60) -> int:
         """Send SIGTERM and return the exit code."""
         self.signal(signal.SIGTERM)
         return self.wait(within)

@@ -13,7 +13,7 @@ import uvicorn
 
 from bus.http_protocol import LONGEST_HEAD, HttpProtocol
 
-DEADLINE = 0.3
+DEADLINE = 1.0
 SLOW = b"GET /slow HTTP/1.1\r\nhost: x\r\n\r\n"
 FAST = b"GET /fast HTTP/1.1\r\nhost: x\r\n\r\n"
 PART = b"POST /fast HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\nabc"
@@ -62,7 +62,7 @@ class Peer:
 
     async def answer(self) -> tuple[int, bytes] | None:
         """Return the next status and body, None when the connection was closed."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             head = await self._reader.readuntil(b"\r\n\r\n") if not await self._is_closed() else b""
             if not head:
                 return None
@@ -143,7 +143,7 @@ async def test_an_application_that_waits_for_a_body_learns_that_it_does_not_come
     peer.send(PART)
     assert (await peer.refusal())[0] == 408
     assert await peer.answer() is None
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await application.gone.wait()
 
 
@@ -163,7 +163,7 @@ async def test_the_rest_of_a_body_that_was_answered_early_has_a_deadline(peer: P
     peer.send(PART.replace(b"/fast", b"/early"))
     assert await peer.answer() == (200, b"")
     assert await peer.answer() is None
-    assert DEADLINE * 0.9 < time.monotonic() - begun_at < 5
+    assert DEADLINE * 0.9 < time.monotonic() - begun_at < 30
 
 
 async def test_a_body_that_pauses_less_than_the_deadline_in_all_is_taken(peer: Peer) -> None:
@@ -175,10 +175,10 @@ async def test_a_body_that_pauses_less_than_the_deadline_in_all_is_taken(peer: P
 
 async def test_each_request_has_a_deadline_of_its_own(peer: Peer) -> None:
     peer.send(PART)
-    await asyncio.sleep(DEADLINE * 0.6)
+    await asyncio.sleep(DEADLINE * 0.55)
     peer.send(b"defghij" + PART)
     assert await peer.answer() == (200, b"abcdefghij")
-    await asyncio.sleep(DEADLINE * 0.6)
+    await asyncio.sleep(DEADLINE * 0.55)
     peer.send(b"defghij")
     assert await peer.answer() == (200, b"abcdefghij")
 

@@ -19,7 +19,7 @@ from bus.ports.transport import Consumer, Incoming, Lag, Outgoing, Transport
 from bus.testing.writes import DESTINATION, message
 
 ORDERS = Destination(code=DESTINATION)
-PATIENCE = 10.0
+PATIENCE = 60.0
 
 
 async def publish(road: Transport, *messages: Message) -> list[bool]:

@@ -125,7 +125,7 @@ class FakeReceiver:
             self.taken += [line for line, result in pairs if result["status"] != "rejected"]
             self._changed.notify_all()
 
-    def wait(self, check: Callable[[], object], within: float = 15) -> None:
+    def wait(self, check: Callable[[], object], within: float = 60) -> None:
         with self._changed:
             assert self._changed.wait_for(check, within), (len(self.requests), len(self.taken))
 

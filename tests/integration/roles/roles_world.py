@@ -16,7 +16,7 @@ from bus.bootstrap import ROLES, Context, Service, load_roles, open_context
 from bus.serving import Gateway, _watch_spools
 from bus.settings import Settings
 
-PATIENCE = 15.0
+PATIENCE = 60.0
 
 
 class Call(NamedTuple):

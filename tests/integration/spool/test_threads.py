@@ -29,7 +29,7 @@ class Gate(SpoolFile):
     def commit(self) -> None:
         type(self).commits += 1
         super().commit()
-        self.hold.wait(10)
+        self.hold.wait(60)
 
 
 def test_threads_share_commits(tmp_path: Path) -> None:

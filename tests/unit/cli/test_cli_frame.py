@@ -154,5 +154,5 @@ def test_a_closed_pipe_is_no_traceback() -> None:
     )
     assert process.stdout is not None
     process.stdout.close()
-    _, err = process.communicate(timeout=20)
+    _, err = process.communicate(timeout=60)
     assert b"Traceback" not in err

@@ -17,7 +17,7 @@ from bus.transports.nsq.faults import Answered, Denied, Disconnected, NotNsq
 from bus.transports.nsq.frames import HEARTBEAT
 
 Script = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
-SOON = NsqConfig(timeout=0.3, heartbeat=0.1)
+SOON = NsqConfig(timeout=3.0, heartbeat=0.8)
 
 
 def frame(payload: bytes, kind: int = 0) -> bytes:
@@ -132,12 +132,12 @@ async def test_a_silent_peer_is_given_up_and_one_with_heartbeats_is_not() -> Non
 
     async with peer(greeting()) as silent, opened(silent) as connection:
         asked = connection.ask(b"X\n")
-        assert "has been silent for 0." in str(await connection.lost())
+        assert "has been silent for" in str(await connection.lost())
         with pytest.raises(Disconnected, match="silent"):
             await asked
     async with peer(beating) as address, opened(address) as connection:
         with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.6):
+            async with asyncio.timeout(3.0):
                 await connection.lost()
         assert connection.alive
 
@@ -167,7 +167,7 @@ async def test_a_peer_that_never_answers_is_given_up() -> None:
         await reader.read()
 
     async with peer(script) as address:
-        with pytest.raises(Disconnected, match=r"does not answer within 0\.3 s"):
+        with pytest.raises(Disconnected, match=r"does not answer within 3 s"):
             await connect(address, SOON)
     with pytest.raises(Disconnected, match="cannot reach"):
         await connect(address, SOON)
@@ -253,9 +253,10 @@ async def test_closing_that_is_cancelled_leaves_no_connection_to_a_peer_that_doe
         connection = await connect(address, SOON._replace(heartbeat=60.0))
         connection.send(bytes(64 * 2**20))
         closing = asyncio.create_task(connection.close())
-        await asyncio.sleep(0.05)
+        for _ in range(10):
+            await asyncio.sleep(0)
         assert not closing.done()
         closing.cancel()
-        async with asyncio.timeout(0.2):
+        async with asyncio.timeout(2.0):  # sooner than it would give up by itself
             assert "was closed here" in str(await connection.lost())
         done.set()
