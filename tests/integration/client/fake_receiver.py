@@ -119,10 +119,11 @@ class FakeReceiver:
             answer(request)
             return
         results = [self.judge(line) for line in request.lines]
-        request.reply(200, json.dumps({"results": results}).encode())
         with self._changed:
             pairs = zip(request.lines, results, strict=True)
             self.taken += [line for line, result in pairs if result["status"] != "rejected"]
+        request.reply(200, json.dumps({"results": results}).encode())
+        with self._changed:
             self._changed.notify_all()
 
     def wait(self, check: Callable[[], object], within: float = 60) -> None:
