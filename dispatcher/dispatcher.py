@@ -19,7 +19,8 @@ from bus.ports.transport import Lag
 from bus.telemetry import metrics
 from bus.transports.crossing import Crossing
 from bus.transports.roads import Roads
-from dispatcher.courier import Courier, Means
+from dispatcher.courier import Courier
+from dispatcher.means import Means
 
 _log = logging.getLogger(__name__)
 

@@ -15,9 +15,9 @@ from bus.domain.delivery import Delivery, decode_outcome
 from bus.domain.subscription import Subscription
 from bus.errors import BusError
 from bus.stores.feed import StoreFeed
-from dispatcher.courier import Means
 from dispatcher.dispatcher import Dispatcher
 from dispatcher.handover import HandoverApp
+from dispatcher.means import Means
 from dispatcher.outcomes import OutcomeLog
 from dispatcher.retrying import Retrier
 

@@ -22,7 +22,8 @@ from bus.testing.spool import MemorySpool
 from bus.testing.store import MemoryStore
 from bus.testing.transport import MemoryTransport
 from bus.testing.writes import DESTINATION, NOON, message
-from dispatcher.courier import Courier, Means
+from dispatcher.courier import Courier
+from dispatcher.means import Means
 from dispatcher.outcomes import OutcomeLog
 
 URL = "http://127.0.0.1:8000/hook"

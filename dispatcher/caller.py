@@ -1,0 +1,95 @@
+"""One attempt at a delivery: the request, and what came of it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from bus.domain.delivery import Attempt, Delivery
+from bus.domain.message import Message
+from bus.domain.retry import parse_retry_after
+from bus.domain.subscription import Subscription
+from bus.domain.verdict import Answer
+from bus.errors import EgressDenied
+from bus.ports.poster import Phases, PostFailure, PostResult
+from dispatcher.means import Means
+from dispatcher.meter import Meter
+from dispatcher.request import RequestMaker
+
+_RESPONSE_KEPT: Final = 4096
+_BROKEN_URL_PAUSE: Final = 1.0
+
+
+class Caller:
+    """Calls one subscriber's URL."""
+
+    def __init__(self, subscription: Subscription, means: Means, meter: Meter) -> None:
+        self._means = means
+        self._meter = meter
+        self._requests: RequestMaker | None = None
+        self._broken = ""
+        self._subscription = subscription
+
+    def update(self, subscription: Subscription) -> None:
+        """Call by another configuration; a URL that is denied now fails each attempt with the reason."""
+        self._subscription = subscription
+        try:
+            self._requests = RequestMaker(subscription, self._means.poster, self._means.clock.now())
+            self._broken = ""
+        except (EgressDenied, ValueError) as error:
+            self._requests, self._broken = None, str(error)
+
+    async def attempt(self, delivery: Delivery) -> tuple[Attempt, Answer, bool]:
+        """Make one attempt; network trouble is an answer as well.
+
+        Returns
+        -------
+        tuple
+            The attempt, the answer, and whether nobody listened at the address.
+        """
+        clock, n = self._means.clock, delivery.attempts + 1
+        started = clock.now()
+        if self._requests is None or started >= self._requests.valid_until:
+            self.update(self._subscription)
+        if self._requests is None:
+            await clock.sleep(_BROKEN_URL_PAUSE)
+            result = _unsent(self._broken)
+        else:
+            result = await self._post(self._requests, delivery.message, n, started)
+        self._meter.attempted(result.duration)
+        answer = Answer(result.status, result.error, parse_retry_after(result.retry_after, clock.now()))
+        attempt = Attempt(
+            id=next(self._means.attempt_ids),
+            n=n,
+            by=delivery.by,
+            started_at=started,
+            duration=result.duration,
+            phases=result.phases,
+            status_code=result.status,
+            error=result.error,
+            response=b"" if answer.succeeded else result.response[:_RESPONSE_KEPT],
+            node=self._means.node,
+        )
+        return attempt, answer, result.failure is PostFailure.REFUSED
+
+    async def _post(self, requests: RequestMaker, message: Message, n: int, now: int) -> PostResult:
+        try:
+            headers = requests.headers(message, n, now)
+            return await self._means.poster.post(
+                requests.target, headers, message.body, self._subscription.timeout / 1000
+            )
+        except ValueError as error:
+            return _unsent(str(error))
+
+
+def _unsent(error: str) -> PostResult:
+    """Return the result of a POST whose URL is not allowed."""
+    return PostResult(
+        status=None,
+        failure=PostFailure.DENIED,
+        error=error,
+        indeterminate=False,
+        duration=0.0,
+        phases=Phases(None, None, None, None, None, None),
+        retry_after=None,
+        response=b"",
+    )

@@ -1,0 +1,33 @@
+"""What every courier of a dispatcher shares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from bus.domain.delivery import Delivery
+from bus.domain.subscription import Subscription
+from bus.ports.clock import Clock
+from bus.ports.poster import Poster
+from bus.ports.store import TraceStore
+from dispatcher.outcomes import OutcomeLog
+
+
+class Means(NamedTuple):
+    """What every courier of a dispatcher shares.
+
+    ``gone`` hears of a subscription whose subscriber answered 410, ``passed`` of a handed-over delivery whose outcome
+    is durable. While ``may_start`` says no, no request is started; whoever says yes again updates the couriers.
+    """
+
+    poster: Poster
+    outcomes: OutcomeLog
+    store: TraceStore
+    clock: Clock
+    noise: Callable[[], float]
+    node: str
+    started_at: int
+    attempt_ids: Iterator[str]
+    gone: Callable[[Subscription], None]
+    passed: Callable[[Delivery], None]
+    may_start: Callable[[], bool] = lambda: True

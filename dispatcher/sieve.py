@@ -1,0 +1,70 @@
+"""Which messages of a road are to be delivered here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from bus.domain.identity import id_time
+from bus.domain.routing_pattern import EVERY_KEY, matches
+from bus.domain.subscription import Subscription
+from bus.errors import StoreError
+from bus.ports.store import DeliveryKey
+from bus.ports.transport import Incoming
+from dispatcher.means import Means
+from dispatcher.stock import Stock
+
+
+class Sieve:
+    """Tells what was delivered before, or is not for the subscription, from what is to be delivered."""
+
+    def __init__(self, means: Means) -> None:
+        self._means = means
+
+    async def sift(
+        self, subscription: Subscription, incoming: Iterable[Incoming], here: Stock
+    ) -> tuple[list[Incoming], list[Incoming]]:
+        """Return what is to be acked at once, and what is to be delivered.
+
+        Parameters
+        ----------
+        here
+            What is waiting or in flight.
+        """
+        fresh: list[Incoming] = []
+        done: list[Incoming] = []
+        for item in incoming:
+            over = self._is_delivered(subscription, item, here) or _is_routed_elsewhere(subscription, item)
+            (done if over else fresh).append(item)
+        suspects = [item for item in fresh if self._is_suspect(subscription, item)]
+        if suspects:
+            finished = await self._finished(subscription, suspects)
+            done += [item for item in suspects if item.message.id in finished]
+            fresh = [item for item in fresh if item.message.id not in finished]
+        return done, fresh
+
+    def _is_delivered(self, subscription: Subscription, item: Incoming, here: Stock) -> bool:
+        message = item.message
+        return message.id not in here and self._means.outcomes.overtaken(
+            message.destination, subscription.name, message.id, 0, 0
+        )
+
+    def _is_suspect(self, subscription: Subscription, item: Incoming) -> bool:
+        """Whether an earlier life of this process, or somebody else, may have delivered it."""
+        if item.suspect or id_time(item.message.id) < self._means.started_at:
+            return True
+        return item.message.received_at < self._means.clock.now() - subscription.stuck_after
+
+    async def _finished(self, subscription: Subscription, suspects: Iterable[Incoming]) -> set[str]:
+        keys = [DeliveryKey(item.message.id, item.message.retention_days, subscription.name, 0) for item in suspects]
+        try:
+            return {key.message_id for key in await self._means.store.finished(keys)}
+        except StoreError:
+            return set()
+
+
+def _is_routed_elsewhere(subscription: Subscription, item: Incoming) -> bool:
+    """Whether the message is not for this subscription, on a road that does not route by itself."""
+    pattern, message = subscription.routing_pattern, item.message
+    return (
+        pattern != EVERY_KEY and subscription.name not in message.expected and not matches(pattern, message.routing_key)
+    )
