@@ -495,7 +495,12 @@ def takes_one_permit_too_many(patch: pytest.MonkeyPatch) -> None:
 
     def spawn(self: Courier) -> None:
         plain(self)
-        if self._group is not None and self._stock.waiting and not self._stopping.is_set() and not self.subscription.paused:
+        if (
+            self._group is not None
+            and self._stock.waiting
+            and not self._stopping.is_set()
+            and not self.subscription.paused
+        ):
             self._workers += 1
             self._group.create_task(self._work())
 
