@@ -176,6 +176,8 @@ class Gateway:
         await _send(send, 200, "application/json", msgspec.json.encode(self._context.health()))
 
     async def _metrics(self, _scope: Scope, _receive: Receive, send: Send) -> None:
+        for gauge in metrics.SAMPLED:
+            gauge.clear()
         for meter in self._context.meters:
             meter()
         for transport in self._context.roads.transports:

@@ -94,3 +94,17 @@ COMPENSATIONS: Final = Gauge(
     registry=REGISTRY,
 )
 BUILD_INFO: Final = Gauge("bus_build_info", "Always 1.", ["version", "node"], registry=REGISTRY)
+
+# Set anew whenever somebody asks; cleared first, so that what is gone is not told of for ever.
+SAMPLED: Final = (
+    PERMITS_IN_USE,
+    PERMITS_MAX,
+    BREAKER_STATE,
+    SPOOL_RECORDS,
+    SPOOL_BYTES,
+    SPOOL_OLDEST,
+    SPOOL_DAMAGED,
+    BACKLOG,
+    BROKER_UP,
+    DEGRADED,
+)

@@ -348,6 +348,24 @@ async def test_metrics_have_the_names_of_the_contract(tmp_path: Path, subscriber
             assert line in text, line
 
 
+async def test_metrics_forget_what_is_gone(tmp_path: Path, subscriber: Subscriber) -> None:
+    async with running(tmp_path) as bus:
+        await bus.subscribe("billing", subscriber.url("/a"))
+        bus.context.conditions["kafka queues of orders"] = lambda: "not made yet"
+        text = (await bus.client.get("/metrics")).text
+        assert 'bus_breaker_state{subscription="orders/billing"}' in text
+        assert 'bus_degraded{part="kafka queues of orders"} 1.0' in text
+        del bus.context.conditions["kafka queues of orders"]
+        await bus.api("DELETE", "/destinations/orders/subscriptions/billing", status=204)
+
+        async def forgotten() -> bool:
+            found = (await bus.client.get("/metrics")).text
+            gone = ("bus_breaker_state{", "bus_permits_max{", "bus_broker_backlog{", "queues of orders")
+            return not any(name in found for name in gone)
+
+        await until_async(forgotten, "what is gone is not told")
+
+
 async def test_a_second_life_beside_the_first_is_refused(tmp_path: Path) -> None:
     async with running(tmp_path):
         with pytest.raises(SpoolLocked):
