@@ -41,7 +41,6 @@ from bus.security.secrets import SecretBox
 from bus.settings import Settings
 from bus.spool import AsyncSpool
 from bus.stores.snapshot import Snapshot
-from bus.stores.sqlite import SqliteStore
 from bus.telemetry import metrics
 from bus.transports.direct import DirectTransport
 from bus.transports.quarantine import OPERATOR, NoQuarantine, SpoolQuarantine
@@ -214,11 +213,12 @@ async def _open_roads(transports: Sequence[Transport], clock: Clock) -> AsyncIte
 
 
 @asynccontextmanager
-async def open_offline_keyring(data: Path) -> AsyncIterator[Keyring]:
-    """Open the keys and users of a data directory without its bus, for ``bus key create --data``."""
-    store = await SqliteStore.open(data / "store")
+async def open_offline_keyring(settings: Settings) -> AsyncIterator[Keyring]:
+    """Open the keys and users in the store that the settings name, without a bus, for ``bus key create --data``."""
+    clock = SystemClock()
+    store = await open_store(settings, clock)
     try:
-        keyring = Keyring(store, SystemClock().now)
+        keyring = Keyring(store, clock.now)
         await keyring.load()
         yield keyring
     finally:

@@ -13,7 +13,7 @@ from bus.cli.api import Api
 from bus.cli.destinations import show
 from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl
 from bus.cli.output import print_json
-from bus.cli.serving import server_extra
+from bus.cli.serving import Config, server_extra
 from bus.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 keys = typer.Typer(name="key", help="Make API keys.", no_args_is_help=True, rich_markup_mode=None)
 users = typer.Typer(name="user", help="Add people.", no_args_is_help=True, rich_markup_mode=None)
-Data = Annotated[Path | None, typer.Option("--data", help="Work offline on this data directory; its bus may run.")]
+Data = Annotated[
+    Path | None, typer.Option("--data", help="Work offline on this data directory, or its store; its bus may run.")
+]
 # Each of them is made by the first start of a bus, or by the first key or user.
 _MARKS: Final = ("processes", "store")
 
@@ -59,6 +61,7 @@ def create_key(
     role: Annotated[KeyRole, typer.Option(help="What the key may do.")] = KeyRole.PRODUCER,
     name: Annotated[str, typer.Option(help="Whose key it is.")] = "",
     data: Data = None,
+    config: Config = None,
     as_json: AsJson = False,
     url: BusUrl = DEFAULT_URL,
     api_key: ApiKey = "",
@@ -70,7 +73,9 @@ def create_key(
         with Api(url, api_key) as api:
             made = api.call("POST", "/api/v1/keys", body=body)
     else:
-        secret = _offline(data, lambda ring: ring.create_key(roles=(role,), destinations=tuple(codes), name=name))
+        secret = _offline(
+            data, config, lambda ring: ring.create_key(roles=(role,), destinations=tuple(codes), name=name)
+        )
         made = {"key": secret, "role": role.value, "destinations": codes}
     if as_json:
         print_json(made)
@@ -83,6 +88,7 @@ def add_user(
     name: Annotated[str, typer.Argument(metavar="NAME", show_default=False)],
     role: Annotated[UserRole, typer.Option(help="What the person may do.")] = UserRole.VIEWER,
     data: Data = None,
+    config: Config = None,
     as_json: AsJson = False,
     url: BusUrl = DEFAULT_URL,
     api_key: ApiKey = "",
@@ -92,21 +98,24 @@ def add_user(
         with Api(url, api_key) as api:
             made: dict[str, Any] = api.call("POST", "/api/v1/users", body={"name": name, "role": role.value})
     else:
-        password = _offline(data, lambda ring: ring.add_user(name, role))
+        password = _offline(data, config, lambda ring: ring.add_user(name, role))
         made = {"name": name, "role": role.value, "password": password}
     show(made, as_json=as_json)
 
 
-def _offline(data: Path, change: Callable[[Keyring], Awaitable[str]]) -> str:
+def _offline(data: Path, config: Path | None, change: Callable[[Keyring], Awaitable[str]]) -> str:
+    """Change the keyring in the store that a bus with this configuration and data directory would have."""
     import asyncio  # noqa: PLC0415 - not for `bus --help`
 
     with server_extra():
         from bus.bootstrap import open_offline_keyring  # noqa: PLC0415
+        from bus.settings import load_settings  # noqa: PLC0415
 
-    is_new = _check_data(data)
+    settings = load_settings(config, {"data": data})
+    is_new = _check_data(data) and not settings.store
 
     async def work() -> str:
-        async with open_offline_keyring(data) as keyring:
+        async with open_offline_keyring(settings) as keyring:
             return await change(keyring)
 
     made = asyncio.run(work())

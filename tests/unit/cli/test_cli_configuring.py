@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.unit.cli.conftest import Cli, FakeBus
 
 DESTINATIONS = "/api/v1/destinations"
@@ -145,3 +147,18 @@ def test_keys_and_users_offline(cli: Cli, bus: FakeBus, tmp_path: Path) -> None:
     again = cli("user", "add", "ann", "--data", str(tmp_path))
     assert (again.code, again.out) == (1, "")
     assert bus.asked == []
+
+
+def test_a_key_made_offline_is_in_the_store_that_is_configured(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "bus.toml"
+    file.write_text(f'store = "sqlite:///{tmp_path}/elsewhere"')
+    data = tmp_path / "data"
+    assert cli("key", "create", "--data", str(data), "--config", str(file)).err == ""
+    assert (tmp_path / "elsewhere").is_dir()
+    monkeypatch.setenv("BUS_STORE", "nonsense")
+    ran = cli("user", "add", "ann", "--data", str(data))
+    assert ran.code == 1
+    assert "allowed are sqlite:///PATH and mongodb://HOST/DATABASE" in ran.err
+    assert not data.exists()
