@@ -24,19 +24,25 @@ from bus.testing.writes import message
 from bus.transports.rabbitmq import Patience, RabbitmqConfig, RabbitmqTransport, parse_cluster
 from bus.transports.rabbitmq.names import Lane, exchange_of, queue_of
 
+# Looks and repairs come often; a deadline passes only where nobody answers, not where the machine is slow.
 QUICK = Patience(
-    connect=2.0,
-    answer=2.0,
-    confirm=2.0,
+    connect=10.0,
+    answer=10.0,
+    confirm=10.0,
     probe_every=0.2,
     poll_every=0.1,
     repair_every=0.1,
     longest_backoff=0.5,
-    close=2.0,
+    close=10.0,
     well_for=1.0,
     spared=0.5,
     forget_after=1.0,
 )
+# For tests of the deadlines themselves: a machine that stalls for that long makes them publish again, not fail.
+HASTY = QUICK._replace(answer=3.0, confirm=3.0)
+# How much longer than its deadline a slow machine may take, and how long it may take for what should be done at once.
+SLACK = 15.0
+LONG = 60.0
 _codes = itertools.count()
 
 
@@ -113,7 +119,7 @@ class World:
 
     async def _remove(self, name: str) -> None:
         """Remove a queue, again and again while the broker is busy, as the bus does."""
-        async with asyncio.timeout(30.0):
+        async with asyncio.timeout(LONG):
             while True:
                 with suppress(TransportUnavailable):
                     return await self.transport.remove(self.code, name)
@@ -134,7 +140,7 @@ async def world(*urls: str, patience: Patience = QUICK, tidy: bool = True) -> As
         await found.transport.close()
 
 
-async def receive(consumer: Consumer, count: int, *, within: float = 15.0) -> list[Incoming]:
+async def receive(consumer: Consumer, count: int, *, within: float = LONG) -> list[Incoming]:
     """Receive exactly so many messages, with a deadline."""
     found: list[Incoming] = []
     async with asyncio.timeout(within):
@@ -143,7 +149,7 @@ async def receive(consumer: Consumer, count: int, *, within: float = 15.0) -> li
     return found
 
 
-async def drain(found: World, consumer: Consumer, expected: Iterable[str], *, within: float = 15.0) -> list[str]:
+async def drain(found: World, consumer: Consumer, expected: Iterable[str], *, within: float = LONG) -> list[str]:
     """Receive and ack until all that is expected has come and the road holds nothing more; return all ids that came.
 
     What has not come in time is missing in the result.
@@ -171,7 +177,7 @@ async def nothing_comes(consumer: Consumer, *, within: float = 0.5) -> bool:
     return False
 
 
-async def eventually(check: Callable[[], object], *, within: float = 15.0, what: str = "") -> float:
+async def eventually(check: Callable[[], object], *, within: float = LONG, what: str = "") -> float:
     """Wait until something is true and return after how many seconds it was."""
     started = time.monotonic()
     while not check():
@@ -180,7 +186,7 @@ async def eventually(check: Callable[[], object], *, within: float = 15.0, what:
     return time.monotonic() - started
 
 
-async def confirmed(found: World, *messages: Message, within: float = 15.0) -> int:
+async def confirmed(found: World, *messages: Message, within: float = LONG) -> int:
     """Publish until all are confirmed, as the receiver does; return how many rounds it took."""
     waiting, rounds = list(messages), 0
     async with asyncio.timeout(within):

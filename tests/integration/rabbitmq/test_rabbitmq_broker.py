@@ -12,7 +12,9 @@ import pytest
 from bus.errors import TransportRefused, TransportUnavailable
 from tests.harness.process import Child, free_port, module
 from tests.integration.rabbitmq.rabbitmq_world import (
+    HASTY,
     QUICK,
+    SLACK,
     confirmed,
     drain,
     eventually,
@@ -186,7 +188,9 @@ async def test_a_reader_that_takes_more_gets_more_fetched_ahead(primary: Rabbitm
 
 
 async def test_closing_has_a_deadline_while_the_broker_is_paused(primary: RabbitmqServer) -> None:
-    async with world(primary.url, tidy=False) as found:
+    # Without deadlines of its own it would wait for an answer, or for heartbeats to give the connection up: 33 s.
+    patience = QUICK._replace(close=3.0, answer=60.0)
+    async with world(primary.url, patience=patience, tidy=False) as found:
         await found.ensure("billing")
         consumer = await found.consume()
         await found.publish(*found.messages(3))
@@ -195,35 +199,35 @@ async def test_closing_has_a_deadline_while_the_broker_is_paused(primary: Rabbit
         started = time.monotonic()
         consumer.ack(held)
         await consumer.close()
-        assert time.monotonic() - started < QUICK.close + 2
-    assert time.monotonic() - started < 4 * QUICK.close
+        assert time.monotonic() - started < patience.close + SLACK
+    assert time.monotonic() - started < 3 * patience.close + SLACK
 
 
 async def test_a_broker_short_of_memory_confirms_nothing_and_says_so(primary: RabbitmqServer) -> None:
-    async with world(primary.url) as found:
+    async with world(primary.url, patience=HASTY._replace(confirm=30.0)) as found:
         await found.ensure("billing")
         consumer = await found.consume()
         sent = found.messages(3)
-        await found.publish(sent[0])
+        await confirmed(found, sent[0])
         (held,) = await receive(consumer, 1)
         await asyncio.to_thread(primary.ctl, "set_vm_memory_high_watermark", "absolute", "1MB")
         try:
             await eventually(lambda: "memory" in found.transport.conditions()["rabbitmq-primary"])
             started = time.monotonic()
             assert await found.publish(sent[1]) == [False]
-            assert time.monotonic() - started < 0.5
+            assert time.monotonic() - started < 30.0 / 2
             consumer.ack([held])
             await eventually(lambda: found.transport.lags()[found.lane].records == 0, what="acks get through")
         finally:
             await asyncio.to_thread(primary.ctl, "set_vm_memory_high_watermark", "0.4")
         await confirmed(found, *sent[1:])
-        assert ids(await receive(consumer, 2)) == ids(sent[1:])
+        assert {*await drain(found, consumer, ids(sent[1:]))} == {*ids(sent[1:])}
 
 
 async def test_a_queue_that_confirms_nothing_holds_up_neither_others_nor_its_own_messages_for_long(
     primary: RabbitmqServer,
 ) -> None:
-    async with world(primary.url, patience=QUICK._replace(spared=3.0)) as found, world(primary.url) as neighbour:
+    async with world(primary.url, patience=HASTY._replace(spared=30.0)) as found, world(primary.url) as neighbour:
         await found.ensure("billing")
         await neighbour.ensure("billing")
         sent = found.messages(3)
@@ -231,13 +235,17 @@ async def test_a_queue_that_confirms_nothing_holds_up_neither_others_nor_its_own
         await asyncio.to_thread(primary.ctl, "eval", f"sys:suspend({queue}).")
         try:
             assert await found.publish(*sent) == [False] * 3
+            publisher = found.transport._clusters["rabbitmq-primary"].publisher
+            publisher._patience = publisher._patience._replace(confirm=30.0)
             started = time.monotonic()
             assert await found.publish(*sent) == [False] * 3
             assert all(await neighbour.publish(*neighbour.messages(3)))
-            assert time.monotonic() - started < 0.5
+            assert time.monotonic() - started < 30.0 / 2
             assert found.code in found.transport.conditions()["rabbitmq-primary"]
         finally:
             await asyncio.to_thread(primary.ctl, "eval", f"sys:resume({queue}).")
+        # What is known of a connection ends with it, so that nobody waits until the destination is spared no more.
+        await asyncio.to_thread(primary.ctl, "close_all_connections", "maintenance")
         await confirmed(found, *sent)
         consumer = await found.consume()
         assert {*await drain(found, consumer, ids(sent))} == {*ids(sent)}
@@ -245,7 +253,9 @@ async def test_a_queue_that_confirms_nothing_holds_up_neither_others_nor_its_own
 
 
 async def test_a_broker_that_is_away_is_told_at_once(primary: RabbitmqServer) -> None:
-    async with world(f"amqp://guest:guest@127.0.0.1:{free_port()}/", tidy=False) as found:
+    patience = QUICK._replace(connect=30.0, answer=30.0, confirm=30.0)
+    url = f"amqp://guest:guest@127.0.0.1:{free_port()}/"
+    async with world(url, patience=patience, tidy=False) as found:
         with pytest.raises(TransportUnavailable):
             await found.ensure("billing")
         started = time.monotonic()
@@ -253,7 +263,7 @@ async def test_a_broker_that_is_away_is_told_at_once(primary: RabbitmqServer) ->
             assert await found.publish(*found.messages(3)) == [False] * 3
         with pytest.raises(TransportUnavailable):
             await found.ensure("billing")
-        assert time.monotonic() - started < 0.5
+        assert time.monotonic() - started < 30.0 / 2
         assert "127.0.0.1" in found.transport.conditions()["rabbitmq-primary"]
         await eventually(lambda: found.transport.lags() is None)
 
@@ -261,9 +271,7 @@ async def test_a_broker_that_is_away_is_told_at_once(primary: RabbitmqServer) ->
 async def test_of_several_hosts_the_dead_ones_are_passed_over(primary: RabbitmqServer) -> None:
     dead = f"127.0.0.1:{free_port()},no-such-host.invalid,localhost:{primary.port}"
     async with world(f"amqp://guest:guest@{dead}/") as found:
-        started = time.monotonic()
         await found.ensure("billing")
-        assert time.monotonic() - started < 5
         assert all(await found.publish(*found.messages(3)))
         assert not any(found.transport.conditions().values())
 

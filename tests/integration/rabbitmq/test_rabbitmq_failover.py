@@ -12,7 +12,9 @@ import pytest
 from bus.domain.message import Message
 from bus.transports.rabbitmq import BACKUP, PRIMARY, Patience
 from tests.integration.rabbitmq.rabbitmq_world import (
+    HASTY,
     QUICK,
+    SLACK,
     World,
     confirmed,
     drain,
@@ -64,7 +66,7 @@ async def loaded(found: World) -> AsyncIterator[Load]:
 async def goes_on(load: Load) -> float:
     """Return after how many seconds the next batches were confirmed."""
     before = len(load.confirmed)
-    return await eventually(lambda: len(load.confirmed) > before + 60, within=30, what="confirmations go on")
+    return await eventually(lambda: len(load.confirmed) > before + 60, what="confirmations go on")
 
 
 @pytest.mark.parametrize(
@@ -81,14 +83,15 @@ async def test_a_killed_primary_is_replaced_and_gone_back_to(
             await eventually(lambda: primary.remembers(found.queue))
             primary.kill()
             switched = await goes_on(load)
-            assert found.transport.active == BACKUP
+            await eventually(lambda: found.transport.active == BACKUP)
             assert found.transport.conditions()[PRIMARY]
             assert not found.transport.conditions()[BACKUP]
+            started = time.monotonic()
             await asyncio.to_thread(primary.start)
-            returned = await eventually(lambda: found.transport.active == PRIMARY, within=60)
-            assert returned >= patience.well_for * 0.9
+            returned = await eventually(lambda: found.transport.active == PRIMARY)
+            assert time.monotonic() - started >= patience.well_for
             await goes_on(load)
-        received = await drain(found, consumer, ids(load.confirmed), within=30)
+        received = await drain(found, consumer, ids(load.confirmed))
         lost = {*ids(load.confirmed)} - {*received}
         again = len(received) - len({*received})
         print(
@@ -102,7 +105,7 @@ async def test_a_killed_primary_is_replaced_and_gone_back_to(
 async def test_a_paused_primary_is_replaced_within_the_deadline_of_a_confirmation(
     primary: RabbitmqServer, backup: RabbitmqServer
 ) -> None:
-    async with world(primary.url, backup.url) as found:
+    async with world(primary.url, backup.url, patience=HASTY) as found:
         await found.ensure("billing")
         consumer = await found.consume()
         async with loaded(found) as load:
@@ -111,16 +114,17 @@ async def test_a_paused_primary_is_replaced_within_the_deadline_of_a_confirmatio
             await eventually(lambda: found.transport.active == BACKUP)
             await eventually(lambda: found.transport.conditions()[PRIMARY])
             primary.resume()
-            returned = await eventually(lambda: found.transport.active == PRIMARY, within=30)
+            returned = await eventually(lambda: found.transport.active == PRIMARY)
             await goes_on(load)
-        received = await drain(found, consumer, ids(load.confirmed), within=30)
+        received = await drain(found, consumer, ids(load.confirmed))
         lost = {*ids(load.confirmed)} - {*received}
         print(
             f"\nprimary paused: confirmations went on after {switched:.2f} s, longest publish {load.longest:.2f} s; "
             f"back {returned:.1f} s after it was resumed; {len(load.confirmed)} confirmed, {len(lost)} lost"
         )
         assert not lost
-        assert load.longest < 2 * QUICK.confirm + QUICK.answer
+        # Heartbeats alone would take 33 s.
+        assert load.longest < 2 * HASTY.confirm + HASTY.answer + SLACK
 
 
 async def test_a_wiped_backup_is_filled_again_before_it_is_published_to(
@@ -129,7 +133,7 @@ async def test_a_wiped_backup_is_filled_again_before_it_is_published_to(
     async with world(primary.url, backup.url) as found:
         await found.ensure("billing")
         await asyncio.to_thread(backup.wipe)
-        await eventually(lambda: not found.transport.conditions()[BACKUP], within=30)
+        await eventually(lambda: not found.transport.conditions()[BACKUP])
         found.transport.prefer(BACKUP)
         assert found.transport.active == BACKUP
         sent = found.messages(50)
@@ -145,7 +149,7 @@ async def test_a_wiped_backup_is_filled_again_before_it_is_published_to(
 async def test_while_both_are_away_nothing_is_confirmed_and_afterwards_everything_is_there(
     primary: RabbitmqServer, backup: RabbitmqServer
 ) -> None:
-    async with world(primary.url, backup.url) as found:
+    async with world(primary.url, backup.url, patience=QUICK._replace(confirm=30.0)) as found:
         await found.ensure("billing")
         consumer = await found.consume()
         first, meanwhile = found.messages(40), found.messages(20)
@@ -159,12 +163,12 @@ async def test_while_both_are_away_nothing_is_confirmed_and_afterwards_everythin
         await eventually(lambda: all(found.transport.conditions().values()))
         started = time.monotonic()
         assert await found.publish(*meanwhile) == [False] * 20
-        assert time.monotonic() - started < 0.5
+        assert time.monotonic() - started < 30.0 / 2
         consumer.ack(held)
         await eventually(lambda: found.transport.lags() is None, what="nobody knows what they hold")
         await asyncio.gather(asyncio.to_thread(primary.start), asyncio.to_thread(backup.start))
-        await confirmed(found, *meanwhile, within=30)
-        received = await drain(found, consumer, ids(first + meanwhile), within=30)
+        await confirmed(found, *meanwhile)
+        received = await drain(found, consumer, ids(first + meanwhile))
         # What was acked while its cluster was away comes again, and says so.
         assert {*received} == {*ids(first + meanwhile)}
         await eventually(lambda: not any(found.transport.conditions().values()))
@@ -182,7 +186,7 @@ async def test_what_changed_while_the_backup_was_away_is_done_when_it_comes(
         await found.ensure("stock")
         assert all(await found.publish(*found.messages(2)))
         await asyncio.to_thread(backup.start)
-        await eventually(lambda: not found.transport.conditions()[BACKUP], within=30)
+        await eventually(lambda: not found.transport.conditions()[BACKUP])
         found.transport.prefer(BACKUP)
         assert found.transport.active == BACKUP
         assert all(await found.publish(*found.messages(5)))
