@@ -19,6 +19,7 @@ from bus.transports.rabbitmq.addresses import Addresses
 from bus.transports.rabbitmq.config import ClusterUrl, Patience
 from bus.transports.rabbitmq.consumer import RabbitmqConsumer
 from bus.transports.rabbitmq.failures import answering
+from bus.transports.rabbitmq.lasting import lasting
 from bus.transports.rabbitmq.layout import Layout, Wanted
 from bus.transports.rabbitmq.link import Link
 from bus.transports.rabbitmq.names import Lane
@@ -73,12 +74,16 @@ class Cluster:
 
     async def run(self) -> None:
         """Keep it up until cancelled; its connections stay open then, until ``close``."""
+        works = {
+            "the connection to publish on": self.publishing.run,
+            "the connection to consume on": self.consuming.run,
+            "the watch over queues": self.watch.run,
+            "the repair of queues": self._keep_complete,
+            "the probe": self._keep_probing,
+        }
         async with asyncio.TaskGroup() as group:
-            group.create_task(self.publishing.run())
-            group.create_task(self.consuming.run())
-            group.create_task(self.watch.run())
-            group.create_task(self._keep_complete())
-            group.create_task(self._keep_probing())
+            for name, work in works.items():
+                group.create_task(lasting(f"{name} of {self.name}", work, self._clock))
 
     async def make(self, lanes: Mapping[Lane, str]) -> None:
         """Make queues; durable when it returns. Raises ``TransportError``."""

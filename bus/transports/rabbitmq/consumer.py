@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from bus.ports.clock import Clock
 from bus.ports.transport import Incoming
 from bus.transports.rabbitmq.feed import Feed
+from bus.transports.rabbitmq.lasting import lasting
 from bus.transports.rabbitmq.shelf import Parcel, Shelf
 
 
@@ -40,7 +41,7 @@ class RabbitmqConsumer:
         self._close_within = close_within
         self._readers = 0
         self._read_at = clock.monotonic()
-        self._tasks = {feed: asyncio.create_task(feed.run()) for feed in feeds}
+        self._tasks = {feed: asyncio.create_task(lasting(f"reading {feed.place}", feed.run, clock)) for feed in feeds}
 
     async def receive(self, limit: int) -> list[Incoming]:
         """Wait for messages and return at least one, at most ``limit``; cancelling loses none."""

@@ -41,6 +41,8 @@ class Feed:
 
     Attributes
     ----------
+    place
+        The queue and its cluster, for people.
     delivered
         How many messages ever came, so that a watcher sees whether any do.
     """
@@ -67,7 +69,7 @@ class Feed:
         self._clock = clock
         self._noise = noise
         self._returned = returned
-        self._place = f"{queue_of(lane)} on {cluster}"
+        self.place = f"{queue_of(lane)} on {cluster}"
         self._prefetch = _LEAST_PREFETCH
         self._tap: Tap | None = None
         self._trouble = ""
@@ -136,8 +138,6 @@ class Feed:
                 await self._read(session)
             except TransportError as error:
                 self._note(error)
-            except Exception:  # noqa: BLE001 - a defect here must not silence a subscription for good
-                _log.exception("reading %s failed; it is tried again for ever", self._place)
             backoff = _FIRST_BACKOFF if self.delivered > before else min(backoff * 2, _LONGEST_BACKOFF)
             if not self._is_closing:
                 await self._clock.sleep(backoff * (0.5 + self._noise()))
@@ -161,7 +161,7 @@ class Feed:
                     return
                 if not tap.gone:
                     await self._wake.wait()
-            raise TransportUnavailable(f"reading {self._place}: {tap.gone}")
+            raise TransportUnavailable(f"reading {self.place}: {tap.gone}")
         finally:
             # From here on nobody acks on it, so that what is acked now comes again if it was not sent.
             self._tap = None
@@ -184,7 +184,7 @@ class Feed:
         elif self._prefetch != tap.prefetch:
             await tap.consume(self._prefetch)
             if self._trouble:
-                _log.info("reading %s again", self._place)
+                _log.info("reading %s again", self.place)
                 self._trouble = ""
         if tap.unreadable:
             await self._set_aside(tap)
@@ -194,13 +194,13 @@ class Feed:
         """Put what is not ours into the quarantine, and ack it then."""
         while tap.unreadable:
             delivered, tag, reason = tap.unreadable[0]
-            foreign = Foreign(TransportName.RABBITMQ, self._place, reason, described(delivered), delivered.body)
+            foreign = Foreign(TransportName.RABBITMQ, self.place, reason, described(delivered), delivered.body)
             try:
                 await self._quarantine.keep(foreign)
             except SpoolError as error:
-                _log.warning("a foreign message stays in %s, since it cannot be set aside: %s", self._place, error)
+                _log.warning("a foreign message stays in %s, since it cannot be set aside: %s", self.place, error)
                 return
-            _log.warning("a foreign message of %s was set aside: %s", self._place, reason)
+            _log.warning("a foreign message of %s was set aside: %s", self.place, reason)
             tap.unreadable.pop(0)
             tap.finish([tag])
 
