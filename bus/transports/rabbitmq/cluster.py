@@ -118,7 +118,7 @@ class Cluster:
         if is_up:
             self._switch.came(self.name, self._clock.monotonic())
         else:
-            self._switch.went(self.name)
+            self._switch.went(self.name, self._clock.monotonic())
         if self._switch.active != before:
             _log.warning("publishing goes to %s, since %s is %s", self._switch.active, self.name, _state(is_up))
 

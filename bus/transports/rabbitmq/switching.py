@@ -20,12 +20,16 @@ class _State:
     failures
         Batches in a row of which nothing was confirmed.
     strikes
-        How often it was left because of such failures and has confirmed nothing since.
+        How often in a row publishing went there in vain: left it because of such failures, or sooner than it had
+        waited before it went there.
+    home_since
+        When publishing went back there; None before it was ever left.
     """
 
     well_since: float | None = None
     failures: int = 0
     strikes: int = 0
+    home_since: float | None = None
 
 
 class Switch:
@@ -67,34 +71,43 @@ class Switch:
         if cluster is not None and cluster not in self._states:
             raise ValueError(f"there is no cluster {cluster!r}; there are: {', '.join(self._states)}")
         self._preferred = cluster
-        if cluster is not None and self._states[cluster].well_since is not None:
-            self._active = cluster
+        if cluster is not None:
+            self._states[cluster].strikes = 0
+            if self._states[cluster].well_since is not None:
+                self._active = cluster
         self.order(now)
 
     def order(self, now: float) -> list[str]:
         """Return the clusters to try, the best first; those that are away are left out."""
         if self._active != self.home and self._is_settled(self.home, now):
             self._active = self.home
-            if self._states[self.home].strikes:
-                self._states[self.home].failures = self._most_failures - 1
+            state = self._states[self.home]
+            state.home_since = now
+            if state.strikes:
+                state.failures = self._most_failures - 1
         there = [name for name, state in self._states.items() if state.well_since is not None]
         return sorted(there, key=lambda name: name != self._active)
 
     def came(self, cluster: str, now: float) -> None:
         """Note that a cluster answers; the first time it need not prove itself."""
-        self._states[cluster] = _State(well_since=now - (0 if cluster in self._seen else self._well_for))
+        state = self._states[cluster]
+        state.well_since = now - (0 if cluster in self._seen else self._well_for)
+        state.failures = 0
         self._seen.add(cluster)
         if self._states[self._active].well_since is None:
             self._active = cluster
 
-    def went(self, cluster: str) -> None:
+    def went(self, cluster: str, now: float) -> None:
         """Note that a cluster is away."""
-        self._states[cluster] = _State()
+        state = self._states[cluster]
+        if cluster == self._active:
+            state.strikes = state.strikes + 1 if self._was_in_vain(state, now) else 0
+        state.well_since = None
         self._leave(cluster)
 
     def succeeded(self, cluster: str) -> None:
         """Note that a cluster confirmed something."""
-        self._states[cluster].failures = self._states[cluster].strikes = 0
+        self._states[cluster].failures = 0
 
     def failed(self, cluster: str, now: float) -> None:
         """Note that a cluster confirmed nothing of a batch, although it seems to be there."""
@@ -103,7 +116,7 @@ class Switch:
         if state.well_since is not None:
             state.well_since = now
         if state.failures >= self._most_failures and self._leave(cluster):
-            state.strikes += 1
+            state.strikes = state.strikes + 1 if self._was_in_vain(state, now) else 1
 
     def _leave(self, cluster: str) -> bool:
         """Publish to another cluster that is there, if this one is in use; whether that changed anything."""
@@ -115,5 +128,11 @@ class Switch:
 
     def _is_settled(self, cluster: str, now: float) -> bool:
         state = self._states[cluster]
-        wait = self._well_for * 2 ** min(state.strikes, _MOST_STRIKES)
-        return state.well_since is not None and now - state.well_since >= wait
+        return state.well_since is not None and now - state.well_since >= self._wait(state)
+
+    def _was_in_vain(self, state: _State, now: float) -> bool:
+        """Whether publishing was there for a shorter time than it had waited before it went there."""
+        return state.home_since is not None and now - state.home_since < self._wait(state)
+
+    def _wait(self, state: _State) -> float:
+        return self._well_for * float(2 ** min(state.strikes, _MOST_STRIKES))

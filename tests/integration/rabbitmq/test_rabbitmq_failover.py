@@ -13,6 +13,7 @@ from bus.domain.message import Message
 from bus.transports.rabbitmq import BACKUP, PRIMARY, Patience
 from tests.integration.rabbitmq.rabbitmq_world import (
     HASTY,
+    LONG,
     QUICK,
     SLACK,
     World,
@@ -100,6 +101,27 @@ async def test_a_killed_primary_is_replaced_and_gone_back_to(
             f"{again} came again"
         )
         assert not lost
+
+
+async def test_a_primary_that_is_lost_again_and_again_is_gone_back_to_ever_later(
+    primary: RabbitmqServer, backup: RabbitmqServer
+) -> None:
+    async with world(primary.url, backup.url, patience=QUICK._replace(well_for=3.0)) as found:
+        await found.ensure("billing")
+        for wait in (3.0, 6.0):
+            session = await found.transport._clusters[PRIMARY].publishing.up()
+            started = time.monotonic()
+            session.abort("a test wants it")
+            await eventually(lambda: found.transport.active == BACKUP)
+            await _publish_until(found, lambda: found.transport.active == PRIMARY)
+            assert time.monotonic() - started >= wait
+
+
+async def _publish_until(found: World, check: Callable[[], bool]) -> None:
+    async with asyncio.timeout(LONG):
+        while not check():
+            await found.publish(*found.messages(1))
+            await asyncio.sleep(0.05)
 
 
 async def test_a_paused_primary_is_replaced_within_the_deadline_of_a_confirmation(

@@ -40,7 +40,7 @@ def test_at_the_start_the_primary_may_be_the_second_to_come() -> None:
 
 def test_a_lost_primary_is_left_at_once_and_gone_back_to_when_it_was_well_for_a_while() -> None:
     found = switch()
-    found.went("primary")
+    found.went("primary", 1.0)
     assert found.order(1.0) == ["backup"]
     found.came("primary", 5.0)
     assert found.order(5.0) == ["backup", "primary"]
@@ -50,11 +50,52 @@ def test_a_lost_primary_is_left_at_once_and_gone_back_to_when_it_was_well_for_a_
 
 def test_a_primary_that_comes_and_goes_is_not_gone_back_to() -> None:
     found = switch()
-    found.went("primary")
+    found.went("primary", 0.0)
     for second in range(0, 100, 5):
         found.came("primary", float(second))
         assert found.order(second + 4.0)[0] == "backup"
-        found.went("primary")
+        found.went("primary", second + 4.0)
+
+
+def test_a_primary_that_is_lost_again_and_again_is_gone_back_to_ever_later() -> None:
+    found = switch()
+    now, waits = 100.0, [1, 2, 4, 8, 16, 32, 32]
+    found.went("primary", now)
+    for wait in waits:
+        found.came("primary", now)
+        assert found.order(now + wait * WELL_FOR - 0.1)[0] == "backup"
+        now += wait * WELL_FOR
+        assert found.order(now)[0] == "primary"
+        found.succeeded("primary")
+        now += WELL_FOR / 2
+        found.went("primary", now)
+
+
+def test_a_primary_that_lasted_is_trusted_as_before() -> None:
+    found = switch()
+    found.went("primary", 0.0)
+    found.came("primary", 0.0)
+    assert found.order(WELL_FOR)[0] == "primary"
+    found.went("primary", WELL_FOR + 1.0)
+    found.came("primary", 20.0)
+    assert found.order(20.0 + 2 * WELL_FOR)[0] == "primary"
+    found.went("primary", 20.0 + 4 * WELL_FOR)
+    found.came("primary", 100.0)
+    assert found.order(100.0 + WELL_FOR)[0] == "primary"
+
+
+def test_a_person_s_word_makes_up_for_losses() -> None:
+    found = switch()
+    now = 100.0
+    for wait in (1, 2, 4):
+        found.went("primary", now)
+        found.came("primary", now)
+        now += wait * WELL_FOR
+        assert found.order(now)[0] == "primary"
+    found.went("primary", now)
+    found.prefer("primary", now)
+    found.came("primary", now)
+    assert found.order(now + WELL_FOR)[0] == "primary"
 
 
 def test_a_primary_that_confirms_nothing_is_left_after_some_failures_in_a_row() -> None:
@@ -89,7 +130,7 @@ def test_without_another_cluster_there_is_nowhere_to_go() -> None:
     for _ in range(10):
         found.failed("primary", 1.0)
     assert found.order(1.0) == ["primary"]
-    found.went("primary")
+    found.went("primary", 2.0)
     assert found.order(2.0) == []
     found.came("primary", 3.0)
     assert found.order(3.0) == ["primary"]
@@ -97,9 +138,9 @@ def test_without_another_cluster_there_is_nowhere_to_go() -> None:
 
 def test_a_backup_that_fails_while_it_is_in_use_is_left_too() -> None:
     found = switch()
-    found.went("primary")
+    found.went("primary", 1.0)
     found.came("primary", 1.0)
-    found.went("backup")
+    found.went("backup", 1.0)
     assert found.order(1.0) == ["primary"]
 
 
@@ -107,7 +148,7 @@ def test_a_preferred_cluster_is_used_at_once_and_is_home_then() -> None:
     found = switch()
     found.prefer("backup", 1.0)
     assert found.order(1.0) == ["backup", "primary"]
-    found.went("backup")
+    found.went("backup", 2.0)
     assert found.order(2.0) == ["primary"]
     found.came("backup", 3.0)
     assert found.order(3.0)[0] == "primary"
@@ -150,7 +191,7 @@ class SwitchMachine(RuleBasedStateMachine):
     @rule(name=st.sampled_from(["primary", "backup"]))
     def go(self, name: str) -> None:
         if self.there.pop(name, None) is not None:
-            self.switch.went(name)
+            self.switch.went(name, self.now)
 
     @rule(success=st.booleans())
     def publish(self, success: bool) -> None:
