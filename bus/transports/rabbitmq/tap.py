@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -88,8 +89,9 @@ class Tap:
         with answering(f"consuming {self._queue}"):
             async with asyncio.timeout(self._within):
                 await self._channel.raw.basic_qos(prefetch_count=prefetch)
-                ok = await self._channel.raw.basic_consume(self._queue, self._on_delivery)
-        self._consumer = str(ok.consumer_tag)
+                # Named here, since the broker may end it in the same breath in which it confirms it.
+                self._consumer = f"pier.{uuid.uuid4().hex}"
+                await self._channel.raw.basic_consume(self._queue, self._on_delivery, consumer_tag=self._consumer)
         self.prefetch = prefetch
 
     async def pause(self) -> None:
