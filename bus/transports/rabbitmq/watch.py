@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
-from bus.errors import TransportError, TransportRefused
+from bus.errors import TransportError, TransportRefused, TransportUnavailable
 from bus.ports.clock import Clock
 from bus.ports.transport import Lag
 from bus.transports.rabbitmq.config import Patience
@@ -38,12 +38,16 @@ class _Reading(NamedTuple):
         Looks in a row at which a consumer of ours should have got something and did not.
     delivered
         What our consumers had got by then.
+    mute_since
+        Since when the broker says that it neither holds anything nor has consumers, as it also does while the queue's
+        leader is busy; None when it says otherwise, minus infinity when it never did.
     """
 
     ready: int
     empty: int
     starved: int
     delivered: int
+    mute_since: float | None
 
 
 class Watch:
@@ -75,6 +79,7 @@ class Watch:
         self._patience = patience
         self._clock = clock
         self._readings: dict[Lane, _Reading] = {}
+        self._spared: dict[Lane, float] = {}
         self._seen_at = clock.monotonic()
         self._channel: Channel | None = None
         self._session: Session | None = None
@@ -86,12 +91,12 @@ class Watch:
             started = self._clock.monotonic()
             pause = self._patience.poll_every
             try:
-                await self._look(session)
+                in_vain = await self._look(session)
             except TransportError as error:
                 session.abort(str(error))
             else:
                 self._seen_at = self._clock.monotonic()
-                pause = max(pause, _PAUSE_FACTOR * (self._seen_at - started))
+                pause = max(pause, _PAUSE_FACTOR * (self._seen_at - started - in_vain))
             await self._clock.sleep(pause)
 
     @property
@@ -127,19 +132,21 @@ class Watch:
         if reading is not None:
             self._readings[lane] = reading._replace(empty=0)
 
-    async def _look(self, session: Session) -> None:
-        """Look at every queue once.
+    async def _look(self, session: Session) -> float:
+        """Look at every queue once; return the seconds that were spent on queues that do not answer.
 
         Raises
         ------
         TransportError
             The broker does not answer.
         """
-        lanes = self._wanted.lanes()
+        lanes, now, in_vain = self._wanted.lanes(), self._clock.monotonic(), 0.0
         self._readings = {lane: reading for lane, reading in self._readings.items() if lane in lanes}
+        self._spared = {lane: until for lane, until in self._spared.items() if lane in lanes and until > now}
         if not lanes:
-            await (await session.channel(within=self._patience.answer)).close()
-        for lane in lanes:
+            await self._greet(session)
+        for lane in [lane for lane in lanes if lane not in self._spared]:
+            started = self._clock.monotonic()
             try:
                 await self._count(session, lane)
             except Missing:
@@ -148,8 +155,21 @@ class Watch:
             except TransportRefused as error:
                 self._readings.pop(lane, None)
                 _log.debug("%s", error)
+            except TransportUnavailable as error:
+                # A queue may hang alone; then nobody else's consumer must end with the connection.
+                await self._greet(session)
+                _log.warning("%s; other queues do, so its consumers are left alone", error)
+                self._readings.pop(lane, None)
+                now = self._clock.monotonic()
+                self._spared[lane] = now + self._patience.forget_after
+                in_vain += now - started
         for consumer in self._consumers():
             consumer.rest_after(self._patience.idle)
+        return in_vain
+
+    async def _greet(self, session: Session) -> None:
+        """See that the broker answers at all; raises ``TransportError``."""
+        await (await session.channel(within=self._patience.answer)).close()
 
     async def _count(self, session: Session, lane: Lane) -> None:
         channel = await self._open(session)
@@ -161,14 +181,18 @@ class Watch:
     def _note(self, lane: Lane, ready: int, consumers: int) -> None:
         feeds = [feed for feed, _ in self._feeds(lane)]
         delivered = sum(feed.delivered for feed in feeds)
-        before = self._readings.get(lane) or _Reading(ready=0, empty=0, starved=0, delivered=delivered)
+        before = self._readings.get(lane) or _Reading(0, 0, 0, delivered, float("-inf"))
+        since = self._clock.monotonic() if before.mute_since is None else before.mute_since
+        mute_since = None if ready or consumers else since
         starved = [feed for feed in feeds if feed.is_reading and (ready or not consumers)]
         nothing_came = delivered == before.delivered
+        is_sure = mute_since is None or self._is_believed(mute_since, feeds)
         reading = _Reading(
-            ready=ready,
-            empty=0 if ready else before.empty + 1,
+            ready=ready if is_sure else before.ready,
+            empty=0 if ready or not is_sure else before.empty + 1,
             starved=before.starved + 1 if starved and nothing_came else 0,
             delivered=delivered,
+            mute_since=mute_since,
         )
         if reading.starved > _ENOUGH:
             reading = reading._replace(starved=0)
@@ -177,6 +201,11 @@ class Watch:
         for feed in feeds:
             feed.nudge()
         self._readings[lane] = reading
+
+    def _is_believed(self, mute_since: float, feeds: Iterable[Feed]) -> bool:
+        """Whether a queue that shows neither messages nor consumers has none: it should show ours, if there is one."""
+        is_lasting = self._clock.monotonic() - mute_since >= self._patience.forget_after
+        return is_lasting and not any(feed.is_reading for feed in feeds)
 
     async def _open(self, session: Session) -> Channel:
         """Return the channel to look through; a queue that is gone closes it."""
