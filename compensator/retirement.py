@@ -49,4 +49,4 @@ class Retirement:
             self._roads.lag(destination, found.name, road.transport)
             for found in self._registry.catalog.of(destination.code)
         ]
-        return all(lag is not None and not lag.records for lag in lags)
+        return all(lag is not None and lag.oldest is None for lag in lags)

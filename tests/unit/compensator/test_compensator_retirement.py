@@ -6,7 +6,7 @@ import pytest
 
 from bus.domain.destination import FORMER_KEPT, FormerRoad, TransportName
 from bus.domain.message import encode_message
-from bus.ports.transport import Outgoing
+from bus.ports.transport import Lag, Outgoing
 from bus.testing.transport import MemoryTransport
 from bus.testing.writes import DESTINATION, message
 from bus.transports.roads import Roads
@@ -56,6 +56,13 @@ async def test_a_road_that_holds_something_or_cannot_be_asked_stays(world: World
     world.old.unreachable = False
     await world.retirement.step()
     assert former(world) == []
+
+
+async def test_a_road_that_may_hold_something_stays(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(world.old, "lags", lambda: {(DESTINATION, "billing"): Lag(0, 0)})
+    world.clock.jump(FORMER_KEPT)
+    await world.retirement.step()
+    assert former(world) == [OLD]
 
 
 async def test_the_store_may_be_away(world: World) -> None:
