@@ -239,6 +239,12 @@ class RatesBody(Body):
     dispatcher: float | None = Field(default=None, gt=0)
 
 
+class PreferenceBody(Body):
+    """The cluster to publish to; null leaves it to the transport, whose primary comes first."""
+
+    preferred: str | None
+
+
 class KeyBody(Body):
     """An API key to make."""
 

@@ -1,4 +1,4 @@
-"""Routes of spools, store rates, health, keys and users."""
+"""Routes of spools, store rates, clusters, health, keys and users."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import Any
 from fastapi import APIRouter, Response
 
 from admin.deps import Configurer, OfficeDep, Reader
-from admin.models import KeyBody, RatesBody, UserBody, optional_time
+from admin.models import KeyBody, PreferenceBody, RatesBody, UserBody, optional_time
+from bus.bootstrap import Context
 from bus.errors import NotFound
 from bus.ports.spool import Spool
-from bus.registry import Rates
+from bus.registry import Preference, Rates
 
 router = APIRouter(tags=["operations"])
 
@@ -34,6 +35,21 @@ async def put_rates(body: RatesBody, services: OfficeDep, _: Configurer) -> Rate
     await services.context.registry.set_rates(Rates(body.receiver, body.dispatcher))
     await services.settle()
     return body
+
+
+@router.get("/clusters")
+async def list_clusters(services: OfficeDep, _: Reader) -> dict[str, Any]:
+    """Return the clusters of transports that have several, and which receivers publish to which."""
+    return _clusters_view(services.context)
+
+
+@router.put("/clusters")
+async def put_clusters(body: PreferenceBody, services: OfficeDep, _: Configurer) -> dict[str, Any]:
+    """Choose the cluster to publish to, in every process; at once if it is well, else as soon as it is."""
+    services.context.roads.choice.check(body.preferred)
+    await services.context.registry.set_preference(Preference(body.preferred))
+    await services.settle()
+    return _clusters_view(services.context)
 
 
 @router.get("/health")
@@ -90,6 +106,23 @@ async def create_user(body: UserBody, services: OfficeDep, _: Configurer) -> dic
     """Make a user; the password is shown once."""
     password = await services.context.keyring.add_user(body.name, body.role)
     return {"name": body.name, "role": body.role, "password": password}
+
+
+def _clusters_view(context: Context) -> dict[str, Any]:
+    choice, conditions, notes = context.roads.choice, context.own_conditions(), context.roads.choice.notes()
+    preferred, publishers = context.registry.preference.cluster, context.publishers()
+    items = [
+        {
+            "name": name,
+            "transport": transport,
+            "preferred": name == preferred,
+            "ok": not conditions.get(name),
+            "detail": conditions.get(name) or notes.get(name, ""),
+            "published_by": [url for url, active in publishers.items() if active.get(transport) == name],
+        }
+        for name, transport in choice.clusters.items()
+    ]
+    return {"preferred": preferred, "items": items, "next": None}
 
 
 def _spool_view(name: str, spool: Spool) -> dict[str, Any]:

@@ -20,6 +20,7 @@ DESTINATIONS = "destinations"
 SUBSCRIPTIONS = "subscriptions"
 SETTINGS = "settings"
 RATES = "rates"
+PREFERENCE = "preference"
 COLLECTIONS = frozenset({DESTINATIONS, SUBSCRIPTIONS, SETTINGS})
 _REVISION = "revision"
 _FOLLOW = 0.5
@@ -34,6 +35,12 @@ class Rates(msgspec.Struct, frozen=True):
 
     receiver: float | None = None
     dispatcher: float | None = None
+
+
+class Preference(msgspec.Struct, frozen=True):
+    """Which cluster a person wants published to; None for the transport's own rule."""
+
+    cluster: str | None = None
 
 
 class Registry:
@@ -52,6 +59,7 @@ class Registry:
         self._loaded = -1
         self.catalog = Catalog()
         self.rates = Rates()
+        self.preference = Preference()
 
     def listen(self, listener: Listener) -> None:
         """Call ``listener`` with each new catalog, before the change is answered."""
@@ -103,6 +111,7 @@ class Registry:
             settings = {found.key: found.value for found in await self._documents.list(SETTINGS)}
             if RATES in settings:
                 self.rates = msgspec.json.decode(settings[RATES], type=Rates)
+            self.preference = msgspec.json.decode(settings.get(PREFERENCE, b"{}"), type=Preference)
             await self._enforce(Catalog(destinations, subscriptions))
             self._loaded = revision
 
@@ -180,6 +189,14 @@ class Registry:
             await self._documents.put(SETTINGS, RATES, msgspec.json.encode(rates))
             await self._note_change()
             self.rates = rates
+
+    async def set_preference(self, preference: Preference) -> None:
+        """Choose the cluster that every process publishes to; in force at once, and told to the listeners."""
+        async with self._changing:
+            await self._documents.put(SETTINGS, PREFERENCE, msgspec.json.encode(preference))
+            await self._note_change()
+            self.preference = preference
+            await self._enforce(self.catalog)
 
     def store_rate(self, destination: str) -> float | None:
         """Return a destination's own store rate."""

@@ -59,12 +59,21 @@ class Context:
 
     def health(self) -> dict[str, Any]:
         """Return a line for each part: its name, whether it is well, and what is wrong."""
-        found = self.own_conditions()
+        found, notes = self.own_conditions(), self.roads.choice.notes()
         for member in self.members.others:
             where = f"{'+'.join(member.roles)} {member.url}"
             found |= {f"{name} ({where})": trouble for name, trouble in member.troubles.items()}
-        checks = [{"name": name, "ok": not trouble, "detail": trouble} for name, trouble in found.items()]
+        checks = [
+            {"name": name, "ok": not trouble, "detail": trouble or notes.get(name, "")}
+            for name, trouble in found.items()
+        ]
         return {"status": "degraded" if any(found.values()) else "ok", "node": self.node, "checks": checks}
+
+    def publishers(self) -> dict[str, dict[str, str]]:
+        """Return, by receiver's URL, the cluster that its messages go to, by transport."""
+        me = self.members.me
+        own = {me.url: self.roads.choice.published_to} if "receiver" in me.roles else {}
+        return own | {other.url: other.published_to for other in self.members.others if other.published_to}
 
     def own_conditions(self) -> dict[str, str]:
         """Return what is wrong with each part of this process, by name; empty text for one that is well."""

@@ -48,6 +48,7 @@ from bus.transports.roads import Roads
 
 _log = logging.getLogger(__name__)
 VERSION: Final = version("pier-bus")
+_PUBLISHER: Final = "receiver"
 # Many subscriptions may share a host, each with its own max_concurrency.
 _POOL: Final = PoolLimits(per_host=2048, total=8192)
 
@@ -127,6 +128,7 @@ async def open_context(settings: Settings, roles: Sequence[str], url: str) -> As
             dispatching=RemoteDispatching(members, peers, clock),
         )
         members.describe = partial(_describe, context)
+        registry.listen(_choosing(registry, roads))
         registry.listen(roads.apply)
         registry.listen(_telling(members))
         # First, so that the secret is in the snapshot of all settings that the registry reads.
@@ -142,6 +144,15 @@ async def _load(peer_key: PeerKey) -> None:
         await peer_key.load()
     except StoreError as error:
         _log.warning("the secret of the bus's processes is read later: %s", error)
+
+
+def _choosing(registry: Registry, roads: Roads) -> Listener:
+    """Return what has messages published to the cluster that a person wants."""
+
+    async def listener(_: Catalog) -> None:
+        roads.choice.prefer(registry.preference.cluster)
+
+    return listener
 
 
 def _telling(members: Members) -> Listener:
@@ -162,6 +173,7 @@ def _describe(context: Context, me: Member) -> Member:
         unpublished=waiting.unpublished,
         unseen=waiting.unseen,
         held=waiting.held,
+        published_to=context.roads.choice.published_to if _PUBLISHER in me.roles else {},
         troubles={name: text for name, text in context.own_conditions().items() if text},
     )
 

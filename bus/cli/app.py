@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from bus.cli import access, destinations, doctor, resending, sending, serving, spools, subscriptions, tracing
+from bus.cli import access, clusters, destinations, doctor, resending, sending, serving, spools, subscriptions, tracing
 
 _START = """\b
 Start with:
@@ -28,7 +28,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-for group in (destinations.app, subscriptions.app, spools.app, access.keys, access.users):
+for group in (destinations.app, subscriptions.app, clusters.app, spools.app, access.keys, access.users):
     app.add_typer(group)
 app.command(epilog="Example:  bus up --data /var/lib/bus --port 8700")(serving.up)
 app.command(epilog="Example:  bus run receiver --config bus.toml")(serving.run)

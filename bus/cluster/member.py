@@ -40,6 +40,8 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
         By destination since when (ms) messages wait to be published, and outcomes for the store.
     held
         By ``destination/subscription``.
+    published_to
+        Of a receiver, the cluster that its messages go to now, by transport.
     troubles
         What is wrong with its parts, by name; nothing for one that is well.
     """
@@ -56,6 +58,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     unpublished: dict[str, int] = {}
     unseen: dict[str, int] = {}
     held: dict[str, Held] = {}
+    published_to: dict[str, str] = {}
     troubles: dict[str, str] = {}
 
     @property

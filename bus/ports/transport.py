@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from bus.domain.destination import Destination
 from bus.domain.message import Message
@@ -128,4 +128,29 @@ class Transport(Protocol):
 
     async def close(self) -> None:
         """Leave the road; called after ``run`` was cancelled."""
+        ...
+
+
+@runtime_checkable
+class Clustered(Protocol):
+    """What a transport with several clusters has besides: one of them is published to, all are consumed."""
+
+    @property
+    def clusters(self) -> Sequence[str]:
+        """Their names as in ``conditions``, the primary first."""
+        ...
+
+    @property
+    def active(self) -> str:
+        """The one that is published to now."""
+        ...
+
+    def prefer(self, cluster: str | None) -> None:
+        """Publish to a cluster whenever it is well, beginning at once; None for the primary, in its own time.
+
+        Raises
+        ------
+        ValueError
+            There is no such cluster.
+        """
         ...

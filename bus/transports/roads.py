@@ -13,6 +13,7 @@ from bus.domain.subscription import Subscription
 from bus.errors import InvalidDestination, InvalidMessage, TransportError, TransportRefused
 from bus.ports.clock import Clock
 from bus.ports.transport import Lag, Transport
+from bus.transports.choice import Choice
 from bus.transports.crossing import Crossing
 
 _log = logging.getLogger(__name__)
@@ -38,6 +39,11 @@ class Roads:
     """Keeps each destination's queues in step with the configuration, on every road that it may use.
 
     A road that does not answer holds nobody up: what it lacks is made as soon as it answers.
+
+    Attributes
+    ----------
+    choice
+        Which of a road's clusters a person wants published to.
     """
 
     def __init__(self, transports: Iterable[Transport], clock: Clock) -> None:
@@ -50,6 +56,7 @@ class Roads:
         self._troubles: dict[_Place, TransportError] = {}
         self._ill: set[str] = set()
         self._applying = asyncio.Lock()
+        self.choice = Choice(self._transports.values())
 
     # --- asking ----------------------------------------------------------------------------------------------
 

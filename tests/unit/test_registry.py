@@ -14,7 +14,7 @@ from bus.domain.destination import Destination
 from bus.domain.retry import Exponential, RetryPolicy, Schedule
 from bus.domain.subscription import Secret, Subscription
 from bus.errors import ConfigurationError, Conflict, NotFound
-from bus.registry import DESTINATIONS, SETTINGS, SUBSCRIPTIONS, Rates, Registry
+from bus.registry import DESTINATIONS, SETTINGS, SUBSCRIPTIONS, Preference, Rates, Registry
 from bus.security.secrets import SecretBox
 from bus.testing.clock import ManualClock
 from bus.testing.store import MemoryStore
@@ -203,6 +203,21 @@ async def test_rates_are_in_force_at_once_and_after_a_restart(registry: Registry
     assert registry.rates == (await reloaded(store)).rates == Rates(100, None)
 
 
+async def test_the_preferred_cluster_is_told_to_the_listeners_and_there_after_a_restart(
+    registry: Registry, store: MemoryStore
+) -> None:
+    heard: list[Preference] = []
+
+    async def listener(_: Catalog) -> None:
+        heard.append(registry.preference)
+
+    registry.listen(listener)
+    assert registry.preference == Preference(None)
+    for chosen in (Preference("rabbitmq-backup"), Preference(None)):
+        await registry.set_preference(chosen)
+        assert heard[-1] == registry.preference == (await reloaded(store)).preference == chosen
+
+
 async def test_secrets_rest_sealed_and_open_with_the_same_key_only(store: MemoryStore) -> None:
     box = SecretBox("k" * 32)
     registry = await reloaded(store, box)
@@ -226,9 +241,11 @@ async def test_what_another_process_changes_comes_into_force_within_a_second(sto
     assert ours.destination("orders") == orders
     assert ours.subscription("orders", "billing").url == "http://a.example/"
     await theirs.set_rates(Rates(receiver=7))
+    await theirs.set_preference(Preference("rabbitmq-backup"))
     await theirs.remove_subscription("orders", "billing")
     await clock.advance(1)
     assert ours.rates == Rates(receiver=7)
+    assert ours.preference == Preference("rabbitmq-backup")
     assert not ours.catalog.subscriptions
     following.cancel()
     await asyncio.gather(following, return_exceptions=True)

@@ -63,8 +63,14 @@ class RabbitmqTransport:
         return TransportName.RABBITMQ
 
     @property
+    def clusters(self) -> list[str]:
+        """The names of the clusters, the primary first."""
+        return list(self._clusters)
+
+    @property
     def active(self) -> str:
-        """The cluster that is published to."""
+        """The cluster that is published to, also while nothing is."""
+        self._switch.order(self._clock.monotonic())
         return self._switch.active
 
     def prefer(self, cluster: str | None) -> None:

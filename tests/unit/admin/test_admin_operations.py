@@ -140,7 +140,7 @@ READ = [
         "/messages",
         "/messages/MESSAGE",
     ),
-    *("/messages/MESSAGE/body", "/resends", "/spools", "/rates", "/health"),
+    *("/messages/MESSAGE/body", "/resends", "/spools", "/rates", "/clusters", "/health"),
 ]
 RESEND = [("POST", "/messages/MESSAGE/resend", None), ("POST", "/resends", {"filter": {}, "dry_run": True})]
 PAUSE = [("PATCH", BILLING, {"paused": True}), ("PATCH", BILLING, {"paused": False})]
@@ -154,6 +154,7 @@ CONFIGURE = [
     *(
         ("POST", f"{BILLING}/rotate-secret", {}),
         ("PUT", "/rates", {}),
+        ("PUT", "/clusters", {"preferred": None}),
         ("POST", "/keys", {}),
         ("POST", "/users", {"name": "x"}),
     ),
