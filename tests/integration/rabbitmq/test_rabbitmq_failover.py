@@ -209,6 +209,8 @@ async def test_what_changed_while_the_backup_was_away_is_done_when_it_comes(
         assert all(await found.publish(*found.messages(2)))
         await asyncio.to_thread(backup.start)
         await eventually(lambda: not found.transport.conditions()[BACKUP])
+        # RabbitMQ 3.10.8 cuts a connection that publishes to a queue in the moment in which that is deleted.
+        await eventually(lambda: not found.transport._clusters[BACKUP].layout.has_litter)
         found.transport.prefer(BACKUP)
         assert found.transport.active == BACKUP
         assert all(await found.publish(*found.messages(5)))
@@ -217,7 +219,6 @@ async def test_what_changed_while_the_backup_was_away_is_done_when_it_comes(
                 queue = await other.declare_queue(found.queue_of(name), passive=True)
                 assert queue.declaration_result.message_count == 5
         assert len(await receive(await found.consume("stock"), 7)) == 7
-        await eventually(lambda: not found.transport._clusters[BACKUP].layout.has_litter)
         assert found.queue_of("mail") not in await asyncio.to_thread(backup.ctl, "list_queues", "name")
 
 
