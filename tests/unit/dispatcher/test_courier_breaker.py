@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from itertools import pairwise
 
-import pytest
-
 from bus.domain.breaker import BreakerState
 from bus.domain.delivery import Status
 from bus.ports.poster import PostFailure
@@ -17,11 +15,6 @@ from dispatcher.courier import Courier
 from tests.unit.dispatcher.dispatcher_world import URL, World, fresh, handed, held, statuses, subscription
 
 REFUSED = Reply(failure=PostFailure.REFUSED)
-
-
-@pytest.fixture
-async def world() -> World:
-    return World()
 
 
 async def opened(world: World, courier: Courier, count: int = 10) -> None:

@@ -30,11 +30,6 @@ def catalog(*subscriptions: Subscription) -> Catalog:
     return Catalog([ORDERS], subscriptions)
 
 
-@pytest.fixture
-async def world() -> World:
-    return World()
-
-
 @asynccontextmanager
 async def dispatching(
     world: World, of: Catalog, *, at_stop: Callable[[], Awaitable[None]] | None = None

@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-import pytest
-
 from bus.domain.catalog import Catalog
 from bus.domain.destination import Destination, TransportName
 from bus.domain.shares import Shares, View
@@ -20,11 +18,6 @@ from dispatcher.dispatcher import Dispatcher
 from tests.unit.dispatcher.dispatcher_world import URL, World, fresh, handed, held, subscription
 
 NAME = f"{DESTINATION}/billing"
-
-
-@pytest.fixture
-async def world() -> World:
-    return World()
 
 
 class Sharing:

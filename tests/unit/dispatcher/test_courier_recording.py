@@ -1,0 +1,123 @@
+"""A courier's outcomes are durable before its acks, and bounded while the disk is slow, full or failed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from bus.domain.delivery import Outcome, Status
+from bus.errors import SpoolFailed, SpoolFull
+from bus.testing.writes import outcome
+from dispatcher.outcomes import OutcomeLog
+from tests.unit.dispatcher.dispatcher_world import URL, World, fresh, statuses, subscription
+
+
+async def test_the_outcome_is_durable_before_the_ack(world: World) -> None:
+    async with world.courier():
+        world.spool.gate.clear()
+        await world.publish(3)
+        await world.clock.settle()
+        assert len(world.poster.posted) == 3
+        assert world.holds() == 3
+        assert await world.outcomes() == []
+        world.spool.gate.set()
+        await world.clock.settle()
+        assert statuses(await world.outcomes()) == [Status.DELIVERED] * 3
+        assert world.holds() == 0
+
+
+class AcksFirst(OutcomeLog):
+    """Planted: tells the owner before the outcome is on the disk."""
+
+    def record(self, outcome: Outcome, owner, token: object) -> None:
+        owner.recorded([token])
+        super().record(outcome, _Nobody(), token)
+
+
+class _Nobody:
+    def recorded(self, tokens: Sequence[object]) -> None:
+        """Take no notice."""
+
+
+async def test_an_ack_before_the_outcome_is_caught(world: World) -> None:
+    world.log = AcksFirst(world.spool, world.clock)
+    with pytest.raises(AssertionError, match="assert 0 == 3"):
+        await test_the_outcome_is_durable_before_the_ack(world)
+
+
+async def test_outcomes_that_wait_for_the_disk_are_bounded(world: World) -> None:
+    async with world.courier(subscription(max_concurrency=4)):
+        world.spool.gate.clear()
+        await world.publish(100)
+        await world.clock.settle()
+        assert 4 <= len(world.poster.posted) <= 8
+        world.spool.gate.set()
+        await world.clock.until(lambda: world.holds() == 0)
+
+
+async def test_a_full_disk_stops_posts_until_there_is_room(world: World) -> None:
+    async with world.courier(subscription(max_concurrency=4)) as courier:
+        world.spool.refuse = lambda: SpoolFull("full")
+        await world.publish(50)
+        await world.clock.advance(30)
+        assert len(world.poster.posted) <= 8
+        assert courier.in_flight == 0
+        assert world.holds() == 50
+        world.spool.refuse = lambda: None
+        await world.clock.until(lambda: world.holds() == 0, within=5)
+    assert len(world.bodies()) == len(set(world.bodies())) == 50
+
+
+async def test_a_full_disk_stops_the_posts_of_who_had_nothing_to_record(world: World) -> None:
+    async with world.courier():
+        world.spool.refuse = lambda: SpoolFull("full")
+        await world.publish()
+        await world.clock.advance(1)
+        async with World.courier(_beside(world), subscription("mail", url="http://127.0.0.1:8001/")) as mail:
+            await world.publish(5)
+            await world.clock.advance(10)
+            assert [posted.url for posted in world.poster.posted] == [URL]
+            world.spool.refuse = lambda: None
+            await world.clock.until(lambda: world.holds("mail") == 0, within=5)
+            assert mail.in_flight == 0
+
+
+def _beside(world: World) -> World:
+    """Return another world that shares the spool, the log and the road."""
+    other = World()
+    other.__dict__.update(world.__dict__)
+    other.log = world.log
+    return other
+
+
+async def test_a_failed_disk_ends_the_recording(world: World) -> None:
+    await world.ensure()
+    world.spool.refuse = lambda: SpoolFailed("EIO")
+    recording = asyncio.create_task(world.log.run())
+    world.log.record(outcome(fresh(1, world.clock), "billing", Status.DELIVERED), _Nobody(), 1)
+    with pytest.raises(SpoolFailed):
+        await recording
+
+
+async def test_drain_waits_for_what_is_being_written(world: World) -> None:
+    told: list[object] = []
+
+    class Owner:
+        def recorded(self, tokens: Sequence[object]) -> None:
+            told.extend(tokens)
+
+    recording = asyncio.create_task(world.log.run())
+    world.spool.gate.clear()
+    for number in range(3):
+        world.log.record(outcome(fresh(number, world.clock), "billing", Status.DELIVERED), Owner(), number)
+        await world.clock.settle()
+    draining = asyncio.create_task(world.log.drain())
+    await world.clock.settle()
+    assert not draining.done()
+    world.spool.gate.set()
+    await draining
+    assert told == [0, 1, 2]
+    recording.cancel()
+    await asyncio.gather(recording, return_exceptions=True)
