@@ -31,6 +31,26 @@ from bus.testing.writes import attempt, message, outcome
 from bus.transports.roads import Roads
 
 URL = "http://127.0.0.1:9000/hook"
+BILLING = "/destinations/orders/subscriptions/billing"
+SUBSCRIPTION = {
+    "name": "billing",
+    "url": URL,
+    "max_concurrency": 16,
+    "rate": None,
+    "timeout_seconds": 10.0,
+    "retry": ["5s", "30s", "2m", "10m", "1h", "3h", "8h", "12h"],
+    "retry_max_age": "7d",
+    "retry_max_attempts": None,
+    "secret": None,
+    "filter": None,
+    "headers": {},
+    "batch": 1,
+    "on_failure": "block",
+    "paused": False,
+    "routing_pattern": "#",
+    "stuck_after": "5m",
+    "paused_reason": "",
+}
 
 
 class FickleStore(MemoryStore):
@@ -161,3 +181,15 @@ def problem(answer: httpx.Response, status: int, field: str | None = None) -> di
     if field is not None:
         assert document.get("field") == field, document
     return document
+
+
+async def put(client: httpx.AsyncClient, **fields: Any) -> httpx.Response:
+    """Ask for the subscription ``billing`` of ``orders``."""
+    return await client.put(BILLING, json={"url": URL, **fields})
+
+
+async def made(client: httpx.AsyncClient, **fields: Any) -> dict[str, Any]:
+    """Make the subscription ``billing`` of ``orders``."""
+    answer = await put(client, **fields)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
