@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from bus.ports.poster import PostFailure, PostResult
 from bus.posters.answer import Answer, AnswerLimits, BadAnswer
 from bus.posters.connection import Limits
-
-OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
+from tests.integration.poster.peers import OK
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,7 @@ import pytest
 from bus.ports.poster import PostFailure
 from bus.posters.connection import Limits
 from bus.posters.tls import client_context
-
-OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
+from tests.integration.poster.peers import OK
 
 
 async def to_loopback(host, port):

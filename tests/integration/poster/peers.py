@@ -1,0 +1,22 @@
+"""What the peers of these tests say and do, and how a test waits for what comes of it."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+
+OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
+
+
+async def until(condition) -> None:
+    """Wait until the condition holds."""
+    async with asyncio.timeout(60):
+        while not condition():  # noqa: ASYNC110 - what it waits for has no event
+            await asyncio.sleep(0.001)
+
+
+def reset(writer: asyncio.StreamWriter) -> None:
+    """Close with RST instead of FIN."""
+    writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    writer.transport.abort()

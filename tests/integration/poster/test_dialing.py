@@ -1,0 +1,111 @@
+"""From a name to a connection: DNS, the next address, and that no unchecked address is reached."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+
+import pytest
+
+from bus.ports.poster import PostFailure
+from bus.security.egress import EgressPolicy
+from tests.integration.poster.peers import OK, until
+
+
+@pytest.mark.parametrize("error", [OSError("no such host"), socket.gaierror(-2, "unknown"), UnicodeError("label")])
+async def test_dns_errors(make_poster, error):
+    async def lookup(host, port):
+        raise error
+
+    poster = make_poster(resolver=lookup)
+    result = await poster.post(poster.target("http://a.example/", {}), [], b"", 5.0)
+    assert (result.failure, result.indeterminate) == (PostFailure.DNS, False)
+
+
+async def test_names_without_addresses(make_poster):
+    async def lookup(host, port):
+        return []
+
+    poster = make_poster(resolver=lookup)
+    assert (await poster.post(poster.target("http://a.example/", {}), [], b"", 5.0)).failure is PostFailure.DNS
+
+
+async def test_system_resolver(hostile, make_poster, answer_with):
+    poster = make_poster()
+    port = await hostile.start(answer_with(OK))
+    assert (await poster.post(poster.target(f"http://localhost:{port}/", {}), [], b"", 5.0)).status == 200
+
+
+async def test_answers_of_dns_are_shared_and_kept(hostile, make_poster, answer_with):
+    asked: list[str] = []
+
+    async def lookup(host, port):
+        asked.append(host)
+        await asyncio.sleep(0)
+        if len(asked) == 1:
+            raise OSError("first time unlucky")
+        return ["127.0.0.1"]
+
+    poster = make_poster(resolver=lookup)
+    target = poster.target(f"http://a.example:{await hostile.start(answer_with(OK))}/", {})
+    failed = await asyncio.gather(*(poster.post(target, [], b"", 5.0) for _ in range(3)))
+    assert {result.failure for result in failed} == {PostFailure.DNS}
+    assert len(asked) == 1
+    assert {r.status for r in await asyncio.gather(*(poster.post(target, [], b"", 5.0) for _ in range(3)))} == {200}
+    assert len(asked) == 2
+
+
+async def test_no_thread_is_left_waiting(make_poster):
+    poster = make_poster()
+    await poster.post(poster.target("http://nothing.invalid/", {}), [], b"", 5.0)
+    assert all(thread.daemon for thread in threading.enumerate() if thread.name.startswith("dns-"))
+
+
+async def test_next_address_is_tried(hostile, make_poster, answer_with):
+    async def lookup(host, port):
+        return ["127.0.0.2", "127.0.0.1"]
+
+    poster = make_poster(resolver=lookup)
+    port = await hostile.start(answer_with(OK))
+    assert (await poster.post(poster.target(f"http://a.example:{port}/", {}), [], b"", 5.0)).status == 200
+
+
+async def test_rebinding_never_leads_to_an_unchecked_address(hostile, make_poster, answer_with):
+    """127.0.0.1 stands for a public address, 127.0.0.2 for a private one on the same port."""
+    answers = [["127.0.0.1"], ["127.0.0.2"], ["127.0.0.1", "127.0.0.2"]]
+    connected: list[str] = []
+
+    async def lookup(host, port):
+        return answers.pop(0)
+
+    async def script(reader, writer, number):
+        connected.append(writer.get_extra_info("sockname")[0])
+        await answer_with(OK, then_close=True)(reader, writer, number)
+
+    port = await hostile.start(script, host="0.0.0.0")
+    poster = make_poster(EgressPolicy(allow=["127.0.0.1"]), resolver=lookup, dns_ttl=0.0)
+    target = poster.target(f"http://rebind.example:{port}/", {})
+    first = await poster.post(target, [], b"", 5.0)
+    assert first.status == 200
+    await until(lambda: poster.connections == 0)
+    for _ in range(2):
+        denied = await poster.post(target, [], b"", 5.0)
+        assert (denied.failure, denied.indeterminate) == (PostFailure.DENIED, False)
+        assert "loopback" in denied.error
+    assert connected == ["127.0.0.1"]
+
+
+async def test_connected_address_is_checked_again(hostile, make_poster, answer_with):
+    class Forgetful(EgressPolicy):
+        checks = 0
+
+        def check_address(self, address: str, host: str = "") -> None:
+            self.checks += 1
+            if self.checks > 2:
+                super().check_address(address, host)
+
+    poster = make_poster(Forgetful())
+    target = poster.target(f"http://127.0.0.1:{await hostile.start(answer_with(OK))}/", {})
+    assert (await poster.post(target, [], b"", 5.0)).failure is PostFailure.DENIED
+    assert poster.connections == 0

@@ -1,0 +1,89 @@
+"""Deadlines: in which phase a POST ran out of time, and whether the peer may have got it."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+
+import pytest
+
+from bus.ports.poster import PostFailure
+from bus.posters.connection import Limits
+from tests.integration.poster.peers import OK
+
+
+async def test_reader_that_stops(send):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        result = await send(server.getsockname()[1], b"x" * 30_000_000, timeout=0.5)
+    assert (result.failure, result.indeterminate) == (PostFailure.TIMEOUT, False)
+    assert "sending" in result.error
+    assert result.phases.first_byte is None
+
+
+async def test_silence(send):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        result = await send(server.getsockname()[1], timeout=0.5)
+    assert (result.failure, result.indeterminate) == (PostFailure.TIMEOUT, True)
+    assert "first byte" in result.error
+
+
+@pytest.mark.parametrize("seconds", [0.0, -1.0])
+async def test_no_time_at_all(hostile, send, answer_with, seconds):
+    port = await hostile.start(answer_with(OK))
+    result = await send(port, timeout=seconds)
+    assert (result.failure, result.indeterminate) == (PostFailure.TIMEOUT, False)
+
+
+async def test_deadline_holds_on_a_kept_connection_with_a_later_timer(hostile, send, request_of):
+    async def script(reader, writer, number):
+        await request_of(reader)
+        writer.write(OK)
+        await reader.read()
+
+    port = await hostile.start(script)
+    await send(port, timeout=30.0)
+    begun = time.monotonic()
+    assert (await send(port, timeout=0.1)).failure is PostFailure.TIMEOUT
+    assert 0.05 < time.monotonic() - begun < 15
+
+
+async def test_earlier_timer_does_not_end_a_later_deadline(hostile, send, request_of):
+    async def script(reader, writer, number):
+        await request_of(reader)
+        writer.write(OK)
+        await request_of(reader)
+        await asyncio.sleep(0.15)
+        writer.write(OK)
+
+    port = await hostile.start(script)
+    await send(port, timeout=0.1)
+    assert (await send(port, timeout=5.0)).status == 200
+
+
+async def test_connect_phase_times_out(send):
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen(0)
+        fill = [socket.socket() for _ in range(4)]
+        for sock in fill:
+            sock.setblocking(False)
+            sock.connect_ex(server.getsockname())
+        result = await send(server.getsockname()[1], timeout=0.5)
+        for sock in fill:
+            sock.close()
+    assert (result.failure, result.indeterminate) == (PostFailure.TIMEOUT, False)
+    assert "connect" in result.error
+    assert result.phases.connect >= 50.0
+
+
+async def test_dns_phase_times_out(make_poster):
+    async def lookup(host, port):
+        await asyncio.Event().wait()
+
+    poster = make_poster(resolver=lookup)
+    result = await poster.post(poster.target("http://slow.example/", {}), [], b"", 0.05)
+    assert (result.failure, result.indeterminate) == (PostFailure.TIMEOUT, False)
+    assert "dns" in result.error
+    limited = make_poster(resolver=lookup, limits=Limits(dns=0.05))
+    assert "dns" in (await limited.post(limited.target("http://slow.example/", {}), [], b"", 30.0)).error
