@@ -1,0 +1,251 @@
+"""The bus on spools, a store, a road and a poster in memory, on a simulated clock.
+
+The roles are the real ones. A crash drops all objects of a life and keeps what spools, store and road hold.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import random
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from admin.resender import Resender
+from bus.bootstrap import Context
+from bus.cluster.peers import PeerKey
+from bus.domain.delivery import FINAL, Outcome
+from bus.domain.destination import Destination
+from bus.domain.identity import new_id
+from bus.domain.message import Message
+from bus.domain.retry import RetryPolicy, Schedule
+from bus.domain.subscription import Subscription
+from bus.errors import Conflict, NotFound, StoreUnavailable
+from bus.ports.poster import PostResult
+from bus.ports.spool import NewRecord
+from bus.registry import Registry
+from bus.security.egress import EgressPolicy
+from bus.security.keyring import ANYONE, Keyring
+from bus.security.secrets import SecretBox
+from bus.settings import Settings
+from bus.testing.clock import ManualClock
+from bus.testing.cluster import NoDispatching, alone
+from bus.testing.poster import MemoryPoster, MemoryTarget, Reply
+from bus.testing.spool import MemorySpool
+from bus.testing.store import MemoryStore
+from bus.testing.transport import MemoryTransport
+from bus.transports.roads import Roads
+from compensator.role import CompensatorService
+from dispatcher.role import DispatcherService
+from receiver.draft import Draft
+from receiver.role import ReceiverService
+
+CODE = "orders"
+PERMITS = {"billing": 1, "mail": 3}
+ATTEMPTS = 4
+GOOD = Reply(200)
+
+
+def url(name: str) -> str:
+    return f"http://127.0.0.1:8000/{name}"
+
+
+class Spool(MemorySpool):
+    """Its appends take a moment, so that a crash may fall before or after them."""
+
+    async def append(self, records: Sequence[NewRecord], *, urgent: bool = False) -> list[int]:
+        await asyncio.sleep(0)
+        positions = await super().append(records, urgent=urgent)
+        await asyncio.sleep(0)
+        return positions
+
+
+class Store(MemoryStore):
+    """Its calls take a moment; while it is down it answers nobody. Writes come in any order, and more than once."""
+
+    down = False
+
+    def __init__(self, dice: random.Random) -> None:
+        super().__init__()
+        self._dice = dice
+        self._earlier: list[Outcome] = []
+
+    async def _moment(self) -> None:
+        await asyncio.sleep(0)
+        if self.down:
+            raise StoreUnavailable("down")
+
+    async def write(self, writes: Sequence[Message | Outcome]) -> None:
+        await self._moment()
+        repeated = self._dice.sample(self._earlier, min(2, len(self._earlier)))
+        shuffled = [*writes, *repeated]
+        self._dice.shuffle(shuffled)
+        self._earlier += [one for one in writes if isinstance(one, Outcome)]
+        await super().write(shuffled)
+
+
+def _slowed(name: str) -> Callable[..., Awaitable[Any]]:
+    async def call(self: Store, *args: Any, **kwargs: Any) -> Any:
+        await self._moment()
+        return await getattr(MemoryStore, name)(self, *args, **kwargs)
+
+    return call
+
+
+for _name in ("trace", "finished", "unsettled", "compensate", "lease", "unlease", "finish", "due", "subscribed"):
+    setattr(Store, _name, _slowed(_name))
+
+
+class Poster(MemoryPoster):
+    """Counts what is under way to each subscriber, and remembers what was answered with success."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        super().__init__(EgressPolicy(allow_loopback=True), sleep=clock.sleep)
+        self.under_way: Counter[str] = Counter()
+        self.most: Counter[str] = Counter()
+        self.delivered: Counter[tuple[str, str]] = Counter()
+        self.bodies: dict[str, bytes] = {}
+
+    async def post(self, target, headers, body: bytes, timeout: float) -> PostResult:  # noqa: ASYNC109
+        assert isinstance(target, MemoryTarget)
+        name = target.url.rsplit("/", 1)[1]
+        message_id = dict(headers)["webhook-id"]
+        self.bodies[message_id] = body
+        self.under_way[name] += 1
+        self.most[name] = max(self.most[name], self.under_way[name])
+        try:
+            await asyncio.sleep(0)
+            result = await super().post(target, headers, body, timeout)
+        finally:
+            self.under_way[name] -= 1
+        if result.status == 200:
+            self.delivered[message_id, name] += 1
+        return result
+
+
+class Life:
+    """One process: what a crash drops."""
+
+    def __init__(self, world: World) -> None:
+        self.registry = Registry(world.store, SecretBox(None))
+        roads = Roads([world.road], world.clock)
+        self.registry.listen(roads.apply)
+        self.context = Context(
+            settings=Settings(),
+            node="node-1",
+            owner="owner-1",
+            started_at=world.clock.now(),
+            clock=world.clock,
+            noise=world.noise.random,
+            store=world.store,
+            registry=self.registry,
+            keyring=Keyring(world.store, world.clock.now),
+            roads=roads,
+            poster=world.poster,
+            egress=EgressPolicy(allow_loopback=True),
+            spools={**world.spools},
+            members=alone(world.store, world.clock),
+            peer_key=PeerKey(world.store, world.clock),
+            dispatching=NoDispatching(),
+        )
+        self.tasks: list[asyncio.Task[None]] = []
+
+    async def start(self, clock: ManualClock) -> None:
+        await self.registry.load()
+        services = [role(self.context) for role in (DispatcherService, ReceiverService, CompensatorService)]
+        self.ingest = services[1]._app._ingest
+        for service in services:
+            ready = asyncio.Event()
+            self.tasks.append(asyncio.create_task(service.run(ready, asyncio.Event())))
+            await clock.until(ready.is_set, within=60)
+
+
+class World:
+    """What survives a crash, and the life of now."""
+
+    def __init__(self, *, seed: int) -> None:
+        self.clock = ManualClock()
+        self.noise = random.Random(seed)
+        self.store = Store(self.noise)
+        self.road = MemoryTransport()
+        self.spools = {
+            "receiver": Spool(consumers=("publish", "store")),
+            "direct": Spool(consumers=()),
+            "outcomes": Spool(consumers=("store",)),
+        }
+        self.poster = Poster(self.clock)
+        self.crashes = 0
+        self.outages = 0
+        self.accepted: dict[str, tuple[bytes, tuple[str, ...]]] = {}
+        self.resends: Counter[tuple[str, str]] = Counter()
+        self.made = itertools.count()
+
+    async def begin(self) -> None:
+        self.life = Life(self)
+        await self.life.start(self.clock)
+
+    async def configure(self) -> None:
+        await self.life.registry.put_destination(Destination(code=CODE))
+        for name, permits in PERMITS.items():
+            await self.subscribe(name, max_concurrency=permits)
+
+    async def subscribe(self, name: str, **changes: Any) -> None:
+        known = self.life.registry.catalog.subscriptions.get((CODE, name))
+        retry = RetryPolicy(Schedule((1000, 2000)), 86_400_000, ATTEMPTS)
+        fields: dict[str, Any] = {"destination": CODE, "name": name, "url": url(name), "retry": retry}
+        fields |= {"timeout": 2000, "stuck_after": 20_000, "max_concurrency": PERMITS[name]}
+        version = known.version if known else 0
+        await self.life.registry.put_subscription(Subscription(**fields | changes, version=version))
+
+    async def accept(self, delay: int = 0) -> None:
+        number = next(self.made)
+        now = self.clock.now()
+        body = b"body %d" % number
+        draft = Draft(CODE, body, id=new_id(now), deliver_at=now + delay if delay else 0)
+        expected = self.life.registry.catalog.names(CODE)
+        answer = await self.life.ingest.accept_one(draft, ANYONE)
+        self.accepted[answer.id] = (body, expected)
+
+    async def kill(self) -> None:
+        """End the life at this very moment."""
+        self._lose_grip()
+        for task in self.life.tasks:
+            task.cancel()
+        await asyncio.gather(*self.life.tasks, return_exceptions=True)
+        # What it took in its last moments is not held by anybody either.
+        self._lose_grip()
+        self.crashes += 1
+        self.store.down = False
+
+    def _lose_grip(self) -> None:
+        self.road.crash()
+        for spool in self.spools.values():
+            spool.crash()
+
+    async def resend(self, message_id: str, name: str) -> None:
+        resender = Resender(self.store, self.life.registry, self.clock)
+        with contextlib.suppress(Conflict, NotFound):
+            trace = await self.store.trace(message_id)
+            if trace is None:
+                return
+            targets = resender.choose(trace, [name])
+            await resender.apply(message_id, targets, "a person")
+            self.resends[message_id, name] += 1
+
+    def is_at_rest(self) -> bool:
+        """Whether every delivery has ended, and neither a road nor a spool nor the store has work left."""
+        lags = self.road.lags() or {}
+        left = [lag.records for lag in lags.values()] + [spool.stats().records for spool in self.spools.values()]
+        return not (any(left) or self.store._rows or self.unfinished())
+
+    def unfinished(self) -> list[tuple[str, str, str]]:
+        found = []
+        for message_id, (_, expected) in self.accepted.items():
+            trace = self.store._traces.get(message_id)
+            for name in expected:
+                delivery = trace.deliveries.get(name) if trace is not None else None
+                if delivery is None or delivery.status not in FINAL:
+                    found.append((message_id, name, str(delivery.status) if delivery else "unknown"))
+        return found
