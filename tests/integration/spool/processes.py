@@ -12,10 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
-
 from bus.spool import BlockingSpool
 from tests.integration.spool.history import History, drain
+from tests.servers import missing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,12 +51,6 @@ def need(program: str) -> None:
     """Skip on a machine without the program; in CI that is an error."""
     if shutil.which(program) is None:
         missing(f"{program} is not installed")
-
-
-def missing(reason: str) -> None:
-    if os.environ.get("CI"):
-        pytest.fail(reason)
-    pytest.skip(reason)
 
 
 class LoopDisk:
