@@ -204,7 +204,7 @@ class KafkaServer(LocalServer):
             "num.io.threads": 4,
             "log.cleaner.dedupe.buffer.size": 4_194_304,
             # A killed node may register again only after its session is over.
-            "broker.session.timeout.ms": 1500,
+            "broker.session.timeout.ms": 4000,
             "broker.heartbeat.interval.ms": 300,
         }
 

@@ -60,16 +60,20 @@ def local() -> kafka.KafkaServer:
 
 
 def quick(bootstrap: str) -> KafkaConfig:
-    """Return settings that notice everything soon, with topics of their own."""
+    """Return settings that notice soon what a broker says, with topics of their own.
+
+    What is taken for dead or lost is so after times that a machine which stalls does not use up.
+    """
     return KafkaConfig(
         bootstrap=(bootstrap,),
         prefix=f"t{os.getpid()}.{next(_numbers)}.",
-        request_timeout=3.0,
-        publish_timeout=3.0,
+        request_timeout=10.0,
+        publish_timeout=20.0,
+        ensure_timeout=30.0,
         refresh=0.2,
         commit_interval=0.05,
         drain_timeout=1.0,
-        session_timeout=3.0,
+        session_timeout=10.0,
         heartbeat_interval=0.3,
     )
 

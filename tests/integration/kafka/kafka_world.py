@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
@@ -22,7 +23,8 @@ from bus.transports.kafka import KafkaConfig, KafkaTransport
 from bus.transports.kafka.names import group_of, topic_of
 
 CODE = "orders"
-PATIENCE = 45.0
+PATIENCE = 100.0
+"""Seconds after which a test is taken to hang; longer than a slow machine takes to start a broker."""
 
 
 def subscription(name: str = "billing", **changes: object) -> Subscription:
@@ -51,17 +53,19 @@ async def publish(road: KafkaTransport, *messages: Message) -> list[bool]:
     return await road.publish(outgoing(messages))
 
 
-async def publish_all(road: KafkaTransport, messages: Sequence[Message]) -> int:
-    """Publish until every message is confirmed, as the receiver does; return how often one was not."""
-    unconfirmed, left = 0, list(messages)
+async def publish_all(
+    road: KafkaTransport, messages: Sequence[Message], unconfirmed: Counter[str] | None = None
+) -> None:
+    """Publish until every message is confirmed, as the receiver does; count how often each was not."""
+    left = list(messages)
     async with asyncio.timeout(PATIENCE):
         while left:
             held = await publish(road, *left)
             left = [one for one, done in zip(left, held, strict=True) if not done]
-            unconfirmed += len(left)
+            if unconfirmed is not None:
+                unconfirmed.update(one.id for one in left)
             if left:
                 await asyncio.sleep(0.05)
-    return unconfirmed
 
 
 async def receive(consumer: Consumer, *, count: int = 1, limit: int = 100) -> list[Incoming]:
@@ -107,6 +111,78 @@ async def eventually(check: Callable[[], object], *, within: float = PATIENCE, w
             raise AssertionError(f"not within {within:g} s: {what}")
         await asyncio.sleep(0.01)
     return time.monotonic() - started
+
+
+class Flow:
+    """Messages that are published, received and acked batch by batch until ``over`` is set.
+
+    Attributes
+    ----------
+    published
+        What was confirmed.
+    unconfirmed
+        How often each message was not confirmed, and published again.
+    received, receivers
+        Each delivery, and the consumers that got any.
+    """
+
+    def __init__(self, road: KafkaTransport, batch: int) -> None:
+        self._road = road
+        self._batch = batch
+        self.published: list[Message] = []
+        self.unconfirmed: Counter[str] = Counter()
+        self.received: list[Incoming] = []
+        self.receivers: set[Consumer] = set()
+        self.over = False
+
+    async def publish(self) -> None:
+        """Publish until it is over."""
+        while not self.over:
+            some = numbered(self._batch, first=len(self.published))
+            await publish_all(self._road, some, self.unconfirmed)
+            self.published += some
+
+    async def receive(self, consumer: Consumer) -> None:
+        """Receive and ack until cancelled."""
+        while True:
+            some = await consumer.receive(100)
+            self.received += some
+            self.receivers.add(consumer)
+            consumer.ack(some)
+
+    async def goes_on(self) -> None:
+        """Wait until some batches more are confirmed and come in."""
+        published, received = len(self.published) + 5 * self._batch, len(self.received)
+        await eventually(lambda: len(self.published) >= published, what="publishing goes on")
+        await eventually(lambda: len(self.received) > received, what="messages come in")
+
+    async def falters(self) -> None:
+        """Wait until a message is not confirmed."""
+        so_far = self.unconfirmed.total()
+        await eventually(lambda: self.unconfirmed.total() > so_far, what="publishing fails")
+
+    def unexplained(self) -> set[str]:
+        """Return what came again though it was neither published again nor marked as suspect."""
+        fresh = Counter(item.message.id for item in self.received if not item.suspect)
+        return {name for name, times in fresh.items() if times > 1 + self.unconfirmed[name]}
+
+
+@asynccontextmanager
+async def flowing(road: KafkaTransport, *consumers: Consumer, batch: int = 20) -> AsyncIterator[Flow]:
+    """Keep messages flowing meanwhile, and wait until everything that was confirmed has come in."""
+    flow = Flow(road, batch)
+    async with asyncio.TaskGroup() as group:
+        publishing = group.create_task(flow.publish())
+        receiving = [group.create_task(flow.receive(consumer)) for consumer in consumers]
+        yield flow
+        flow.over = True
+        await publishing
+        await eventually(
+            lambda: ids_of(flow.published) <= {item.message.id for item in flow.received},
+            what="all that was confirmed came",
+        )
+        for task in receiving:
+            task.cancel()
 
 
 def ids_of(messages: Sequence[Message]) -> set[str]:

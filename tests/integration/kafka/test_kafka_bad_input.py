@@ -287,7 +287,8 @@ async def test_a_certificate_that_the_broker_does_not_trust_is_refused(broker: K
 async def test_a_subscription_may_start_at_a_time(road: KafkaTransport) -> None:
     await ensure(road)
     await publish_all(road, numbered(5))
-    await asyncio.sleep(0.05)
+    before = now()
+    await eventually(lambda: now() > before, what="another millisecond")
     start = now()
     later = numbered(5, first=10)
     await publish_all(road, later)
