@@ -65,18 +65,19 @@ class Membership:
     async def run(self) -> None:
         """Take part until cancelled; then hand over and leave, within a deadline."""
         while True:
+            self._leaving.clear()
             self._part = asyncio.create_task(self._take_part())
             try:
                 await asyncio.wait({self._part})
             finally:
-                self._part.cancel()
+                self.restart()
                 await asyncio.wait({self._part})
             self._explain(self._part)
             await self._clock.sleep(_BACKOFF)
 
     def restart(self) -> None:
         """Leave and join again, because what the group knew has changed."""
-        if self._part is not None:
+        if self._part is not None and not self._leaving.is_set():  # to leave must not be interrupted
             self._part.cancel()
 
     async def commit_for_ever(self) -> None:
@@ -91,7 +92,6 @@ class Membership:
     async def _take_part(self) -> None:
         while not await has_start(self._cluster, self._group):
             await self._clock.sleep(self._config.refresh)
-        self._leaving.clear()
         consumer = self._make()
         try:
             self._cluster.introduce(consumer._client)  # noqa: SLF001

@@ -91,6 +91,24 @@ async def test_a_consumer_that_leaves_in_order_leaves_nothing_in_doubt(
     assert not any(item.suspect for item in fresh)
 
 
+async def test_a_consumer_that_is_told_twice_to_join_again_leaves_nobody_behind(
+    config: KafkaConfig, road: KafkaTransport
+) -> None:
+    """It is interrupted while it leaves: by another order to join again, and by its end."""
+    await ensure(road)
+    consumer = await road.consume(CODE, "billing")
+    for first in (0, 100, 200):
+        messages = numbered(10, first=first)
+        await publish_all(road, messages)
+        await receive_ids(consumer, ids_of(messages))
+        assert len(await members(config)) == 1
+        for _ in range(50):
+            consumer.restart()
+            await asyncio.sleep(0)
+    await consumer.close()
+    assert await members(config) == []
+
+
 async def test_two_processes_share_the_partitions(config: KafkaConfig, road: KafkaTransport) -> None:
     await ensure(road)
     async with opened(config) as other:
