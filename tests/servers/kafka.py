@@ -188,6 +188,10 @@ class KafkaServer(LocalServer):
             "listener.name.secure.ssl.truststore.type": "PEM",
             "listener.name.secure.ssl.truststore.location": self.folder / "ca.pem",
             "listener.name.secure.ssl.client.auth": "required",
+            # Those who log in may do everything that no rule forbids, others everything.
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users": "User:ANONYMOUS",
+            "allow.everyone.if.no.acl.found": "true",
             "log.dirs": self.data,
             "auto.create.topics.enable": "false",
             "default.replication.factor": 1,

@@ -38,7 +38,27 @@ class Layout(NamedTuple):
 
 
 async def layouts(cluster: Cluster, topics: Collection[str]) -> dict[str, Layout]:
-    """Return how each topic is; one that does not exist is left out."""
+    """Return how each topic is; one that does not exist, or that we may not see, is left out."""
+    found, _ = await _look(cluster, topics)
+    return found
+
+
+async def layout_of(cluster: Cluster, topic: str) -> Layout | None:
+    """Return how a topic is, None when it does not exist.
+
+    Raises
+    ------
+    KafkaError
+        We may not see it.
+    """
+    found, errors = await _look(cluster, [topic])
+    if topic in errors:
+        raise errors[topic](topic)
+    return found.get(topic)
+
+
+async def _look(cluster: Cluster, topics: Collection[str]) -> tuple[dict[str, Layout], dict[str, type[Exception]]]:
+    """Return the topics that exist, and why others cannot be seen."""
     try:
         answer = await cluster.ask(_TopicsRequest(topics))
     except NotImplementedError:
@@ -46,17 +66,17 @@ async def layouts(cluster: Cluster, topics: Collection[str]) -> dict[str, Layout
         entries = [(error_code, name, b"", partitions) for error_code, name, _, partitions in answer.topics]
     else:
         entries = [(error_code, name, topic_id, parts) for error_code, name, topic_id, _, parts, *_ in answer.topics]
+    cluster.learn(answer)
     found: dict[str, Layout] = {}
+    errors: dict[str, type[Exception]] = {}
     for error_code, name, topic_id, partitions in entries:
         error = kafka.for_code(error_code)
-        if error in (kafka.UnknownTopicOrPartitionError, kafka.LeaderNotAvailableError):
-            continue
-        if error is not kafka.NoError:
-            raise error(name)
-        led = {partition: None if leader == _NO_LEADER else leader for _, partition, leader, *_ in partitions}
-        found[name] = Layout(_text(topic_id), led)
-    cluster.learn(answer)
-    return found
+        if error is kafka.NoError:
+            led = {partition: None if leader == _NO_LEADER else leader for _, partition, leader, *_ in partitions}
+            found[name] = Layout(_text(topic_id), led)
+        elif error not in (kafka.UnknownTopicOrPartitionError, kafka.LeaderNotAvailableError):
+            errors[name] = error
+    return found, errors
 
 
 def _text(topic_id: bytes) -> str:

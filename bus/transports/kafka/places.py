@@ -17,7 +17,7 @@ from bus.transports.kafka.cluster import Cluster
 from bus.transports.kafka.commits import ANYWHERE, Commit
 from bus.transports.kafka.config import KafkaConfig, milliseconds
 from bus.transports.kafka.errors import describe, translated
-from bus.transports.kafka.metadata import Layout, layouts
+from bus.transports.kafka.metadata import Layout, layout_of
 from bus.transports.kafka.names import group_of, topic_of
 from bus.transports.kafka.publisher import Topic
 from bus.transports.kafka.requests import (
@@ -208,12 +208,12 @@ class Places:
 
     async def _layout(self, place: Place) -> Layout:
         """Return the topic's layout once each partition has a leader; makes the topic first when there is none."""
-        found = (await layouts(self._cluster, [place.name])).get(place.name)
+        found = await layout_of(self._cluster, place.name)
         if found is None:
             await self._create(place)
         while found is None or None in found.leaders.values():
             await asyncio.sleep(_BACKOFF)
-            found = (await layouts(self._cluster, [place.name])).get(place.name)
+            found = await layout_of(self._cluster, place.name)
         return found
 
     def _is_another(self, place: Place, layout: Layout) -> bool:

@@ -9,7 +9,7 @@ from aiokafka import errors as kafka
 
 from bus.transports.kafka.cluster import Cluster
 from bus.transports.kafka.commits import ANYWHERE, Commit, Window
-from bus.transports.kafka.metadata import layouts
+from bus.transports.kafka.metadata import layout_of
 from bus.transports.kafka.requests import EARLIEST, LATEST, committed, offsets
 
 
@@ -29,7 +29,7 @@ async def has_start(cluster: Cluster, group: Group) -> bool:
     """Whether anybody may join the group yet."""
     if group.is_ensured():
         return True
-    layout = (await layouts(cluster, [group.topic])).get(group.topic)
+    layout = await layout_of(cluster, group.topic)
     return layout is not None and bool(await committed(cluster, group.name, group.topic, layout))
 
 
@@ -43,12 +43,11 @@ async def windows(cluster: Cluster, group: Group, assigned: Collection[int], lim
     KafkaError, OSError
         The cluster does not answer, or a partition has no leader.
     """
-    found = await layouts(cluster, [group.topic])
-    if group.topic not in found:
+    layout = await layout_of(cluster, group.topic)
+    if layout is None:
         raise kafka.UnknownTopicOrPartitionError(group.topic)
-    layout = found[group.topic]
-    ends = (await offsets(cluster, found, LATEST))[group.topic]
-    begins = (await offsets(cluster, found, EARLIEST))[group.topic]
+    ends = (await offsets(cluster, {group.topic: layout}, LATEST))[group.topic]
+    begins = (await offsets(cluster, {group.topic: layout}, EARLIEST))[group.topic]
     if not set(assigned) <= ends.keys() & begins.keys():
         raise kafka.LeaderNotAvailableError(f"partitions of {group.topic} have no leader")
     commits = await committed(cluster, group.name, group.topic, layout)

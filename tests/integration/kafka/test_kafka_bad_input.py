@@ -11,6 +11,7 @@ import pytest
 import trustme
 from aiokafka.admin import NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.protocol.admin import CreateAclsRequest
 
 from bus.clock import SystemClock
 from bus.domain.destination import Destination
@@ -172,6 +173,13 @@ async def test_a_topic_that_is_there_with_a_smaller_limit_is_adapted_and_keeps_i
     }
 
 
+async def test_a_topic_that_compresses_is_read(config: KafkaConfig, road: KafkaTransport) -> None:
+    await make_topic(config, {"compression.type": "zstd"})
+    await ensure(road)
+    await publish_all(road, numbered(10))
+    await receive_ids(await road.consume(CODE, "billing"), ids_of(numbered(10)))
+
+
 async def test_a_topic_that_drops_messages_of_its_own_accord_is_refused(
     config: KafkaConfig, road: KafkaTransport
 ) -> None:
@@ -255,6 +263,24 @@ async def test_a_mechanism_that_the_broker_does_not_know_is_named(broker: KafkaS
     async with opened(login) as road:
         with pytest.raises(TransportRefused):
             await ensure(road)
+
+
+async def test_a_destination_that_is_forbidden_harms_no_other(broker: KafkaServer) -> None:
+    config = changed(quick(broker.sasl_bootstrap), username=USER, password=PASSWORD)
+    await forbid(changed(config, bootstrap=(broker.bootstrap,), username=None, password=None), USER)
+    async with opened(config) as road:
+        await road.ensure(Destination(code="other"), [subscription("mail")])
+        with pytest.raises(TransportRefused, match="making destination orders") as refused:
+            await ensure(road)
+        assert "grant" in refused.value.hint
+        consumer = await road.consume("other", "mail")
+        for n in range(5):  # figures are as of another look at the topics
+            assert await publish(road, message(n, destination="other")) == [True]
+            await eventually(lambda: (road.lags() or {})["other", "mail"].records == 1)
+            consumer.ack(await receive(consumer))
+            await eventually(lambda: (road.lags() or {})["other", "mail"] == (0, None))
+        assert await publish(road, message(0)) == [False]
+        assert "orders" in road.conditions()["kafka"]
 
 
 # --- encryption ----------------------------------------------------------------------------------------------
@@ -376,6 +402,15 @@ async def make_topic(config: KafkaConfig, settings: dict[str, str], *, partition
 async def set_topic(config: KafkaConfig, settings: dict[str, str]) -> None:
     async with operator(config) as client:
         await client.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic(config), settings)])
+
+
+async def forbid(config: KafkaConfig, user: str) -> None:
+    """Forbid somebody everything about the topic, by a rule of its name."""
+    topics, any_host, literal, everything, deny = 2, "*", 3, 2, 2
+    rule = CreateAclsRequest(topics, topic(config), literal, f"User:{user}", any_host, everything, deny)
+    async with operator(config) as client:
+        ((error_code, text),) = (await client._send_request(rule)).creation_responses
+    assert not error_code, text
 
 
 async def describe(config: KafkaConfig) -> dict:
