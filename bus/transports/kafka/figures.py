@@ -7,11 +7,10 @@ import logging
 from itertools import islice
 from typing import Final
 
-from aiokafka import errors as kafka
-
 from bus.ports.transport import Lag
 from bus.transports.kafka.cluster import Cluster
 from bus.transports.kafka.commits import Commit
+from bus.transports.kafka.errors import TROUBLE, describe
 from bus.transports.kafka.metadata import Layout, layouts
 from bus.transports.kafka.names import group_of
 from bus.transports.kafka.places import Place, Places
@@ -27,7 +26,7 @@ class Figures:
     """The lag of each subscription that was ensured here, as of the last ``refresh``.
 
     What a subscription has read is what it has committed. A subscription that has read everything is not asked
-    about again until its topic grows.
+    about again until its topic grows; nothing is known of one for which there was no answer.
     """
 
     def __init__(self, cluster: Cluster, places: Places) -> None:
@@ -77,8 +76,9 @@ class Figures:
         group = group_of(place.name, name)
         try:
             commits = await committed(self._cluster, group, place.name, layout)
-        except kafka.KafkaError as error:
-            _log.debug("kafka: no figures of group %s: %s", group, error)
+        except TROUBLE as error:
+            _log.debug("kafka: no figures of group %s: %s", group, describe(error))
+            self._lags.pop((place.destination.code, name), None)
             return
         if not commits:
             return  # its start is being made

@@ -25,6 +25,7 @@ from tests.integration.kafka.kafka_world import (
     ensure,
     ensure_once,
     eventually,
+    group,
     ids_of,
     nothing_comes,
     numbered,
@@ -283,6 +284,17 @@ async def test_a_destination_that_is_forbidden_harms_no_other(broker: KafkaServe
         assert "orders" in road.conditions()["kafka"]
 
 
+async def test_the_lag_of_a_group_that_may_not_be_asked_for_is_unknown(broker: KafkaServer) -> None:
+    """Else the bus would take what waits there for lost."""
+    config = changed(quick(broker.sasl_bootstrap), username=USER, password=PASSWORD)
+    async with opened(config) as road:
+        await ensure(road)
+        await eventually(lambda: (road.lags() or {})[CODE, "billing"] == (0, None))
+        await forbid(changed(config, bootstrap=(broker.bootstrap,), username=None, password=None), USER, group(config))
+        await publish_all(road, numbered(3))
+        await eventually(lambda: (road.lags() or {})[CODE, "billing"].oldest == 0, within=30)
+
+
 # --- encryption ----------------------------------------------------------------------------------------------
 
 
@@ -404,10 +416,11 @@ async def set_topic(config: KafkaConfig, settings: dict[str, str]) -> None:
         await client.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic(config), settings)])
 
 
-async def forbid(config: KafkaConfig, user: str) -> None:
-    """Forbid somebody everything about the topic, by a rule of its name."""
-    topics, any_host, literal, everything, deny = 2, "*", 3, 2, 2
-    rule = CreateAclsRequest(topics, topic(config), literal, f"User:{user}", any_host, everything, deny)
+async def forbid(config: KafkaConfig, user: str, group: str = "") -> None:
+    """Forbid somebody everything about a group, or about the topic, by a rule of its name."""
+    kind, name = (3, group) if group else (2, topic(config))
+    any_host, literal, everything, deny = "*", 3, 2, 2
+    rule = CreateAclsRequest(kind, name, literal, f"User:{user}", any_host, everything, deny)
     async with operator(config) as client:
         ((error_code, text),) = (await client._send_request(rule)).creation_responses
     assert not error_code, text
