@@ -53,6 +53,7 @@ class Fetching:
         KafkaError, OSError
             The consumer cannot go on; another one has to be made.
         """
+        self._heard_at = asyncio.get_running_loop().time()
         while True:
             await self._wait_for_room()
             self._open_windows()
@@ -71,11 +72,12 @@ class Fetching:
             self._consumer._client.force_metadata_update()  # noqa: SLF001 - there is no public way
 
     def _listen(self) -> None:
-        """Raise when no broker has answered a fetch for too long, though there was nothing else to wait for."""
+        """Raise when no broker has answered for too long: a fetch, or a search for the coordinator without one."""
         partitions = [place for place in self._consumer.assignment() if place.partition in self._holdings.partitions]
         heard = [self._consumer.last_poll_timestamp(place) for place in partitions]
         now = asyncio.get_running_loop().time()
-        if not partitions or heard != self._heard:
+        known = self._consumer._coordinator.coordinator_id is not None  # noqa: SLF001 - there is no public way
+        if heard != self._heard or (known and not partitions):
             self._heard, self._heard_at = heard, now
         elif now - self._heard_at > self._revive_after:
             raise kafka.KafkaConnectionError(f"no broker has answered for {self._revive_after:g} s")

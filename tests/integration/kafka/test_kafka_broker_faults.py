@@ -21,6 +21,7 @@ from tests.integration.kafka.kafka_world import (
     eventually,
     flowing,
     ids_of,
+    members,
     numbered,
     operator,
     publish,
@@ -281,18 +282,31 @@ async def test_a_broker_that_comes_back_elsewhere_is_found(tmp_path: Path) -> No
     """The addresses that clients learned are of no use any more; those they were configured with are."""
     before, after = (KafkaServer(need("kafka"), tmp_path) for _ in range(2))  # the same node with other ports
     config = changed(quick(before.bootstrap), bootstrap=(before.bootstrap, after.bootstrap), revive_after=2.0)
+    config = changed(config, partitions=1)
     with ExitStack() as servers:
         servers.callback(after.close)
         servers.enter_context(before)
-        async with opened(config) as road:
+        async with opened(config) as road, opened(config) as other:
             await ensure(road)
-            consumer = await road.consume(CODE, "billing")
-            await publish_all(road, numbered(5))
-            consumer.ack(await receive(consumer, count=5))
-            before.stop()
-            await asyncio.to_thread(after.start)
-            await publish_all(road, numbered(5, first=10))
-            await receive_ids(consumer, ids_of(numbered(5, first=10)))
+            await ensure(other)
+            consumers = [await each.consume(CODE, "billing") for each in (road, other)]
+            async with flowing(road, *consumers) as flow:
+                await flow.goes_on()
+                await members_come(before, config, 2)
+                await asyncio.to_thread(before.stop)
+                await asyncio.to_thread(after.start)
+                await flow.goes_on()
+            # The one to whom no partition fell has nothing to read, and is back nevertheless.
+            await members_come(after, config, 2)
+
+
+async def members_come(server: KafkaServer, config: KafkaConfig, count: int) -> None:
+    """Wait until a group has so many members."""
+    async with asyncio.timeout(60):
+        while True:
+            if len(await members(changed(config, bootstrap=(server.bootstrap,)))) == count:
+                return
+            await asyncio.sleep(0.2)
 
 
 async def test_a_road_that_starts_before_its_broker_waits_for_it(broker: KafkaServer, config: KafkaConfig) -> None:
