@@ -10,6 +10,7 @@ from typing import Final
 from bus.errors import SpoolError
 from bus.ports.clock import Clock
 from bus.ports.quarantine import Foreign, Quarantine
+from bus.transports.kafka.commits import Window
 from bus.transports.kafka.holdings import Holdings
 
 _log = logging.getLogger(__name__)
@@ -23,12 +24,12 @@ class Aside:
         self._quarantine = quarantine
         self._holdings = holdings
         self._clock = clock
-        self._queue: deque[tuple[Foreign, int, int]] = deque()
+        self._queue: deque[tuple[Foreign, Window | None, int, int]] = deque()
         self._arrived = asyncio.Event()
 
     def put(self, foreign: Foreign, partition: int, offset: int) -> None:
-        """Queue a record."""
-        self._queue.append((foreign, partition, offset))
+        """Queue a record that was just admitted."""
+        self._queue.append((foreign, self._holdings.window(partition), partition, offset))
         self._arrived.set()
 
     async def run(self) -> None:
@@ -37,7 +38,7 @@ class Aside:
             while not self._queue:
                 self._arrived.clear()
                 await self._arrived.wait()
-            foreign, partition, offset = self._queue[0]
+            foreign, window, partition, offset = self._queue[0]
             try:
                 await self._quarantine.keep(foreign)
             except SpoolError as error:
@@ -45,4 +46,4 @@ class Aside:
                 await self._clock.sleep(_BACKOFF)
                 continue
             self._queue.popleft()
-            self._holdings.finish(partition, offset)
+            self._holdings.finish_foreign(window, partition, offset, len(foreign.payload))

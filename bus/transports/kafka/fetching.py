@@ -126,8 +126,9 @@ class Fetching:
         try:
             message = read_record(record.headers, record.value)
         except ValueError as error:
-            if self._holdings.admit_foreign(partition.partition, record.offset, record.timestamp):
-                self._set_aside(_foreign(partition, record, str(error)), partition.partition, record.offset)
+            foreign, number = _foreign(partition, record, str(error)), partition.partition
+            if self._holdings.admit_foreign(number, record.offset, record.timestamp, len(foreign.payload)):
+                self._set_aside(foreign, number, record.offset)
         else:
             self._holdings.admit(partition.partition, record.offset, message, record.timestamp)
 

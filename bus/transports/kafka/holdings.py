@@ -33,7 +33,7 @@ class Holdings:
     Parameters
     ----------
     buffer_records, buffer_bytes
-        How much waits at most before ``has_room`` says no.
+        How much waits at most, for a subscriber or to be set aside, before ``has_room`` says no.
     """
 
     def __init__(self, buffer_records: int, buffer_bytes: int) -> None:
@@ -42,6 +42,8 @@ class Holdings:
         self._windows: dict[int, Window] = {}
         self._waiting: deque[Incoming] = deque()
         self._bytes = 0
+        self._foreign = 0
+        self._foreign_bytes = 0
         self._in_hand: dict[tuple[int, int], Held] = {}
         self._acked_late: dict[tuple[int, int], str] = {}
         self._withheld: set[int] = set()
@@ -61,7 +63,8 @@ class Holdings:
     @property
     def has_room(self) -> bool:
         """Whether more may be fetched."""
-        return len(self._waiting) < self._buffer_records and self._bytes < self._buffer_bytes
+        records, size = len(self._waiting) + self._foreign, self._bytes + self._foreign_bytes
+        return records < self._buffer_records and size < self._buffer_bytes
 
     async def room(self) -> None:
         """Wait until more may be fetched."""
@@ -102,10 +105,22 @@ class Holdings:
         self._bytes += len(message.body)
         self._arrived.set()
 
-    def admit_foreign(self, partition: int, offset: int, published_at: int) -> bool:
-        """Take a record in that is no message; False when it is finished already."""
+    def admit_foreign(self, partition: int, offset: int, published_at: int, size: int) -> bool:
+        """Take a record in that is no message and waits to be set aside; False when it is finished already."""
         self._changed.add(partition)
-        return self._windows[partition].admit(offset, published_at, published_at)
+        if not self._windows[partition].admit(offset, published_at, published_at):
+            return False
+        self._foreign += 1
+        self._foreign_bytes += size
+        return True
+
+    def finish_foreign(self, window: Window | None, partition: int, offset: int, size: int) -> None:
+        """Finish a record that was set aside, unless its partition has been taken over or begun anew since."""
+        self._foreign -= 1
+        self._foreign_bytes -= size
+        self._room.set()
+        if self._windows.get(partition) is window:
+            self.finish(partition, offset)
 
     def finish(self, partition: int, offset: int) -> None:
         """Finish a record that was never handed out."""

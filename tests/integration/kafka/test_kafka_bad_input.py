@@ -44,6 +44,17 @@ from tests.servers.kafka_fixtures import Kept, changed, opened, quick, shared
 MEBIBYTE = 1_048_576
 
 
+class FullAtFirst(Kept):
+    """A quarantine that takes nothing until somebody makes room."""
+
+    full = True
+
+    async def keep(self, foreign: Foreign) -> None:
+        if self.full:
+            raise SpoolFull("no room")
+        await super().keep(foreign)
+
+
 @pytest.fixture
 def config() -> KafkaConfig:
     return quick(shared())
@@ -84,14 +95,6 @@ async def test_records_of_others_go_into_quarantine_and_the_rest_goes_on(config:
 
 
 async def test_a_record_that_cannot_be_set_aside_stays_in_the_topic(config: KafkaConfig) -> None:
-    class FullAtFirst(Kept):
-        full = True
-
-        async def keep(self, foreign: Foreign) -> None:
-            if self.full:
-                raise SpoolFull("no room")
-            await super().keep(foreign)
-
     kept = FullAtFirst()
     async with opened(config, kept) as road:
         await ensure(road)
@@ -104,6 +107,23 @@ async def test_a_record_that_cannot_be_set_aside_stays_in_the_topic(config: Kafk
         kept.full = False
         await eventually(lambda: (road.lags() or {})[CODE, "billing"] == (0, None))
     assert [record.payload for record in kept.records] == [b"who is this"]
+
+
+async def test_what_cannot_be_set_aside_does_not_fill_the_memory(config: KafkaConfig) -> None:
+    kept = FullAtFirst()
+    config = changed(config, partitions=1, buffer_bytes=MEBIBYTE)
+    async with opened(config, kept) as road:
+        await ensure(road)
+        async with stranger(config) as producer:
+            for _ in range(20):
+                await producer.send_and_wait(topic(config), bytes(MEBIBYTE // 2))
+        await publish_all(road, numbered(3))
+        consumer = await road.consume(CODE, "billing")
+        await eventually(lambda: not consumer._holdings.has_room, what="it fetches no more", within=30)
+        kept.full = False
+        await receive_ids(consumer, ids_of(numbered(3)))
+        await eventually(lambda: (road.lags() or {})[CODE, "billing"] == (0, None))
+    assert len(kept.records) == 20
 
 
 # --- sizes ---------------------------------------------------------------------------------------------------
