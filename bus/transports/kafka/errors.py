@@ -47,7 +47,10 @@ SETTINGS: Final = (
 )
 TROUBLE: Final = (kafka.KafkaError, OSError, NotImplementedError)
 """What the client library raises when the broker is away, refuses, or speaks another version."""
-_NEEDED: Final = "Create, Describe, Alter, Read and Write on its topics, Read, Describe and Delete on its groups"
+_NEEDED: Final = (
+    "Create, Describe, DescribeConfigs, AlterConfigs, Read and Write on its topics, "
+    "Read, Describe and Delete on its groups"
+)
 _HINTS: Final = (
     (CREDENTIALS, "check the user name, the password, the SASL mechanism and the file of authorities"),
     (PERMISSION, f"grant the bus's user {_NEEDED}"),

@@ -61,6 +61,7 @@ class Membership:
         self._leaving = asyncio.Event()
         self._committing = asyncio.Lock()
         self._metadata_bytes = METADATA_BYTES
+        self._trouble = ""
 
     async def run(self) -> None:
         """Take part until cancelled; then hand over and leave, within a deadline."""
@@ -140,7 +141,10 @@ class Membership:
             return
         error = part.exception()
         if isinstance(error, _TROUBLE):
-            _log.info("kafka: group %s is joined again: %s", self._group.name, describe(error))
+            text = describe(error)
+            level = logging.DEBUG if text == self._trouble else logging.INFO
+            _log.log(level, "kafka: group %s is joined again: %s", self._group.name, text)
+            self._trouble = text
         elif error is not None:
             _log.error("kafka: group %s is joined again", self._group.name, exc_info=error)
 
@@ -150,6 +154,7 @@ class Membership:
         """Begin with partitions, as soon as it is known where."""
         if self._consumer is None:
             return
+        self._trouble = ""
         self._consumer.pause(*partitions)
         coordinator = self._consumer._coordinator  # noqa: SLF001 - aiokafka tells nobody who it is in the group
         self._member = Member(coordinator.generation, coordinator.member_id)

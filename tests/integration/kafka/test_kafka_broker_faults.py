@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, contextmanager
@@ -98,6 +99,25 @@ async def test_publishing_fails_at_once_while_the_broker_is_dead_and_soon_works_
             await publish_all(road, numbered(3))
         assert road.conditions() == {"kafka": ""}
         await eventually(lambda: road.lags() is not None)
+
+
+async def test_a_consumer_that_tries_again_and_again_says_so_once(
+    broker: KafkaServer, road: KafkaTransport, caplog: pytest.LogCaptureFixture
+) -> None:
+    await ensure(road)
+    consumer = await road.consume(CODE, "billing")
+    await publish_all(road, numbered(3))
+    await receive_ids(consumer, ids_of(numbered(3)))
+    await asyncio.to_thread(broker.kill)
+    consumer.restart()
+    with caplog.at_level(logging.DEBUG, logger="bus"):
+        await eventually(lambda: len(tries(caplog)) >= 5, what="it tries again")
+    loud = [record.getMessage() for record in tries(caplog) if record.levelno >= logging.INFO]
+    assert len(loud) == len(set(loud))
+
+
+def tries(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
+    return [record for record in caplog.records if "is joined again" in record.getMessage()]
 
 
 async def test_publishing_to_a_broker_that_hangs_ends_in_time(broker: KafkaServer, config: KafkaConfig) -> None:
