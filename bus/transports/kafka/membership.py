@@ -27,6 +27,8 @@ from bus.transports.kafka.takeover import Group, NotStarted, has_start, windows
 _log = logging.getLogger(__name__)
 _BACKOFF: Final = 0.3
 _LEAVE_WITHIN: Final = 3.0
+# Each consumer asks for its broker several times in each of these while it is away.
+_CLIENT_BACKOFF: Final = 0.5
 _NO_BITMAP: Final = 64
 _PARTITION_BYTES: Final = 1_048_576
 _GONE_ON: Final = (kafka.UnknownMemberIdError, kafka.IllegalGenerationError)
@@ -122,6 +124,7 @@ class Membership:
             max_partition_fetch_bytes=_PARTITION_BYTES,
             fetch_max_bytes=config.buffer_bytes,
             consumer_timeout_ms=1000,
+            retry_backoff_ms=milliseconds(_CLIENT_BACKOFF),
             metadata_max_age_ms=30_000,
         )
 

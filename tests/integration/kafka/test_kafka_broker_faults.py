@@ -116,6 +116,19 @@ async def test_a_consumer_that_tries_again_and_again_says_so_once(
     assert len(loud) == len(set(loud))
 
 
+async def test_a_consumer_knocks_seldom_at_a_broker_that_is_dead(
+    broker: KafkaServer, road: KafkaTransport, caplog: pytest.LogCaptureFixture
+) -> None:
+    await ensure(road)
+    consumer = await road.consume(CODE, "billing")
+    await publish_all(road, numbered(3))
+    await receive_ids(consumer, ids_of(numbered(3)))
+    await asyncio.to_thread(broker.kill)
+    started = time.monotonic()
+    await eventually(lambda: caplog.text.count("Unable connect to node") >= 60, what="it knocks")
+    assert time.monotonic() - started > 3
+
+
 def tries(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
     return [record for record in caplog.records if "is joined again" in record.getMessage()]
 
