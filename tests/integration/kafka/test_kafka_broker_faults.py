@@ -101,32 +101,23 @@ async def test_publishing_fails_at_once_while_the_broker_is_dead_and_soon_works_
         await eventually(lambda: road.lags() is not None)
 
 
-async def test_a_consumer_that_tries_again_and_again_says_so_once(
-    broker: KafkaServer, road: KafkaTransport, caplog: pytest.LogCaptureFixture
+async def test_a_consumer_knocks_seldom_at_a_broker_that_is_dead_and_says_so_once(
+    broker: KafkaServer, config: KafkaConfig, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await ensure(road)
-    consumer = await road.consume(CODE, "billing")
-    await publish_all(road, numbered(3))
-    await receive_ids(consumer, ids_of(numbered(3)))
-    await asyncio.to_thread(broker.kill)
-    consumer.restart()
-    with caplog.at_level(logging.DEBUG, logger="bus"):
-        await eventually(lambda: len(tries(caplog)) >= 5, what="it tries again")
+    async with opened(changed(config, request_timeout=3.0)) as road:
+        await ensure(road)
+        consumer = await road.consume(CODE, "billing")
+        await publish_all(road, numbered(3))
+        await receive_ids(consumer, ids_of(numbered(3)))
+        await asyncio.to_thread(broker.kill)
+        started = time.monotonic()
+        await eventually(lambda: caplog.text.count("Unable connect to node") >= 60, what="it knocks")
+        assert time.monotonic() - started > 3
+        consumer.restart()
+        with caplog.at_level(logging.DEBUG, logger="bus"):
+            await eventually(lambda: len(tries(caplog)) >= 5, what="it tries to join again")
     loud = [record.getMessage() for record in tries(caplog) if record.levelno >= logging.INFO]
     assert len(loud) == len(set(loud))
-
-
-async def test_a_consumer_knocks_seldom_at_a_broker_that_is_dead(
-    broker: KafkaServer, road: KafkaTransport, caplog: pytest.LogCaptureFixture
-) -> None:
-    await ensure(road)
-    consumer = await road.consume(CODE, "billing")
-    await publish_all(road, numbered(3))
-    await receive_ids(consumer, ids_of(numbered(3)))
-    await asyncio.to_thread(broker.kill)
-    started = time.monotonic()
-    await eventually(lambda: caplog.text.count("Unable connect to node") >= 60, what="it knocks")
-    assert time.monotonic() - started > 3
 
 
 def tries(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
