@@ -24,9 +24,9 @@ from bus.clock import SystemClock
 from bus.domain.destination import Destination
 from bus.domain.message import encode_message
 from bus.domain.subscription import Subscription
-from bus.ports.quarantine import Foreign
 from bus.ports.transport import Outgoing
 from bus.settings import Settings
+from bus.testing.quarantine import ForbiddenQuarantine
 from bus.testing.writes import message
 
 CODE = "published"
@@ -36,17 +36,10 @@ TURN = 256
 TURN_WITHIN = 30.0
 
 
-class NoForeign:
-    """A quarantine that nothing may come into."""
-
-    async def keep(self, foreign: Foreign) -> None:
-        raise AssertionError(foreign)
-
-
 @asynccontextmanager
 async def opened(name: str, settings: Settings) -> AsyncIterator[Publish]:
     """Open a road as ``bus up`` does, with one subscription whose messages stay where they are."""
-    (road,) = [road for road in open_brokers(settings, NoForeign(), SystemClock()) if road.name == name]
+    (road,) = [road for road in open_brokers(settings, ForbiddenQuarantine(), SystemClock()) if road.name == name]
 
     async def publish(batch: Sequence[Outgoing]) -> None:
         confirmed = await road.publish(batch)

@@ -10,20 +10,13 @@ import httpx
 import pytest
 
 from bus.clock import SystemClock
-from bus.ports.quarantine import Foreign
 from bus.testing.contracts.transport import TransportContract
+from bus.testing.quarantine import ForbiddenQuarantine
 from bus.testing.writes import DESTINATION
 from bus.transports.nsq import NsqConfig, NsqTransport, parse_lookupd, parse_nsqd
 from tests.servers import nsq
 
 QUICK = {"stats_interval": 0.05, "lookup_interval": 0.5}
-
-
-class NoForeign:
-    """A quarantine that nothing may come into."""
-
-    async def keep(self, foreign: Foreign) -> None:
-        raise AssertionError(foreign)
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +27,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[nsq.Places]:
 
 @asynccontextmanager
 async def opened(config: NsqConfig) -> AsyncIterator[NsqTransport]:
-    transport = NsqTransport(config, NoForeign(), SystemClock(), lambda: 0.5)
+    transport = NsqTransport(config, ForbiddenQuarantine(), SystemClock(), lambda: 0.5)
     running = asyncio.create_task(transport.run())
     try:
         yield transport

@@ -9,21 +9,14 @@ from contextlib import asynccontextmanager
 import pytest
 
 from bus.clock import SystemClock
-from bus.ports.quarantine import Foreign
 from bus.testing.contracts.transport import TransportContract
+from bus.testing.quarantine import ForbiddenQuarantine
 from bus.testing.writes import DESTINATION
 from bus.transports.rabbitmq import BACKUP, Patience, RabbitmqConfig, RabbitmqTransport, parse_cluster
 from tests.servers import need
 from tests.servers.rabbitmq import RabbitmqServer, broker
 
 QUICK = Patience(poll_every=0.05)
-
-
-class NoForeign:
-    """A quarantine that nothing may come into."""
-
-    async def keep(self, foreign: Foreign) -> None:
-        raise AssertionError(foreign)
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +35,7 @@ def backup(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 async def opened(*urls: str) -> AsyncIterator[RabbitmqTransport]:
     clusters = [parse_cluster(url, "test") for url in urls]
     config = RabbitmqConfig(*clusters)._replace(patience=QUICK)
-    transport = RabbitmqTransport(config, NoForeign(), SystemClock(), lambda: 0.5)
+    transport = RabbitmqTransport(config, ForbiddenQuarantine(), SystemClock(), lambda: 0.5)
     running = asyncio.create_task(transport.run())
     try:
         for code in (DESTINATION, "other", "nowhere"):

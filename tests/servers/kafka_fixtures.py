@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from bus.clock import SystemClock
-from bus.ports.quarantine import Foreign
+from bus.testing.quarantine import MemoryQuarantine
 from bus.transports.kafka import KafkaConfig, KafkaTransport
 from tests.servers import docker, kafka, need
 
@@ -23,16 +23,6 @@ IMAGE = "confluentinc/cp-kafka:8.1.0"
 
 _running = ExitStack()
 _numbers = itertools.count()
-
-
-class Kept:
-    """A quarantine in memory."""
-
-    def __init__(self) -> None:
-        self.records: list[Foreign] = []
-
-    async def keep(self, foreign: Foreign) -> None:
-        self.records.append(foreign)
 
 
 @functools.cache
@@ -79,9 +69,9 @@ def quick(bootstrap: str) -> KafkaConfig:
 
 
 @asynccontextmanager
-async def opened(config: KafkaConfig, kept: Kept | None = None) -> AsyncIterator[KafkaTransport]:
+async def opened(config: KafkaConfig, kept: MemoryQuarantine | None = None) -> AsyncIterator[KafkaTransport]:
     """Yield a road that runs; close it with all its consumers."""
-    road = KafkaTransport(config, kept or Kept(), SystemClock())
+    road = KafkaTransport(config, kept or MemoryQuarantine(), SystemClock())
     running = asyncio.create_task(road.run())
     try:
         yield road

@@ -16,8 +16,8 @@ from aiokafka.protocol.admin import CreateAclsRequest
 from bus.clock import SystemClock
 from bus.domain.destination import Destination
 from bus.domain.message import Message
-from bus.errors import InvalidDestination, SpoolFull, TransportError, TransportRefused
-from bus.ports.quarantine import Foreign
+from bus.errors import InvalidDestination, TransportError, TransportRefused
+from bus.testing.quarantine import MemoryQuarantine
 from bus.testing.writes import message
 from bus.transports.kafka import KafkaConfig, KafkaTransport
 from tests.integration.kafka.kafka_world import (
@@ -39,20 +39,9 @@ from tests.integration.kafka.kafka_world import (
     topic,
 )
 from tests.servers.kafka import PASSWORD, USER, KafkaServer
-from tests.servers.kafka_fixtures import Kept, changed, opened, quick, shared
+from tests.servers.kafka_fixtures import changed, opened, quick, shared
 
 MEBIBYTE = 1_048_576
-
-
-class FullAtFirst(Kept):
-    """A quarantine that takes nothing until somebody makes room."""
-
-    full = True
-
-    async def keep(self, foreign: Foreign) -> None:
-        if self.full:
-            raise SpoolFull("no room")
-        await super().keep(foreign)
 
 
 @pytest.fixture
@@ -70,9 +59,9 @@ async def road(config: KafkaConfig) -> AsyncIterator[KafkaTransport]:
 
 
 async def test_records_of_others_go_into_quarantine_and_the_rest_goes_on(config: KafkaConfig) -> None:
-    kept = Kept()
+    aside = MemoryQuarantine()
     config = changed(config, partitions=1)
-    async with opened(config, kept) as road:
+    async with opened(config, aside) as road:
         await ensure(road)
         await publish_all(road, numbered(2))
         async with stranger(config) as producer:
@@ -85,9 +74,9 @@ async def test_records_of_others_go_into_quarantine_and_the_rest_goes_on(config:
         consumer = await road.consume(CODE, "billing")
         await receive_ids(consumer, ids_of([*numbered(2), *numbered(2, first=10)]))
         await eventually(lambda: (road.lags() or {})[CODE, "billing"] == (0, None), what="they count as finished")
-    assert [record.payload for record in kept.records] == [b"plain text", b"{}", b"half", b""]
-    assert [record.place for record in kept.records] == [f"{topic(config)}/0@{offset}" for offset in (2, 3, 4, 5)]
-    first, _, damaged, _ = kept.records
+    assert [record.payload for record in aside.kept] == [b"plain text", b"{}", b"half", b""]
+    assert [record.place for record in aside.kept] == [f"{topic(config)}/0@{offset}" for offset in (2, 3, 4, 5)]
+    first, _, damaged, _ = aside.kept
     assert first.road == "kafka"
     assert first.reason == "not a message of the bus: without id, type, datacontenttype, busmeta"
     assert "busmeta" in damaged.reason
@@ -95,8 +84,8 @@ async def test_records_of_others_go_into_quarantine_and_the_rest_goes_on(config:
 
 
 async def test_a_record_that_cannot_be_set_aside_stays_in_the_topic(config: KafkaConfig) -> None:
-    kept = FullAtFirst()
-    async with opened(config, kept) as road:
+    aside = MemoryQuarantine(is_full=True)
+    async with opened(config, aside) as road:
         await ensure(road)
         async with stranger(config) as producer:
             await producer.send_and_wait(topic(config), b"who is this")
@@ -104,15 +93,15 @@ async def test_a_record_that_cannot_be_set_aside_stays_in_the_topic(config: Kafk
         consumer = await road.consume(CODE, "billing")
         await receive_ids(consumer, ids_of(numbered(3)))
         await eventually(lambda: (road.lags() or {})[CODE, "billing"].records == 1)
-        kept.full = False
+        aside.is_full = False
         await eventually(lambda: (road.lags() or {})[CODE, "billing"] == (0, None))
-    assert [record.payload for record in kept.records] == [b"who is this"]
+    assert [record.payload for record in aside.kept] == [b"who is this"]
 
 
 async def test_what_cannot_be_set_aside_does_not_fill_the_memory(config: KafkaConfig) -> None:
-    kept = FullAtFirst()
+    aside = MemoryQuarantine(is_full=True)
     config = changed(config, partitions=1, buffer_bytes=MEBIBYTE)
-    async with opened(config, kept) as road:
+    async with opened(config, aside) as road:
         await ensure(road)
         async with stranger(config) as producer:
             for _ in range(20):
@@ -120,10 +109,10 @@ async def test_what_cannot_be_set_aside_does_not_fill_the_memory(config: KafkaCo
         await publish_all(road, numbered(3))
         consumer = await road.consume(CODE, "billing")
         await eventually(lambda: not consumer._holdings.has_room, what="it fetches no more", within=30)
-        kept.full = False
+        aside.is_full = False
         await receive_ids(consumer, ids_of(numbered(3)))
         await eventually(lambda: (road.lags() or {})[CODE, "billing"] == (0, None))
-    assert len(kept.records) == 20
+    assert len(aside.kept) == 20
 
 
 # --- sizes ---------------------------------------------------------------------------------------------------

@@ -11,29 +11,13 @@ from bus.clock import SystemClock
 from bus.domain.destination import Destination
 from bus.domain.message import encode_message
 from bus.domain.subscription import Subscription
-from bus.errors import SpoolFailed
-from bus.ports.quarantine import Foreign
 from bus.ports.transport import Consumer, Incoming, Outgoing
+from bus.testing.quarantine import MemoryQuarantine
 from bus.testing.writes import message
 from bus.transports.nsq import NsqConfig, NsqTransport, parse_lookupd, parse_nsqd
 from tests.servers.nsq import NsqdServer, NsqLookupServer
 
 PATIENCE = 60.0
-
-
-class Shelf:
-    """A quarantine in memory, which can be broken."""
-
-    def __init__(self) -> None:
-        self.kept: list[Foreign] = []
-        self.tries = 0
-        self.broken = False
-
-    async def keep(self, foreign: Foreign) -> None:
-        self.tries += 1
-        if self.broken:
-            raise SpoolFailed("the disk failed")
-        self.kept.append(foreign)
 
 
 def config(nsqds: Iterable[NsqdServer] = (), lookupds: Iterable[NsqLookupServer] = (), **changes: Any) -> NsqConfig:
@@ -47,9 +31,9 @@ def config(nsqds: Iterable[NsqdServer] = (), lookupds: Iterable[NsqLookupServer]
 
 
 @asynccontextmanager
-async def opened(settings: NsqConfig, shelf: Shelf | None = None) -> AsyncIterator[NsqTransport]:
+async def opened(settings: NsqConfig, shelf: MemoryQuarantine | None = None) -> AsyncIterator[NsqTransport]:
     """Give a road that runs."""
-    road = NsqTransport(settings, shelf or Shelf(), SystemClock(), lambda: 0.5)
+    road = NsqTransport(settings, shelf or MemoryQuarantine(), SystemClock(), lambda: 0.5)
     running = asyncio.create_task(road.run())
     try:
         yield road

@@ -8,11 +8,11 @@ import time
 
 import pytest
 
+from bus.testing.quarantine import MemoryQuarantine
 from bus.transports.nsq import Compression, NsqTransport
 from bus.transports.nsq.envelope import HEADER, wrap
 from tests.integration.nsq.nsq_world import (
     PATIENCE,
-    Shelf,
     config,
     eventually,
     in_flight,
@@ -125,7 +125,7 @@ async def test_no_more_is_in_flight_than_allowed(shared: nsq.NsqServers, code: s
 
 
 async def test_what_is_not_ours_is_set_aside_and_the_others_go_on(shared: nsq.NsqServers, code: str) -> None:
-    shelf = Shelf()
+    shelf = MemoryQuarantine()
     nsqd = shared.nsqds[0]
     async with opened(config(shared.nsqds), shelf) as road:
         await road.ensure(*subscribed(code, "billing"))
@@ -151,8 +151,7 @@ async def test_what_is_not_ours_is_set_aside_and_the_others_go_on(shared: nsq.Ns
 
 
 async def test_what_cannot_be_set_aside_stays_in_nsq(alone: nsq.NsqdServer, code: str) -> None:
-    shelf = Shelf()
-    shelf.broken = True
+    shelf = MemoryQuarantine(is_full=True)
     async with opened(config([alone], msg_timeout=1.0), shelf) as road:
         await road.ensure(*subscribed(code, "billing"))
         alone.call("/pub", b"strange", topic=code)
@@ -163,7 +162,7 @@ async def test_what_cannot_be_set_aside_stays_in_nsq(alone: nsq.NsqdServer, code
         await consumer.close()
         await stop(waiting)
         await eventually(lambda: alone.stats(code, "billing")["depth"] == 1)
-        shelf.broken = False
+        shelf.is_full = False
         waiting = asyncio.create_task((await road.consume(code, "billing")).receive(10))
         await eventually(lambda: [foreign.payload for foreign in shelf.kept] == [b"strange"])
         await eventually(lambda: in_flight(alone, code) == alone.stats(code, "billing")["depth"] == 0)
@@ -171,8 +170,7 @@ async def test_what_cannot_be_set_aside_stays_in_nsq(alone: nsq.NsqdServer, code
 
 
 async def test_what_cannot_be_set_aside_does_not_stop_the_others(alone: nsq.NsqdServer, code: str) -> None:
-    shelf = Shelf()
-    shelf.broken = True
+    shelf = MemoryQuarantine(is_full=True)
     async with opened(config([alone]), shelf) as road:
         await road.ensure(*subscribed(code, "billing"))
         for _ in range(25):
@@ -181,7 +179,7 @@ async def test_what_cannot_be_set_aside_does_not_stop_the_others(alone: nsq.Nsqd
         consumer = await road.consume(code, "billing")
         assert numbers(await receive(consumer, 1, limit=10)) == [1]
         assert in_flight(alone, code) >= 25
-        shelf.broken = False
+        shelf.is_full = False
         await eventually(lambda: len(shelf.kept) == 25 and in_flight(alone, code) == 0)
 
 

@@ -7,13 +7,14 @@ import json
 import sys
 
 from bus.clock import SystemClock
+from bus.testing.quarantine import MemoryQuarantine
 from bus.transports.rabbitmq import RabbitmqConfig, RabbitmqTransport, parse_cluster
-from tests.integration.rabbitmq.rabbitmq_world import Shelved, receive
+from tests.integration.rabbitmq.rabbitmq_world import receive
 
 
 async def main(url: str, code: str, count: int) -> None:
     config = RabbitmqConfig(parse_cluster(url, "test"))
-    transport = RabbitmqTransport(config, Shelved(), SystemClock(), lambda: 0.5)
+    transport = RabbitmqTransport(config, MemoryQuarantine(), SystemClock(), lambda: 0.5)
     running = asyncio.create_task(transport.run())
     held = await receive(await transport.consume(code, "billing"), count)
     print(json.dumps({"held": [item.message.id for item in held]}), flush=True)

@@ -17,9 +17,9 @@ from bus.clock import SystemClock
 from bus.domain.destination import Destination
 from bus.domain.message import Message
 from bus.domain.subscription import Subscription
-from bus.errors import SpoolFull, TransportUnavailable
-from bus.ports.quarantine import Foreign
+from bus.errors import TransportUnavailable
 from bus.ports.transport import Consumer, Incoming, Outgoing
+from bus.testing.quarantine import MemoryQuarantine
 from bus.testing.writes import message
 from bus.transports.rabbitmq import Patience, RabbitmqConfig, RabbitmqTransport, parse_cluster
 from bus.transports.rabbitmq.names import Lane, exchange_of, queue_of
@@ -51,26 +51,13 @@ def new_code() -> str:
     return f"test.{os.getpid()}.{next(_codes)}"
 
 
-class Shelved:
-    """A quarantine in memory, which can be full."""
-
-    def __init__(self) -> None:
-        self.kept: list[Foreign] = []
-        self.is_full = False
-
-    async def keep(self, foreign: Foreign) -> None:
-        if self.is_full:
-            raise SpoolFull("full")
-        self.kept.append(foreign)
-
-
 class World:
     """A running transport and the destination of one test."""
 
     def __init__(self, urls: Sequence[str], patience: Patience) -> None:
         config = RabbitmqConfig(*(parse_cluster(url, "test") for url in urls))._replace(patience=patience)
         self.code = new_code()
-        self.quarantine = Shelved()
+        self.quarantine = MemoryQuarantine()
         self.transport = RabbitmqTransport(config, self.quarantine, SystemClock(), random.Random(1).random)
         self._numbers = itertools.count()
         self._ensured: set[str] = set()
