@@ -22,12 +22,13 @@ from bus.domain.identity import new_id
 from bus.domain.message import Message
 from bus.domain.times import DAY
 from bus.errors import Conflict, StoreUnavailable
-from bus.stores.sqlite import SqliteStore
+from bus.stores.sqlite import SqliteStore, connection, locking
 from bus.testing.writes import DESTINATION, NOON, message, outcome, row
 from tests.harness.waiting import wait_until
 
 LANES = [(DESTINATION, name) for name in ("billing", "mail", "late")]
 LATER = NOON + 99 * DAY
+LONG = 60.0  # seconds for which a process of a test waits for the others, which none of them may come to
 Stopped = Callable[[], bool]
 Role = Callable[[SqliteStore, int, Stopped], Awaitable[None]]
 
@@ -166,10 +167,9 @@ async def stop_inside(store: SqliteStore, seed: int, _: Stopped) -> None:
 
 async def stop_waiting(store: SqliteStore, seed: int, _: Stopped) -> None:
     """Stop itself while it waits for its turn, until it is killed."""
-    waiting = asyncio.create_task(store.write([sent(seed)]))
-    await asyncio.sleep(0.1)
-    os.kill(os.getpid(), signal.SIGSTOP)
-    await waiting
+    turn: Any = store._turn
+    turn._lock = _StoppingInVain(turn._lock)
+    await store.write([sent(seed)])
 
 
 class _Stopping:
@@ -181,10 +181,21 @@ class _Stopping:
         return self._executor.submit(*call)
 
 
+class _StoppingInVain:
+    def __init__(self, lock: Any) -> None:
+        self._lock = lock
+
+    def take(self) -> bool:
+        if self._lock.take():
+            return True
+        os.kill(os.getpid(), signal.SIGSTOP)
+        return False
+
+
 async def fresh(seed: int, folder: Path) -> None:
     """Open directories that are not there, each at the same moment as the others, and write to them."""
     for number in range(8):
-        wait_until((folder / f"go{number}").exists, within=60, what=f"go{number}", every=0.0005)
+        wait_until((folder / f"go{number}").exists, within=2 * LONG, what=f"go{number}", every=0.0005)
         store = await SqliteStore.open(folder / f"fresh{number}", linger=0)
         await store.write([sent(seed), outcome(sent(seed), "billing", Status.RETRYING)])
         await store.put("c", str(seed), b"")
@@ -198,8 +209,10 @@ ROLES: dict[str, Role] = {
 
 
 async def main(role: str, directory: Path, seed: int) -> None:
+    for module in (connection, locking):
+        vars(module)["PATIENCE"] = LONG
     report(ready=True)
-    wait_until(directory.with_name("go").exists, within=60, what="go", every=0.001)
+    wait_until(directory.with_name("go").exists, within=2 * LONG, what="go", every=0.001)
     if role == "fresh":
         await fresh(seed, directory.parent)
         return

@@ -17,11 +17,23 @@ from bus.errors import StoreUnavailable
 from bus.stores.sqlite import locking
 from bus.stores.sqlite.locking import Turn, alone
 
+LONG = 60.0  # seconds that no wait of a test may come to
+AT_ONCE = LONG / 2
+
 
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(locking, "PATIENCE", 0.3)
-    monkeypatch.setattr(locking, "_COURTESY", 0.1)
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(locking, "PATIENCE", LONG)
+
+
+@pytest.fixture
+def courteous(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(locking, "_COURTESY", LONG)
 
 
 def held_by_another(path: Path) -> int:
@@ -31,6 +43,7 @@ def held_by_another(path: Path) -> int:
     return handle
 
 
+@pytest.mark.usefixtures("patient")
 async def test_one_at_a_time_has_the_turn_inside_a_process_and_between_them(tmp_path: Path) -> None:
     turns = [Turn(tmp_path, "x"), Turn(tmp_path, "x")]
     having = 0
@@ -49,6 +62,7 @@ async def test_one_at_a_time_has_the_turn_inside_a_process_and_between_them(tmp_
         turn.close()
 
 
+@pytest.mark.usefixtures("patient", "courteous")
 async def test_who_waits_comes_before_who_had_it(tmp_path: Path) -> None:
     """Both want it again at once; without the gate the one that frees it would take it again, every time."""
     order: list[int] = []
@@ -66,23 +80,15 @@ async def test_who_waits_comes_before_who_had_it(tmp_path: Path) -> None:
     assert changes >= len(order) - 4
 
 
-async def test_waiting_ends_and_the_loop_goes_on_meanwhile(tmp_path: Path, hurried: None) -> None:
+@pytest.mark.usefixtures("hurried")
+async def test_waiting_ends(tmp_path: Path) -> None:
     handle = held_by_another(tmp_path / "x.lock")
     turn = Turn(tmp_path, "x")
-
-    async def want() -> None:
-        async with turn.held():
-            pytest.fail("another process has it")
-
-    begin, turns = time.monotonic(), 0
-    waiting = asyncio.create_task(want())
-    while not waiting.done():
-        await asyncio.sleep(0.001)
-        turns += 1
-    assert 0.3 <= time.monotonic() - begin < 1
-    assert turns > 20
+    begin = time.monotonic()
     with pytest.raises(StoreUnavailable, match="x lock") as caught:
-        await waiting
+        async with asyncio.timeout(AT_ONCE), turn.held():
+            pytest.fail("another process has it")
+    assert time.monotonic() - begin >= locking.PATIENCE
     assert caught.value.hint
     os.close(handle)
     async with turn.held():
@@ -90,31 +96,49 @@ async def test_waiting_ends_and_the_loop_goes_on_meanwhile(tmp_path: Path, hurri
     turn.close()
 
 
+@pytest.mark.usefixtures("patient")
+async def test_the_loop_goes_on_while_one_waits(tmp_path: Path) -> None:
+    handle = held_by_another(tmp_path / "x.lock")
+    turn = Turn(tmp_path, "x")
+    waiting = asyncio.create_task(turn.held().__aenter__())
+    async with asyncio.timeout(AT_ONCE):
+        for _ in range(50):
+            await asyncio.sleep(0.002)
+        assert not waiting.done()
+        os.close(handle)
+        await waiting
+    turn.close()
+
+
+@pytest.mark.usefixtures("patient", "courteous")
 async def test_a_cancelled_wait_leaves_nothing_locked(tmp_path: Path) -> None:
     handle = held_by_another(tmp_path / "x.lock")
     turn, other = Turn(tmp_path, "x"), Turn(tmp_path, "x")
     waiting = asyncio.create_task(turn.held().__aenter__())
-    await asyncio.sleep(0.01)
+    await asyncio.sleep(0)  # it runs until it has to wait: inside the gate, before the lock
     waiting.cancel()
     await asyncio.wait([waiting])
     os.close(handle)
     for one in (other, turn):
-        async with asyncio.timeout(0.5), one.held():
+        async with asyncio.timeout(AT_ONCE), one.held():
             pass
     turn.close()
     other.close()
 
 
-async def test_a_gate_that_stays_closed_is_passed_by(tmp_path: Path, hurried: None) -> None:
+@pytest.mark.usefixtures("patient")
+async def test_a_gate_that_stays_closed_is_passed_by(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As when a process was stopped while it waited."""
+    monkeypatch.setattr(locking, "_COURTESY", 0.1)
     handle = held_by_another(tmp_path / "x.gate")
     turn = Turn(tmp_path, "x")
-    async with asyncio.timeout(0.3), turn.held():
+    async with asyncio.timeout(AT_ONCE), turn.held():
         pass
     turn.close()
     os.close(handle)
 
 
+@pytest.mark.usefixtures("patient")
 def test_alone_keeps_threads_and_processes_apart(tmp_path: Path) -> None:
     inside = 0
 
@@ -144,7 +168,8 @@ def test_alone_keeps_threads_and_processes_apart(tmp_path: Path) -> None:
     assert not subprocess.run([sys.executable, "-c", script], check=False).returncode
 
 
-def test_alone_gives_up_in_time(tmp_path: Path, hurried: None) -> None:
+@pytest.mark.usefixtures("hurried")
+def test_alone_gives_up_in_time(tmp_path: Path) -> None:
     handle = held_by_another(tmp_path / "lock")
     with pytest.raises(StoreUnavailable), alone(tmp_path / "lock"):
         pytest.fail("another process has it")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -26,6 +27,8 @@ from bus.testing.writes import DESTINATION, NOON, message, outcome, row
 LANE = (DESTINATION, "billing")
 FILE = "traces-20261121-1d.db"
 LATE = NOON + 9 * DAY
+LONG = 60.0  # seconds that no wait of a test may come to
+AT_ONCE = LONG / 2
 
 
 @pytest.fixture
@@ -221,7 +224,6 @@ async def test_sqlites_own_lock_is_waited_for_and_reported(
     pair: tuple[SqliteStore, SqliteStore], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A person has a transaction open in another tool."""
-    monkeypatch.setattr(connection, "PATIENCE", 0.2)
     store = pair[0]
     await store.write([message()])
     for file, call in (
@@ -230,15 +232,20 @@ async def test_sqlites_own_lock_is_waited_for_and_reported(
     ):
         tool = apsw.Connection(str(tmp_path / file))
         tool.execute("BEGIN IMMEDIATE")
-        begin = asyncio.get_running_loop().time()
+        monkeypatch.setattr(connection, "PATIENCE", 0.2)
+        begin = time.monotonic()
         with pytest.raises(StoreUnavailable, match="locked"):
-            await call()
-        assert 0.2 <= asyncio.get_running_loop().time() - begin < 1
+            await asyncio.wait_for(call(), AT_ONCE)
+        assert time.monotonic() - begin >= connection.PATIENCE
         assert await store.message(message().id) is not None
+        monkeypatch.setattr(connection, "PATIENCE", LONG)
         waiting = asyncio.create_task(call())
-        await asyncio.sleep(0.02)
-        tool.execute("ROLLBACK")
-        await waiting
+        async with asyncio.timeout(AT_ONCE):
+            for _ in range(20):
+                await asyncio.sleep(0.002)
+            assert not waiting.done()
+            tool.execute("ROLLBACK")
+            await waiting
         tool.close()
     assert await store.message(message(1).id) is not None
 
@@ -250,9 +257,9 @@ async def test_a_file_is_not_opened_while_another_process_opens_or_drops_one(
     monkeypatch.setattr(locking, "PATIENCE", 0.1)
     with locking.alone(tmp_path / "locks" / "files.lock"):
         with pytest.raises(StoreUnavailable, match="files lock"):
-            await asyncio.wait_for(store.write([message()]), 5)
+            await asyncio.wait_for(store.write([message()]), AT_ONCE)
         with pytest.raises(StoreUnavailable, match="files lock"):
-            await asyncio.wait_for(SqliteStore.open(tmp_path), 5)
+            await asyncio.wait_for(SqliteStore.open(tmp_path), AT_ONCE)
     await store.write([message()])
     await store.close()
 

@@ -103,7 +103,7 @@ async def test_close_commits_what_lingers_and_refuses_the_rest(tmp_path: Path) -
 
 async def test_a_full_gathering_does_not_linger(tmp_path: Path) -> None:
     store = await SqliteStore.open(tmp_path, linger=3600, gather=10)
-    await asyncio.wait_for(asyncio.gather(*(store.write([message(n)]) for n in range(10))), 10)
+    await asyncio.wait_for(asyncio.gather(*(store.write([message(n)]) for n in range(10))), 60)
     await store.close()
 
 
