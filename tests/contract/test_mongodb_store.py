@@ -9,9 +9,9 @@ import pytest
 from bus.stores.mongodb import MongodbStore
 from bus.testing.contracts.store import StoreContract
 from bus.testing.contracts.store_traces import SearchContract
-from tests.servers.mongodb_fixtures import database, mongodb, open_store
+from tests.servers.mongodb_fixtures import database, mongodb, open_store, patient
 
-__all__ = ["database", "mongodb"]
+__all__ = ["database", "mongodb", "patient"]
 
 
 class TestMongodbStore(StoreContract):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -43,3 +44,14 @@ def wait_until(
             raise TooLate(f"not within {within:g} s: {what}" + (f"\n{state()}" if state else ""))
         time.sleep(every)
     return found
+
+
+async def until(
+    check: Callable[[], object], *, within: float = 60.0, what: str, state: Callable[[], object] | None = None
+) -> None:
+    """Wait until ``check`` is true while the event loop goes on; parameters and error as of ``wait_until``."""
+    deadline = time.monotonic() + within
+    while not check():
+        if time.monotonic() >= deadline:
+            raise TooLate(f"not within {within:g} s: {what}" + (f"\n{state()}" if state else ""))
+        await asyncio.sleep(0.01)

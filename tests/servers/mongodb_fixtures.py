@@ -14,8 +14,10 @@ from pymongo import AsyncMongoClient, MongoClient
 from bus.clock import SystemClock
 from bus.ports.clock import Clock
 from bus.stores.mongodb import MongodbStore
+from bus.stores.mongodb.connection import OPTIONS
 from tests.servers.mongodb_server import serving
 
+PATIENCE = 30.0
 _numbers = itertools.count()
 
 
@@ -53,8 +55,20 @@ def mongodb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield url
 
 
+def be_patient(patch: pytest.MonkeyPatch) -> None:
+    """Let stores wait for a server that is there for as long as a slow machine takes."""
+    patch.setattr("bus.stores.mongodb.connection.DEADLINE", PATIENCE)
+    for name in ("serverSelectionTimeoutMS", "connectTimeoutMS", "waitQueueTimeoutMS", "socketTimeoutMS"):
+        patch.setitem(OPTIONS, name, int(PATIENCE * 1000))
+
+
 @pytest.fixture
-def database(mongodb: str) -> Iterator[str]:
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    be_patient(monkeypatch)
+
+
+@pytest.fixture
+def database(mongodb: str, patient: None) -> Iterator[str]:
     url = database_url(mongodb)
     yield url
     drop(url)

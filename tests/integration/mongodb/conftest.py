@@ -6,10 +6,10 @@ import pytest
 
 from bus.stores.mongodb import MongodbStore
 from tests.servers import need
-from tests.servers.mongodb_fixtures import database, mongodb, open_store
+from tests.servers.mongodb_fixtures import database, mongodb, open_store, patient
 from tests.servers.mongodb_server import MongodbServer
 
-__all__ = ["database", "mongodb"]
+__all__ = ["database", "mongodb", "patient"]
 
 
 @pytest.fixture

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
 import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 import pytest
 
@@ -18,11 +21,17 @@ from bus.testing.contracts.store_traces import life
 from bus.testing.store import MemoryStore
 from bus.testing.writes import DESTINATION, NOON, message, outcome, row
 from tests.harness.process import free_port
+from tests.harness.waiting import until
+from tests.integration.mongodb.relay import relaying
 from tests.servers.mongodb_fixtures import database_url, indexes_of, open_store
 from tests.servers.mongodb_server import MongodbServer
 
+Given = TypeVar("Given")
+Answer = TypeVar("Answer")
 LANE = (DESTINATION, "billing")
-BOUND = 8.0  # seconds: five for an exchange, and what a loaded machine adds
+BOUND = 20.0  # seconds: five for an exchange, and what a loaded machine adds
+LONG = 60.0  # seconds that no wait of a test may come to
+AT_ONCE = LONG / 2
 
 
 @pytest.fixture
@@ -32,39 +41,67 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(OPTIONS, name, milliseconds)
 
 
-async def insist(store: MongodbStore, writes: list) -> None:
-    """Write as the spool does: again until it is done."""
-    async with asyncio.timeout(30):
+async def insist(call: Callable[[Given], Awaitable[Answer]], given: Given) -> Answer:
+    """Call the store as the spool does: again until it answers."""
+    async with asyncio.timeout(LONG):
         while True:
             try:
-                return await store.write(writes)
+                return await call(given)
             except StoreUnavailable:
                 await asyncio.sleep(0.1)
 
 
+class Writers:
+    """Write messages as the spool does until told to end."""
+
+    COUNT = 4
+
+    def __init__(self, store: MongodbStore, model: MemoryStore) -> None:
+        self.returned: list[Message] = []
+        self.refused: set[int] = set()
+        self.over = False
+        self._store = store
+        self._model = model
+
+    async def work(self, number: int) -> None:
+        """Write one message after the other."""
+        for name in itertools.count(number * 100_000):
+            writes = life(message(name))
+            await self._model.write(writes)
+            await self._insist(number, writes)
+            self.returned.append(message(name))
+            if self.over:
+                return
+
+    async def _insist(self, number: int, writes: list) -> None:
+        while True:
+            try:
+                return await self._store.write(writes)
+            except StoreUnavailable:
+                self.refused.add(number)
+                await asyncio.sleep(0.1)
+
+
+@pytest.mark.usefixtures("impatient")
 async def test_a_kill_in_mid_write_loses_nothing_that_returned(own: MongodbServer) -> None:
     store = await open_store(database_url(own.url))
     model = MemoryStore()
-    returned: list[Message] = []
-
-    async def writer(first: int) -> None:
-        for number in range(first, first + 15):
-            writes = life(message(number))
-            await model.write(writes)
-            await insist(store, writes)
-            returned.append(message(number))
-
+    writers = Writers(store, model)
+    returned = writers.returned
     async with asyncio.TaskGroup() as tasks:
-        for first in range(0, 400, 100):
-            tasks.create_task(writer(first))
+        for number in range(writers.COUNT):
+            tasks.create_task(writers.work(number))
         for _ in range(2):
-            await asyncio.sleep(0.3)
+            enough = len(returned) + 10
+            await until(lambda: len(returned) > enough, what="messages written")  # noqa: B023
             await asyncio.to_thread(own.kill)
+            writers.refused.clear()
+            await until(lambda: len(writers.refused) == writers.COUNT, what="a refusal of each writer")
             before = [*returned]
             await asyncio.to_thread(own.start)
             for sent in before:
-                assert await store.trace(sent.id) == await model.trace(sent.id)
-    assert len(returned) == 60
+                assert await insist(store.trace, sent.id) == await model.trace(sent.id)
+        writers.over = True
     for sent in returned:
         assert await store.trace(sent.id) == await model.trace(sent.id)
         assert await store.message(sent.id) == sent
@@ -74,8 +111,8 @@ async def test_a_kill_in_mid_write_loses_nothing_that_returned(own: MongodbServe
 
 async def test_a_server_that_hangs_is_unavailable_in_time(own: MongodbServer) -> None:
     store = await open_store(database_url(own.url))
-    await store.write([message()])
-    await store.compensate([row(message())])
+    await insist(store.write, [message()])
+    await insist(store.compensate, [row(message())])
     own.pause()
     try:
         calls = (
@@ -102,41 +139,42 @@ async def test_a_server_that_hangs_is_unavailable_in_time(own: MongodbServer) ->
         assert time.monotonic() - started < BOUND
     finally:
         own.resume()
-    await insist(other, [message(2)])
+    await insist(other.write, [message(2)])
     await other.close()
-    await insist(store, [message(1)])
+    await insist(store.write, [message(1)])
     assert await store.message(message(1).id) == message(1)
     await store.close()
 
 
-async def test_cancelling_a_call_passes_while_the_server_hangs(own: MongodbServer) -> None:
-    store = await open_store(database_url(own.url))
-    await store.write([message()])
-    own.pause()
-    try:
+async def test_cancelling_a_call_passes_while_the_server_hangs(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bus.stores.mongodb.connection.DEADLINE", LONG)
+    monkeypatch.setitem(OPTIONS, "socketTimeoutMS", int(LONG * 1000))
+    async with relaying(database) as relay:
+        store = await open_store(relay.url)
+        await store.write([message()])
+        await asyncio.gather(*(store.get("c", "k") for _ in range(3)))  # so that there is a connection for each call
+        relay.keep_answers()
         calls = [asyncio.create_task(call) for call in (store.trace(message().id), store.write([message(1)]))]
-        await asyncio.sleep(0.2)
-        started = time.monotonic()
+        await relay.asked(b"listCollections", b"bodies_")
         for call in calls:
             call.cancel()
-        await asyncio.wait(calls)
+        _, late = await asyncio.wait(calls, timeout=AT_ONCE)
+        assert not late
         assert all(call.cancelled() for call in calls)
-        assert time.monotonic() - started < 1
-    finally:
-        own.resume()
-    await insist(store, [message(2)])
-    assert await store.message(message(2).id) == message(2)
-    await store.close()
+        relay.end()
+        await insist(store.write, [message(2)])
+        assert await store.message(message(2).id) == message(2)
+        await store.close()
 
 
 async def test_a_wiped_server_takes_everything_again(own: MongodbServer) -> None:
     url = database_url(own.url)
     store = await open_store(url)
     writes = [message(), outcome(message(), "billing", Status.RETRYING)]
-    await store.write(writes)
+    await insist(store.write, writes)
     indexes = await indexes_of(url)
     await asyncio.to_thread(own.wipe)
-    await insist(store, writes)
+    await insist(store.write, writes)
     assert await indexes_of(url) == indexes
     assert await store.message(message().id) == message()
     assert await store.due(0) == {LANE: 1}
@@ -152,7 +190,7 @@ async def test_a_store_may_start_before_its_server(own: MongodbServer) -> None:
     with pytest.raises(StoreUnavailable):
         await store.write([message()])
     await asyncio.to_thread(own.start)
-    await insist(store, [message()])
+    await insist(store.write, [message()])
     assert await store.message(message().id) == message()
     await store.close()
 
@@ -207,11 +245,10 @@ def running_threads() -> set[threading.Thread]:
     return {thread for thread in threading.enumerate() if not thread.name.startswith("asyncio_")}
 
 
-@pytest.mark.usefixtures("impatient")
 async def test_a_closed_store_leaves_nothing_behind(own: MongodbServer) -> None:
     tasks, threads = asyncio.all_tasks(), running_threads()
     store = await open_store(database_url(own.url))
-    await asyncio.gather(*(store.write([message(number)]) for number in range(10)))
+    await asyncio.gather(*(insist(store.write, [message(number)]) for number in range(10)))
     await store.close()
     own.pause()
     try:

@@ -13,12 +13,13 @@ import pytest
 from bus.domain.delivery import Compensation, Outcome, Status
 from bus.domain.message import Message
 from bus.ports.store import Store
+from bus.testing.clock import ManualClock
 from bus.testing.contracts.store_traces import life
 from bus.testing.store import MemoryStore
 from bus.testing.writes import DESTINATION, NOON, message, outcome, row
 from tests.harness.process import Child, module
 from tests.harness.waiting import wait_until
-from tests.servers.mongodb_fixtures import database_url, drop, open_store
+from tests.servers.mongodb_fixtures import be_patient, database_url, drop, open_store
 
 LANE = (DESTINATION, "billing")
 MESSAGES = 16
@@ -140,11 +141,12 @@ async def test_of_many_processes_compare_and_sets_one_wins(database: str) -> Non
 
 
 async def test_a_partition_of_another_process_is_found_within_a_second(database: str) -> None:
-    one, other = [await open_store(database) for _ in range(2)]
+    clock = ManualClock()
+    one, other = [await open_store(database, clock=clock) for _ in range(2)]
     sent = message()
     assert await one.trace(sent.id) is None
     await other.write([sent])
-    await asyncio.sleep(1.1)
+    await clock.advance(1.1)
     assert await one.message(sent.id) == sent
     await other.close()
     await one.close()
@@ -152,8 +154,8 @@ async def test_a_partition_of_another_process_is_found_within_a_second(database:
 
 @pytest.mark.proof
 @pytest.mark.timeout(900)
+@pytest.mark.usefixtures("patient")
 async def test_writers_in_several_processes_lose_nothing_again_and_again(mongodb: str, tmp_path: Path) -> None:
-
     for turn in range(15):
         url = database_url(mongodb)
         finish(children(tmp_path, *((url, turn * 10 + seed) for seed in range(4))))
@@ -162,4 +164,6 @@ async def test_writers_in_several_processes_lose_nothing_again_and_again(mongodb
 
 
 if __name__ == "__main__":
-    asyncio.run(write_shuffled(sys.argv[1], int(sys.argv[2])))
+    with pytest.MonkeyPatch.context() as patch:
+        be_patient(patch)
+        asyncio.run(write_shuffled(sys.argv[1], int(sys.argv[2])))

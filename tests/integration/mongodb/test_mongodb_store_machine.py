@@ -52,11 +52,13 @@ def _run(server: str, examples: int, steps: int, **changes: Any) -> None:
     )
 
 
+@pytest.mark.usefixtures("patient")
 def test_the_mongodb_store_is_its_model(mongodb: str) -> None:
     _run(mongodb, 5, 12)
 
 
 @pytest.mark.proof
 @pytest.mark.timeout(1_800)
+@pytest.mark.usefixtures("patient")
 def test_the_mongodb_store_is_its_model_for_long(mongodb: str) -> None:
     _run(mongodb, 100, 40)
