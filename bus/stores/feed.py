@@ -23,12 +23,22 @@ _BATCH: Final = 512
 _FIRST_BACKOFF: Final = 0.1
 _LONGEST_BACKOFF: Final = 5.0
 _IDLE: Final = 0.5
+_MOST_REFUSALS: Final = 32  # calls that a batch may cost to be taken apart; one record of 512 is found with ten
+_MOST_ASIDE: Final = 1_024
+_MOST_ASIDE_BYTES: Final = 64 * 1_048_576
+_ASIDE: Final = 30.0  # seconds after which the store is asked again about what it refused
+_Part = list[tuple[Record, Message | Outcome]]
 
 StoreRates = Callable[[str], float | None]
 
 
 class StoreFeed:
     """Moves the records of one spool consumer into the store and acks what is durable there.
+
+    A batch that the store refuses is taken apart, so that a record that it does not take (its document is too large,
+    its partition is damaged) holds up no other. Such records stay claimed, that is, in the file and in view, and the
+    store is asked again about them from time to time. When it refuses so many that it must be the store itself, they
+    are released and asked about less and less, as when it is away.
 
     Parameters
     ----------
@@ -67,12 +77,15 @@ class StoreFeed:
         self._backoff = _FIRST_BACKOFF
         self._idle = asyncio.Event()
         self._busy = False
+        self._aside: list[Record] = []
+        self._ask_again_at = 0.0
         self.up = True
 
     async def run(self) -> None:
         """Feed until cancelled; the store may be away for any time."""
         while True:
             self._busy = True
+            self._take_back()
             batch = await self._gather()
             if batch:
                 await self._write(batch)
@@ -84,7 +97,7 @@ class StoreFeed:
         """Wait until nothing in the spool waits for the store, at most ``timeout`` seconds; whether it came to that."""
         try:
             async with asyncio.timeout(timeout):
-                while self._busy or self._spool.lanes(self._consumer):
+                while self._busy or self._aside or self._spool.lanes(self._consumer):
                     self._idle.clear()
                     await self._idle.wait()
         except TimeoutError:
@@ -118,11 +131,14 @@ class StoreFeed:
 
     async def _pause(self) -> None:
         lanes = self._spool.lanes(self._consumer)
+        now = self._clock.monotonic()
+        if not lanes and self._aside:
+            await self._clock.sleep(min(max(self._ask_again_at - now, 0.001), _IDLE))
+            return
         if not lanes:
             self._idle.set()
             await self._spool.wait(self._consumer)
             return
-        now = self._clock.monotonic()
         waits = [self._buckets[code].wait(now) for code in map(destination_of, lanes) if code in self._buckets]
         soonest = max(self._bucket.wait(now), min(waits, default=0.0))
         await self._clock.sleep(min(max(soonest, 0.001), _IDLE))
@@ -142,18 +158,62 @@ class StoreFeed:
 
     async def _write(self, claimed: Sequence[Record]) -> None:
         batch, writes = self._read(claimed)
-        try:
-            await self._store.write(writes)
-        except StoreError as error:
-            self._spool.release(self._consumer, batch)
-            if self.up:
-                _log.warning("the store does not take writes; %d stay in the spool: %s", len(batch), error)
-            self.up = False
-            await self._clock.sleep(self._backoff)
-            self._backoff = min(self._backoff * 2, _LONGEST_BACKOFF)
-            return
-        self.up = True
-        self._backoff = _FIRST_BACKOFF
+        parts: list[_Part] = [list(zip(batch, writes, strict=True))]
+        refusals = 0
+        taken = False
+        failed: StoreError | None = None
+        while parts and refusals < _MOST_REFUSALS:
+            part = parts.pop()
+            try:
+                await self._store.write([write for _, write in part])
+            except StoreError as error:
+                failed = error
+                refusals += 1
+                parts += self._apart(part, error)
+                if parts and parts[-1] is part:
+                    break
+            else:
+                taken = True
+                self._finish([record for record, _ in part])
+        if parts:
+            self._spool.release(self._consumer, [record for part in parts for record, _ in part])
+        if failed is None or taken:
+            self.up = True
+            self._backoff = _FIRST_BACKOFF
+        else:
+            await self._back_off(len(batch), failed)
+
+    def _finish(self, records: Sequence[Record]) -> None:
         if self._written is not None:
-            self._written(batch)
-        self._spool.ack(self._consumer, batch)
+            self._written(records)
+        self._spool.ack(self._consumer, records)
+
+    def _apart(self, part: _Part, error: StoreError) -> list[_Part]:
+        """Return what is to be tried of a part that the store did not take: itself when it is the store's fault."""
+        if error.retriable:
+            return [part]
+        if len(part) > 1:
+            middle = len(part) // 2
+            return [part[middle:], part[:middle]]
+        ((record, _),) = part
+        held = sum(len(one.payload) for one in self._aside)
+        if len(self._aside) >= _MOST_ASIDE or held + len(record.payload) > _MOST_ASIDE_BYTES:
+            return [part]
+        if not self._aside:
+            self._ask_again_at = self._clock.monotonic() + _ASIDE
+        self._aside.append(record)
+        _log.error("the store refuses record %d of %s; it stays in the spool: %s", *record[:2], error)
+        return []
+
+    def _take_back(self) -> None:
+        """Let the records that were refused be claimed again, now and then."""
+        if self._aside and self._clock.monotonic() >= self._ask_again_at:
+            self._spool.release(self._consumer, self._aside)
+            self._aside = []
+
+    async def _back_off(self, count: int, error: StoreError) -> None:
+        if self.up:
+            _log.warning("the store does not take writes; %d stay in the spool: %s", count, error)
+        self.up = False
+        await self._clock.sleep(self._backoff)
+        self._backoff = min(self._backoff * 2, _LONGEST_BACKOFF)

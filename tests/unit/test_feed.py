@@ -25,6 +25,7 @@ class Shelf(MemoryStore):
     def __init__(self) -> None:
         super().__init__()
         self.error: Exception | None = None
+        self.refused: set[str] = set()
         self.gate = asyncio.Event()
         self.gate.set()
         self.batches: list[list[Message | Outcome]] = []
@@ -35,6 +36,8 @@ class Shelf(MemoryStore):
         await self.gate.wait()
         if self.error is not None:
             raise self.error
+        if any(write.id in self.refused for write in writes):
+            raise StoreError("too large")
         await super().write(writes)
         self.batches.append(list(writes))
 
@@ -135,8 +138,44 @@ async def test_an_ack_before_the_store_has_it_is_caught(world: World) -> None:
         await test_nothing_is_acked_before_it_is_durable(world)
 
 
-@pytest.mark.parametrize("error", [StoreUnavailable("down"), StoreError("refused")])
-async def test_a_store_that_is_down_is_asked_less_and_less_and_loses_nothing(world: World, error: StoreError) -> None:
+async def test_a_record_that_the_store_refuses_holds_up_no_other(world: World, caplog) -> None:
+    world.store.refused = {message(number).id for number in (3, 700, 701)}
+    await world.put(1000)
+    async with world.running():
+        await world.clock.advance(1)
+        assert world.store.written == 997
+        assert world.waiting() == 3
+        assert world.feed.up
+        assert world.store.calls < 60
+        assert len(caplog.records) == 3
+        await world.put(1)
+        await world.clock.advance(1)
+        assert world.store.written == 998
+        assert not await world.feed.caught_up(0.01)
+        world.store.refused = set()
+        await world.clock.advance(30)
+        assert world.store.written == 1001
+        assert world.waiting() == 0
+        assert await world.feed.caught_up(10)
+
+
+async def test_a_store_that_refuses_all_is_asked_less_and_less_and_loses_nothing(world: World) -> None:
+    world.store.error = StoreError("no login")
+    await world.put(3000)
+    async with world.running():
+        await world.clock.advance(600)
+        assert not world.feed.up
+        assert world.store.calls < 600 / 5 * 40
+        assert world.waiting() == 3000
+        world.store.error = None
+        await world.clock.advance(40)
+        assert world.feed.up
+        assert world.waiting() == 0
+        assert len({one.id for batch in world.store.batches for one in batch}) == 3000
+
+
+async def test_a_store_that_is_down_is_asked_less_and_less_and_loses_nothing(world: World) -> None:
+    error = StoreUnavailable("down")
     world.store.error = error
     await world.put(4)
     async with world.running():
