@@ -100,6 +100,16 @@ def translating(what: str) -> Iterator[None]:
         raise translate(error, what) from error
 
 
+def translate_write(code: int, text: str, what: str) -> StoreError:
+    """Return the store's error for one operation of a bulk that the server did not do."""
+    if code in _RETRIABLE_CODES:
+        return StoreUnavailable(f"MongoDB could not do this now ({what}): {text} (code {code})", hint=_WAIT)
+    return StoreError(
+        f"MongoDB refused this ({what}): {text} (code {code})",
+        hint="all others were written; look at the document and at the server's log",
+    )
+
+
 def failed_writes(error: driver.BulkWriteError) -> list[tuple[int, int, str]]:
     """Return place, code and text of each operation of a bulk that the server refused."""
     return [(failed["index"], failed["code"], failed["errmsg"]) for failed in error.details["writeErrors"]]
@@ -118,12 +128,20 @@ def _answered(error: Exception, what: str) -> StoreError:
 
 
 def _said(error: Exception) -> tuple[int | None, str, list[str]]:
-    """Return code, text and labels of an answer; of a bulk's, those of what waits for other members first."""
+    """Return code, text and labels of an answer; of a bulk's, those of what passes first, and of a known key last."""
     details: Any = getattr(error, "details", None) or {}
     labels = list(details.get("errorLabels", ()))
-    for part in (*details.get("writeConcernErrors", ()), *details.get("writeErrors", ())):
+    parts = [*details.get("writeConcernErrors", ()), *details.get("writeErrors", ())]
+    for part in sorted(parts, key=_weight):
         return part.get("code"), str(part.get("errmsg", "")), labels + list(part.get("errorLabels", ()))
     return details.get("code", getattr(error, "code", None)), str(details.get("errmsg") or _brief(error)), labels
+
+
+def _weight(part: Any) -> int:
+    code = part.get("code")
+    if code in _RETRIABLE_CODES:
+        return 0
+    return 2 if code == DUPLICATE_KEY else 1
 
 
 def _brief(error: Exception) -> str:

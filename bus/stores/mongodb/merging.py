@@ -17,7 +17,7 @@ from bus.errors import StoreError
 from bus.stores.mongodb.bodies import reference_of
 from bus.stores.mongodb.connection import Connection, Form
 from bus.stores.mongodb.damaged import DamagedDocuments
-from bus.stores.mongodb.errors import DUPLICATE_KEY, failed_writes
+from bus.stores.mongodb.errors import DUPLICATE_KEY, failed_writes, translate_write
 from bus.stores.mongodb.forms import Damaged, read_body_reference, read_trace, trace_form
 from bus.stores.mongodb.names import Label, lane_name
 from bus.stores.mongodb.slices import slices
@@ -193,10 +193,8 @@ class Merge:
                 return error.details["nMatched"], failed_writes(error)
 
     def _refuse(self, message_id: str, code: int, text: str) -> None:
-        self._refused = StoreError(
-            f"MongoDB refused the trace of message {message_id} in {self.label.traces}: {text} (code {code})",
-            hint="all others were written; look at the document and at the server's log",
-        )
+        if self._refused is None or not self._refused.retriable:
+            self._refused = translate_write(code, text, f"write {message_id} into {self.label.traces}")
 
 
 def _start(message_id: str, write: Write) -> Trace:

@@ -9,7 +9,16 @@ import pymongo.errors as driver
 import pytest
 
 from bus.errors import StoreError, StoreUnavailable
-from bus.stores.mongodb.errors import ANSWERED, BARE, REFUSED, UNAVAILABLE, failed_writes, translate, translating
+from bus.stores.mongodb.errors import (
+    ANSWERED,
+    BARE,
+    REFUSED,
+    UNAVAILABLE,
+    failed_writes,
+    translate,
+    translate_write,
+    translating,
+)
 
 DUPLICATE = {"index": 3, "code": 11000, "errmsg": "E11000 duplicate key", "op": {"body": "s3cret"}}
 DETAILS = {"writeErrors": [DUPLICATE], "writeConcernErrors": [], "nMatched": 2}
@@ -83,6 +92,24 @@ def test_a_majority_that_did_not_answer_counts_more_than_a_key_that_was_there() 
     error = driver.BulkWriteError(DETAILS | {"writeConcernErrors": [waited]})
     assert "waiting for replication" in str(translate(error, "write"))
     assert translate(error, "write").retriable
+
+
+def test_what_passes_counts_more_than_what_was_there_and_what_is_refused() -> None:
+    """A primary that steps down in the middle of a bulk: the rest is to be repeated."""
+    large = {"index": 4, "code": 10334, "errmsg": "too large"}
+    away = {"index": 5, "code": 10107, "errmsg": "not primary"}
+    assert "too large" in str(translate(driver.BulkWriteError(DETAILS | {"writeErrors": [DUPLICATE, large]}), "write"))
+    error = translate(driver.BulkWriteError(DETAILS | {"writeErrors": [DUPLICATE, large, away]}), "write")
+    assert "not primary" in str(error)
+    assert error.retriable
+
+
+def test_one_operation_of_a_bulk_is_refused_or_repeated_by_its_code() -> None:
+    assert translate_write(10107, "not primary", "write").retriable
+    refused = translate_write(10334, "too large", "write traces")
+    assert not refused.retriable
+    assert "(write traces): too large (code 10334)" in str(refused)
+    assert refused.hint
 
 
 def test_no_document_gets_into_a_text() -> None:
