@@ -78,6 +78,7 @@ class MongodbStore:
             self._connection, self._partitions, self._reading, self._compensations, self.write, clock
         )
         self._preparing = asyncio.Lock()
+        self._unprepared: StoreUnavailable | None = None
         self._prepared_after = -1
         self._prepared_at = float("-inf")
 
@@ -212,16 +213,24 @@ class MongodbStore:
         """Check the database's format and make the indexes of unfinished work.
 
         Again after a connection ended, and from time to time, for the server may have lost everything; also right
-        after a write, which may be what met it.
+        after a write, which may be what met it. Callers at the same time share one try, and so its failure: else each
+        would wait for the deadlines of all before it.
         """
+        before = self._unprepared
         async with self._preparing:
             now = self._clock.monotonic()
             losses = self._connection.losses
             if self._prepared_after == losses and now - self._prepared_at <= PREPARED:
                 return
-            await self._check_format()
-            async with self._connection.exchange("make the indexes of unfinished work"):
-                await self._connection[COMPENSATIONS].create_indexes(ROWS)
+            if self._unprepared is not None and self._unprepared is not before:
+                raise StoreUnavailable(str(self._unprepared), hint=self._unprepared.hint)
+            try:
+                await self._check_format()
+                async with self._connection.exchange("make the indexes of unfinished work"):
+                    await self._connection[COMPENSATIONS].create_indexes(ROWS)
+            except StoreUnavailable as error:
+                self._unprepared = StoreUnavailable(str(error), hint=error.hint)
+                raise
             self._prepared_after, self._prepared_at = losses, now
 
     async def _check_format(self) -> None:

@@ -206,6 +206,18 @@ async def test_nobody_at_the_address_is_unavailable() -> None:
     assert time.monotonic() - started < BOUND
 
 
+async def test_many_callers_wait_no_longer_than_one_while_nobody_is_there() -> None:
+    store = await open_store(f"mongodb://127.0.0.1:{free_port()}/bus")
+    calls = [
+        call for number in range(12) for call in (store.write([message(number)]), store.compensate([row(message())]))
+    ]
+    started = time.monotonic()
+    results = await asyncio.gather(*calls, return_exceptions=True)
+    assert [type(result) for result in results] == [StoreUnavailable] * len(calls)
+    assert time.monotonic() - started < BOUND  # one after the other takes twice as long
+    await store.close()
+
+
 @pytest.mark.usefixtures("impatient")
 async def test_a_name_that_does_not_resolve_now_is_unavailable() -> None:
     for scheme in ("mongodb", "mongodb+srv"):
