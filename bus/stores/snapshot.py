@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
+import tempfile
 from pathlib import Path
 from typing import Final
 
@@ -16,7 +16,6 @@ from bus.ports.store import Document, DocumentStore
 
 _log = logging.getLogger(__name__)
 _SUFFIX: Final = ".snapshot"
-_MODE: Final = 0o600
 _Documents = list[Document]
 
 
@@ -103,14 +102,15 @@ class Snapshot:
 
 
 def _replace(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all, readable by its owner only."""
+    """Write a file whole or not at all, readable by its owner only; others may do the same at the same time."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_suffix(".new")
-    with contextlib.suppress(FileNotFoundError):
-        fresh.unlink()
-    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _MODE)
-    with os.fdopen(handle, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(path)
+    handle, fresh = tempfile.mkstemp(".new", f"{path.stem}.", path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(fresh).replace(path)
+    except BaseException:
+        Path(fresh).unlink()
+        raise

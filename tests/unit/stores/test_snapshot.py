@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -106,3 +107,19 @@ async def test_a_torn_file_is_none_and_the_file_is_the_owners_alone(store: Flaky
 async def test_a_disk_that_cannot_keep_it_harms_nobody(store: Flaky, tmp_path: Path) -> None:
     (tmp_path / "configuration").write_text("in the way")
     assert len(await snapshot(store, tmp_path).list("destinations")) == 3
+
+
+async def test_those_who_keep_the_same_collection_at_the_same_time_do_not_mix(
+    store: Flaky, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Roles that run apart share the directory of one data folder."""
+    versions = [snapshot(store, tmp_path) for _ in range(6)]
+    for turn in range(15):
+        await store.put("destinations", "a", bytes([turn]) * 200_000)
+        await asyncio.gather(*(kept.list("destinations") for kept in versions))
+        expected = await store.list("destinations")
+        store.away = True
+        assert await snapshot(store, tmp_path).list("destinations") == expected
+        store.away = False
+    assert not caplog.records
+    assert [path.name for path in (tmp_path / "configuration").iterdir()] == ["destinations.snapshot"]
