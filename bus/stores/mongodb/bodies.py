@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
-from bus.errors import StoreError
 from bus.stores.mongodb.connection import Connection, Form
+from bus.stores.mongodb.forms import Damaged
 from bus.stores.mongodb.inserting import insert_new
 from bus.stores.mongodb.names import Label
 from bus.stores.mongodb.slices import slices
@@ -49,14 +49,8 @@ class Bodies:
                 forms[name] = {"_id": name, "bytes": value[start : start + _PART]}
         await insert_new(self._connection, label.bodies, list(forms.values()), lambda form: len(form["bytes"]))
 
-    async def get(self, label: Label, references: Sequence[Reference]) -> list[bytes]:
-        """Return values in order.
-
-        Raises
-        ------
-        StoreError
-            One is not there, though a document refers to it.
-        """
+    async def get(self, label: Label, references: Sequence[Reference]) -> list[bytes | Damaged]:
+        """Return values in order; in the place of one that is not whole, though a document refers to it, says so."""
         found: dict[str, bytes] = {}
         names = [(name, reference.size) for reference in references for name in _parts(reference)]
         for piece in slices(names, lambda part: min(part[1], _PART)):
@@ -71,11 +65,10 @@ def _parts(reference: Reference) -> list[str]:
     ]
 
 
-def _joined(label: Label, reference: Reference, found: dict[str, bytes]) -> bytes:
+def _joined(label: Label, reference: Reference, found: dict[str, bytes]) -> bytes | Damaged:
     value = b"".join(found.get(name, b"") for name in _parts(reference))
     if len(value) != reference.size:
-        raise StoreError(
-            f"{label.bodies} has {len(value)} of the {reference.size} bytes of message {reference.message_id}",
-            hint="somebody deleted from the collection; restore it from a backup",
+        return Damaged(
+            f"{label.bodies} has {len(value)} of the {reference.size} bytes of message {reference.message_id}"
         )
     return value

@@ -213,12 +213,15 @@ class Compensations:
         rows: list[Compensation] = []
         for form in forms:
             for row in await self._rows_in([form]):
-                if form["message_ref"]:
-                    reference = Reference(row.message_id, form["message_ref"], form["message_bytes"])
-                    (message,) = await self._bodies.get(label_of(row.message_id, row.retention_days), [reference])
-                    rows.append(structs.replace(row, message=message))
-                else:
+                if not form["message_ref"]:
                     rows.append(row)
+                    continue
+                reference = Reference(row.message_id, form["message_ref"], form["message_bytes"])
+                (message,) = await self._bodies.get(label_of(row.message_id, row.retention_days), [reference])
+                if isinstance(message, Damaged):
+                    await self._set_aside(form, message)
+                else:
+                    rows.append(structs.replace(row, message=message))
         return rows
 
     async def _rows_in(self, forms: Sequence[Form]) -> list[Compensation]:

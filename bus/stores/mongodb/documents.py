@@ -41,15 +41,19 @@ class Documents:
 
     async def list(self, collection: str, *, prefix: str, after: str, limit: int | None) -> list[Document]:
         """Return documents by key order, without any that cannot be read."""
-        between = {
-            "$gte": _name(collection, prefix),
-            "$gt": _name(collection, after),
-            "$lt": _name(collection, prefix + _AFTER_ALL),
-        }
-        forms = await self._connection.find(
-            DOCUMENTS, {"_id": between}, sort=[("_id", 1)], limit=limit or 0, settled=True
-        )
-        return [document for document in self._read(forms) if document.key.startswith(prefix)]
+        first, last = _name(collection, after), _name(collection, prefix + _AFTER_ALL)
+        found: builtins.list[Document] = []
+        while limit is None or len(found) < limit:
+            between = {"$gte": _name(collection, prefix), "$gt": first, "$lt": last}
+            most = 0 if limit is None else limit - len(found)
+            forms = await self._connection.find(
+                DOCUMENTS, {"_id": between}, sort=[("_id", 1)], limit=most, settled=True
+            )
+            found += [document for document in self._read(forms) if document.key.startswith(prefix)]
+            if limit is None or len(forms) < most:
+                break
+            first = forms[-1]["_id"]
+        return found
 
     async def put(self, collection: str, key: str, value: bytes, *, version: int | None) -> int:
         """Write a document; durable when it returns."""

@@ -56,7 +56,9 @@ class OpenDeliveries:
         messages: list[Message] = []
         async for label, found in self._chunks(lane, Status.PENDING, id_floor(max(0, before + _CLOCK_SKEW))):
             wanted = [one for one in found if one.trace.message is not None and one.trace.message.ready_at < before]
-            messages += await self._reading.whole(label, wanted[: limit - len(messages)])
+            while wanted and (room := limit - len(messages)) > 0:
+                messages += await self._reading.whole(label, wanted[:room])
+                wanted = wanted[room:]
             if len(messages) >= limit or self._clock.monotonic() > deadline:
                 break
         return messages

@@ -50,16 +50,21 @@ class Reading:
         found = await self._find(message_id)
         if found is None or found.trace.message is None:
             return None
-        return (await self.whole(found.label, [found]))[0]
+        (body,) = await self._bodies.get(found.label, [found.body])
+        if isinstance(body, Damaged):
+            raise StoreError(str(body), hint="somebody deleted from the collection; restore it from a backup")
+        return msgspec.structs.replace(found.trace.message, body=body)
 
     async def whole(self, label: Label, found: Sequence[Found]) -> list[Message]:
-        """Return the whole messages of traces of one partition that have theirs."""
+        """Return the whole messages of traces of one partition that have theirs; those without a body are noted."""
+        messages: list[Message] = []
         bodies = await self._bodies.get(label, [one.body for one in found])
-        return [
-            msgspec.structs.replace(one.trace.message, body=body)
-            for one, body in zip(found, bodies, strict=True)
-            if one.trace.message is not None
-        ]
+        for one, body in zip(found, bodies, strict=True):
+            if isinstance(body, Damaged):
+                self._damaged.note(label.bodies, {"_id": one.trace.id}, body)
+            elif one.trace.message is not None:
+                messages.append(msgspec.structs.replace(one.trace.message, body=body))
+        return messages
 
     async def finished(self, keys: Sequence[DeliveryKey]) -> set[DeliveryKey]:
         """Return those deliveries that need no further POST."""

@@ -149,6 +149,40 @@ async def test_a_missing_body_is_an_error_of_its_message_alone(store: MongodbSto
     assert await store.trace(SENT[0].id) is not None
 
 
+async def test_a_missing_body_hides_no_other_unsettled_message(
+    store: MongodbStore, raw: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    await store.write(SENT)
+    await raw["bodies_20261121_30d"].delete_many({"_id": {"$regex": f"^{SENT[0].id}"}})
+    for limit in (1, 100):
+        assert await store.unsettled(*LANE, NOON * 2, limit) == SENT[1 : 1 + limit]
+    assert SENT[0].id in caplog.text
+    assert store.damaged == 1
+
+
+async def test_a_row_whose_large_message_is_gone_holds_up_no_other(
+    store: MongodbStore, raw: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bus.stores.mongodb.compensations.MOST_BYTES", 10)
+    await store.compensate([row(sent) for sent in SENT])
+    await raw["bodies_20261121_30d"].delete_many({"_id": {"$regex": f"^{SENT[3].id}"}})
+    leased = await store.lease(NOON * 2, NOON * 3, {LANE: 100}, 100)
+    assert [one.message_id for one in leased] == [sent.id for sent in SENT if sent != SENT[3]]
+    assert await store.lease(NOON * 3, NOON * 4, {LANE: 100}, 100) != []
+    assert await raw["damaged"].count_documents({}) == 1
+    assert await store.cancel(*LANE, NOON * 4) == len(SENT) - 1
+
+
+async def test_rubbish_among_the_documents_shortens_no_page(store: MongodbStore, raw: Any) -> None:
+    keys = [f"{number}" for number in range(9)]
+    for key in keys:
+        await store.put("items", key, b"1")
+        if int(key) % 3:
+            await raw["documents"].update_one({"_id": f"items/{key}"}, {"$set": {"value": 7}})
+    assert [document.key for document in await store.list("items", limit=2)] == ["0", "3"]
+    assert [document.key for document in await store.list("items", after="3", limit=2)] == ["6"]
+
+
 async def test_a_database_of_a_newer_version_stops_the_start(store: MongodbStore, raw: Any, database: str) -> None:
     for version in (99, "new"):
         await raw["meta"].update_one({"_id": "format"}, {"$set": {"version": version}})
