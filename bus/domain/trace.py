@@ -1,7 +1,8 @@
 """The life of a message as one document, built from writes that arrive in any order and more than once.
 
 Messages and outcomes travel on different roads, so every merge here commutes and is idempotent: the greatest
-(generation, rank, attempts) of a delivery wins, and attempts are a map by id.
+(generation, rank, attempts) of a delivery wins, and attempts are a map by id. Of a delivery that fails for days the map
+keeps the first and the last attempts, so that no document grows without end.
 """
 
 from __future__ import annotations
@@ -15,6 +16,10 @@ from bus.domain.delivery import FINAL, RANK, SEVERITY, Attempt, Outcome, Status
 from bus.domain.identity import id_time
 from bus.domain.message import Message, decode_message, encode_message
 from bus.domain.selection import Selection
+
+FIRST_KEPT: Final = 100
+LAST_KEPT: Final = 900
+ANSWERS_KEPT: Final = 100
 
 
 class DeliveryTrace(msgspec.Struct, array_like=True, gc=False):
@@ -99,6 +104,7 @@ def merge_outcome(trace: Trace, outcome: Outcome) -> None:
         delivery = trace.deliveries[outcome.subscription] = DeliveryTrace(at=at, attempts={})
     if outcome.attempt is not None:
         _add_attempt(delivery.attempts, outcome.attempt)
+        _thin_out(delivery.attempts)
     if _supersedes(outcome, delivery, known=trace.message is not None):
         delivery.status = outcome.status
         delivery.generation = outcome.generation
@@ -172,6 +178,22 @@ def _add_attempt(attempts: dict[str, Attempt], attempt: Attempt) -> None:
         attempts[attempt.id] = attempt
 
 
+def _thin_out(attempts: dict[str, Attempt]) -> None:
+    """Drop attempts in the middle, and answers of all but the last ones; what is kept is the same in any order."""
+    if len(attempts) <= ANSWERS_KEPT:
+        return
+    ordered = sorted(attempts.values(), key=_place)
+    for attempt in ordered[:-ANSWERS_KEPT]:
+        if attempt.response:
+            attempts[attempt.id] = msgspec.structs.replace(attempt, response=b"")
+    for attempt in ordered[FIRST_KEPT:-LAST_KEPT]:
+        del attempts[attempt.id]
+
+
+def _place(attempt: Attempt) -> tuple[int, int, str]:
+    return (attempt.n, attempt.started_at, attempt.id)
+
+
 def _is_implied(delivery: DeliveryTrace) -> bool:
     """Whether the state is the one that being expected implies, so that its time follows from the message."""
     return (
@@ -214,4 +236,4 @@ def decode_trace(payload: bytes) -> Trace:
 
 def attempts_in_order(delivery: DeliveryTrace) -> Iterable[Attempt]:
     """Return a delivery's attempts by number, then by start."""
-    return sorted(delivery.attempts.values(), key=lambda attempt: (attempt.n, attempt.started_at))
+    return sorted(delivery.attempts.values(), key=_place)

@@ -8,11 +8,13 @@ import asyncio
 import itertools
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from bus.domain.delivery import Outcome, Status
 from bus.domain.message import Message
 from bus.domain.selection import Selection
 from bus.domain.times import DAY
-from bus.domain.trace import Trace
+from bus.domain.trace import Trace, attempts_in_order
 from bus.ports.store import DeliveryKey, Store
 from bus.testing.writes import DESTINATION, NOON, message, outcome
 
@@ -49,6 +51,12 @@ def life(sent: Message) -> list[Message | Outcome]:
         outcome(sent, "billing", Status.DELIVERED, 3),
         outcome(sent, "mail", Status.DELIVERED, 1),
     ]
+
+
+def with_answer(failure: Outcome, response: bytes) -> Outcome:
+    """Return a failed POST's outcome with what the subscriber answered."""
+    assert failure.attempt is not None
+    return replace(failure, attempt=replace(failure.attempt, response=response))
 
 
 class WriteContract:
@@ -136,6 +144,18 @@ class WriteContract:
         await store.write([outcome(sent, "billing", Status.RESEND, 2, generation=1, attempt=None)])
         await store.write([outcome(sent, "billing", Status.DELIVERED, 9, generation=0)])
         assert (await traced(store, sent.id)).deliveries["billing"].status is Status.RESEND
+
+    async def test_a_delivery_that_fails_for_days_is_still_written(self, store: Store) -> None:
+        sent = message()
+        await store.write([sent])
+        for first in range(1, 5_001, 500):
+            failures = [outcome(sent, "billing", Status.RETRYING, n) for n in range(first, first + 500)]
+            await store.write([with_answer(one, bytes(4_096)) for one in failures])
+        delivery = (await traced(store, sent.id)).deliveries["billing"]
+        assert delivery.attempts_made == 5_000
+        numbers = [attempt.n for attempt in attempts_in_order(delivery)]
+        assert numbers == [*range(1, 101), *range(4_101, 5_001)]
+        assert sum(len(attempt.response) for attempt in delivery.attempts.values()) == 100 * 4_096
 
     async def test_finished_knows_final_states_and_generations(self, store: Store) -> None:
         sent = message()

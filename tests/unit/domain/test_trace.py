@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from bus.domain.delivery import FINAL, Attempt, Origin, Outcome, Status
 from bus.domain.message import Message
@@ -22,7 +24,7 @@ from bus.domain.trace import (
     merge_outcome,
     start_trace,
 )
-from bus.testing.writes import NOON, message, outcome
+from bus.testing.writes import NOON, attempt, message, outcome
 
 NAMES = ("a", "b")
 SMALL = st.integers(0, 2)
@@ -168,3 +170,22 @@ def test_a_selection_needs_every_condition() -> None:
         fields = {name: getattr(fits, name) for name in fits.__struct_fields__}
         assert not matches(trace, Selection(**fields | change)), change
     assert not matches(document([outcome(message(), "billing", Status.DEAD)]), fits)
+
+
+def test_of_many_attempts_the_first_and_the_last_are_kept_in_any_order() -> None:
+    made = [replace(attempt(f"a{n}", n, n), response=b"no") for n in range(1, 1_301)]
+    outcomes = [outcome(message(), "billing", Status.RETRYING, one.n, attempt=one) for one in made]
+    traces = []
+    for seed in range(3):
+        order = [*outcomes, *outcomes[::7]]
+        random.Random(seed).shuffle(order)
+        trace = start_trace(message().id, "orders", 30)
+        for one in order:
+            merge_outcome(trace, one)
+        traces.append(trace)
+    assert traces[0] == traces[1] == traces[2]
+    delivery = traces[0].deliveries["billing"]
+    assert delivery.attempts_made == 1_300
+    kept = attempts_in_order(delivery)
+    assert [one.n for one in kept] == [*range(1, 101), *range(401, 1_301)]
+    assert [one.n for one in kept if one.response] == [*range(1_201, 1_301)]
