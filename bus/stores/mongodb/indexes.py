@@ -29,6 +29,7 @@ ROWS: Final = [
     IndexModel([("lane", ASCENDING), ("ready_at", ASCENDING)]),
     IndexModel([("lane", ASCENDING), ("_id", ASCENDING)]),
     IndexModel([("ready_at", ASCENDING)]),
+    IndexModel([("owner", ASCENDING)]),
 ]
 
 OPEN: Final = (Status.PENDING, Status.RETRYING, Status.RESEND)

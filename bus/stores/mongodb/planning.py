@@ -58,7 +58,7 @@ def _delivery(selection: Selection) -> Form:
     """Return the condition on one subscription's delivery, by ``lanes``, which has all but those delivered."""
     if selection.subscription is None:
         return {}
-    lane = f":[^/]*/{re.escape(selection.subscription)}$"
+    lane = f":[^/]*/{_literal(selection.subscription)}$"
     if selection.status is None:
         return {"deliveries.subscription": selection.subscription}
     if selection.status is Status.DELIVERED:
@@ -69,5 +69,10 @@ def _delivery(selection: Selection) -> Form:
 def _text(selection: Selection) -> Form:
     if not selection.text:
         return {}
-    inside = {"$regex": re.escape(selection.text)}
+    inside = {"$regex": _literal(selection.text)}
     return {"$or": [{name: inside} for name in ("_id", "message.biz_id", "message.source")]}
+
+
+def _literal(text: str) -> str:
+    """Return the expression for a text; MongoDB refuses expressions with U+0000 in them."""
+    return re.escape(text).replace("\0", r"\x00")

@@ -213,6 +213,7 @@ class SearchContract:
             (Selection(text="order-"), (4, 3, 1, 0)),
             (Selection(text="op 2"), (1,)),
             (Selection(text=sent[3].id[:13]), (3,)),
+            *((Selection(text=text), ()) for text in ("\0", "order-.", "[(", "%", "_", "$gt")),
         ]
         for selection, places in cases:
             assert await search_all(store, selection) == [sent[place].id for place in places], selection

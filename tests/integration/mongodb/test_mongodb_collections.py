@@ -145,3 +145,19 @@ async def test_leases_of_an_owner_end_when_it_starts_again(store: MongodbStore) 
     again = await store.lease(NOON * 2, NOON * 3, {LANE: 9}, 9, owner="three")
     assert {one.message_id for one in again} == {one.message_id for one in first}
     assert {one.epoch for one in again} == {2}
+
+
+async def test_leases_take_turns_behind_many_rows_that_are_ready(
+    store: MongodbStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bus.stores.mongodb.compensations._FEW_READY", 5)
+    names = ["a", "b", "c", "d"]
+    later = NOON * 2
+    await store.compensate([row(message(number), name) for number in range(6) for name in names[1:]])
+    await store.compensate([row(message(number), "a", due_at=later) for number in range(6)])
+    room = {(DESTINATION, name): 9 for name in names}
+    served = [(await store.lease(later - 1, NOON * 3, room, 1))[0].subscription for _ in range(6)]
+    assert served == ["b", "c", "d"] * 2
+    assert len(await store.lease(later - 1, NOON * 3, room, 99)) == 12
+    assert await store.lease(later - 1, NOON * 3, room, 99) == []
+    assert len(await store.lease(later, NOON * 3, room, 99)) == 6

@@ -124,6 +124,11 @@ def test_a_search_follows_the_narrowest_index(selection: Selection, first: dict,
     assert (not plan.rest) is exact
 
 
+def test_a_text_is_searched_as_it_is() -> None:
+    (either, *_) = plan_for(Selection(text="a.b\0")).rest["$or"]
+    assert either == {"_id": {"$regex": r"a\.b\x00"}}
+
+
 def test_slices_hold_what_one_exchange_carries(monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(slices([])) == []
     assert [len(piece) for piece in slices(range(1_001))] == [500, 500, 1]
