@@ -18,27 +18,32 @@ class Relay:
     Attributes
     ----------
     url
-        Its own address, with the rest of the server's URL.
+        Its own address, with user and database of the server's URL, to which it is the only member.
     """
 
     def __init__(self, server: str, port: int) -> None:
         parts = urlsplit(server)
-        self.url = parts._replace(netloc=f"127.0.0.1:{port}").geturl()
+        user = "".join(parts.netloc.rpartition("@")[:2])
+        self.url = parts._replace(netloc=f"{user}127.0.0.1:{port}", query="directConnection=true").geturl()
         self._target = (parts.hostname, parts.port)
         self._asked = b""
+        self._word = b""
         self._answering = asyncio.Event()
         self._answering.set()
         self._open: set[asyncio.StreamWriter] = set()
 
-    def keep_answers(self) -> None:
-        """Let the server hear everything from now on, and the client nothing."""
+    def keep_answers(self, word: bytes = b"") -> None:
+        """Let the server hear everything, and the client nothing from the next question on that has a word in it."""
         self._asked = b""
-        self._answering.clear()
+        self._word = word
+        if not word:
+            self._answering.clear()
 
     def end(self) -> None:
         """End all connections; what was kept is lost, and new ones are as at the beginning."""
         for writer in self._open:
             writer.transport.abort()
+        self._word = b""
         self._answering.set()
 
     async def asked(self, *words: bytes) -> None:
@@ -63,6 +68,8 @@ class Relay:
     async def _pass_questions(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(ConnectionError):
             while data := await reader.read(_CHUNK):
+                if self._word and self._word in data:
+                    self._answering.clear()
                 if not self._answering.is_set():
                     self._asked += data
                 writer.write(data)

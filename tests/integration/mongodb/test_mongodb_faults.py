@@ -7,6 +7,7 @@ import itertools
 import threading
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TypeVar
 
 import pytest
@@ -165,6 +166,55 @@ async def test_cancelling_a_call_passes_while_the_server_hangs(database: str, mo
         await insist(store.write, [message(2)])
         assert await store.message(message(2).id) == message(2)
         await store.close()
+
+
+@pytest.mark.parametrize("word", [b"bodies_", b"lanes", b"compensations", b"traces_"])
+async def test_a_write_whose_answer_is_lost_may_be_repeated(database: str, word: bytes) -> None:
+    """The server has done it, and nobody knows."""
+    writes = [message(), outcome(message(), "billing", Status.RETRYING), outcome(message(), "mail", Status.DELIVERED)]
+    model = MemoryStore()
+    await model.write(writes)
+    async with relaying(database) as relay:
+        store = await open_store(relay.url)
+        await store.write([message(1, expected=())])
+        relay.keep_answers(word)
+        writing = asyncio.create_task(store.write(writes))
+        await relay.asked(word)
+        relay.end()
+        with suppress(StoreUnavailable):
+            await writing
+        await insist(store.write, writes)
+        assert await store.trace(message().id) == await model.trace(message().id)
+        assert await store.message(message().id) == message()
+        for each in (store, model):
+            (leased,) = await each.lease(NOON * 2, NOON * 3, {LANE: 9}, 9)
+            assert (leased.epoch, leased.attempts) == (1, 1)
+        await store.close()
+
+
+async def test_a_lease_whose_answer_is_lost_ends_by_itself(database: str) -> None:
+    async with relaying(database) as relay:
+        store = await open_store(relay.url)
+        await store.compensate([row(message(number)) for number in range(5)])
+        relay.keep_answers(b"claim")
+        leasing = asyncio.create_task(store.lease(NOON * 2, NOON * 3, {LANE: 9}, 9))
+        await relay.asked(b"claim")
+        relay.end()
+        with suppress(StoreUnavailable):  # where the driver may repeat a write, it hides the loss
+            assert len(await leasing) == 5
+        await until_leased(store)
+        assert await store.lease(NOON * 3 - 1, NOON * 3, {LANE: 9}, 9) == []
+        assert [one.epoch for one in await store.lease(NOON * 3, NOON * 4, {LANE: 9}, 9)] == [2] * 5
+        await store.close()
+
+
+async def until_leased(store: MongodbStore) -> None:
+    """Wait until the server has done what it was asked on a connection that ended."""
+    async with asyncio.timeout(LONG):
+        while True:
+            if await insist(lambda _: store.next_due(), None) == NOON * 3:
+                return
+            await asyncio.sleep(0.05)
 
 
 async def test_a_wiped_server_takes_everything_again(own: MongodbServer) -> None:
