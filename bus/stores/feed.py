@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Final
 
 import msgspec
 
@@ -26,6 +26,7 @@ _IDLE: Final = 0.5
 _MOST_REFUSALS: Final = 32  # calls that a batch may cost to be taken apart; one record of 512 is found with ten
 _MOST_ASIDE: Final = 1_024
 _MOST_ASIDE_BYTES: Final = 64 * 1_048_576
+_MOST_NAMED: Final = 10_000
 _ASIDE: Final = 30.0  # seconds after which the store is asked again about what it refused
 _Part = list[tuple[Record, Message | Outcome]]
 
@@ -78,6 +79,7 @@ class StoreFeed:
         self._idle = asyncio.Event()
         self._busy = False
         self._aside: list[Record] = []
+        self._named: set[tuple[str, int]] = set()
         self._ask_again_at = 0.0
         self.up = True
 
@@ -133,7 +135,9 @@ class StoreFeed:
         lanes = self._spool.lanes(self._consumer)
         now = self._clock.monotonic()
         if not lanes and self._aside:
-            await self._clock.sleep(min(max(self._ask_again_at - now, 0.001), _IDLE))
+            await self._first_of(
+                self._spool.wait(self._consumer), self._clock.sleep(max(self._ask_again_at - now, 0.001))
+            )
             return
         if not lanes:
             self._idle.set()
@@ -142,6 +146,16 @@ class StoreFeed:
         waits = [self._buckets[code].wait(now) for code in map(destination_of, lanes) if code in self._buckets]
         soonest = max(self._bucket.wait(now), min(waits, default=0.0))
         await self._clock.sleep(min(max(soonest, 0.001), _IDLE))
+
+    @staticmethod
+    async def _first_of(*waits: Coroutine[Any, Any, None]) -> None:
+        tasks = [asyncio.ensure_future(wait) for wait in waits]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     def _read(self, batch: Sequence[Record]) -> tuple[list[Record], list[Message | Outcome]]:
         records: list[Record] = []
@@ -158,6 +172,7 @@ class StoreFeed:
 
     async def _write(self, claimed: Sequence[Record]) -> None:
         batch, writes = self._read(claimed)
+        is_known = bool(batch) and all(map(self._is_named, batch))
         parts: list[_Part] = [list(zip(batch, writes, strict=True))]
         refusals = 0
         taken = False
@@ -180,7 +195,7 @@ class StoreFeed:
         if failed is None or taken:
             self.up = True
             self._backoff = _FIRST_BACKOFF
-        else:
+        elif parts or not is_known:  # else nothing new was tried, and what was is set aside again
             await self._back_off(len(batch), failed)
 
     def _finish(self, records: Sequence[Record]) -> None:
@@ -202,8 +217,14 @@ class StoreFeed:
         if not self._aside:
             self._ask_again_at = self._clock.monotonic() + _ASIDE
         self._aside.append(record)
-        _log.error("the store refuses record %d of %s; it stays in the spool: %s", *record[:2], error)
+        if not self._is_named(record) and len(self._named) < _MOST_NAMED:
+            self._named.add((record.lane, record.position))
+            place = (record.position, record.lane)
+            _log.error("the store refuses record %d of %s; it stays in the spool: %s", *place, error)
         return []
+
+    def _is_named(self, record: Record) -> bool:
+        return (record.lane, record.position) in self._named
 
     def _take_back(self) -> None:
         """Let the records that were refused be claimed again, now and then."""
