@@ -27,6 +27,7 @@ from tests.integration.mongodb.relay import relaying
 from tests.servers.mongodb_fixtures import database_url, indexes_of, open_store
 from tests.servers.mongodb_server import MongodbServer
 
+pytestmark = pytest.mark.timeout(300)
 Given = TypeVar("Given")
 Answer = TypeVar("Answer")
 LANE = (DESTINATION, "billing")
