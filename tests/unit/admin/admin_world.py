@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
@@ -193,3 +194,27 @@ async def made(client: httpx.AsyncClient, **fields: Any) -> dict[str, Any]:
     answer = await put(client, **fields)
     assert answer.status_code == 200, answer.text
     return answer.json()
+
+
+async def subscribed() -> World:
+    """Return a world with a destination and two subscriptions, a minute later."""
+    world = World()
+    async with world.client() as client:
+        await client.put("/destinations/orders", json={})
+        for name in ("billing", "mail"):
+            await client.put(f"/destinations/orders/subscriptions/{name}", json={"url": URL})
+    await world.clock.advance(60)
+    return world
+
+
+@asynccontextmanager
+async def running(world: World) -> AsyncIterator[httpx.AsyncClient]:
+    """Have somebody work on the jobs; it must not end by itself."""
+    runner = asyncio.create_task(world.office.runner.run())
+    try:
+        async with world.client() as client:
+            yield client
+    finally:
+        assert not runner.done(), runner
+        runner.cancel()
+        await asyncio.gather(runner, return_exceptions=True)

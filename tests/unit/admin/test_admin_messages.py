@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -13,27 +12,18 @@ from bus.domain.delivery import Origin, Outcome, Status
 from bus.domain.identity import new_id
 from bus.domain.times import format_time
 from bus.testing.writes import NOON, attempt, message, outcome
-from tests.unit.admin.admin_world import URL, World, problem
+from tests.unit.admin.admin_world import URL, World, problem, running, subscribed
 
 
 @pytest.fixture
 async def world() -> World:
-    world = World()
-    async with world.client() as client:
-        await client.put("/destinations/orders", json={})
-        for name in ("billing", "mail"):
-            await client.put(f"/destinations/orders/subscriptions/{name}", json={"url": URL})
-    await world.clock.advance(60)
-    return world
+    return await subscribed()
 
 
 @pytest.fixture
 async def client(world: World) -> AsyncIterator[httpx.AsyncClient]:
-    running = asyncio.create_task(world.office.runner.run())
-    async with world.client() as client:
+    async with running(world) as client:
         yield client
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
 
 
 async def search(client: httpx.AsyncClient, **query: Any) -> list[str]:
@@ -200,7 +190,10 @@ async def test_the_body_comes_byte_for_byte_and_is_never_rendered(
     assert answer.headers["content-security-policy"] == "sandbox"
 
 
-@pytest.mark.parametrize("message_id", ["x", "0", "%C3%A9", new_id(NOON), new_id(2**48 - 1), new_id(0), "a" * 5000])
+NOWHERE = ["x", "0", "%C3%A9", new_id(NOON), new_id(2**48 - 1), new_id(0), "a" * 5000]
+
+
+@pytest.mark.parametrize("message_id", NOWHERE, ids=range(7))
 async def test_a_message_that_is_not_there_is_a_404(client: httpx.AsyncClient, message_id: str) -> None:
     for path in ("", "/body"):
         problem(await client.get(f"/messages/{message_id}{path}"), 404)

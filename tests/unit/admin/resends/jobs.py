@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
@@ -13,19 +10,6 @@ from bus.domain.delivery import Status
 from tests.unit.admin.admin_world import World
 
 DEAD = {"destination": "orders", "status": "dead"}
-
-
-@asynccontextmanager
-async def running(world: World) -> AsyncIterator[httpx.AsyncClient]:
-    """Have somebody work on the jobs; it must not end by itself."""
-    runner = asyncio.create_task(world.office.runner.run())
-    try:
-        async with world.client() as client:
-            yield client
-    finally:
-        assert not runner.done(), runner
-        runner.cancel()
-        await asyncio.gather(runner, return_exceptions=True)
 
 
 async def start(client: httpx.AsyncClient, chosen: dict[str, Any] | None = None, **fields: Any) -> str:
