@@ -21,7 +21,7 @@ import uvloop
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from bus.bootstrap import Asgi, Context, Service, load_roles, open_context
-from bus.domain.problem import failure, problem
+from bus.domain.problem import Problem, failure, problem
 from bus.errors import BusError, ConfigurationError
 from bus.http_protocol import HttpProtocol, Refusal
 from bus.ports.spool import Spool
@@ -31,6 +31,7 @@ from bus.telemetry import metrics
 from bus.telemetry.logs import configure_logs
 
 _log = logging.getLogger(__name__)
+_SERVED_BY: Final = {"/v1/messages": "receiver", "/api/v1": "admin"}
 _KEEP_ALIVE: Final = 75
 _BACKLOG: Final = 2048
 # A COMMIT's thread waits at most this long for the interpreter while the event loop is busy.
@@ -159,7 +160,7 @@ class Gateway:
                 return app
         own = self._own.get(path)
         if own is None:
-            return Refusal(problem(404, f"there is nothing at {path[:200]}", hint="see /openapi.json"))
+            return Refusal(_nothing_at(path))
         if scope["method"] not in ("GET", "HEAD"):
             return Refusal(problem(405, f"{path} takes GET"), (b"allow", b"GET, HEAD"))
         return own
@@ -189,6 +190,15 @@ class Gateway:
         for async_meter in self._context.async_meters:
             await async_meter()
         await _send(send, 200, CONTENT_TYPE_LATEST, generate_latest(metrics.REGISTRY))
+
+
+def _nothing_at(path: str) -> Problem:
+    for prefix, role in _SERVED_BY.items():
+        if path == prefix or path.startswith(f"{prefix}/"):
+            return problem(
+                404, f"this process is no {role}: {path[:200]} is answered by one", hint="see bus run --help"
+            )
+    return problem(404, f"there is nothing at {path[:200]}", hint="see /openapi.json")
 
 
 async def _send(send: Send, status: int, content_type: str, body: bytes) -> None:

@@ -68,7 +68,7 @@ def run(
     url: BusUrl = DEFAULT_URL,  # noqa: ARG001 - every command takes it
     api_key: ApiKey = "",  # noqa: ARG001
 ) -> int:
-    """Run one role: receiver, dispatcher, compensator, admin.
+    """Run one role: receiver, dispatcher, compensator, admin, sweeper.
 
     All processes of a bus have the same store; each has a data directory of its own, or shares one with other roles.
     A receiver listens on 8700, an admin on 8701, the others on any free port, unless told otherwise.

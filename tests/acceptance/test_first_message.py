@@ -116,6 +116,9 @@ def test_a_program_reads_its_url_in_one_line(tmp_path: Path, command: list[str],
             announced = json.loads(process.stdout.readline())
             assert announced == {"url": announced["url"], "roles": roles, "data": str(data), "open": True}
             assert httpx.get(f"{announced['url']}/healthz", trust_env=False).status_code == 200
+            for path, role in (("/v1/messages/d", "receiver"), ("/api/v1/health", "admin")):
+                answer = httpx.get(f"{announced['url']}{path}", trust_env=False)
+                assert (f"this process is no {role}" in answer.text) == (role not in roles)
         finally:
             process.terminate()
         assert process.stdout.read() == ""
