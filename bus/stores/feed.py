@@ -17,6 +17,7 @@ from bus.errors import StoreError
 from bus.ports.clock import Clock
 from bus.ports.spool import Record, Spool
 from bus.ports.store import TraceStore
+from bus.stores.refused import RefusedRecords
 
 _log = logging.getLogger(__name__)
 _BATCH: Final = 512
@@ -24,10 +25,6 @@ _FIRST_BACKOFF: Final = 0.1
 _LONGEST_BACKOFF: Final = 5.0
 _IDLE: Final = 0.5
 _MOST_REFUSALS: Final = 32  # calls that a batch may cost to be taken apart; one record of 512 is found with ten
-_MOST_ASIDE: Final = 1_024
-_MOST_ASIDE_BYTES: Final = 64 * 1_048_576
-_MOST_NAMED: Final = 10_000
-_ASIDE: Final = 30.0  # seconds after which the store is asked again about what it refused
 _Part = list[tuple[Record, Message | Outcome]]
 
 StoreRates = Callable[[str], float | None]
@@ -78,16 +75,15 @@ class StoreFeed:
         self._backoff = _FIRST_BACKOFF
         self._idle = asyncio.Event()
         self._busy = False
-        self._aside: list[Record] = []
-        self._named: set[tuple[str, int]] = set()
-        self._ask_again_at = 0.0
+        self._refused = RefusedRecords(clock)
         self.up = True
 
     async def run(self) -> None:
         """Feed until cancelled; the store may be away for any time."""
         while True:
             self._busy = True
-            self._take_back()
+            if due := self._refused.due():
+                self._spool.release(self._consumer, due)
             batch = await self._gather()
             if batch:
                 await self._write(batch)
@@ -99,7 +95,7 @@ class StoreFeed:
         """Wait until nothing in the spool waits for the store, at most ``timeout`` seconds; whether it came to that."""
         try:
             async with asyncio.timeout(timeout):
-                while self._busy or self._aside or self._spool.lanes(self._consumer):
+                while self._busy or self._refused or self._spool.lanes(self._consumer):
                     self._idle.clear()
                     await self._idle.wait()
         except TimeoutError:
@@ -134,10 +130,8 @@ class StoreFeed:
     async def _pause(self) -> None:
         lanes = self._spool.lanes(self._consumer)
         now = self._clock.monotonic()
-        if not lanes and self._aside:
-            await self._first_of(
-                self._spool.wait(self._consumer), self._clock.sleep(max(self._ask_again_at - now, 0.001))
-            )
+        if not lanes and self._refused:
+            await _first_of(self._spool.wait(self._consumer), self._clock.sleep(max(self._refused.wait, 0.001)))
             return
         if not lanes:
             self._idle.set()
@@ -146,16 +140,6 @@ class StoreFeed:
         waits = [self._buckets[code].wait(now) for code in map(destination_of, lanes) if code in self._buckets]
         soonest = max(self._bucket.wait(now), min(waits, default=0.0))
         await self._clock.sleep(min(max(soonest, 0.001), _IDLE))
-
-    @staticmethod
-    async def _first_of(*waits: Coroutine[Any, Any, None]) -> None:
-        tasks = [asyncio.ensure_future(wait) for wait in waits]
-        try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
 
     def _read(self, batch: Sequence[Record]) -> tuple[list[Record], list[Message | Outcome]]:
         records: list[Record] = []
@@ -172,7 +156,7 @@ class StoreFeed:
 
     async def _write(self, claimed: Sequence[Record]) -> None:
         batch, writes = self._read(claimed)
-        is_known = bool(batch) and all(map(self._is_named, batch))
+        is_known = bool(batch) and all(map(self._refused.knows, batch))
         parts: list[_Part] = [list(zip(batch, writes, strict=True))]
         refusals = 0
         taken = False
@@ -211,26 +195,7 @@ class StoreFeed:
             middle = len(part) // 2
             return [part[middle:], part[:middle]]
         ((record, _),) = part
-        held = sum(len(one.payload) for one in self._aside)
-        if len(self._aside) >= _MOST_ASIDE or held + len(record.payload) > _MOST_ASIDE_BYTES:
-            return [part]
-        if not self._aside:
-            self._ask_again_at = self._clock.monotonic() + _ASIDE
-        self._aside.append(record)
-        if not self._is_named(record) and len(self._named) < _MOST_NAMED:
-            self._named.add((record.lane, record.position))
-            place = (record.position, record.lane)
-            _log.error("the store refuses record %d of %s; it stays in the spool: %s", *place, error)
-        return []
-
-    def _is_named(self, record: Record) -> bool:
-        return (record.lane, record.position) in self._named
-
-    def _take_back(self) -> None:
-        """Let the records that were refused be claimed again, now and then."""
-        if self._aside and self._clock.monotonic() >= self._ask_again_at:
-            self._spool.release(self._consumer, self._aside)
-            self._aside = []
+        return [] if self._refused.add(record, error) else [part]
 
     async def _back_off(self, count: int, error: StoreError) -> None:
         if self.up:
@@ -238,3 +203,13 @@ class StoreFeed:
         self.up = False
         await self._clock.sleep(self._backoff)
         self._backoff = min(self._backoff * 2, _LONGEST_BACKOFF)
+
+
+async def _first_of(*waits: Coroutine[Any, Any, None]) -> None:
+    tasks = [asyncio.ensure_future(wait) for wait in waits]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
