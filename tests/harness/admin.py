@@ -106,9 +106,14 @@ class Admin:
         found: dict[str, str] = {}
 
         def drained() -> bool:
-            if self.unfinished(destination):
-                return False
-            found.update({message["id"]: message["status"] for message in self.messages(destination=destination)})
+            try:
+                if self.unfinished(destination):
+                    return False
+                found.update({message["id"]: message["status"] for message in self.messages(destination=destination)})
+            except httpx.HTTPStatusError as error:
+                if error.response.status_code != httpx.codes.SERVICE_UNAVAILABLE:
+                    raise
+                return False  # the store has not come back yet, or is too busy to be asked
             return found.keys() >= set(ids) and FINAL.issuperset(found.values())
 
         what = f"{len(ids)} messages of {destination} known and final"
