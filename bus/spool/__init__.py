@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bus.spool.aio import AsyncSpool
 from bus.spool.blocking import BlockingSpool
-from bus.spool.engine import Options
 from bus.spool.lock import is_live, owner
+from bus.spool.options import Options
 
 __all__ = ["AsyncSpool", "BlockingSpool", "Options", "is_live", "owner"]

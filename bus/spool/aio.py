@@ -11,9 +11,10 @@ import apsw
 from bus.errors import SpoolClosed
 from bus.ports.spool import NewRecord
 from bus.spool.committer import Committer
-from bus.spool.engine import Engine, Options
+from bus.spool.engine import Engine
 from bus.spool.faults import full_error, outcome
 from bus.spool.ledger import WINDOW
+from bus.spool.options import Options
 
 if TYPE_CHECKING:
     import os

@@ -12,9 +12,10 @@ import apsw
 
 from bus.errors import SpoolClosed
 from bus.ports.spool import NewRecord
-from bus.spool.engine import Engine, Options
+from bus.spool.engine import Engine
 from bus.spool.faults import full_error, outcome
 from bus.spool.ledger import WINDOW
+from bus.spool.options import Options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
-import time
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import apsw
@@ -20,15 +17,15 @@ from bus.errors import SpoolClosed, SpoolError, SpoolFailed, SpoolFull
 from bus.ports.spool import NewRecord, Record, SpoolStats
 from bus.spool import restore
 from bus.spool.damage import Damage
-from bus.spool.file import SpoolFile
 from bus.spool.ledger import WINDOW, Cursor, Ledger
 from bus.spool.lock import OwnerLock
+from bus.spool.options import Options
 from bus.spool.record import OVERHEAD, Row, intact
 from bus.spool.storage import drop_ballast, lay_ballast, make_directory
 from bus.spool.transaction import Batch, Entry, Transactions, cursor_row, runs, tally_row
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
 log = logging.getLogger("bus.spool")
@@ -40,25 +37,6 @@ BALLAST = 6 << 20
 READ_BYTES = 4 << 20
 ROOM_EVERY = 0.5
 _LATEST = 1 << 62
-
-
-def free_space(directory: Path) -> int:
-    """Return the bytes free on the directory's disk."""
-    return shutil.disk_usage(directory).free
-
-
-@dataclass(frozen=True)
-class Options:
-    """How a spool is set up; see `AsyncSpool` for the meanings."""
-
-    consumers: Sequence[str] = ("send",)
-    limit: int = 10 << 30
-    reserve: int = 0
-    cache_bytes: int = 16 << 20
-    free_space: Callable[[Path], int] = free_space
-    now: Callable[[], float] = time.time
-    vfs: str | None = None
-    file_class: type[SpoolFile] = SpoolFile
 
 
 class Engine:

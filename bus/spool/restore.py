@@ -21,7 +21,7 @@ from bus.spool.tail import append_tail, keep_log, read_tail
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from bus.spool.engine import Options
+    from bus.spool.options import Options
 
 log = logging.getLogger("bus.spool")
 

@@ -42,3 +42,8 @@ def lay_ballast(directory: Path, size: int) -> None:
 def drop_ballast(directory: Path) -> None:
     """Give the ballast's space back; may be called twice."""
     (directory / BALLAST).unlink(missing_ok=True)
+
+
+def free_space(directory: Path) -> int:
+    """Return the bytes free on the directory's disk."""
+    return shutil.disk_usage(directory).free

@@ -1,0 +1,28 @@
+"""How a spool is set up."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from bus.spool.file import SpoolFile
+from bus.spool.storage import free_space
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a spool is set up; see `AsyncSpool` for the meanings."""
+
+    consumers: Sequence[str] = ("send",)
+    limit: int = 10 << 30
+    reserve: int = 0
+    cache_bytes: int = 16 << 20
+    free_space: Callable[[Path], int] = free_space
+    now: Callable[[], float] = time.time
+    vfs: str | None = None
+    file_class: type[SpoolFile] = SpoolFile
