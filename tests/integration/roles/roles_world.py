@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import httpx
 
 from bus.bootstrap import ROLES, Context, Service, load_roles, open_context
-from bus.serving import Gateway, _watch_spools
+from bus.serving import Gateway
+from bus.serving.gauges import watch_spools
 from bus.settings import Settings
 
 PATIENCE = 60.0
@@ -175,7 +176,7 @@ async def running(data: Path, *, crash: bool = False, **settings: Any) -> AsyncI
     values = {"data": data, "store_linger": 0.005, "disk_reserve": 0, **settings}
     async with open_context(Settings(**values), ROLES, "http://127.0.0.1:1") as context:
         services = [role(context) for role in load_roles(ROLES)]
-        _watch_spools(context)
+        watch_spools(context)
         tasks: list[tuple[asyncio.Task[None], asyncio.Event]] = []
         for service in services:
             ready, stopping = asyncio.Event(), asyncio.Event()

@@ -1,0 +1,92 @@
+"""Which application answers a request; health and metrics are answered here."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+from bus.bootstrap import Asgi, Context, Service
+from bus.domain.problem import Problem, failure, problem
+from bus.http_protocol import Refusal
+from bus.serving.gauges import sample
+from bus.telemetry import metrics
+
+_log = logging.getLogger(__name__)
+_SERVED_BY: Final = {"/v1/messages": "receiver", "/api/v1": "admin"}
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+
+class Gateway:
+    """Sends each request to the application of its path; health and metrics are answered here."""
+
+    def __init__(self, context: Context, services: Sequence[Service]) -> None:
+        self._context = context
+        self._routes = {prefix: app for service in services for prefix, app in service.routes().items()}
+        self._own = {"/healthz": self._healthz, "/readyz": self._readyz, "/metrics": self._metrics}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request; what goes wrong inside is logged, and answered unless an answer has begun."""
+        if scope["type"] != "http":
+            return
+        try:
+            await self._application(scope)(scope, receive, send)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the peer gets an answer
+            try:
+                await Refusal(failure())(scope, receive, send)
+            except Exception:  # noqa: BLE001 - the server's own, since an answer has begun; it logs ours and closes
+                raise error from None
+            _log.error("%s %s failed", scope["method"], scope["path"][:200], exc_info=error)
+
+    def _application(self, scope: Scope) -> Asgi:
+        """Return what answers a request."""
+        path: str = scope["path"]
+        if path != "/healthz" and not self._is_for_us(scope):
+            return Refusal(problem(403, "without keys the bus answers on loopback names only", hint="bus key create"))
+        for prefix, app in self._routes.items():
+            if path == prefix or path.startswith(f"{prefix}/"):
+                return app
+        own = self._own.get(path)
+        if own is None:
+            return Refusal(_nothing_at(path))
+        if scope["method"] not in ("GET", "HEAD"):
+            return Refusal(problem(405, f"{path} takes GET"), (b"allow", b"GET, HEAD"))
+        return own
+
+    def _is_for_us(self, scope: Scope) -> bool:
+        """Whether the Host is ours; while the bus is open another one may be a page that rebinds its name."""
+        keyring = self._context.keyring
+        return not keyring.is_open or keyring.is_local(dict(scope["headers"]).get(b"host"))
+
+    async def _healthz(self, _scope: Scope, _receive: Receive, send: Send) -> None:
+        await _send(send, 200, "application/json", b'{"status": "ok"}')
+
+    async def _readyz(self, _scope: Scope, _receive: Receive, send: Send) -> None:
+        await _send(send, 200, "application/json", msgspec.json.encode(self._context.health()))
+
+    async def _metrics(self, _scope: Scope, _receive: Receive, send: Send) -> None:
+        sample(self._context)
+        for async_meter in self._context.async_meters:
+            await async_meter()
+        await _send(send, 200, CONTENT_TYPE_LATEST, generate_latest(metrics.REGISTRY))
+
+
+def _nothing_at(path: str) -> Problem:
+    for prefix, role in _SERVED_BY.items():
+        if path == prefix or path.startswith(f"{prefix}/"):
+            return problem(
+                404, f"this process is no {role}: {path[:200]} is answered by one", hint="see bus run --help"
+            )
+    return problem(404, f"there is nothing at {path[:200]}", hint="see /openapi.json")
+
+
+async def _send(send: Send, status: int, content_type: str, body: bytes) -> None:
+    headers = [(b"content-type", content_type.encode()), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

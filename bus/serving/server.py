@@ -1,0 +1,79 @@
+"""The HTTP server, and the socket that it listens on."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import socket
+from collections.abc import Iterator
+from typing import Final
+
+import uvicorn
+
+from bus.bootstrap import Asgi
+from bus.errors import ConfigurationError
+from bus.http_protocol import HttpProtocol
+from bus.settings import Settings
+
+_KEEP_ALIVE: Final = 75
+_BACKLOG: Final = 2048
+
+
+class Server(uvicorn.Server):
+    """uvicorn without signal handlers of its own: the roles stop in order. ``serves`` is set once it answers."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.serves = asyncio.Event()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave the signals alone."""
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Serve, and tell who waits for it."""
+        await super().startup(sockets)
+        self.serves.set()
+
+
+def config(settings: Settings, app: Asgi) -> uvicorn.Config:
+    """Return how the server is set up."""
+    return uvicorn.Config(
+        app,
+        loop="uvloop",
+        http=type("TimedProtocol", (HttpProtocol,), {"deadline": settings.receive_timeout}),
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=_KEEP_ALIVE,
+        timeout_graceful_shutdown=round(settings.drain_timeout),
+    )
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """Return a socket that listens. Raises ``ConfigurationError`` when that is not possible."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen(_BACKLOG)
+    except OSError as error:
+        listener.close()
+        reason = "in use" if error.errno == errno.EADDRINUSE else (error.strerror or str(error))
+        raise ConfigurationError(
+            f"cannot listen on {host}:{port}: {reason}", hint="choose another with --port"
+        ) from error
+    listener.setblocking(False)
+    return listener
+
+
+def url_of(listener: socket.socket) -> str:
+    """Return the URL of a socket that listens."""
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
