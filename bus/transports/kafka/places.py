@@ -257,13 +257,16 @@ class Places:
             It drops messages of its own accord, or its limit cannot be raised.
         """
         settings = await topic_settings(self._cluster, place.name)
+        needed = self._largest(place)
+        if not settings.keys() >= {_CLEANUP, _LARGEST}:
+            return needed  # it has no such settings; what it does not take then comes back from publishing
         if "compact" in settings[_CLEANUP].value:
             raise TransportRefused(
                 f"kafka: topic {place.name} of destination {place.destination.code} has {_CLEANUP}="
                 f"{settings[_CLEANUP].value}, which keeps only the last message of a key; nothing was published to it",
                 hint=f"set {_CLEANUP}=delete on the topic, or take another destination code",
             )
-        needed, present = self._largest(place), int(settings[_LARGEST].value)
+        present = int(settings[_LARGEST].value)
         if present >= needed:
             return present
         own = {name: setting.value for name, setting in settings.items() if setting.own}

@@ -167,6 +167,19 @@ async def test_a_limit_that_was_lowered_behind_our_back_is_raised_again(
 # --- topics with other settings ------------------------------------------------------------------------------
 
 
+async def test_a_broker_that_does_not_tell_a_topics_settings_is_used(
+    config: KafkaConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def nothing(*_: object) -> dict[str, object]:
+        return {}
+
+    monkeypatch.setattr("bus.transports.kafka.places.topic_settings", nothing)
+    async with opened(config) as road:
+        await ensure(road)
+        await publish_all(road, numbered(3))
+        await receive_ids(await road.consume(CODE, "billing"), ids_of(numbered(3)))
+
+
 async def test_a_topic_that_is_there_with_a_smaller_limit_is_adapted_and_keeps_its_settings(
     config: KafkaConfig, road: KafkaTransport
 ) -> None:
