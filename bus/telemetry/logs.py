@@ -4,8 +4,19 @@ from __future__ import annotations
 
 import logging
 import sys
+from typing import Final
 
 import structlog
+
+# Each request is a line of theirs; and while a broker is away, its client cries out ten times a second, where the bus
+# says once what is wrong.
+QUIET: Final = {
+    "uvicorn": logging.WARNING,
+    "httpx": logging.WARNING,
+    "aiokafka": logging.CRITICAL,
+    "aiormq": logging.CRITICAL,
+    "aio_pika": logging.CRITICAL,
+}
 
 
 def configure_logs(*, level: str, json: bool) -> None:
@@ -31,10 +42,8 @@ def configure_logs(*, level: str, json: bool) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)
-    # While a broker is away they cry out ten times a second; the bus says once what is wrong.
-    for client in ("aiokafka", "aiormq", "aio_pika"):
-        logging.getLogger(client).setLevel(logging.CRITICAL)
+    for name, quiet in QUIET.items():
+        logging.getLogger(name).setLevel(quiet)
 
 
 def _keep(_logger: object, _method: str, event: structlog.types.EventDict) -> structlog.types.EventDict:

@@ -6,9 +6,10 @@ import json
 import logging
 from collections.abc import Iterator
 
+import httpx
 import pytest
 
-from bus.telemetry.logs import configure_logs
+from bus.telemetry.logs import QUIET, configure_logs
 
 SECRET = "whsec_c2VjcmV0"
 
@@ -17,11 +18,12 @@ SECRET = "whsec_c2VjcmV0"
 def _as_before() -> Iterator[None]:
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
-    uvicorn = logging.getLogger("uvicorn").level
+    levels = {name: logging.getLogger(name).level for name in QUIET}
     yield
     root.handlers[:] = handlers
     root.setLevel(level)
-    logging.getLogger("uvicorn").setLevel(uvicorn)
+    for name, before in levels.items():
+        logging.getLogger(name).setLevel(before)
 
 
 def fail() -> None:
@@ -55,3 +57,10 @@ def test_json_is_one_line_for_each_entry(capsys: pytest.CaptureFixture[str]) -> 
     assert (entry["event"], entry["level"], entry["logger"]) == ("it failed", "error", "test")
     assert entry["message_id"] == "42"
     assert entry["timestamp"].endswith("Z")
+
+
+def test_requests_that_the_bus_makes_are_not_logged_one_by_one(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs(level="info", json=False)
+    with httpx.Client(transport=httpx.MockTransport(lambda _: httpx.Response(200))) as client:
+        client.get("http://nsqd/stats")
+    assert capsys.readouterr().err == ""
