@@ -20,6 +20,7 @@ from bus.ports.store import DeliveryKey, Store
 from bus.ports.transport import Outgoing
 from bus.registry import Registry
 from bus.telemetry import metrics
+from bus.telemetry.outage import Outage
 from bus.transports.roads import Roads
 
 _log = logging.getLogger(__name__)
@@ -55,6 +56,7 @@ class Compensator:
         self._reclaimed = False
         self._waiting = waiting
         self._refused_until: dict[str, float] = {}
+        self._outage = Outage(_log, "due work waits for the store")
 
     async def run(self) -> None:
         """Work until cancelled; the store may be away for any time."""
@@ -62,8 +64,10 @@ class Compensator:
             try:
                 wait = await self.step()
             except StoreError as error:
-                _log.warning("the store does not answer; due work waits: %s", error)
+                self._outage.goes_on(error)
                 wait = _AFTER_FAILURE
+            else:
+                self._outage.is_over()
             await self._clock.sleep(wait)
 
     async def step(self) -> float:

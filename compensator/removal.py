@@ -9,6 +9,7 @@ from bus.errors import StoreError
 from bus.ports.clock import Clock
 from bus.ports.store import Store
 from bus.registry import Registry
+from bus.telemetry.outage import Outage
 
 _log = logging.getLogger(__name__)
 _INTERVAL: Final = 5.0
@@ -31,11 +32,14 @@ class Removal:
 
     async def run(self) -> None:
         """Look until cancelled."""
+        outage = Outage(_log, "deliveries of removed subscriptions are not canceled without the store")
         while True:
             try:
                 await self.step()
             except StoreError as error:
-                _log.warning("deliveries of removed subscriptions are canceled later: %s", error)
+                outage.goes_on(error)
+            else:
+                outage.is_over()
             await self._clock.sleep(_INTERVAL)
 
     async def step(self) -> int:

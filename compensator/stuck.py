@@ -12,6 +12,7 @@ from bus.errors import StoreError
 from bus.ports.clock import Clock
 from bus.ports.store import Store
 from bus.registry import Registry
+from bus.telemetry.outage import Outage
 from bus.transports.roads import Roads
 
 _log = logging.getLogger(__name__)
@@ -38,12 +39,15 @@ class StuckSearch:
 
     async def run(self) -> None:
         """Search until cancelled."""
+        outage = Outage(_log, "stuck deliveries are not looked for without the store")
         while True:
             await self._clock.sleep(_INTERVAL)
             try:
                 await self.step()
             except StoreError as error:
-                _log.warning("the store does not answer; stuck deliveries are looked for later: %s", error)
+                outage.goes_on(error)
+            else:
+                outage.is_over()
 
     async def step(self) -> int:
         """Look through all subscriptions once; return how many deliveries were claimed."""

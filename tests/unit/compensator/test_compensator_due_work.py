@@ -201,12 +201,13 @@ async def test_what_an_earlier_life_had_leased_is_taken_at_once(world: World) ->
     assert len(world.dispatching.ids) == 2
 
 
-async def test_while_the_store_is_down_due_work_waits(world: World) -> None:
+async def test_while_the_store_is_down_due_work_waits(world: World, caplog: pytest.LogCaptureFixture) -> None:
     sent = await world.failed(1)
     world.store.down = True
     running = asyncio.create_task(world.compensator.run())
     await world.clock.advance(30)
     assert world.dispatching.offered == []
+    assert sum("due work waits" in record.message for record in caplog.records) == 1
     world.store.down = False
     await world.clock.advance(1.1)
     assert world.dispatching.ids == [sent.id]
