@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Final
 
 from fastapi import Depends, Request
 
+from admin.audit_log import AuditLog
 from admin.jobs import JobBook
 from admin.resender import Resender
 from admin.runner import ResendRunner
@@ -26,6 +27,7 @@ class Office:
         self.context = context
         self.resender = Resender(context.store, context.registry, context.clock)
         self.book = JobBook(context.store)
+        self.audit = AuditLog(context.store, context.clock)
         self.runner = ResendRunner(context.store, context.registry, self.resender, self.book, context.clock)
 
     async def settle(self) -> None:
@@ -44,29 +46,36 @@ def office(request: Request) -> Office:
 OfficeDep = Annotated[Office, Depends(office)]
 
 
-def may(action: str) -> Callable[[Request, OfficeDep], Principal]:
+def may(action: str) -> Callable[[Request, OfficeDep], Awaitable[Principal]]:
     """Return a dependency that lets only those through who may do this."""
 
-    def check(request: Request, services: OfficeDep) -> Principal:
-        principal = _principal(request, services)
+    async def check(request: Request, services: OfficeDep) -> Principal:
+        principal = await identify(request, services)
         principal.require(action, _destination(request))
         return principal
 
     return check
 
 
-def may_somewhere(action: str) -> Callable[[Request, OfficeDep], Principal]:
+def may_somewhere(action: str) -> Callable[[Request, OfficeDep], Awaitable[Principal]]:
     """Return a dependency for what a destination is known of only later: the route asks the principal about that."""
 
-    def check(request: Request, services: OfficeDep) -> Principal:
-        principal = _principal(request, services)
+    async def check(request: Request, services: OfficeDep) -> Principal:
+        principal = await identify(request, services)
         principal.require_somewhere(action)
         return principal
 
     return check
 
 
-def _principal(request: Request, services: Office) -> Principal:
+async def identify(request: Request, services: Office) -> Principal:
+    """Return who makes a request.
+
+    Raises
+    ------
+    AccessDenied
+        401: nobody that is known. 403: the bus is open, and the Host is another's.
+    """
     authorization, host = request.headers.get("authorization"), request.headers.get("host")
     return services.context.keyring.authenticate(
         authorization.encode() if authorization is not None else None, host.encode() if host is not None else None

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 from fastapi import APIRouter, Response
 
+from admin.audited import AuditedRoute, Noting, NotingDep
 from admin.deps import Configurer, Office, OfficeDep, Reader, ReaderOfSome
 from admin.merging import merged
 from admin.models import Code, DestinationBody
@@ -14,7 +15,7 @@ from admin.taking_back import put_unless_refused
 from bus.domain.destination import Destination, switched
 from bus.errors import Conflict, InvalidMessage
 
-router = APIRouter(prefix="/destinations", tags=["destinations"])
+router = APIRouter(prefix="/destinations", tags=["destinations"], route_class=AuditedRoute)
 
 
 @router.get("")
@@ -32,23 +33,27 @@ async def get_destination(code: Code, services: OfficeDep, _: Reader) -> Destina
 
 
 @router.put("/{code}")
-async def put_destination(code: Code, body: DestinationBody, services: OfficeDep, _: Configurer) -> DestinationBody:
+async def put_destination(
+    code: Code, body: DestinationBody, services: OfficeDep, noting: NotingDep, _: Configurer
+) -> DestinationBody:
     """Make or replace a destination."""
     if body.code:
         _check_code(body, code)
     registry = services.context.registry
     known = registry.catalog.destinations.get(code)
-    return await _put(services, body.to_domain(code, known.version if known else 0))
+    return await _put(services, noting, body.to_domain(code, known.version if known else 0))
 
 
 @router.patch("/{code}")
-async def patch_destination(code: Code, changes: dict[str, Any], services: OfficeDep, _: Configurer) -> DestinationBody:
+async def patch_destination(
+    code: Code, changes: dict[str, Any], services: OfficeDep, noting: NotingDep, _: Configurer
+) -> DestinationBody:
     """Change the fields that are sent."""
     registry = services.context.registry
     known = registry.destination(code)
     body = merged(DestinationBody.of(known), changes)
     _check_code(body, code)
-    return await _put(services, body.to_domain(code, known.version))
+    return await _put(services, noting, body.to_domain(code, known.version))
 
 
 @router.delete("/{code}", status_code=204)
@@ -65,7 +70,7 @@ async def delete_destination(code: Code, services: OfficeDep, _: Configurer) -> 
     return Response(status_code=204)
 
 
-async def _put(services: Office, destination: Destination) -> DestinationBody:
+async def _put(services: Office, noting: Noting, destination: Destination) -> DestinationBody:
     context = services.context
     context.roads.check(destination)
     known = context.registry.catalog.destinations.get(destination.code)
@@ -79,7 +84,9 @@ async def _put(services: Office, destination: Destination) -> DestinationBody:
 
     wanted = switched(known, destination, context.clock.now())
     stored = await put_unless_refused(services, destination.code, lambda: registry.put_destination(wanted), undo)
-    return DestinationBody.of(stored)
+    view = DestinationBody.of(stored)
+    noting.compare(DestinationBody.of(known).model_dump() if known is not None else {}, view.model_dump())
+    return view
 
 
 def _check_code(body: DestinationBody, code: str) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Query, Request, Response
 
+from admin.audited import AuditedRoute, add_entry
 from admin.deps import OfficeDep, Reader, ReaderOfSome, ResenderOfSome
 from admin.models import ResendBody, Time
 from admin.views import message_row, trace_view
@@ -17,7 +18,7 @@ from bus.domain.trace import Trace
 from bus.errors import InvalidMessage, NotFound
 from bus.security.keyring import Principal
 
-router = APIRouter(prefix="/messages", tags=["messages"])
+router = APIRouter(prefix="/messages", tags=["messages"], route_class=AuditedRoute)
 
 
 @router.get("")
@@ -60,11 +61,12 @@ async def get_trace(message_id: str, services: OfficeDep, principal: ReaderOfSom
 
 
 @router.get("/{message_id}/body")
-async def get_body(message_id: str, services: OfficeDep, principal: ReaderOfSome) -> Response:
-    """Return the exact bytes of a message, as a download: a browser never renders them."""
+async def get_body(message_id: str, request: Request, services: OfficeDep, principal: ReaderOfSome) -> Response:
+    """Return the exact bytes of a message, as a download: a browser never renders them. Who read it is on record."""
     message = await services.context.store.message(_id(message_id))
     if message is None or not principal.may("read", message.destination):
         raise _missing(message_id)
+    await add_entry(request, principal, status=200)
     headers = {
         "content-disposition": f'attachment; filename="{message.id}"',
         "content-type": message.content_type,

@@ -6,6 +6,7 @@ from typing import Any
 
 from fastapi import APIRouter, Response
 
+from admin.audited import AuditedRoute, NotingDep
 from admin.deps import Configurer, OfficeDep, Reader
 from admin.models import KeyBody, PreferenceBody, RatesBody, UserBody, optional_time
 from bus.bootstrap import Context
@@ -13,7 +14,7 @@ from bus.errors import NotFound
 from bus.ports.spool import Spool
 from bus.registry import Preference, Rates
 
-router = APIRouter(tags=["operations"])
+router = APIRouter(tags=["operations"], route_class=AuditedRoute)
 
 
 @router.get("/spools")
@@ -30,8 +31,10 @@ async def get_rates(services: OfficeDep, _: Reader) -> RatesBody:
 
 
 @router.put("/rates")
-async def put_rates(body: RatesBody, services: OfficeDep, _: Configurer) -> RatesBody:
+async def put_rates(body: RatesBody, services: OfficeDep, noting: NotingDep, _: Configurer) -> RatesBody:
     """Change the store rates; in force at once."""
+    rates = services.context.registry.rates
+    noting.compare({"receiver": rates.receiver, "dispatcher": rates.dispatcher}, body.model_dump())
     await services.context.registry.set_rates(Rates(body.receiver, body.dispatcher))
     await services.settle()
     return body
@@ -44,9 +47,10 @@ async def list_clusters(services: OfficeDep, _: Reader) -> dict[str, Any]:
 
 
 @router.put("/clusters")
-async def put_clusters(body: PreferenceBody, services: OfficeDep, _: Configurer) -> dict[str, Any]:
+async def put_clusters(body: PreferenceBody, services: OfficeDep, noting: NotingDep, _: Configurer) -> dict[str, Any]:
     """Choose the cluster to publish to, in every process; at once if it is well, else as soon as it is."""
     services.context.roads.choice.check(body.preferred)
+    noting.compare({"preferred": services.context.registry.preference.cluster}, {"preferred": body.preferred})
     await services.context.registry.set_preference(Preference(body.preferred))
     await services.settle()
     return _clusters_view(services.context)

@@ -8,6 +8,7 @@ import msgspec
 from fastapi import APIRouter, Query, Response
 from fastapi.responses import JSONResponse
 
+from admin.audited import AuditedRoute
 from admin.deps import OfficeDep, ReaderOfSome, ResenderOfSome
 from admin.jobs import Job, no_job
 from admin.models import ResendsBody, SelectionBody, optional_time
@@ -15,7 +16,7 @@ from admin.views import message_row
 from bus.domain.identity import new_id
 from bus.security.keyring import Principal
 
-router = APIRouter(prefix="/resends", tags=["resends"])
+router = APIRouter(prefix="/resends", tags=["resends"], route_class=AuditedRoute)
 
 
 @router.post("", status_code=202)

@@ -8,11 +8,12 @@ from typing import Any
 
 from admin.app import make_app
 from admin.deps import Office
+from admin.housekeeping import keep_house
 from bus.bootstrap import Context
 
 
 class AdminService:
-    """The admin API, and the runner of bulk resends."""
+    """The admin API, the runner of bulk resends, and what is cleared away."""
 
     def __init__(self, context: Context) -> None:
         self._office = Office(context)
@@ -25,10 +26,11 @@ class AdminService:
     async def run(self, ready: asyncio.Event, stopping: asyncio.Event) -> None:
         """Run resends until ``stopping``; unfinished ones go on at the next start."""
         async with asyncio.TaskGroup() as group:
-            runner = group.create_task(self._office.runner.run())
+            working = [group.create_task(self._office.runner.run()), group.create_task(keep_house(self._office))]
             ready.set()
             await stopping.wait()
-            runner.cancel()
+            for task in working:
+                task.cancel()
 
 
 ROLE = AdminService

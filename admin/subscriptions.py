@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 from fastapi import APIRouter, Response
 
+from admin.audited import AuditedRoute, Noting, NotingDep
 from admin.deps import Configurer, Office, OfficeDep, Pauser, Reader
 from admin.merging import merged
 from admin.models import Code, RotateBody, SubscriptionBody
@@ -18,7 +19,7 @@ from bus.domain.subscription import Secret, Subscription
 from bus.errors import InvalidMessage
 from bus.security.signatures import Signer, new_secret
 
-router = APIRouter(prefix="/destinations/{code}/subscriptions", tags=["subscriptions"])
+router = APIRouter(prefix="/destinations/{code}/subscriptions", tags=["subscriptions"], route_class=AuditedRoute)
 _AUTO = "auto"
 
 
@@ -39,7 +40,7 @@ async def get_subscription(code: Code, name: str, services: OfficeDep, _: Reader
 
 @router.put("/{name}")
 async def put_subscription(
-    code: Code, name: str, body: SubscriptionBody, services: OfficeDep, _: Configurer
+    code: Code, name: str, body: SubscriptionBody, services: OfficeDep, noting: NotingDep, _: Configurer
 ) -> dict[str, Any]:
     """Make or replace a subscription; answers once its queue is there. The secret is shown once, when it was made."""
     if body.name:
@@ -47,12 +48,12 @@ async def put_subscription(
     registry = services.context.registry
     registry.destination(code)
     named = merged(body, {"name": name})
-    return await _put(services, code, named, registry.catalog.subscriptions.get((code, name)))
+    return await _put(services, noting, code, named, registry.catalog.subscriptions.get((code, name)))
 
 
 @router.patch("/{name}")
 async def patch_subscription(
-    code: Code, name: str, changes: dict[str, Any], services: OfficeDep, principal: Pauser
+    code: Code, name: str, changes: dict[str, Any], services: OfficeDep, noting: NotingDep, principal: Pauser
 ) -> dict[str, Any]:
     """Change the fields that are sent; without ``secret`` the secrets stay. An operator may pause and resume only."""
     if set(changes) != {"paused"}:
@@ -62,7 +63,7 @@ async def patch_subscription(
         changes = {**changes, "secret": _AUTO if known.secrets else None}
     body = merged(SubscriptionBody.of(known), changes)
     _check_name(body, name)
-    return await _put(services, code, body, known)
+    return await _put(services, noting, code, body, known)
 
 
 @router.post("/{name}/rotate-secret")
@@ -94,7 +95,9 @@ def _check_name(body: SubscriptionBody, name: str) -> None:
         raise InvalidMessage(f"the path says {name!r}, the body {body.name!r}", field="name")
 
 
-async def _put(services: Office, code: str, body: SubscriptionBody, known: Subscription | None) -> dict[str, Any]:
+async def _put(
+    services: Office, noting: Noting, code: str, body: SubscriptionBody, known: Subscription | None
+) -> dict[str, Any]:
     context = services.context
     _check(services, body)
     secrets, made = _secrets(body.secret, known)
@@ -108,6 +111,7 @@ async def _put(services: Office, code: str, body: SubscriptionBody, known: Subsc
             await registry.put_subscription(msgspec.structs.replace(known, version=stored.version))
 
     stored = await put_unless_refused(services, code, lambda: registry.put_subscription(wanted), undo)
+    noting.compare(_whole(known), _whole(stored))
     return {**_view(stored), "secret": made} if made else _view(stored)
 
 
@@ -143,6 +147,13 @@ def _secrets(wanted: str | None, known: Subscription | None) -> tuple[tuple[Secr
         return known.secrets, None
     made = new_secret()
     return (Secret(made),), made
+
+
+def _whole(subscription: Subscription | None) -> dict[str, Any]:
+    """Return all that is set of a subscription, its secrets included: to compare, not to show."""
+    if subscription is None:
+        return {}
+    return {**_view(subscription), "secret": [secret.value for secret in subscription.secrets] or None}
 
 
 def _view(subscription: Subscription) -> dict[str, Any]:

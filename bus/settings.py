@@ -67,6 +67,8 @@ class Settings(BaseSettings):
         Encrypts secrets at rest.
     egress_allow, egress_deny
         Networks or host names, comma separated, that subscriber URLs may or may not reach beyond the defaults.
+    audit_retention_days
+        How long the audit log keeps an entry.
     receive_timeout
         Deadline for receiving one request.
     drain_timeout
@@ -112,6 +114,7 @@ class Settings(BaseSettings):
     secret_key: str = ""
     egress_allow: str = ""
     egress_deny: str = ""
+    audit_retention_days: int = Field(default=365, ge=1, le=36_500)
     receive_timeout: float = Field(default=30.0, gt=0)
     drain_timeout: float = Field(default=30.0, gt=0)
 

@@ -47,12 +47,13 @@ class StoredUser(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Principal(NamedTuple):
-    """Who makes a request; ``id`` tells two of one name apart."""
+    """Who makes a request; ``id`` tells two of one name apart, ``kind`` is ``key``, ``user`` or ``open``."""
 
     id: str
     name: str
     roles: tuple[str, ...]
     destinations: tuple[str, ...]
+    kind: str = "key"
 
     def may(self, action: str, destination: str | None) -> bool:
         """Whether this may do that to a destination; None for what concerns them all."""
@@ -79,7 +80,7 @@ class Principal(NamedTuple):
 
 
 _allows = lru_cache(maxsize=4096)(allows)
-ANYONE: Final = Principal("anyone", "anyone", (Role.ADMIN,), ())
+ANYONE: Final = Principal("anyone", "anyone", (Role.ADMIN,), (), "open")
 
 
 class Keyring:

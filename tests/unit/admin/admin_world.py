@@ -68,6 +68,10 @@ class FickleStore(MemoryStore):
         await self._change()
         return await super().put(collection, key, value, version=version)
 
+    async def delete(self, collection, key):
+        self._check()
+        return await super().delete(collection, key)
+
     async def search(self, selection, *, cursor=None, limit=50):
         self._check()
         return await super().search(selection, cursor=cursor, limit=limit)

@@ -148,6 +148,7 @@ CONFIGURE = [
     *(
         ("PUT", "/destinations/orders", {}),
         ("PATCH", "/destinations/orders", {"paused": False}),
+        ("GET", "/audit", None),
         ("GET", "/keys", None),
     ),
     *(("PUT", BILLING, {"url": URL}), ("PATCH", BILLING, {"paused": False, "rate": 1}), ("GET", "/users", None)),
