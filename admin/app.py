@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import APIRouter, FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from admin import audit, destinations, messages, operations, resends, subscriptions
+from admin import audit, destinations, keys, messages, operations, resends, subscriptions
 from admin.deps import Office
 from admin.problems import HANDLED, answer
 from bus.bootstrap import VERSION
@@ -18,7 +18,7 @@ def make_app(office: Office) -> FastAPI:
     app = FastAPI(title="Pier", version=VERSION, docs_url=None, redoc_url=None)
     app.state.office = office
     api = APIRouter(prefix="/api/v1")
-    for module in (destinations, subscriptions, messages, resends, operations, audit):
+    for module in (destinations, subscriptions, messages, resends, operations, keys, audit):
         api.include_router(module.router)
     app.include_router(api)
     for kind in HANDLED:

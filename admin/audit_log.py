@@ -15,7 +15,7 @@ from bus.domain.times import DAY
 from bus.errors import StoreError
 from bus.ports.clock import Clock
 from bus.ports.store import DocumentStore
-from bus.security.keyring import Principal
+from bus.security.principals import Principal
 
 AUDIT: Final = "audit"
 _CHUNK: Final = 256

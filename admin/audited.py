@@ -12,7 +12,7 @@ from fastapi.routing import APIRoute
 from admin.deps import identify, office
 from admin.problems import problem_for
 from bus.domain.audit import Change, Entry, compared, named, sent
-from bus.security.keyring import Principal
+from bus.security.principals import Principal
 
 _READING: Final = frozenset({"GET", "HEAD"})
 _PREFIX: Final = "/api/v1/"

@@ -13,7 +13,7 @@ from admin.jobs import JobBook
 from admin.resender import Resender
 from admin.runner import ResendRunner
 from bus.bootstrap import Context
-from bus.security.keyring import Principal
+from bus.security.principals import Principal
 
 _SEARCH: Final = "/api/v1/messages"
 _CONFIRMED_WITHIN: Final = 2.0

@@ -16,7 +16,7 @@ from bus.domain.selection import Selection
 from bus.domain.times import parse_time
 from bus.domain.trace import Trace
 from bus.errors import InvalidMessage, NotFound
-from bus.security.keyring import Principal
+from bus.security.principals import Principal
 
 router = APIRouter(prefix="/messages", tags=["messages"], route_class=AuditedRoute)
 

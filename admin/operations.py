@@ -1,16 +1,15 @@
-"""Routes of spools, store rates, clusters, health, keys and users."""
+"""Routes of spools, store rates, clusters, health and users."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter
 
 from admin.audited import AuditedRoute, NotingDep
 from admin.deps import Configurer, OfficeDep, Reader
-from admin.models import KeyBody, PreferenceBody, RatesBody, UserBody, optional_time
+from admin.models import PreferenceBody, RatesBody, UserBody, optional_time
 from bus.bootstrap import Context
-from bus.errors import NotFound
 from bus.ports.spool import Spool
 from bus.registry import Preference, Rates
 
@@ -60,39 +59,6 @@ async def put_clusters(body: PreferenceBody, services: OfficeDep, noting: Noting
 async def get_health(services: OfficeDep, _: Reader) -> dict[str, Any]:
     """Return what is well and what is not, a line for each part."""
     return services.context.health()
-
-
-@router.get("/keys")
-async def list_keys(services: OfficeDep, _: Configurer) -> dict[str, Any]:
-    """Return the API keys, without their secrets."""
-    items = [
-        {
-            "id": key.id,
-            "name": key.name,
-            "roles": list(key.roles),
-            "destinations": list(key.destinations),
-            "created_at": optional_time(key.created_at),
-        }
-        for key in services.context.keyring.all_keys()
-    ]
-    return {"items": items, "next": None}
-
-
-@router.post("/keys", status_code=201)
-async def create_key(body: KeyBody, services: OfficeDep, _: Configurer) -> dict[str, Any]:
-    """Make an API key; it is shown once."""
-    secret = await services.context.keyring.create_key(
-        roles=(body.role,), destinations=tuple(body.destinations), name=body.name
-    )
-    return {"key": secret, "role": body.role, "destinations": body.destinations}
-
-
-@router.delete("/keys/{key_id}", status_code=204)
-async def delete_key(key_id: str, services: OfficeDep, _: Configurer) -> Response:
-    """Revoke a key; in force at once."""
-    if not await services.context.keyring.delete_key(key_id):
-        raise NotFound(f"there is no key {key_id!r}")
-    return Response(status_code=204)
 
 
 @router.get("/users")

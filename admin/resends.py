@@ -14,7 +14,7 @@ from admin.jobs import Job, no_job
 from admin.models import ResendsBody, SelectionBody, optional_time
 from admin.views import message_row
 from bus.domain.identity import new_id
-from bus.security.keyring import Principal
+from bus.security.principals import Principal
 
 router = APIRouter(prefix="/resends", tags=["resends"], route_class=AuditedRoute)
 

@@ -9,7 +9,8 @@ import msgspec
 
 from bus.domain.problem import CONTENT_TYPE, Problem, headers_of, problem, problem_of
 from bus.errors import BusError, InvalidMessage, MessageTooLarge
-from bus.security.keyring import Keyring, Principal
+from bus.security.keyring import Keyring
+from bus.security.principals import Principal
 from receiver.draft import Draft, draft_of_line, draft_of_request
 from receiver.ingest import Accepted, Ingest
 

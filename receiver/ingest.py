@@ -15,7 +15,7 @@ from bus.errors import BusError, Conflict, InvalidDestination, InvalidMessage, M
 from bus.ports.clock import Clock
 from bus.ports.spool import NewRecord, Spool
 from bus.registry import Registry
-from bus.security.keyring import Principal
+from bus.security.principals import Principal
 from receiver.draft import Draft
 from receiver.duplicates import Claim, IdempotencyKeys, Recent, Stored, digest, scope_of
 from receiver.publishing import Publisher

@@ -6,20 +6,21 @@ from collections.abc import Awaitable, Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
+from urllib.parse import quote
 
 import typer
 
 from bus.cli.api import Api
 from bus.cli.destinations import show
 from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl
-from bus.cli.output import print_json
+from bus.cli.output import print_json, print_table
 from bus.cli.serving import Config, server_extra
 from bus.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from bus.security.keyring import Keyring
 
-keys = typer.Typer(name="key", help="Make API keys.", no_args_is_help=True, rich_markup_mode=None)
+keys = typer.Typer(name="key", help="Make, list and revoke API keys.", no_args_is_help=True, rich_markup_mode=None)
 users = typer.Typer(name="user", help="Add people.", no_args_is_help=True, rich_markup_mode=None)
 Data = Annotated[
     Path | None, typer.Option("--data", help="Work offline on this data directory, or its store; its bus may run.")
@@ -47,7 +48,7 @@ class UserRole(StrEnum):
 
 @keys.callback()
 def _keys() -> None:
-    """Make API keys."""
+    """Make, list and revoke API keys."""
 
 
 @users.callback()
@@ -81,6 +82,31 @@ def create_key(
         print_json(made)
     else:
         typer.echo(made["key"])
+
+
+@keys.command("list", epilog="Example:  bus key list")
+def list_keys(as_json: AsJson = False, url: BusUrl = DEFAULT_URL, api_key: ApiKey = "") -> None:
+    """List the API keys, what they may do, and when they were used last."""
+    with Api(url, api_key) as api:
+        found = api.call("GET", "/api/v1/keys")
+    if as_json:
+        print_json(found)
+        return
+    columns = ("id", "name", "role", "destinations", "created_at", "last_used_at")
+    print_table(columns, [[item.get(name) for name in columns] for item in found["items"]])
+
+
+@keys.command("revoke", epilog="Example:  bus key revoke 0a1b2c3d4e5f")
+def revoke_key(
+    key_id: Annotated[str, typer.Argument(metavar="ID", help="As bus key list shows it.", show_default=False)],
+    as_json: AsJson = False,
+    url: BusUrl = DEFAULT_URL,
+    api_key: ApiKey = "",
+) -> None:
+    """Revoke an API key; within seconds no process takes it any more."""
+    with Api(url, api_key) as api:
+        api.call("DELETE", f"/api/v1/keys/{quote(key_id, safe='')}")
+    show({"revoked": key_id}, as_json=as_json)
 
 
 @users.command("add", epilog="Example:  bus user add ann --role operator")

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import secrets
 from collections.abc import Callable
-from functools import lru_cache
-from typing import Final, NamedTuple
+from contextlib import suppress
+from typing import Final
 
 import msgspec
 
 from bus.errors import AccessDenied, Conflict, StoreError
 from bus.ports.clock import Clock
 from bus.ports.store import DocumentStore
-from bus.security.keys import Role, allows, hash_key, hash_password, new_key, split_key, verify_key
+from bus.security.key_uses import KeyUses
+from bus.security.keys import Role, hash_key, hash_password, new_key, split_key, verify_key
+from bus.security.principals import ANYONE, Principal
 
 _log = logging.getLogger(__name__)
 KEYS: Final = "keys"
@@ -24,6 +27,7 @@ _LOCAL_HOSTS: Final = frozenset({b"127.0.0.1", b"localhost", b"[::1]"})
 _CACHED: Final = 10_000
 _PASSWORD_BYTES: Final = 12
 _FOLLOW: Final = 1.0
+_SAVE_USES: Final = 60  # loads
 
 
 class StoredKey(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,43 +50,6 @@ class StoredUser(msgspec.Struct, frozen=True, kw_only=True):
     created_at: int = 0
 
 
-class Principal(NamedTuple):
-    """Who makes a request; ``id`` tells two of one name apart, ``kind`` is ``key``, ``user`` or ``open``."""
-
-    id: str
-    name: str
-    roles: tuple[str, ...]
-    destinations: tuple[str, ...]
-    kind: str = "key"
-
-    def may(self, action: str, destination: str | None) -> bool:
-        """Whether this may do that to a destination; None for what concerns them all."""
-        return _allows(self.roles, self.destinations, action, destination)
-
-    def require(self, action: str, destination: str | None) -> None:
-        """Raise ``AccessDenied`` (403) unless this may do that."""
-        if not self.may(action, destination):
-            where = f" on {destination!r}" if destination else ""
-            raise AccessDenied(f"{self.name} may not {action}{where}", hint=self._hint(action))
-
-    def require_somewhere(self, action: str) -> None:
-        """Raise ``AccessDenied`` (403) unless this may do that to one destination at least."""
-        if not self._may_somewhere(action):
-            raise AccessDenied(f"{self.name} may not {action}", hint=self._hint(action))
-
-    def _may_somewhere(self, action: str) -> bool:
-        return _allows(self.roles, (), action, None)
-
-    def _hint(self, action: str) -> str:
-        if self.destinations and self._may_somewhere(action):
-            return f"it is limited to {', '.join(self.destinations)}: name one, or ask an admin for another key"
-        return "ask an admin for a key with that role"
-
-
-_allows = lru_cache(maxsize=4096)(allows)
-ANYONE: Final = Principal("anyone", "anyone", (Role.ADMIN,), (), "open")
-
-
 class Keyring:
     """Keys and users, loaded once and changed through here.
 
@@ -95,6 +62,7 @@ class Keyring:
         self._keys: dict[str, StoredKey] = {}
         self._users: dict[str, StoredUser] = {}
         self._seen: dict[bytes, Principal] = {}
+        self._uses = KeyUses(documents, now)
         self._changing = asyncio.Lock()
 
     @property
@@ -117,11 +85,16 @@ class Keyring:
             self._seen.clear()
 
     async def follow(self, clock: Clock) -> None:
-        """Load again every second until cancelled: ``bus key create --data`` works beside a running bus."""
-        while True:
+        """Load again every second until cancelled: what one process makes or revokes is so in all.
+
+        ``bus key create --data`` works beside a running bus. Once a minute the use of keys is saved.
+        """
+        for turn in itertools.count(1):
             await clock.sleep(_FOLLOW)
             try:
                 await self.load()
+                if not turn % _SAVE_USES:
+                    await self._uses.save(self._keys)
             except StoreError as error:
                 _log.debug("keys are not loaded while the store does not answer: %s", error)
 
@@ -139,8 +112,9 @@ class Keyring:
             return ANYONE
         if authorization is None:
             raise AccessDenied("a key is needed", hint="send Authorization: Bearer KEY; bus key create", status=401)
-        known = self._seen.get(authorization)
-        return known if known is not None else self._verify(authorization)
+        known = self._seen.get(authorization) or self._verify(authorization)
+        self._uses.note(known.id)
+        return known
 
     def is_local(self, host: bytes | None) -> bool:
         """Whether a Host header names this machine's loopback."""
@@ -149,6 +123,10 @@ class Keyring:
     def all_keys(self) -> list[StoredKey]:
         """Return all keys, the oldest first."""
         return sorted(self._keys.values(), key=lambda key: key.created_at)
+
+    async def last_uses(self) -> dict[str, int]:
+        """Return when keys were used last in any process (ms, to the minute), by id; those never used are left out."""
+        return await self._uses.load()
 
     def all_users(self) -> list[StoredUser]:
         """Return all users by name."""
@@ -171,7 +149,7 @@ class Keyring:
         return secret
 
     async def delete_key(self, key_id: str) -> bool:
-        """Revoke a key, in force at once; whether it was there.
+        """Revoke a key, in force here at once and elsewhere within seconds; whether it was there.
 
         Raises
         ------
@@ -179,11 +157,14 @@ class Keyring:
             It is the last, and there is no user: without it the bus would be open.
         """
         async with self._changing:
+            await self._load()
             if self._keys.keys() == {key_id} and not self._users:
                 raise Conflict("this is the last key; without it the bus would be open", hint="make another one first")
             there = await self._documents.delete(KEYS, key_id)
             self._keys.pop(key_id, None)
             self._seen.clear()
+            with suppress(StoreError):  # nobody is shown the uses of a key that is not there
+                await self._uses.forget(key_id)
         return there
 
     async def add_user(self, name: str, role: str) -> str:

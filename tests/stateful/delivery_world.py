@@ -27,7 +27,8 @@ from bus.ports.poster import PostResult
 from bus.ports.spool import NewRecord
 from bus.registry import Registry
 from bus.security.egress import EgressPolicy
-from bus.security.keyring import ANYONE, Keyring
+from bus.security.keyring import Keyring
+from bus.security.principals import ANYONE
 from bus.security.secrets import SecretBox
 from bus.settings import Settings
 from bus.testing.clock import ManualClock

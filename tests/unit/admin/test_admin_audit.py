@@ -12,7 +12,7 @@ from admin.audit_log import AUDIT, AuditLog, Wanted
 from admin.housekeeping import keep_house
 from bus.domain.delivery import Status
 from bus.domain.times import DAY
-from bus.security.keyring import ANYONE
+from bus.security.principals import ANYONE
 from bus.stores.sqlite import SqliteStore
 from bus.testing.clock import ManualClock
 from bus.testing.store import MemoryStore

@@ -89,6 +89,9 @@ async def test_keys_are_made_listed_and_revoked(world: World, client: httpx.Asyn
             ("ops", ["admin"], []),
             ("", ["producer"], ["orders"]),
         ]
+        assert other["id"] == listed[1]["id"]
+        assert listed[1]["role"] == "producer"
+        assert [key["last_used_at"] for key in listed] == ["2026-11-21T12:00:00.000Z", None]
         assert other["key"] not in (await own.get("/keys")).text
         assert (await own.delete(f"/keys/{listed[1]['id']}")).status_code == 204
         problem(await own.delete(f"/keys/{listed[1]['id']}"), 404)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 import pytest
 
 from bus.errors import AccessDenied, Conflict, StoreUnavailable
-from bus.security.keyring import ANYONE, KEYS, USERS, Keyring
+from bus.security.key_uses import USES
+from bus.security.keyring import KEYS, USERS, Keyring
+from bus.security.principals import ANYONE
 from bus.testing.clock import ManualClock
 from bus.testing.store import MemoryStore
 from bus.testing.writes import NOON
@@ -190,7 +193,7 @@ async def test_a_revoked_key_is_refused_though_it_is_used_meanwhile(keyring: Key
     deleting = asyncio.create_task(keyring.delete_key(key_id))
     while not deleting.done():
         await asyncio.sleep(0)
-        if not deleting.done():
+        with contextlib.suppress(AccessDenied):
             keyring.authenticate(bearer(key), None)
     assert await deleting
     assert status(keyring, bearer(key)) == 401
@@ -241,3 +244,82 @@ async def test_keys_that_another_process_makes_or_revokes_are_followed(keyring: 
     assert status(keyring, bearer(second)) == 401
     following.cancel()
     await asyncio.gather(following, return_exceptions=True)
+
+
+async def test_the_last_use_of_a_key_is_known_in_every_process_to_the_minute(store: Slow) -> None:
+    clock = ManualClock()
+    here, there = Keyring(store, clock.now), Keyring(store, clock.now)
+    key = await here.create_key(roles=("viewer",))
+    unused = await here.create_key(roles=("viewer",))
+    key_id, unused_id = key.split("_")[1], unused.split("_")[1]
+    assert await here.last_uses() == {}
+    following = asyncio.create_task(here.follow(clock))
+    await clock.advance(30)
+    here.authenticate(bearer(key), None)
+    assert await here.last_uses() == {key_id: NOON}
+    await clock.advance(31)
+    assert await there.last_uses() == {key_id: NOON + 60_000}
+    before = (await store.list(USES))[0].version
+    await clock.advance(600)
+    assert (await store.list(USES))[0].version == before
+    assert unused_id not in await there.last_uses()
+    following.cancel()
+    await asyncio.gather(following, return_exceptions=True)
+
+
+async def test_a_key_in_steady_use_costs_one_write_a_minute(store: Slow) -> None:
+    clock = ManualClock()
+    rings = [Keyring(store, clock.now) for _ in range(3)]
+    key = await rings[0].create_key(roles=("viewer",))
+    following = [asyncio.create_task(ring.follow(clock)) for ring in rings]
+    await clock.advance(1)
+    for _ in range(300):
+        for ring in rings:
+            ring.authenticate(bearer(key), None)
+        await clock.advance(1)
+    assert (await store.list(USES))[0].version <= 6
+    for task in following:
+        task.cancel()
+    await asyncio.gather(*following, return_exceptions=True)
+
+
+async def test_uses_wait_for_a_store_that_is_away(store: Slow) -> None:
+    clock = ManualClock()
+    keyring = Keyring(store, clock.now)
+    key = await keyring.create_key(roles=("viewer",))
+    following = asyncio.create_task(keyring.follow(clock))
+    keyring.authenticate(bearer(key), None)
+    store.down = True
+    await clock.advance(70)
+    store.down = False
+    assert await store.list(USES) == []
+    await clock.advance(60)
+    assert [found.key for found in await store.list(USES)] == [key.split("_")[1]]
+    following.cancel()
+    await asyncio.gather(following, return_exceptions=True)
+
+
+async def test_a_revoked_key_leaves_no_use(store: Slow) -> None:
+    clock = ManualClock()
+    keyring = Keyring(store, clock.now)
+    await keyring.create_key(roles=("admin",))
+    key = await keyring.create_key(roles=("viewer",))
+    following = asyncio.create_task(keyring.follow(clock))
+    keyring.authenticate(bearer(key), None)
+    await clock.advance(61)
+    assert len(await store.list(USES)) == 1
+    keyring.authenticate(bearer(key), None)
+    await keyring.delete_key(key.split("_")[1])
+    await clock.advance(61)
+    assert await store.list(USES) == []
+    following.cancel()
+    await asyncio.gather(following, return_exceptions=True)
+
+
+async def test_of_two_processes_that_revoke_the_last_two_keys_one_is_refused(store: Slow) -> None:
+    here = await loaded(store)
+    ids = [(await here.create_key(roles=("admin",))).split("_")[1] for _ in range(2)]
+    there = await loaded(store)
+    assert await here.delete_key(ids[0])
+    with pytest.raises(Conflict, match="open"):
+        await there.delete_key(ids[1])

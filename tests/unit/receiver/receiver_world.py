@@ -13,7 +13,8 @@ from bus.domain.subscription import Subscription
 from bus.errors import StoreUnavailable
 from bus.ports.spool import NewRecord
 from bus.registry import Registry
-from bus.security.keyring import ANYONE, Keyring
+from bus.security.keyring import Keyring
+from bus.security.principals import ANYONE
 from bus.security.secrets import SecretBox
 from bus.testing.clock import ManualClock
 from bus.testing.spool import MemorySpool

@@ -19,7 +19,7 @@ from bus.errors import (
     SpoolFull,
     StoreUnavailable,
 )
-from bus.security.keyring import ANYONE, Principal
+from bus.security.principals import ANYONE, Principal
 from receiver.draft import Draft
 from receiver.ingest import Accepted
 from tests.unit.receiver.receiver_world import World
