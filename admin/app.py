@@ -2,15 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from fastapi import APIRouter, FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from admin import audit, destinations, keys, messages, operations, resends, subscriptions
+from admin import (
+    audit,
+    destinations,
+    keys,
+    login,
+    messages,
+    operations,
+    people,
+    resends,
+    sessions,
+    subscriptions,
+)
 from admin.deps import Office
 from admin.problems import HANDLED, answer
 from bus.bootstrap import VERSION
+
+_MODULES: Final = (
+    destinations,
+    subscriptions,
+    messages,
+    resends,
+    operations,
+    keys,
+    people,
+    login,
+    sessions,
+    audit,
+)
 
 
 def make_app(office: Office) -> FastAPI:
@@ -18,7 +42,7 @@ def make_app(office: Office) -> FastAPI:
     app = FastAPI(title="Pier", version=VERSION, docs_url=None, redoc_url=None)
     app.state.office = office
     api = APIRouter(prefix="/api/v1")
-    for module in (destinations, subscriptions, messages, resends, operations, keys, audit):
+    for module in _MODULES:
         api.include_router(module.router)
     app.include_router(api)
     for kind in HANDLED:

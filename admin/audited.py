@@ -9,12 +9,12 @@ import msgspec
 from fastapi import Depends, Request, Response
 from fastapi.routing import APIRoute
 
-from admin.deps import identify, office
+from admin.deps import office, who
+from admin.identity import READING
 from admin.problems import problem_for
 from bus.domain.audit import Change, Entry, compared, named, sent
 from bus.security.principals import Principal
 
-_READING: Final = frozenset({"GET", "HEAD"})
 _PREFIX: Final = "/api/v1/"
 _LONGEST: Final = 500
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
@@ -31,9 +31,9 @@ class AuditedRoute(APIRoute):
         handle = super().get_route_handler()
 
         async def audited(request: Request) -> Response:
-            if request.method in _READING:
+            if request.method in READING:
                 return await handle(request)
-            principal = await identify(request, office(request))
+            principal = await who(request, office(request))
             body = _decoded(await request.body())
             noting = request.state.noting = Noting(sent(body))
             entry = await add_entry(request, principal, changes=named(body))
@@ -74,10 +74,14 @@ async def add_entry(
 ) -> Entry:
     """Add an entry for a request; ``status`` once its answer is known. Raises ``StoreUnavailable``."""
     resource = request.scope["path"].removeprefix(_PREFIX)[:_LONGEST]
-    address = request.client.host if request.client is not None else ""
     return await office(request).audit.add(
-        principal, request.method, resource, changes=changes or {}, address=address, status=status
+        principal, request.method, resource, changes=changes or {}, address=address_of(request), status=status
     )
+
+
+def address_of(request: Request) -> str:
+    """Return the address that a request came from: of a proxy, where there is one."""
+    return request.client.host if request.client is not None else ""
 
 
 def _decoded(body: bytes) -> Any:

@@ -9,11 +9,14 @@ from typing import Annotated, Final
 from fastapi import Depends, Request
 
 from admin.audit_log import AuditLog
+from admin.identity import identify
 from admin.jobs import JobBook
 from admin.resender import Resender
 from admin.runner import ResendRunner
 from bus.bootstrap import Context
+from bus.security.login import Login
 from bus.security.principals import Principal
+from bus.security.sessions import Limits, Sessions
 
 _SEARCH: Final = "/api/v1/messages"
 _CONFIRMED_WITHIN: Final = 2.0
@@ -28,6 +31,10 @@ class Office:
         self.resender = Resender(context.store, context.registry, context.clock)
         self.book = JobBook(context.store)
         self.audit = AuditLog(context.store, context.clock)
+        settings = context.settings
+        limits = Limits(round(settings.session_idle * 1000), round(settings.session_lifetime * 1000))
+        self.sessions = Sessions(context.store, context.keyring, context.clock, limits)
+        self.login = Login(context.keyring, context.clock)
         self.runner = ResendRunner(context.store, context.registry, self.resender, self.book, context.clock)
 
     async def settle(self) -> None:
@@ -50,7 +57,7 @@ def may(action: str) -> Callable[[Request, OfficeDep], Awaitable[Principal]]:
     """Return a dependency that lets only those through who may do this."""
 
     async def check(request: Request, services: OfficeDep) -> Principal:
-        principal = await identify(request, services)
+        principal = await who(request, services)
         principal.require(action, _destination(request))
         return principal
 
@@ -61,25 +68,16 @@ def may_somewhere(action: str) -> Callable[[Request, OfficeDep], Awaitable[Princ
     """Return a dependency for what a destination is known of only later: the route asks the principal about that."""
 
     async def check(request: Request, services: OfficeDep) -> Principal:
-        principal = await identify(request, services)
+        principal = await who(request, services)
         principal.require_somewhere(action)
         return principal
 
     return check
 
 
-async def identify(request: Request, services: Office) -> Principal:
-    """Return who makes a request.
-
-    Raises
-    ------
-    AccessDenied
-        401: nobody that is known. 403: the bus is open, and the Host is another's.
-    """
-    authorization, host = request.headers.get("authorization"), request.headers.get("host")
-    return services.context.keyring.authenticate(
-        authorization.encode() if authorization is not None else None, host.encode() if host is not None else None
-    )
+async def who(request: Request, services: OfficeDep) -> Principal:
+    """Return who makes a request, whatever they may do; raises ``AccessDenied``."""
+    return await identify(request, services.context.keyring, services.sessions)
 
 
 def _destination(request: Request) -> str | None:

@@ -18,6 +18,7 @@ async def keep_house(services: Office) -> None:
     while True:
         try:
             await services.audit.expire(context.settings.audit_retention_days)
+            await services.sessions.expire()
         except* StoreError as error:
             _log.warning("what is past its retention is dropped in an hour: %s", error.exceptions[0])
         await context.clock.sleep(_EVERY)

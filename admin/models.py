@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from bus.domain.delivery import Status
 from bus.domain.destination import Destination, TransportName
@@ -16,6 +16,8 @@ from bus.domain.selection import Selection
 from bus.domain.subscription import Secret, Subscription
 from bus.domain.times import format_time, parse_time
 from bus.errors import InvalidDestination
+from bus.security.keyring import StoredUser
+from bus.security.passwords import LONGEST
 
 MAX_BODY = 16 * 2**20
 
@@ -258,6 +260,33 @@ class UserBody(Body):
 
     name: str = Field(pattern=r"^[A-Za-z0-9._@-]{1,128}$")
     role: Literal["viewer", "operator", "admin"] = "viewer"
+    destinations: list[Code] = Field(default_factory=list, max_length=1000)
+
+    @model_validator(mode="after")
+    def _limits_hold(self) -> Self:
+        """Refuse limits that would hold nobody."""
+        if self.role == "admin" and self.destinations:
+            raise ValueError("an admin is not limited to destinations")
+        return self
+
+    @classmethod
+    def of(cls, user: StoredUser) -> UserBody:
+        """Return a user as people read it."""
+        return cls.model_validate({"name": user.name, "role": user.role, "destinations": list(user.destinations)})
+
+
+class LoginBody(Body):
+    """Who logs in."""
+
+    name: str = Field(max_length=128)
+    password: str = Field(max_length=LONGEST)
+
+
+class PasswordBody(Body):
+    """One's present password, and the one to have from now on."""
+
+    current_password: str = Field(max_length=LONGEST)
+    password: str = Field(max_length=LONGEST)
 
 
 def optional_time(time: int) -> str | None:

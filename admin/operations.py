@@ -1,4 +1,4 @@
-"""Routes of spools, store rates, clusters, health and users."""
+"""Routes of spools, store rates, clusters and health."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fastapi import APIRouter
 
 from admin.audited import AuditedRoute, NotingDep
 from admin.deps import Configurer, OfficeDep, Reader
-from admin.models import PreferenceBody, RatesBody, UserBody, optional_time
+from admin.models import PreferenceBody, RatesBody, optional_time
 from bus.bootstrap import Context
 from bus.ports.spool import Spool
 from bus.registry import Preference, Rates
@@ -59,23 +59,6 @@ async def put_clusters(body: PreferenceBody, services: OfficeDep, noting: Noting
 async def get_health(services: OfficeDep, _: Reader) -> dict[str, Any]:
     """Return what is well and what is not, a line for each part."""
     return services.context.health()
-
-
-@router.get("/users")
-async def list_users(services: OfficeDep, _: Configurer) -> dict[str, Any]:
-    """Return the users."""
-    items = [
-        {"name": user.name, "role": user.role, "created_at": optional_time(user.created_at)}
-        for user in services.context.keyring.all_users()
-    ]
-    return {"items": items, "next": None}
-
-
-@router.post("/users", status_code=201)
-async def create_user(body: UserBody, services: OfficeDep, _: Configurer) -> dict[str, Any]:
-    """Make a user; the password is shown once."""
-    password = await services.context.keyring.add_user(body.name, body.role)
-    return {"name": body.name, "role": body.role, "password": password}
 
 
 def _clusters_view(context: Context) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 
 from admin.models import ExponentialBody
 from bus.domain.problem import CONTENT_TYPE, Problem, failure, headers_of, problem, problem_of
-from bus.errors import BusError
+from bus.errors import BusError, TooManyAttempts
 
 HANDLED = (BusError, RequestValidationError, HTTPException, Exception)
 
@@ -33,6 +33,8 @@ async def answer(_: Request, error: Exception) -> Response:
     found = problem_for(error)
     own: Mapping[str, str] | None = error.headers if isinstance(error, HTTPException) else None
     headers = {**(own or {}), **headers_of(found.status)}
+    if isinstance(error, TooManyAttempts):
+        headers["retry-after"] = str(error.wait)
     return Response(msgspec.json.encode(found), found.status, headers=headers, media_type=CONTENT_TYPE)
 
 

@@ -23,12 +23,14 @@
     ├── PeerUnavailable         another process of the bus did not answer                        (retriable)
     ├── EgressDenied            a subscriber's address is one that the bus may not call
     └── AccessDenied            a key or user is missing, wrong, or not allowed to do this
+        └── TooManyAttempts     somebody failed to log in too often lately                       (retriable)
 
 Retry code asks the error: ``error.retriable``.
 """
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar
 
 
@@ -162,3 +164,13 @@ class AccessDenied(BusError):
     def __init__(self, message: str, *, hint: str = "", status: int = 403) -> None:
         super().__init__(message, hint=hint)
         self.status = status
+
+
+class TooManyAttempts(AccessDenied):
+    """Attempts to log in failed too often; ``wait`` is in how many seconds the next one is looked at."""
+
+    retriable = True
+
+    def __init__(self, message: str, *, hint: str = "", wait: float = 1.0) -> None:
+        super().__init__(message, hint=hint, status=429)
+        self.wait = math.ceil(wait)

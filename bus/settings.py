@@ -69,6 +69,8 @@ class Settings(BaseSettings):
         Networks or host names, comma separated, that subscriber URLs may or may not reach beyond the defaults.
     audit_retention_days
         How long the audit log keeps an entry.
+    session_idle, session_lifetime
+        After how long a person's session ends without a request, and in any case.
     receive_timeout
         Deadline for receiving one request.
     drain_timeout
@@ -115,6 +117,8 @@ class Settings(BaseSettings):
     egress_allow: str = ""
     egress_deny: str = ""
     audit_retention_days: int = Field(default=365, ge=1, le=36_500)
+    session_idle: float = Field(default=1800.0, ge=60)
+    session_lifetime: float = Field(default=43_200.0, ge=60)
     receive_timeout: float = Field(default=30.0, gt=0)
     drain_timeout: float = Field(default=30.0, gt=0)
 

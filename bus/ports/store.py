@@ -146,7 +146,7 @@ class Document(NamedTuple):
 
 
 class DocumentStore(Protocol):
-    """Small named documents with compare-and-set: configuration, keys, users, jobs, the audit log."""
+    """Small named documents with compare-and-set: configuration, keys, users, sessions, jobs, the audit log."""
 
     async def get(self, collection: str, key: str) -> Document | None:
         """Return one document."""

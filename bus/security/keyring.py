@@ -5,18 +5,18 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-import secrets
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
 import msgspec
 
-from bus.errors import AccessDenied, Conflict, StoreError
+from bus.errors import AccessDenied, Conflict, NotFound, StoreError
 from bus.ports.clock import Clock
 from bus.ports.store import DocumentStore
 from bus.security.key_uses import KeyUses
-from bus.security.keys import Role, hash_key, hash_password, new_key, split_key, verify_key
+from bus.security.keys import Role, hash_key, new_key, split_key, verify_key
+from bus.security.passwords import hash_password, new_password
 from bus.security.principals import ANYONE, Principal
 
 _log = logging.getLogger(__name__)
@@ -25,7 +25,6 @@ USERS: Final = "users"
 _BEARER: Final = b"bearer "
 _LOCAL_HOSTS: Final = frozenset({b"127.0.0.1", b"localhost", b"[::1]"})
 _CACHED: Final = 10_000
-_PASSWORD_BYTES: Final = 12
 _FOLLOW: Final = 1.0
 _SAVE_USES: Final = 60  # loads
 
@@ -42,11 +41,12 @@ class StoredKey(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoredUser(msgspec.Struct, frozen=True, kw_only=True):
-    """A user at rest."""
+    """A user at rest; ``destinations`` empty means all."""
 
     name: str
     password: str
     role: str
+    destinations: tuple[str, ...] = ()
     created_at: int = 0
 
 
@@ -167,17 +167,61 @@ class Keyring:
                 await self._uses.forget(key_id)
         return there
 
-    async def add_user(self, name: str, role: str) -> str:
+    def user(self, name: str) -> StoredUser | None:
+        """Return a user."""
+        return self._users.get(name)
+
+    async def add_user(self, name: str, role: str, destinations: tuple[str, ...] = ()) -> str:
         """Make a user and return the password made for it; raises ``Conflict`` when the name is taken."""
         if name in self._users:
             raise Conflict(f"there is a user {name!r} already")
-        password = secrets.token_urlsafe(_PASSWORD_BYTES)
-        digest = await asyncio.to_thread(hash_password, password)
-        stored = StoredUser(name=name, password=digest, role=Role(role), created_at=self._now())
+        password = new_password()
+        stored = StoredUser(
+            name=name,
+            password=await asyncio.to_thread(hash_password, password),
+            role=Role(role),
+            destinations=destinations,
+            created_at=self._now(),
+        )
         async with self._changing:
             await self._documents.put(USERS, name, msgspec.json.encode(stored), version=0)
             self._users[name] = stored
         return password
+
+    async def change_user(self, name: str, role: str, destinations: tuple[str, ...]) -> StoredUser:
+        """Change what a user may do; in force here at once and elsewhere within seconds. Raises ``NotFound``."""
+        return await self._change_user(name, role=Role(role), destinations=destinations)
+
+    async def set_password(self, name: str, password: str | None = None) -> tuple[StoredUser, str]:
+        """Give a user a password, or one made for it; return both. It ends their sessions. Raises ``NotFound``."""
+        given = password if password is not None else new_password()
+        return await self._change_user(name, password=await asyncio.to_thread(hash_password, given)), given
+
+    async def delete_user(self, name: str) -> bool:
+        """Remove a user and so end their sessions, here at once and elsewhere within seconds; whether it was there.
+
+        Raises
+        ------
+        Conflict
+            It is the last, and there is no key: without it the bus would be open.
+        """
+        async with self._changing:
+            await self._load()
+            if self._users.keys() == {name} and not self._keys:
+                raise Conflict("this is the last user; without it the bus would be open", hint="make another one first")
+            there = await self._documents.delete(USERS, name)
+            self._users.pop(name, None)
+        return there
+
+    async def _change_user(self, name: str, **changes: object) -> StoredUser:
+        async with self._changing:
+            found = await self._documents.get(USERS, name)
+            if found is None:
+                raise NotFound(f"there is no user {name[:128]!r}", hint="bus user list")
+            changed = msgspec.structs.replace(msgspec.json.decode(found.value, type=StoredUser), **changes)
+            await self._documents.put(USERS, name, msgspec.json.encode(changed), version=found.version)
+            self._users[name] = changed
+        return changed
 
     def _verify(self, authorization: bytes) -> Principal:
         key = _bearer(authorization)

@@ -1,22 +1,16 @@
-"""API keys, passwords, and the one rule about who may do what."""
+"""API keys, and the one rule about who may do what."""
 
 from __future__ import annotations
 
-import base64
-import binascii
 import enum
 import hashlib
 import hmac
 import re
 import secrets
-import unicodedata
 from collections.abc import Collection, Iterable
 from typing import Final
 
 _KEY: Final = re.compile(r"bus_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
-_N, _R, _P = 2**14, 8, 1  # 16 MiB and some 50 ms
-_MAX_MEMORY: Final = 256 * 1024 * 1024
-_SALT: Final = 16
 
 
 class Role(enum.StrEnum):
@@ -86,33 +80,3 @@ def hash_key(key: str) -> str:
 def verify_key(key: str, digest: str) -> bool:
     """Compare a key with what is stored, in constant time."""
     return hmac.compare_digest(hash_key(key).encode(), digest.encode())
-
-
-def hash_password(password: str) -> str:
-    """Return what is stored of a password: ``scrypt$N$r$p$salt$hash``. Takes some 50 ms: not on the event loop."""
-    salt = secrets.token_bytes(_SALT)
-    digest = _scrypt(password, salt, _N, _R, _P)
-    return "$".join(("scrypt", str(_N), str(_R), str(_P), _text(salt), _text(digest)))
-
-
-def verify_password(password: str, stored: str) -> bool:
-    """Compare a password with what `hash_password` made, in constant time; False when that is damaged.
-
-    Takes some 50 ms: not on the event loop.
-    """
-    try:
-        scheme, n, r, p, salt, digest = stored.split("$")
-        expected = base64.b64decode(digest, validate=True)
-        found = _scrypt(password, base64.b64decode(salt, validate=True), int(n), int(r), int(p))
-    except (ValueError, TypeError, OverflowError, binascii.Error):  # scrypt says TypeError for a number out of range
-        return False
-    return scheme == "scrypt" and hmac.compare_digest(found, expected)
-
-
-def _scrypt(password: str, salt: bytes, n: int, r: int, p: int) -> bytes:
-    text = unicodedata.normalize("NFKC", password).encode()
-    return hashlib.scrypt(text, salt=salt, n=n, r=r, p=p, maxmem=_MAX_MEMORY, dklen=32)
-
-
-def _text(data: bytes) -> str:
-    return base64.b64encode(data).decode()

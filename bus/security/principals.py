@@ -30,14 +30,15 @@ class Principal(NamedTuple):
 
     def require_somewhere(self, action: str) -> None:
         """Raise ``AccessDenied`` (403) unless this may do that to one destination at least."""
-        if not self._may_somewhere(action):
+        if not self.may_somewhere(action):
             raise AccessDenied(f"{self.name} may not {action}", hint=self._hint(action))
 
-    def _may_somewhere(self, action: str) -> bool:
+    def may_somewhere(self, action: str) -> bool:
+        """Whether this may do that to one destination at least."""
         return _allows(self.roles, (), action, None)
 
     def _hint(self, action: str) -> str:
-        if self.destinations and self._may_somewhere(action):
+        if self.destinations and self.may_somewhere(action):
             return f"it is limited to {', '.join(self.destinations)}: name one, or ask an admin for another key"
         return "ask an admin for a key with that role"
 

@@ -68,6 +68,10 @@ class FickleStore(MemoryStore):
         await self._change()
         return await super().put(collection, key, value, version=version)
 
+    async def get(self, collection, key):
+        self._check()
+        return await super().get(collection, key)
+
     async def delete(self, collection, key):
         self._check()
         return await super().delete(collection, key)

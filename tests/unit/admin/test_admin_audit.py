@@ -164,6 +164,8 @@ async def test_every_route_that_may_change_something_is_audited(world: World) ->
         values = {"code": "orders", "name": "billing", "message_id": sent.id, "job_id": job_id}
         for path, methods in world.app.openapi()["paths"].items():
             for method in set(methods) - {"get"}:
+                if (method, path) == ("post", "/api/v1/session"):
+                    continue  # nobody is known yet; a login that holds is an entry
                 place = path.removeprefix("/api/v1").format_map({**dict.fromkeys(_names(path), "none"), **values})
                 before = len(await world.store.list(AUDIT))
                 await client.request(method, place, json={"nonsense": 1})

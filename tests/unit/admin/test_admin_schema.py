@@ -22,7 +22,7 @@ from receiver.ingest import Ingest
 from receiver.publishing import Publisher
 from tests.unit.admin.admin_world import URL, World
 
-KNOWN = {"code": "orders", "name": "billing", "destination": "orders"}
+KNOWN = {"code": "orders", "name": "billing", "destination": "orders", "user": "ann"}
 
 
 class Routes:
@@ -43,6 +43,7 @@ async def _make() -> tuple[Gateway, str, dict[str, str]]:
         (sent,) = await world.written(1, Status.DEAD)
         job_id = (await client.post("/resends", json={"filter": {}})).json()["id"]
     key = await world.keyring.create_key(roles=("admin",))
+    await world.keyring.add_user("ann", "viewer")
     context = world.context
     spool = context.spools["receiver"]
     publisher = Publisher(context.registry, context.roads, spool, context.store, context.clock)
@@ -75,9 +76,9 @@ INVALID = [(label, GenerationMode.NEGATIVE) for label, found in OPERATIONS.items
 
 
 def test_every_route_is_documented() -> None:
-    assert len(OPERATIONS) >= 30
+    assert len(OPERATIONS) >= 42
     assert "POST /v1/messages/{destination}" in OPERATIONS
-    assert len(INVALID) >= 12
+    assert len(INVALID) >= 18
 
 
 @pytest.mark.parametrize(("label", "mode"), VALID + INVALID)

@@ -32,6 +32,7 @@ STATUS = {
     "Conflict": 409,
     "EgressDenied": 422,
     "AccessDenied": 403,
+    "TooManyAttempts": 429,
     # Answers of a receiver to the SDK; a server that meets one has a defect.
     "ReceiverError": 500,
     "ReceiverUnavailable": 500,
@@ -63,7 +64,7 @@ def test_every_error_maps_to_its_status(kind: type[BusError]) -> None:
 @pytest.mark.parametrize("kind", [kind for kind in tree() if kind.retriable], ids=lambda kind: kind.__name__)
 def test_what_a_client_may_repeat_has_a_status_that_clients_repeat(kind: type[BusError]) -> None:
     if kind.__name__ != "ReceiverUnavailable":
-        assert STATUS[kind.__name__] in {503, 507}
+        assert STATUS[kind.__name__] in {429, 503, 507}
 
 
 def test_access_has_the_status_of_the_error() -> None:

@@ -1,0 +1,112 @@
+"""Logging in: who tries how often, and whether the password is right."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import secrets
+from collections.abc import Hashable
+from ipaddress import IPv6Address, ip_address, ip_network
+from typing import Final
+
+from bus.errors import AccessDenied, TooManyAttempts
+from bus.ports.clock import Clock
+from bus.security.keyring import Keyring, StoredUser
+from bus.security.passwords import verify_password
+from bus.security.throttle import Limit, Throttle
+
+_log = logging.getLogger(__name__)
+_PAIR: Final = Limit(free=5, longest=300.0)
+_NAME: Final = Limit(free=30, longest=10.0)  # short: whoever tries a name from many addresses holds up its owner
+_ADDRESS: Final = Limit(free=20, longest=60.0)
+_DEVICE: Final = Limit(free=10, longest=300.0)
+_AT_ONCE: Final = 2  # each takes 64 MiB
+_MOST_WAITING: Final = 32
+_NONCE_BYTES: Final = 16
+_ONE_HOUSE: Final = 64  # bits of an IPv6 address that one customer has
+
+
+class Login:
+    """Compares passwords, each in its turn, and makes who fails wait ever longer.
+
+    A browser in which somebody logged in before has a device token, and is counted by that alone: a stranger who tries
+    a person's name again and again holds up strangers, not the person. Counts are of this process and of this life.
+    """
+
+    def __init__(self, keyring: Keyring, clock: Clock) -> None:
+        self._keyring = keyring
+        self._pairs = Throttle(_PAIR, clock.monotonic)
+        self._names = Throttle(_NAME, clock.monotonic)
+        self._addresses = Throttle(_ADDRESS, clock.monotonic)
+        self._devices = Throttle(_DEVICE, clock.monotonic)
+        self._turns = asyncio.Semaphore(_AT_ONCE)
+        self._waiting = 0
+
+    async def check(self, name: str, password: str, *, address: str, device: str | None) -> StoredUser:
+        """Return the user that has this name and password. It takes as long when nobody has that name.
+
+        Raises
+        ------
+        AccessDenied
+            401: the name or the password is wrong.
+        TooManyAttempts
+            Somebody failed too often lately; nothing was looked at or counted.
+        """
+        user = self._keyring.user(name)
+        subjects = self._subjects(name, _network(address), _nonce(user, device))
+        wait = max(throttle.wait(subject) for throttle, subject in subjects)
+        if wait > 0 or self._waiting >= _MOST_WAITING:
+            raise TooManyAttempts("too many attempts to log in failed", hint="try again later", wait=max(wait, 1.0))
+        for throttle, subject in subjects:
+            throttle.count(subject)
+        if not await self._verify(password, user) or user is None:
+            _log.warning("a login of %s from %s failed", repr(name) if user else "a name that is not known", address)
+            raise AccessDenied("the name or the password is wrong", hint="an admin can reset it", status=401)
+        (own, subject), *shared = subjects
+        own.clear(subject)
+        for throttle, subject in shared:
+            throttle.forgive(subject)
+        return user
+
+    def _subjects(self, name: str, network: str, nonce: str | None) -> list[tuple[Throttle, Hashable]]:
+        if nonce is not None:
+            return [(self._devices, (name, nonce))]
+        return [(self._pairs, (name, network)), (self._names, name), (self._addresses, network)]
+
+    async def _verify(self, password: str, user: StoredUser | None) -> bool:
+        self._waiting += 1
+        try:
+            async with self._turns:
+                return await asyncio.to_thread(verify_password, password, user.password if user else None)
+        finally:
+            self._waiting -= 1
+
+
+def new_device(user: StoredUser) -> str:
+    """Return a token for a browser in which this user logged in; another password ends it."""
+    nonce = secrets.token_hex(_NONCE_BYTES)
+    return f"{nonce}.{_seal(user, nonce)}"
+
+
+def _nonce(user: StoredUser | None, device: str | None) -> str | None:
+    """Return the name of a device whose token is one of this user."""
+    nonce, _, seal = (device or "").partition(".")
+    if user is None or not seal.isascii() or not hmac.compare_digest(seal, _seal(user, nonce)):
+        return None
+    return nonce
+
+
+def _seal(user: StoredUser, nonce: str) -> str:
+    return hmac.digest(user.password.encode(), f"device {user.name} {nonce}".encode("utf-8", "replace"), "sha256").hex()
+
+
+def _network(address: str) -> str:
+    """Return what addresses of one customer have in common."""
+    try:
+        found = ip_address(address)
+    except ValueError:
+        return address
+    if isinstance(found, IPv6Address):
+        return str(ip_network((found, _ONE_HOUSE), strict=False))
+    return address
