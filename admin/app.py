@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from fastapi import APIRouter, FastAPI
 from fastapi.openapi.utils import get_openapi
+from starlette.types import Receive, Scope, Send
 
 from admin import (
     audit,
@@ -20,6 +21,7 @@ from admin import (
     subscriptions,
 )
 from admin.deps import Office
+from admin.headers import guarded
 from admin.problems import HANDLED, answer
 from bus.bootstrap import VERSION
 
@@ -37,9 +39,17 @@ _MODULES: Final = (
 )
 
 
+class _Admin(FastAPI):
+    """The application, whose every answer has the headers: also that of a failure inside."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        await super().__call__(scope, receive, guarded(send))
+
+
 def make_app(office: Office) -> FastAPI:
     """Return the application of one process."""
-    app = FastAPI(title="Pier", version=VERSION, docs_url=None, redoc_url=None)
+    app = _Admin(title="Pier", version=VERSION, docs_url=None, redoc_url=None)
     app.state.office = office
     api = APIRouter(prefix="/api/v1")
     for module in _MODULES:

@@ -70,8 +70,6 @@ async def get_body(message_id: str, request: Request, services: OfficeDep, princ
     headers = {
         "content-disposition": f'attachment; filename="{message.id}"',
         "content-type": message.content_type,
-        "x-content-type-options": "nosniff",
-        "content-security-policy": "sandbox",
     }
     return Response(message.body, headers=headers)
 

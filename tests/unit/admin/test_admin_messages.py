@@ -187,7 +187,7 @@ async def test_the_body_comes_byte_for_byte_and_is_never_rendered(
     assert answer.headers["content-type"] == content_type
     assert answer.headers["content-disposition"] == f'attachment; filename="{sent.id}"'
     assert answer.headers["x-content-type-options"] == "nosniff"
-    assert answer.headers["content-security-policy"] == "sandbox"
+    assert "sandbox" in answer.headers["content-security-policy"].split("; ")
 
 
 NOWHERE = ["x", "0", "%C3%A9", new_id(NOON), new_id(2**48 - 1), new_id(0), "a" * 5000]

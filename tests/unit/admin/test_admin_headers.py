@@ -1,0 +1,49 @@
+"""Whatever the admin answers, a browser renders none of it, keeps none of it and shows it to no other site."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from bus.domain.delivery import Status
+from tests.unit.admin.admin_world import World
+
+EXPECTED = {
+    "cache-control": "no-store",
+    "content-security-policy": "default-src 'none'; frame-ancestors 'none'; sandbox",
+    "cross-origin-resource-policy": "same-origin",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+}
+
+
+async def test_every_answer_has_them_refusals_and_bodies_too(world: World, client: httpx.AsyncClient) -> None:
+    (sent,) = await world.written(1, Status.DELIVERED)
+    asked = [
+        ("GET", "/destinations", 200),
+        ("GET", f"/messages/{sent.id}/body", 200),
+        ("GET", "/messages/nothing", 404),
+        ("GET", "/nothing", 404),
+        ("PUT", "/destinations/orders", 422),
+        ("PATCH", "/messages", 405),
+        ("POST", "/session", 422),
+    ]
+    for method, path, status in asked:
+        answer = await client.request(method, path)
+        assert answer.status_code == status, (method, path)
+        assert {name: answer.headers.get_list(name) for name in EXPECTED} == {
+            name: [value] for name, value in EXPECTED.items()
+        }
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
+async def test_a_failure_inside_has_them(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(world.context, "health", fail)
+    transport = httpx.ASGITransport(world.app, raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost/api/v1") as client:
+        answer = await client.get("/health")
+    assert answer.status_code == 500
+    assert {name: answer.headers[name] for name in EXPECTED} == EXPECTED
