@@ -21,10 +21,12 @@ if TYPE_CHECKING:
     from bus.security.keyring import Keyring
 
 keys = typer.Typer(name="key", help="Make, list and revoke API keys.", no_args_is_help=True, rich_markup_mode=None)
-users = typer.Typer(name="user", help="Add people.", no_args_is_help=True, rich_markup_mode=None)
+users = typer.Typer(name="user", help="Add, list and remove people.", no_args_is_help=True, rich_markup_mode=None)
 Data = Annotated[
     Path | None, typer.Option("--data", help="Work offline on this data directory, or its store; its bus may run.")
 ]
+UserName = Annotated[str, typer.Argument(metavar="NAME", show_default=False)]
+_USERS: Final = "/api/v1/users"
 # Each of them is made by the first start of a bus, or by the first key or user.
 _MARKS: Final = ("processes", "store")
 
@@ -53,7 +55,7 @@ def _keys() -> None:
 
 @users.callback()
 def _users() -> None:
-    """Add people."""
+    """Add, list and remove people."""
 
 
 @keys.command("create", epilog="Example:  bus key create --destination order.cancelled --role producer")
@@ -109,10 +111,11 @@ def revoke_key(
     show({"revoked": key_id}, as_json=as_json)
 
 
-@users.command("add", epilog="Example:  bus user add ann --role operator")
+@users.command("add", epilog="Example:  bus user add ann --role operator --destination order.cancelled")
 def add_user(
-    name: Annotated[str, typer.Argument(metavar="NAME", show_default=False)],
+    name: UserName,
     role: Annotated[UserRole, typer.Option(help="What the person may do.")] = UserRole.VIEWER,
+    destination: Annotated[list[str] | None, typer.Option(help="Only this destination; repeatable.")] = None,
     data: Data = None,
     config: Config = None,
     as_json: AsJson = False,
@@ -120,13 +123,48 @@ def add_user(
     api_key: ApiKey = "",
 ) -> None:
     """Make a user and print the password; it is not shown again."""
+    codes = destination or []
+    if role is UserRole.ADMIN and codes:
+        raise ConfigurationError("an admin is not limited to destinations", hint="leave --destination out")
     if data is None:
+        body = {"name": name, "role": role.value, "destinations": codes}
         with Api(url, api_key) as api:
-            made: dict[str, Any] = api.call("POST", "/api/v1/users", body={"name": name, "role": role.value})
+            made: dict[str, Any] = api.call("POST", _USERS, body=body)
     else:
-        password = _offline(data, config, lambda ring: ring.add_user(name, role))
-        made = {"name": name, "role": role.value, "password": password}
+        password = _offline(data, config, lambda ring: ring.add_user(name, role, tuple(codes)))
+        made = {"name": name, "role": role.value, "destinations": codes, "password": password}
     show(made, as_json=as_json)
+
+
+@users.command("list", epilog="Example:  bus user list")
+def list_users(as_json: AsJson = False, url: BusUrl = DEFAULT_URL, api_key: ApiKey = "") -> None:
+    """List the users and what they may do."""
+    with Api(url, api_key) as api:
+        found = api.call("GET", _USERS)
+    if as_json:
+        print_json(found)
+        return
+    columns = ("name", "role", "destinations", "created_at")
+    print_table(columns, [[item.get(name) for name in columns] for item in found["items"]])
+
+
+@users.command("reset-password", epilog="Example:  bus user reset-password ann")
+def reset_password(name: UserName, as_json: AsJson = False, url: BusUrl = DEFAULT_URL, api_key: ApiKey = "") -> None:
+    """Make another password for a user, print it, and end the user's sessions; it is not shown again."""
+    with Api(url, api_key) as api:
+        show(api.call("POST", f"{_user_path(name)}/reset-password"), as_json=as_json)
+
+
+@users.command("rm", epilog="Example:  bus user rm ann")
+def remove_user(name: UserName, as_json: AsJson = False, url: BusUrl = DEFAULT_URL, api_key: ApiKey = "") -> None:
+    """Remove a user and end the user's sessions."""
+    with Api(url, api_key) as api:
+        api.call("DELETE", _user_path(name))
+    show({"removed": name}, as_json=as_json)
+
+
+def _user_path(name: str) -> str:
+    return f"{_USERS}/{quote(name, safe='')}"
 
 
 def _offline(data: Path, config: Path | None, change: Callable[[Keyring], Awaitable[str]]) -> str:

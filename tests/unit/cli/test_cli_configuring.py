@@ -117,6 +117,7 @@ def test_keys_and_users_through_the_api(cli: Cli, bus: FakeBus) -> None:
     assert cli("user", "add", "ann", "--role", "operator", "--json").json == {
         "name": "ann",
         "role": "operator",
+        "destinations": [],
         "password": "p",
     }
 
