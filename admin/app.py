@@ -20,6 +20,7 @@ from admin import (
     sessions,
     subscriptions,
 )
+from admin.bodies import limited
 from admin.deps import Office
 from admin.headers import guarded
 from admin.problems import HANDLED, answer
@@ -40,11 +41,11 @@ _MODULES: Final = (
 
 
 class _Admin(FastAPI):
-    """The application, whose every answer has the headers: also that of a failure inside."""
+    """The application: no body is over the limit, and every answer has the headers, also that of a failure inside."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        await super().__call__(scope, receive, guarded(send))
+        await super().__call__(scope, limited(receive), guarded(send))
 
 
 def make_app(office: Office) -> FastAPI:

@@ -1,12 +1,13 @@
-"""Whatever the admin answers, a browser renders none of it, keeps none of it and shows it to no other site."""
+"""Whatever the admin answers, a browser renders and keeps none of it; and a body over the limit is refused."""
 
 from __future__ import annotations
 
 import httpx
 import pytest
 
+from admin.bodies import LARGEST
 from bus.domain.delivery import Status
-from tests.unit.admin.admin_world import World
+from tests.unit.admin.admin_world import World, problem
 
 EXPECTED = {
     "cache-control": "no-store",
@@ -47,3 +48,19 @@ async def test_a_failure_inside_has_them(world: World, monkeypatch: pytest.Monke
         answer = await client.get("/health")
     assert answer.status_code == 500
     assert {name: answer.headers[name] for name in EXPECTED} == EXPECTED
+
+
+async def test_a_body_over_the_limit_is_refused_before_it_is_whole(world: World) -> None:
+    read = 0
+
+    async def endless():
+        nonlocal read
+        while True:
+            read += 65_536
+            yield b" " * 65_536
+
+    await world.keyring.create_key(roles=("admin",))
+    async with world.client() as client:
+        answer = await client.post("/session", content=endless(), headers={"content-type": "application/json"})
+    problem(answer, 413)
+    assert read < 2 * LARGEST
