@@ -9,7 +9,7 @@ import msgspec
 from fastapi import Depends, Request, Response
 from fastapi.routing import APIRoute
 
-from admin.deps import office, who
+from admin.deps import address_of, office, who
 from admin.identity import READING
 from admin.problems import problem_for
 from bus.domain.audit import Change, Entry, compared, named, sent
@@ -77,11 +77,6 @@ async def add_entry(
     return await office(request).audit.add(
         principal, request.method, resource, changes=changes or {}, address=address_of(request), status=status
     )
-
-
-def address_of(request: Request) -> str:
-    """Return the address that a request came from: of a proxy, where there is one."""
-    return request.client.host if request.client is not None else ""
 
 
 def _decoded(body: bytes) -> Any:

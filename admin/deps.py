@@ -14,6 +14,7 @@ from admin.jobs import JobBook
 from admin.resender import Resender
 from admin.runner import ResendRunner
 from bus.bootstrap import Context
+from bus.security.clients import client_address, networks_of
 from bus.security.login import Login
 from bus.security.principals import Principal
 from bus.security.sessions import Limits, Sessions
@@ -34,6 +35,7 @@ class Office:
         settings = context.settings
         limits = Limits(round(settings.session_idle * 1000), round(settings.session_lifetime * 1000))
         self.sessions = Sessions(context.store, context.keyring, context.clock, limits)
+        self.proxies = networks_of(settings.trusted_proxies)
         self.login = Login(context.keyring, context.clock)
         self.runner = ResendRunner(context.store, context.registry, self.resender, self.book, context.clock)
 
@@ -78,6 +80,12 @@ def may_somewhere(action: str) -> Callable[[Request, OfficeDep], Awaitable[Princ
 async def who(request: Request, services: OfficeDep) -> Principal:
     """Return who makes a request, whatever they may do; raises ``AccessDenied``."""
     return await identify(request, services.context.keyring, services.sessions)
+
+
+def address_of(request: Request) -> str:
+    """Return the address that a request comes from."""
+    peer = request.client.host if request.client is not None else ""
+    return client_address(peer, request.headers.getlist("x-forwarded-for"), office(request).proxies)
 
 
 def _destination(request: Request) -> str | None:

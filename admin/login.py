@@ -6,9 +6,9 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
-from admin.audited import add_entry, address_of
+from admin.audited import add_entry
 from admin.cookies import device_token
-from admin.deps import OfficeDep
+from admin.deps import OfficeDep, address_of
 from admin.identity import require_ours
 from admin.models import LoginBody
 from admin.sessions import begin_session

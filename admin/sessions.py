@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request, Response
 
-from admin.audited import AuditedRoute, address_of
+from admin.audited import AuditedRoute
 from admin.cookies import clear_session, device_token, set_tokens
-from admin.deps import Office, OfficeDep, who
+from admin.deps import Office, OfficeDep, address_of, who
 from admin.identity import session_of
 from admin.models import PasswordBody, optional_time
 from bus.errors import AccessDenied, InvalidMessage

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from bus.errors import ConfigurationError
@@ -69,6 +69,8 @@ class Settings(BaseSettings):
         Networks or host names, comma separated, that subscriber URLs may or may not reach beyond the defaults.
     audit_retention_days
         How long the audit log keeps an entry.
+    trusted_proxies
+        Networks or addresses, comma separated, of reverse proxies: their ``X-Forwarded-For`` says who makes a request.
     session_idle, session_lifetime
         After how long a person's session ends without a request, and in any case.
     receive_timeout
@@ -117,10 +119,18 @@ class Settings(BaseSettings):
     egress_allow: str = ""
     egress_deny: str = ""
     audit_retention_days: int = Field(default=365, ge=1, le=36_500)
+    trusted_proxies: str = ""
     session_idle: float = Field(default=1800.0, ge=60)
     session_lifetime: float = Field(default=43_200.0, ge=60)
     receive_timeout: float = Field(default=30.0, gt=0)
     drain_timeout: float = Field(default=30.0, gt=0)
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _are_networks(cls, value: str) -> str:
+        for entry in filter(None, map(str.strip, value.split(","))):
+            ipaddress.ip_network(entry, strict=False)
+        return value
 
     def reserve(self, total: int) -> int:
         """Return the free bytes that are kept for outcomes on a disk of ``total`` bytes."""

@@ -10,6 +10,7 @@ from http.cookies import SimpleCookie
 import httpx
 import pytest
 
+from admin.audit_log import Wanted
 from bus.domain.delivery import Status
 from bus.security.keys import Action
 from bus.testing.writes import message
@@ -340,3 +341,17 @@ async def test_while_the_store_is_away_nobody_logs_in_or_out_and_who_is_in_stays
             assert not other.cookies
         world.store.down = False
         assert (await client.delete("/session")).status_code == 204
+
+
+async def test_behind_a_trusted_proxy_each_client_is_counted_by_its_own_address(world: World) -> None:
+    world.context.settings.trusted_proxies = "127.0.0.0/8"
+    world.office.__init__(world.context)
+    password = await world.keyring.add_user("ann", "viewer")
+    async with world.client() as proxy:
+        for _ in range(5):
+            problem(await log_in(proxy, "wrong", **{"x-forwarded-for": "203.0.113.9"}), 401)
+        problem(await log_in(proxy, password, **{"x-forwarded-for": "1.2.3.4, 203.0.113.9"}), 429)
+        begun = await log_in(proxy, password, **{"x-forwarded-for": "198.51.100.7"})
+        assert begun.status_code == 201
+    (entry,) = (await world.office.audit.read(Wanted(what="session"), after=None, limit=9)).entries
+    assert entry.address == "198.51.100.7"
