@@ -9,9 +9,11 @@ from http.cookies import SimpleCookie
 
 import httpx
 import pytest
+from argon2 import PasswordHasher
 
 from admin.audit_log import Wanted
 from bus.domain.delivery import Status
+from bus.security import passwords
 from bus.security.keys import Action
 from bus.testing.writes import message
 from tests.unit.admin.admin_world import BILLING, URL, World, problem
@@ -355,3 +357,23 @@ async def test_behind_a_trusted_proxy_each_client_is_counted_by_its_own_address(
         assert begun.status_code == 201
     (entry,) = (await world.office.audit.read(Wanted(what="session"), after=None, limit=9)).entries
     assert entry.address == "198.51.100.7"
+
+
+class Counting(PasswordHasher):
+    """Counts the hashes that are compared."""
+
+    compared = 0
+
+    def verify(self, hash: str | bytes, password: str | bytes) -> bool:  # noqa: A002
+        self.compared += 1
+        return super().verify(hash, password)
+
+
+async def test_a_name_that_nobody_has_costs_as_much_work(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    await world.keyring.add_user("ann", "viewer")
+    hasher = Counting(time_cost=1, memory_cost=8, parallelism=1)
+    monkeypatch.setattr(passwords, "_HASHER", hasher)
+    async with world.client() as client:
+        for number, name in enumerate(("ann", "bob", "ann", "eve"), 1):
+            problem(await log_in(client, "wrong", name), 401)
+            assert hasher.compared == number
