@@ -14,7 +14,7 @@ from bus.domain.selection import Selection
 from bus.domain.times import DAY
 from bus.errors import ConfigurationError, StoreError, StoreUnavailable
 from bus.stores.gathering import Gathering
-from bus.stores.sqlite import SqliteStore, partition_sql
+from bus.stores.sqlite import SqliteStore, control_sql, partition_sql
 from bus.stores.sqlite.failures import DAMAGED, REFUSED, UNAVAILABLE, translate
 from bus.stores.sqlite.keys import id_key, key_id, time_key
 from bus.testing.contracts import store_compensations
@@ -177,3 +177,25 @@ async def test_a_row_of_a_subscription_that_is_not_asked_for_stays(tmp_path: Pat
     assert await store.lease(NOON * 2, NOON * 3, {(DESTINATION, "mail"): 9}, 9) == []
     assert await store.due(0) == {LANE: 1}
     await store.close()
+
+
+@pytest.mark.parametrize(("prefix", "after"), [("", "k09990"), ("k0999", ""), ("k0999", "k09990"), ("", "k")])
+def test_a_page_of_documents_costs_the_same_wherever_it_begins(prefix: str, after: str) -> None:
+    with apsw.Connection(":memory:") as connection:
+        for step in control_sql.STEPS:
+            connection.execute(step)
+        keys = [("c", f"k{number:05d}", 1, b"") for number in range(10_000)]
+        connection.executemany("INSERT INTO document VALUES (?, ?, ?, ?)", keys)
+        hundreds = 0
+
+        def count() -> bool:
+            nonlocal hundreds
+            hundreds += 1
+            return False
+
+        connection.set_progress_handler(count, 100)
+        bindings = ("c", prefix, after, f"{prefix}\U0010ffff", 5)
+        rows = connection.execute(control_sql.LIST_DOCUMENTS, bindings).fetchall()
+    assert len(rows) == 5
+    assert min(key for key, _, _ in rows) > after
+    assert hundreds < 10
