@@ -12,6 +12,7 @@ from admin.deps import Configurer, Office, OfficeDep, Pauser, Reader
 from admin.merging import merged
 from admin.models import Code, RotateBody, SubscriptionBody
 from admin.taking_back import put_unless_refused
+from bus.domain.delivery import Status
 from bus.domain.durations import parse_duration
 from bus.domain.filters import Filter
 from bus.domain.headers import check_header
@@ -86,7 +87,8 @@ async def delete_subscription(code: Code, name: str, services: OfficeDep, _: Con
     context.registry.subscription(code, name)
     await context.registry.remove_subscription(code, name)
     await services.settle()
-    await context.store.cancel(code, name, context.clock.now())
+    count = await context.store.cancel(code, name, context.clock.now())
+    context.rollups.ended((code, name), Status.CANCELED, count)
     return Response(status_code=204)
 
 

@@ -1,4 +1,4 @@
-"""Partitions past their retention are dropped whole; old Idempotency-Keys and resends with them."""
+"""Partitions past their retention are dropped whole; old Idempotency-Keys, resends and statistics with them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from bus.domain.times import DAY, day_of
 from bus.errors import StoreError
 from bus.ports.clock import Clock
 from bus.ports.store import Store
+from bus.stores.rollups import RollupReader
 
 _log = logging.getLogger(__name__)
 _INTERVAL: Final = 600.0
@@ -26,6 +27,7 @@ class Expiry:
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
+        self._rollups = RollupReader(store, clock)
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -47,6 +49,7 @@ class Expiry:
         await self._forget(_IDEMPOTENCY, f"{day_of(now - DAY)}/")
         for collection in _RESENDS:
             await self._forget(collection, id_floor(now - _RESENDS_KEPT))
+        await self._rollups.expire()
         return dropped
 
     async def _forget(self, collection: str, before: str) -> None:

@@ -42,14 +42,23 @@ class Leftovers:
     """Empties the queues of receivers and dispatchers; each record is acked when its next place has it.
 
     A receiver's messages are published and stored; a dispatcher's outcomes are stored; what waited in its direct queue
-    becomes due work in the store, from which a compensator hands it to a dispatcher that lives.
+    becomes due work in the store, from which a compensator hands it to a dispatcher that lives. ``count`` counts what
+    the store got.
     """
 
-    def __init__(self, store: Store, registry: Registry, roads: Roads, clock: Clock) -> None:
+    def __init__(
+        self,
+        store: Store,
+        registry: Registry,
+        roads: Roads,
+        clock: Clock,
+        count: Callable[[Sequence[Message | Outcome]], None],
+    ) -> None:
         self._store = store
         self._registry = registry
         self._roads = roads
         self._clock = clock
+        self._count = count
         # In this order: what a dispatcher delivered is known before what its queue still has becomes due work.
         self._kinds: dict[str, tuple[tuple[str, ...], Callable[[Spool], Awaitable[None]]]] = {
             "outcomes": (("store",), self._outcomes),
@@ -143,6 +152,7 @@ class Leftovers:
             decode=decode,
             total=lambda: None,
             rate_of=lambda lane: self._registry.store_rate(destination_of(lane)),
+            count=self._count,
         )
         async with asyncio.TaskGroup() as group:
             running = group.create_task(feed.run())

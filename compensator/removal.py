@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 from typing import Final
 
+from bus.domain.delivery import Status
 from bus.errors import StoreError
 from bus.ports.clock import Clock
 from bus.ports.store import Store
 from bus.registry import Registry
+from bus.stores.rollups import Rollups
 from bus.telemetry.outage import Outage
 
 _log = logging.getLogger(__name__)
@@ -25,10 +27,11 @@ class Removal:
     received it may be behind ours.
     """
 
-    def __init__(self, store: Store, registry: Registry, clock: Clock) -> None:
+    def __init__(self, store: Store, registry: Registry, clock: Clock, rollups: Rollups) -> None:
         self._store = store
         self._registry = registry
         self._clock = clock
+        self._rollups = rollups
 
     async def run(self) -> None:
         """Look until cancelled."""
@@ -50,7 +53,9 @@ class Removal:
         await self._registry.refresh()
         for lane in await self._store.subscribed():
             if lane not in self._registry.catalog.subscriptions:
-                canceled += await self._store.cancel(*lane, until)
+                count = await self._store.cancel(*lane, until)
+                self._rollups.ended(lane, Status.CANCELED, count)
+                canceled += count
         if canceled:
             _log.info("canceled %d deliveries of removed subscriptions", canceled)
         return canceled

@@ -24,7 +24,7 @@ class CompensatorService:
         self._compensator = Compensator(store, registry, roads, context.dispatching, clock, context.owner, waiting)
         self._stuck = StuckSearch(store, registry, roads, waiting, clock)
         self._expiry = Expiry(store, clock)
-        self._removal = Removal(store, registry, clock)
+        self._removal = Removal(store, registry, clock, context.rollups)
         self._retirement = Retirement(registry, roads, clock)
         context.async_meters.append(self._compensator.measure)
 

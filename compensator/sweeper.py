@@ -36,7 +36,9 @@ class SweeperService:
         self._roots = [Path(part.strip()) for part in context.settings.sweep.split(",") if part.strip()]
         self._turn = itertools.count()
         self._stopping = threading.Event()
-        self._leftovers = Leftovers(context.store, context.registry, context.roads, context.clock)
+        self._leftovers = Leftovers(
+            context.store, context.registry, context.roads, context.clock, context.rollups.count
+        )
 
     def routes(self) -> dict[str, Callable[..., Any]]:
         """Return no routes."""

@@ -57,6 +57,7 @@ class DispatcherService:
             decode=decode_outcome,
             total=lambda: registry.rates.dispatcher,
             rate_of=registry.store_rate,
+            count=context.rollups.count,
             written=self._retrier.written,
         )
         registry.listen(self._dispatcher.apply)

@@ -32,6 +32,7 @@ class ReceiverService:
             decode=decode_message,
             total=lambda: registry.rates.receiver,
             rate_of=registry.store_rate,
+            count=context.rollups.count,
         )
         ingest = Ingest(
             registry,

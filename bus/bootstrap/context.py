@@ -21,6 +21,7 @@ from bus.registry import Registry
 from bus.security.egress import EgressPolicy
 from bus.security.keyring import Keyring
 from bus.settings import Settings
+from bus.stores.rollups import Rollups
 from bus.transports.roads import Roads
 
 ROLES: Final = ("dispatcher", "receiver", "compensator", "admin")
@@ -51,6 +52,7 @@ class Context:
     members: Members
     peer_key: PeerKey
     dispatching: Dispatching
+    rollups: Rollups
     carried: Callable[[], Mapping[tuple[str, str], Lag]] = dict
     meters: list[Callable[[], None]] = field(default_factory=list)
     async_meters: list[Callable[[], Awaitable[None]]] = field(default_factory=list)

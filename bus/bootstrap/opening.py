@@ -26,7 +26,7 @@ from bus.cluster.kept import ViewFile
 from bus.cluster.member import Member
 from bus.cluster.members import Members
 from bus.cluster.peers import PeerKey, Peers
-from bus.cluster.waiting import figures
+from bus.cluster.waiting import figures, unstored
 from bus.domain.catalog import Catalog
 from bus.errors import StoreError
 from bus.ports.clock import Clock
@@ -40,6 +40,7 @@ from bus.security.keyring import KEYS, USERS, Keyring
 from bus.security.secrets import SecretBox
 from bus.settings import Settings
 from bus.spool import AsyncSpool
+from bus.stores.rollups import Rollups
 from bus.stores.snapshot import Snapshot
 from bus.telemetry import metrics
 from bus.transports.direct import DirectTransport
@@ -126,6 +127,7 @@ async def open_context(settings: Settings, roles: Sequence[str], url: str) -> As
             members=members,
             peer_key=peer_key,
             dispatching=RemoteDispatching(members, peers, clock),
+            rollups=Rollups(store, clock, me.owner, partial(unstored, spools)),
         )
         members.describe = partial(_describe, context)
         registry.listen(_choosing(registry, roads))
@@ -135,6 +137,7 @@ async def open_context(settings: Settings, roles: Sequence[str], url: str) -> As
         await _load(peer_key)
         await registry.load()
         await context.keyring.load()
+        await opened.enter_async_context(_counting(context.rollups))
         await opened.enter_async_context(_membership(members))
         yield context
 
@@ -189,6 +192,18 @@ async def _membership(members: Members) -> AsyncIterator[None]:
         finally:
             running.cancel()
     await members.leave()
+
+
+@asynccontextmanager
+async def _counting(rollups: Rollups) -> AsyncIterator[None]:
+    """Write statistics while this is open, and the last of them at the end."""
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(rollups.run())
+        try:
+            yield
+        finally:
+            running.cancel()
+    await rollups.close()
 
 
 def _transports(

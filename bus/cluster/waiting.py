@@ -36,6 +36,12 @@ def figures(spools: Mapping[str, Spool], carried: Mapping[tuple[str, str], Lag])
     )
 
 
+def unstored(spools: Mapping[str, Spool]) -> int | None:
+    """Return since when (ms) a message or an outcome of this process waits for the store; None for never."""
+    waiting = [*_oldest(spools.get("receiver"), "store").values(), *_oldest(spools.get("outcomes"), "store").values()]
+    return min(waiting, default=None)
+
+
 class Waiting:
     """The figures of all processes: this one's of now, the others' as they told within the last seconds."""
 

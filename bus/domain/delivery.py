@@ -138,6 +138,8 @@ class Outcome(msgspec.Struct, frozen=True, array_like=True, gc=False):
         When to try again; 0 unless the status is ``retrying`` or ``resend``.
     message
         The whole encoded message while the delivery is unfinished, so that a retry never waits for a store write.
+    ready_at
+        When the message could be delivered first, with the first success of the road; else 0.
     """
 
     message_id: str
@@ -155,6 +157,7 @@ class Outcome(msgspec.Struct, frozen=True, array_like=True, gc=False):
     tries: int = 0
     since: int = 0
     message: bytes = b""
+    ready_at: int = 0
 
 
 class Compensation(msgspec.Struct, frozen=True, array_like=True, gc=False):

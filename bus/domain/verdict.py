@@ -54,6 +54,7 @@ def judge(
             at=now,
             attempt=attempt,
             attempts=attempt.n,
+            ready_at=message.ready_at if not delivery.generation else 0,
         )
     return _failed(delivery, subscription, attempt, answer, now=now, noise=noise)
 

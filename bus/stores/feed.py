@@ -46,6 +46,8 @@ class StoreFeed:
         Writes a second for this process, asked before each batch; None for no limit.
     rate_of
         Writes a second for a destination, asked before each claim.
+    count
+        Counts the writes that the store has, before they are acked.
     written
         Hears of the records that the store has, before they are acked.
     """
@@ -60,6 +62,7 @@ class StoreFeed:
         decode: Callable[[bytes], Message | Outcome],
         total: Callable[[], float | None],
         rate_of: StoreRates,
+        count: Callable[[Sequence[Message | Outcome]], None],
         written: Callable[[Sequence[Record]], None] | None = None,
     ) -> None:
         self._spool = spool
@@ -69,6 +72,7 @@ class StoreFeed:
         self._decode = decode
         self._total = total
         self._rate_of = rate_of
+        self._count = count
         self._written = written
         self._bucket = TokenBucket(None)
         self._buckets: dict[str, TokenBucket] = {}
@@ -173,7 +177,7 @@ class StoreFeed:
                     break
             else:
                 taken = True
-                self._finish([record for record, _ in part])
+                self._finish(part)
         if parts:
             self._spool.release(self._consumer, [record for part in parts for record, _ in part])
         if failed is None or taken:
@@ -182,7 +186,9 @@ class StoreFeed:
         elif parts or not is_known:  # else nothing new was tried, and what was is set aside again
             await self._back_off(len(batch), failed)
 
-    def _finish(self, records: Sequence[Record]) -> None:
+    def _finish(self, part: _Part) -> None:
+        records = [record for record, _ in part]
+        self._count([write for _, write in part])
         if self._written is not None:
             self._written(records)
         self._spool.ack(self._consumer, records)

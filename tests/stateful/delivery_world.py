@@ -31,6 +31,7 @@ from bus.security.keyring import Keyring
 from bus.security.principals import ANYONE
 from bus.security.secrets import SecretBox
 from bus.settings import Settings
+from bus.stores.rollups import Rollups
 from bus.testing.clock import ManualClock
 from bus.testing.cluster import NoDispatching, alone
 from bus.testing.poster import MemoryPoster, MemoryTarget, Reply
@@ -150,6 +151,7 @@ class Life:
             members=alone(world.store, world.clock),
             peer_key=PeerKey(world.store, world.clock),
             dispatching=NoDispatching(),
+            rollups=Rollups(world.store, world.clock, "owner-1", lambda: None),
         )
         self.tasks: list[asyncio.Task[None]] = []
 

@@ -53,6 +53,7 @@ class World:
         self.store = Shelf()
         self.total: float | None = None
         self.rates: dict[str, float] = {}
+        self.counted: list[Message | Outcome] = []
         self.feed = StoreFeed(
             self.spool,
             self.store,
@@ -61,6 +62,7 @@ class World:
             decode=decode_message,
             total=lambda: self.total,
             rate_of=self.rates.get,
+            count=self.counted.extend,
         )
         self._made = 0
 
@@ -122,6 +124,17 @@ async def test_nothing_is_acked_before_it_is_durable(world: World) -> None:
         world.store.gate.set()
         await world.clock.settle()
         assert world.waiting() == 0
+
+
+async def test_what_the_store_has_is_counted_once(world: World) -> None:
+    world.store.error = StoreUnavailable("down")
+    await world.put(3)
+    async with world.running():
+        await world.clock.advance(60)
+        assert world.counted == []
+        world.store.error = None
+        await world.clock.advance(60)
+        assert world.counted == [message(0), message(1), message(2)]
 
 
 class AcksFirst(StoreFeed):

@@ -22,6 +22,7 @@ from bus.security.egress import EgressPolicy
 from bus.security.keyring import Keyring
 from bus.security.secrets import SecretBox
 from bus.settings import Settings
+from bus.stores.rollups import Rollups
 from bus.testing.clock import ManualClock
 from bus.testing.cluster import NoDispatching, alone
 from bus.testing.poster import MemoryPoster
@@ -133,6 +134,7 @@ class World:
             members=alone(self.store, self.clock),
             peer_key=PeerKey(self.store, self.clock),
             dispatching=NoDispatching(),
+            rollups=Rollups(self.store, self.clock, "owner-1", lambda: None),
         )
         self.office = Office(self.context)
         self.app = make_app(self.office)

@@ -15,6 +15,7 @@ from bus.errors import StoreUnavailable
 from bus.ports.transport import Outgoing
 from bus.registry import Registry
 from bus.security.secrets import SecretBox
+from bus.stores.rollups import Rollups
 from bus.testing.clock import ManualClock
 from bus.testing.cluster import alone
 from bus.testing.spool import MemorySpool
@@ -117,7 +118,8 @@ class World:
         self.outcomes = MemorySpool(consumers=("store",))
         self.compensator = self.restarted()
         self.stuck = StuckSearch(self.store, self.registry, self.roads, self.waiting(), self.clock)
-        self.removal = Removal(self.store, self.registry, self.clock)
+        self.rollups = Rollups(self.store, self.clock, OWNER, lambda: None)
+        self.removal = Removal(self.store, self.registry, self.clock, self.rollups)
         self.expiry = Expiry(self.store, self.clock)
 
     def restarted(self) -> Compensator:

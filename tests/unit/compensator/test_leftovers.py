@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bus.clock import SystemClock
-from bus.domain.delivery import Origin, Status, encode_outcome
+from bus.domain.delivery import Origin, Outcome, Status, encode_outcome
 from bus.domain.destination import Destination
 from bus.domain.lanes import unfinished_lane
 from bus.domain.message import Message, encode_message
@@ -38,7 +38,8 @@ class Ground:
         self.folder = folder
         self.world = world
         self.store = world.store = Store()
-        self.leftovers = Leftovers(self.store, world.registry, world.roads, SystemClock())
+        self.counted: list[Message | Outcome] = []
+        self.leftovers = Leftovers(self.store, world.registry, world.roads, SystemClock(), self.counted.extend)
 
     def now(self) -> int:
         return SystemClock().now()

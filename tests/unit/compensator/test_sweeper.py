@@ -44,6 +44,7 @@ class Ground:
             roads=world.roads,
             clock=SystemClock(),
             members=SimpleNamespace(all=self.members),
+            rollups=world.rollups,
         )
         self.sweeper = SweeperService(context)  # type: ignore[arg-type]
 

@@ -67,6 +67,7 @@ class Retrying(World):
             decode=decode_outcome,
             total=lambda: None,
             rate_of=lambda _: None,
+            count=lambda _: None,
             written=retrier.written,
         )
         tasks = [
