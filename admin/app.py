@@ -18,6 +18,7 @@ from admin import (
     people,
     resends,
     sessions,
+    stats,
     subscriptions,
 )
 from admin.bodies import limited
@@ -31,6 +32,7 @@ _MODULES: Final = (
     subscriptions,
     messages,
     resends,
+    stats,
     operations,
     keys,
     people,

@@ -18,6 +18,7 @@ from bus.security.clients import client_address, networks_of
 from bus.security.login import Login
 from bus.security.principals import Principal
 from bus.security.sessions import Limits, Sessions
+from bus.stores.rollups import RollupReader
 
 _SEARCH: Final = "/api/v1/messages"
 _CONFIRMED_WITHIN: Final = 2.0
@@ -30,6 +31,7 @@ class Office:
     def __init__(self, context: Context) -> None:
         self.context = context
         self.resender = Resender(context.store, context.registry, context.clock)
+        self.rollups = RollupReader(context.store, context.clock)
         self.book = JobBook(context.store)
         self.audit = AuditLog(context.store, context.clock)
         settings = context.settings

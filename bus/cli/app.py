@@ -4,7 +4,19 @@ from __future__ import annotations
 
 import typer
 
-from bus.cli import access, clusters, destinations, doctor, resending, sending, serving, spools, subscriptions, tracing
+from bus.cli import (
+    access,
+    clusters,
+    destinations,
+    doctor,
+    resending,
+    sending,
+    serving,
+    spools,
+    statistics,
+    subscriptions,
+    tracing,
+)
 
 _START = """\b
 Start with:
@@ -35,5 +47,6 @@ app.command(epilog="Example:  bus run receiver --config bus.toml")(serving.run)
 app.command(epilog=_SEND)(sending.send)
 app.command(epilog="Example:  bus trace 019a2f4e-0000-7000-8000-000000000000")(tracing.trace)
 app.command(epilog="Example:  bus search --destination orders --status dead --from 1h")(tracing.search)
+app.command(epilog="Example:  bus stats --from 1d --by subscription")(statistics.stats)
 app.command(epilog=_RESEND)(resending.resend)
 app.command(epilog="Example:  bus doctor --config bus.toml")(doctor.doctor)
