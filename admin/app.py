@@ -11,6 +11,7 @@ from starlette.types import Receive, Scope, Send
 from admin import (
     audit,
     destinations,
+    failures,
     keys,
     login,
     messages,
@@ -33,6 +34,7 @@ _MODULES: Final = (
     messages,
     resends,
     stats,
+    failures,
     operations,
     keys,
     people,

@@ -14,7 +14,7 @@ from bus.domain.delivery import Status
 from bus.domain.identity import new_id
 from bus.domain.rate import TokenBucket
 from bus.domain.selection import Selection
-from bus.domain.trace import Trace
+from bus.domain.trace import Trace, is_chosen
 from bus.errors import NotFound, StoreError
 from bus.ports.clock import Clock
 from bus.ports.store import Store
@@ -244,6 +244,6 @@ class ResendRunner:
         names = [name for name in trace.deliveries if name in known]
         if selection.subscription is not None:
             names = [selection.subscription] if selection.subscription in known else []
-        if selection.status is not None:
-            names = [name for name in names if trace.deliveries[name].status is selection.status]
+        if selection.status is not None or selection.signature is not None:
+            names = [name for name in names if is_chosen(trace.deliveries[name], selection)]
         return names

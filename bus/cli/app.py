@@ -9,6 +9,7 @@ from bus.cli import (
     clusters,
     destinations,
     doctor,
+    failing,
     resending,
     sending,
     serving,
@@ -48,5 +49,6 @@ app.command(epilog=_SEND)(sending.send)
 app.command(epilog="Example:  bus trace 019a2f4e-0000-7000-8000-000000000000")(tracing.trace)
 app.command(epilog="Example:  bus search --destination orders --status dead --from 1h")(tracing.search)
 app.command(epilog="Example:  bus stats --from 1d --by subscription")(statistics.stats)
+app.command(epilog="Example:  bus failures --destination orders --from 1d")(failing.failures)
 app.command(epilog=_RESEND)(resending.resend)
 app.command(epilog="Example:  bus doctor --config bus.toml")(doctor.doctor)

@@ -34,6 +34,7 @@ def resend(
     before: Annotated[str | None, typer.Option("--to", help="RFC 3339, or a duration ago.")] = None,
     biz_id: Annotated[str | None, typer.Option(help="Only with this biz id.")] = None,
     source: Annotated[str | None, typer.Option(help="Only from this source.")] = None,
+    signature: Annotated[str | None, typer.Option(help="Only what fails like this; bus failures has them.")] = None,
     rate: Annotated[float | None, typer.Option(help="Messages a second.")] = None,
     reason: Annotated[str, typer.Option(help="For the audit.")] = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count, and show the first.")] = False,
@@ -52,6 +53,7 @@ def resend(
         "status": status,
         "biz_id": biz_id,
         "source": source,
+        "signature": signature,
         "from": read_time(since, "--from"),
         "to": read_time(before, "--to"),
     }

@@ -92,6 +92,7 @@ def search(
     status: Annotated[str | None, typer.Option(help="delivered, retrying, dead, pending, ...")] = None,
     since: Annotated[str | None, typer.Option("--from", help="RFC 3339, or a duration ago such as 15m.")] = None,
     before: Annotated[str | None, typer.Option("--to", help="RFC 3339, or a duration ago.")] = None,
+    signature: Annotated[str | None, typer.Option(help="Failing like this; bus failures has them.")] = None,
     text: Annotated[str | None, typer.Option("--text", "--q", help="Inside id, biz id or source.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="How many at most.")] = 50,
     as_json: AsJson = False,
@@ -108,6 +109,7 @@ def search(
         "from": read_time(since, "--from"),
         "to": read_time(before, "--to"),
         "q": text,
+        "signature": signature,
     }
     with Api(url, api_key) as api:
         items, following = _pages(api, query, limit)

@@ -16,6 +16,7 @@ from bus.domain.delivery import FINAL, RANK, SEVERITY, Attempt, Outcome, Status
 from bus.domain.identity import id_time
 from bus.domain.message import Message, decode_message, encode_message
 from bus.domain.selection import Selection
+from bus.domain.signature import FAILING, signature_of
 
 FIRST_KEPT: Final = 100
 LAST_KEPT: Final = 900
@@ -158,11 +159,25 @@ def matches(trace: Trace, selection: Selection) -> bool:
     )
 
 
+def failure_of(delivery: DeliveryTrace) -> str | None:
+    """Return the signature of a delivery that fails; None of any other."""
+    return signature_of(delivery.reason) if delivery.status in FAILING else None
+
+
+def is_chosen(delivery: DeliveryTrace, selection: Selection) -> bool:
+    """Whether a delivery has the state and the signature that a selection asks for."""
+    return selection.status in (None, delivery.status) and (
+        selection.signature is None or failure_of(delivery) == selection.signature
+    )
+
+
 def _has_status(trace: Trace, selection: Selection) -> bool:
-    if selection.subscription is None:
-        return selection.status in (None, trace.status)
-    delivery = trace.deliveries.get(selection.subscription)
-    return delivery is not None and selection.status in (None, delivery.status)
+    if selection.subscription is not None:
+        delivery = trace.deliveries.get(selection.subscription)
+        return delivery is not None and is_chosen(delivery, selection)
+    if selection.signature is not None:
+        return any(is_chosen(delivery, selection) for delivery in trace.deliveries.values())
+    return selection.status in (None, trace.status)
 
 
 def _precedes(shell: Message, size: int, other: Message, other_size: int) -> bool:

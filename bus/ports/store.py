@@ -8,12 +8,15 @@ taken effect; all may be called again.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from bus.domain.delivery import Compensation, Outcome
+from bus.domain.failures import Failures
 from bus.domain.message import Message
 from bus.domain.selection import Selection
 from bus.domain.trace import Trace
+
+MOST_GROUPS: Final = 1_000
 
 
 class DeliveryKey(NamedTuple):
@@ -62,6 +65,14 @@ class TraceStore(Protocol):
         ------
         ValueError
             The cursor is not one that a search gave.
+        """
+        ...
+
+    async def failures(self, selection: Selection, *, limit: int = MOST_GROUPS) -> Failures:
+        """Return the deliveries that fail (retrying, parked or dead), grouped by subscription and signature.
+
+        Of the selection the destination, the subscription and the times count. The cost grows with the deliveries that
+        fail, not with the store, and is bounded: what was not looked at is told.
         """
         ...
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import builtins
+import math
 from collections.abc import Sequence
 
 import msgspec
 
 from bus.domain.canceling import canceled, canceled_row
 from bus.domain.delivery import Compensation, Outcome, Status, compensation_of
+from bus.domain.failures import FailureCount, Failures, failures_in
 from bus.domain.identity import id_time
 from bus.domain.message import Message
 from bus.domain.selection import Selection
@@ -24,7 +26,7 @@ from bus.domain.trace import (
     start_trace,
 )
 from bus.errors import Conflict
-from bus.ports.store import DeliveryKey, Document, Page
+from bus.ports.store import MOST_GROUPS, DeliveryKey, Document, Page
 
 _OPEN = frozenset({Status.PENDING, Status.RETRYING, Status.RESEND})
 
@@ -79,6 +81,18 @@ class MemoryStore:
         ids = sorted((name for name in self._traces if cursor is None or name < cursor), reverse=True)
         found = [_copy(self._traces[name]) for name in ids if matches(self._traces[name], selection)]
         return Page(found[:limit], found[limit - 1].id if len(found) > limit else None)
+
+    async def failures(self, selection: Selection, *, limit: int = MOST_GROUPS) -> Failures:
+        """Return what fails, grouped."""
+        count = FailureCount()
+        since, before = selection.since or 0, selection.before or math.inf
+        for trace in self._traces.values():
+            if since <= id_time(trace.id) < before:
+                for group in failures_in(trace):
+                    wanted = selection.destination in (None, group.destination)
+                    if wanted and selection.subscription in (None, group.subscription):
+                        count.add(group)
+        return count.largest(limit)
 
     async def unsettled(self, destination: str, subscription: str, before: int, limit: int) -> builtins.list[Message]:
         """Return whole messages whose delivery is pending and that were received before a time, the oldest first."""

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from bus.domain.delivery import Outcome, Status
+from bus.domain.failures import FailureCount, FailureGroup, Failures, failures_in
 from bus.domain.message import Message
+from bus.domain.selection import Selection
 from bus.domain.times import DAY
 from bus.domain.trace import Trace
-from bus.ports.store import Store
+from bus.ports.store import Page, Store
 from bus.stores.sqlite import SqliteStore
 from bus.testing.contracts.store import StoreContract
 from bus.testing.store import MemoryStore
@@ -92,6 +96,37 @@ class CancelsLaterMessages(MemoryStore):
         return await super().cancel(destination, subscription, now + DAY)
 
 
+class ForgetsHowItFailed(MemoryStore):
+    async def search(self, selection: Selection, *, cursor: str | None = None, limit: int = 50) -> Page:
+        return await super().search(replace(selection, signature=None), cursor=cursor, limit=limit)
+
+
+class CountsWhatIsOver(MemoryStore):
+    """Leaves a delivery in the groups of all its failures."""
+
+    async def failures(self, selection: Selection, *, limit: int = 1000) -> Failures:  # noqa: ARG002
+        count = FailureCount()
+        for one in self._failed:
+            count.add(copy.copy(one))
+        return count.largest(limit)
+
+    async def write(self, writes: Sequence[Message | Outcome]) -> None:
+        await super().write(writes)
+        for trace in self._traces.values():
+            self._failed += failures_in(trace)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._failed: list[FailureGroup] = []
+
+
+class OverwritesStatistics(MemoryStore):
+    """Gives the sheets of all processes one name."""
+
+    async def put(self, collection: str, key: str, value: bytes, *, version: int | None = None) -> int:
+        return await super().put(collection, key.partition("/")[0] + "/all", value, version=version)
+
+
 @pytest.mark.parametrize(
     ("broken", "check"),
     [
@@ -104,6 +139,10 @@ class CancelsLaterMessages(MemoryStore):
         (ListsOutcomesOnly, "test_an_outcome_may_come_first"),
         (CancelsLaterMessages, "test_cancel_leaves_messages_received_later_alone"),
         (CancelsLaterMessages, "test_cancel_ends_messages_to_publish_but_not_later_ones"),
+        (ForgetsHowItFailed, "test_a_search_finds_what_a_group_has"),
+        (CountsWhatIsOver, "test_a_group_is_left_when_the_delivery_fails_otherwise_or_no_longer"),
+        (OverwritesStatistics, "test_processes_add_up_whatever_the_order"),
+        (OverwritesStatistics, "test_what_comes_late_is_added"),
     ],
 )
 async def test_the_contract_catches(broken: type[Store], check: str) -> None:

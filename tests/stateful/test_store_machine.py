@@ -16,6 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from bus.domain.delivery import Compensation, Origin, Status
 from bus.domain.identity import new_id
 from bus.domain.selection import Selection
+from bus.domain.signature import UNKNOWN
 from bus.domain.times import DAY
 from bus.errors import Conflict, StoreUnavailable
 from bus.ports.store import Store
@@ -154,10 +155,19 @@ class StoreMachine(RuleBasedStateMachine):
         name=st.none() | NAMES,
         destination=st.sampled_from([None, DESTINATION]),
         text=st.sampled_from([None, "order-1"]),
+        signature=st.sampled_from([None, "<n>", UNKNOWN]),
         limit=st.integers(1, 4),
     )
-    def search(self, status: Status | None, name: str | None, destination: str | None, text: str | None, limit: int):
-        selection = Selection(status=status, subscription=name, destination=destination, text=text)
+    def search(
+        self,
+        status: Status | None,
+        name: str | None,
+        destination: str | None,
+        text: str | None,
+        signature: str | None,
+        limit: int,
+    ):
+        selection = Selection(status=status, subscription=name, destination=destination, text=text, signature=signature)
         expected = self.runner.run(search_all(self.model, selection, limit))
         assert self.runner.run(search_all(self.store, selection, limit)) == expected
 
@@ -173,6 +183,7 @@ class StoreMachine(RuleBasedStateMachine):
     @invariant()
     def same_rows(self) -> None:
         if hasattr(self, "store"):
+            self.both("failures", Selection())
             self.both("due", self.now)
             self.both("next_due")
             self.both("list", "c")

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import structs
 
 from bus.domain.delivery import Attempt, Status
+from bus.domain.failures import FailureGroup, failures_in
 from bus.domain.identity import id_time
 from bus.domain.message import Message
 from bus.domain.trace import DeliveryTrace, Trace, attempts_in_order
@@ -40,6 +41,7 @@ def trace_form(trace: Trace, body: str) -> Form:
             for name, delivery in trace.deliveries.items()
             if delivery.status is not Status.DELIVERED
         ),
+        "failures": [_failure_form(group) for group in failures_in(trace)],
         "deliveries": [_delivery_form(name, delivery) for name, delivery in sorted(trace.deliveries.items())],
     }
     if trace.message is not None:
@@ -103,6 +105,43 @@ def _delivery_form(name: str, delivery: DeliveryTrace) -> Form:
     form["status"] = delivery.status.value
     form["attempts"] = [_attempt_form(attempt) for attempt in attempts_in_order(delivery)]
     return form
+
+
+def _failure_form(group: FailureGroup) -> Form:
+    (status,) = group.counts
+    return {
+        "subscription": group.subscription,
+        "signature": group.signature,
+        "status": status.value,
+        "at": group.last_at,
+    }
+
+
+def read_failures(form: Form) -> list[FailureGroup]:
+    """Return a group for each delivery of a document that fails.
+
+    Raises
+    ------
+    Damaged
+        The form lacks a part, or one is of another kind.
+    """
+    try:
+        return [_read_failure(form, each) for each in _typed(form.get("failures", []), list)]
+    except (KeyError, TypeError, AttributeError, msgspec.ValidationError) as error:
+        raise Damaged(f"{type(error).__name__}: {error}") from error
+
+
+def _read_failure(form: Form, failure: Form) -> FailureGroup:
+    at = _typed(failure["at"], int)
+    return FailureGroup(
+        _typed(form["destination"], str),
+        _typed(failure["subscription"], str),
+        _typed(failure["signature"], str),
+        {_typed(failure["status"], Status): 1},
+        at,
+        at,
+        _typed(form["_id"], str),
+    )
 
 
 def _read_delivery(form: Form) -> DeliveryTrace:

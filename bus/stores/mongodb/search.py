@@ -27,7 +27,7 @@ from bus.stores.mongodb.reading import Reading
 PATIENCE: Final = 1.0
 _FIRST_WINDOW: Final = 256
 _LONGEST_WINDOW: Final = 65_536
-_ABOVE_ALL: Final = "g"  # ids are hexadecimal
+ABOVE_ALL: Final = "g"  # ids are hexadecimal
 _LAST_TIME: Final = (1 << 48) - 1
 
 
@@ -42,7 +42,7 @@ class Searcher:
 
     async def search(self, selection: Selection, cursor: str | None, limit: int) -> Page:
         """Return one page, newest id first."""
-        below = _ABOVE_ALL if cursor is None else _read_cursor(cursor)
+        below = ABOVE_ALL if cursor is None else _read_cursor(cursor)
         found, horizon = await self._search(selection, below, limit + 1)
         if len(found) > limit:
             found = found[:limit]
@@ -52,15 +52,15 @@ class Searcher:
     async def _search(self, selection: Selection, below: str, limit: int) -> tuple[list[Trace], str | None]:
         """Return up to ``limit`` matches below an id, and the id to go on below; None when there are no more."""
         deadline = self._clock.monotonic() + PATIENCE
-        since = "" if selection.since is None else _floor(selection.since)
+        since = "" if selection.since is None else id_from(selection.since)
         if selection.before is not None:
-            below = min(below, _floor(selection.before))
+            below = min(below, id_from(selection.before))
         partitions = await self._partitions.newest_first()
         found: list[Trace] = []
         for day in sorted({label.day for label in partitions}, reverse=True):
-            if _floor(day * DAY) >= below:
+            if id_from(day * DAY) >= below:
                 continue
-            if _floor((day + 1) * DAY) <= since:
+            if id_from((day + 1) * DAY) <= since:
                 break
             scans = [
                 _Scan(self._connection, self._reading, self._clock, label, selection, (since, below), deadline)
@@ -72,7 +72,7 @@ class Searcher:
             if horizon is not None:
                 return found, horizon
             if self._clock.monotonic() > deadline:
-                return found, _floor(day * DAY)
+                return found, id_from(day * DAY)
         return found, None
 
 
@@ -149,9 +149,9 @@ async def _one_day(scans: Sequence[_Scan], limit: int) -> tuple[list[Trace], str
     return found, horizon
 
 
-def _floor(time: int) -> str:
+def id_from(time: int) -> str:
     """Return the text below every id made at a time (ms) or later, and above every earlier one."""
-    return id_floor(max(0, time)) if time <= _LAST_TIME else _ABOVE_ALL
+    return id_floor(max(0, time)) if time <= _LAST_TIME else ABOVE_ALL
 
 
 def _read_cursor(cursor: str) -> str:

@@ -10,12 +10,13 @@ from typing import Final
 from pymongo.errors import DuplicateKeyError
 
 from bus.domain.delivery import Compensation, Outcome
+from bus.domain.failures import Failures
 from bus.domain.message import Message
 from bus.domain.selection import Selection
 from bus.domain.trace import Trace
 from bus.errors import ConfigurationError, StoreUnavailable
 from bus.ports.clock import Clock
-from bus.ports.store import DeliveryKey, Document, Page
+from bus.ports.store import MOST_GROUPS, DeliveryKey, Document, Page
 from bus.stores.gathering import Gathering
 from bus.stores.mongodb.bodies import Bodies
 from bus.stores.mongodb.compensations import Compensations
@@ -23,6 +24,7 @@ from bus.stores.mongodb.connection import Connection
 from bus.stores.mongodb.damaged import DamagedDocuments
 from bus.stores.mongodb.documents import Documents
 from bus.stores.mongodb.expiry import Expiry
+from bus.stores.mongodb.failing import FailureIndex
 from bus.stores.mongodb.indexes import COMPENSATIONS, META, PREPARED, ROWS
 from bus.stores.mongodb.open_deliveries import OpenDeliveries
 from bus.stores.mongodb.partitions import Partitions
@@ -69,6 +71,7 @@ class MongodbStore:
         self._documents = Documents(self._connection, self._damaged)
         self._reading = Reading(self._connection, self._partitions, self._bodies, self._damaged)
         self._searcher = Searcher(self._connection, self._partitions, self._reading, clock)
+        self._failing = FailureIndex(self._connection, self._partitions, self._damaged, clock)
         self._expiry = Expiry(self._connection, self._partitions)
         writer = TraceWriter(self._connection, self._partitions, self._bodies, self._compensations, self._damaged)
         self._gathering: Gathering[Sequence[Message | Outcome], None] = Gathering(
@@ -135,6 +138,10 @@ class MongodbStore:
     async def search(self, selection: Selection, *, cursor: str | None = None, limit: int = 50) -> Page:
         """Return one page, newest id first; ``bus.stores.mongodb.search`` says what costs the same in any store."""
         return await self._searcher.search(selection, cursor, limit)
+
+    async def failures(self, selection: Selection, *, limit: int = MOST_GROUPS) -> Failures:
+        """Return what fails, grouped; reads a part of each trace that fails, for a second at most."""
+        return await self._failing.groups(selection, limit)
 
     async def unsettled(self, destination: str, subscription: str, before: int, limit: int) -> list[Message]:
         """Return whole messages whose delivery is pending and that were received before a time, the oldest first."""

@@ -127,10 +127,11 @@ class Merge:
         self._write_rest(changed)
 
     def _write_rest(self, written: Sequence[Held]) -> None:
-        """Write bodies, and the index of deliveries where it changes."""
+        """Write bodies, and the indexes of deliveries and failures where they change."""
         bodies: list[Row] = []
         dropped: list[Row] = []
         added: list[Row] = []
+        failing: list[Held] = []
         for held in written:
             if held.body is not None:
                 bodies.append((held.row, held.body))
@@ -140,9 +141,27 @@ class Merge:
                 dropped += [(*item, held.key) for item in held.indexed.items() - states.items()]
                 added += [(*item, held.key, held.row) for item in states.items() - held.indexed.items()]
                 held.indexed = states
+            if held.failing or (states and not sql.FAILING.isdisjoint(states.values())):
+                failing.append(held)
         self._run(sql.PUT_BODY, bodies)
         self._run(sql.DROP_DELIVERY, dropped)
         self._run(sql.ADD_DELIVERY, added)
+        if failing:
+            self._write_failures(failing)
+
+    def _write_failures(self, written: Sequence[Held]) -> None:
+        """Write the index of failures where it changes."""
+        dropped: list[Row] = []
+        added: list[Row] = []
+        for held in written:
+            failing = self.partition.failing(held.trace)
+            dropped += [(lane, one[0], held.key) for lane, one in held.failing.items() if failing.get(lane) != one]
+            added += [
+                (lane, *one, held.key, held.row) for lane, one in failing.items() if held.failing.get(lane) != one
+            ]
+            held.failing = failing
+        self._run(sql.DROP_FAILURE, dropped)
+        self._run(sql.ADD_FAILURE, added)
 
     def _run(self, statement: str, rows: list[Row]) -> None:
         if rows:

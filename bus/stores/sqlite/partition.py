@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import apsw
 
-from bus.domain.trace import Trace, decode_trace
+from bus.domain.trace import Trace, decode_trace, failure_of
 from bus.stores.sqlite import partition_sql as sql
 from bus.stores.sqlite.connection import inode_of, patiently
 from bus.stores.sqlite.failures import translating
 
 _RECENT: Final = 10_000
+
+
+Failing = tuple[int, int, int]  # the number of a signature, the state, and when it failed last
+_NOTHING: Final[Mapping[int, Failing]] = {}
 
 
 class Held:
@@ -29,11 +34,13 @@ class Held:
         The state that the file's row says, as a number.
     indexed
         What the file's index of deliveries says: state by lane.
+    failing
+        What its index of failures says: how a delivery fails, by lane.
     body
         A body to write; None when the file has the right one.
     """
 
-    __slots__ = ("body", "indexed", "key", "listed", "row", "status", "trace")
+    __slots__ = ("body", "failing", "indexed", "key", "listed", "row", "status", "trace")
 
     def __init__(self, key: bytes, trace: Trace) -> None:
         self.key = key
@@ -42,6 +49,7 @@ class Held:
         self.listed = False
         self.status = -1
         self.indexed: dict[int, int] = {}
+        self.failing: Mapping[int, Failing] = _NOTHING
         self.body: bytes | None = None
 
 
@@ -71,6 +79,7 @@ class Partition:
         self._inode = inode_of(self._file)
         self._destinations: dict[str, int] = {}
         self._lanes: dict[tuple[str, str], int] = {}
+        self._signatures: dict[str, int] = {}
         self._version: int | None = None
         self._last_row = 0
         self._newest = 0
@@ -102,6 +111,7 @@ class Partition:
         self.recent.clear()
         self._destinations.clear()
         self._lanes.clear()
+        self._signatures.clear()
         self._version = None
         if self.writer.in_transaction:
             self.writer.execute("ROLLBACK")
@@ -147,6 +157,7 @@ class Partition:
         held.listed = held.trace.message is not None
         held.status = sql.STATUS[held.trace.status]
         held.indexed = self.states(held.trace)
+        held.failing = self.failing(held.trace)
         return held
 
     def states(self, trace: Trace) -> dict[int, int]:
@@ -157,6 +168,24 @@ class Partition:
             for name, delivery in trace.deliveries.items()
             if (state := sql.STATUS[delivery.status]) != sql.DELIVERED
         }
+
+    def failing(self, trace: Trace) -> Mapping[int, Failing]:
+        """Return what the index of failures says of a document: how each delivery fails that does."""
+        return {
+            self.lane_number(trace.destination, name): (
+                self._signature_number(signature),
+                sql.STATUS[delivery.status],
+                delivery.at,
+            )
+            for name, delivery in trace.deliveries.items()
+            if (signature := failure_of(delivery)) is not None
+        }
+
+    def _signature_number(self, text: str) -> int:
+        number = self._signatures.get(text)
+        if number is None:
+            number = self._signatures[text] = self._number(sql.NUMBER_OF_SIGNATURE, sql.ADD_SIGNATURE, (text,))
+        return number
 
     def remember(self, held: Held) -> None:
         """Keep an unfinished document for the next outcome; forget a finished one."""

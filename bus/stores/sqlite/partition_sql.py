@@ -3,6 +3,7 @@
 from typing import Final
 
 from bus.domain.delivery import Status
+from bus.domain.signature import FAILING as HAS_SIGNATURE
 
 # Numbers of states inside the files, and in the SQL below; never changed, only added to.
 STATUS: Final = {
@@ -15,12 +16,15 @@ STATUS: Final = {
     Status.PARKED: 6,
     Status.DEAD: 7,
 }
+NAMES: Final = {number: status for status, number in STATUS.items()}
 DELIVERED: Final = STATUS[Status.DELIVERED]
+FAILING: Final = frozenset(STATUS[status] for status in HAS_SIGNATURE)
 OPEN: Final = (Status.PENDING, Status.RETRYING, Status.RESEND)
 
 # message: ``destination`` is null until the message itself has arrived, so that only whole ones are listed.
 # delivery: one row for each delivery that is not ``delivered``, so that unfinished and failed ones are found
 # at once, and the healthy road pays nothing.
+# failure: one row for each delivery that fails, by how; ``at`` is when it failed last.
 STEPS: Final = (
     """
 CREATE TABLE message (
@@ -57,6 +61,18 @@ CREATE TABLE lane (
 CREATE TABLE newest (received_at INTEGER NOT NULL);
 INSERT INTO newest VALUES (0);
 """,
+    """
+CREATE TABLE failure (
+    lane INTEGER NOT NULL,
+    signature INTEGER NOT NULL,
+    id BLOB NOT NULL,
+    status INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    message INTEGER NOT NULL,
+    PRIMARY KEY (lane, signature, id)
+) WITHOUT ROWID;
+CREATE TABLE signature (number INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE);
+""",
 )
 
 DATA_VERSION: Final = "PRAGMA data_version"  # changes with every commit of another connection
@@ -84,8 +100,14 @@ SELECT document, coalesce(body.bytes, x'') FROM message LEFT JOIN body ON body.m
 """
 ADD_DELIVERY: Final = "INSERT OR REPLACE INTO delivery (lane, status, id, message) VALUES (?, ?, ?, ?)"
 DROP_DELIVERY: Final = "DELETE FROM delivery WHERE lane = ? AND status = ? AND id = ?"
+ADD_FAILURE: Final = """
+INSERT OR REPLACE INTO failure (lane, signature, status, at, id, message) VALUES (?, ?, ?, ?, ?, ?)
+"""
+DROP_FAILURE: Final = "DELETE FROM failure WHERE lane = ? AND signature = ? AND id = ?"
 
 NUMBER_OF_DESTINATION: Final = "SELECT number FROM destination WHERE code = ?"
+NUMBER_OF_SIGNATURE: Final = "SELECT number FROM signature WHERE text = ?"
+ADD_SIGNATURE: Final = "INSERT INTO signature (text) VALUES (?) RETURNING number"
 NUMBER_OF_LANE: Final = "SELECT number FROM lane WHERE destination = ? AND subscription = ?"
 HAS_OPEN: Final = """
 SELECT EXISTS (
@@ -124,6 +146,29 @@ DELIVERY_ROWS: Final = """
 SELECT i.id, m.document FROM delivery AS i CROSS JOIN message AS m ON m.row = i.message
 WHERE i.lane = :lane AND i.status = :status AND i.id < :below AND i.id >= :since
 ORDER BY i.id DESC
+"""
+SIGNATURE_FLOOR: Final = """
+SELECT id FROM failure WHERE lane = :lane AND signature = :signature AND id < :below AND id >= :since
+ORDER BY id DESC LIMIT 1 OFFSET :step
+"""
+SIGNATURE_ROWS: Final = """
+SELECT i.id, m.document FROM failure AS i CROSS JOIN message AS m ON m.row = i.message
+WHERE i.lane = :lane AND i.signature = :signature AND i.id < :below AND i.id >= :since
+ORDER BY i.id DESC
+"""
+FAILURES: Final = """
+SELECT lane.destination, lane.subscription, signature.text, status, deliveries, first_at, last_at, sample
+FROM (
+    SELECT lane AS lane_number, signature AS signature_number, status,
+        count(*) AS deliveries, min(at) AS first_at, max(at) AS last_at, max(id) AS sample
+    FROM failure
+    WHERE lane IN (
+        SELECT number FROM lane WHERE :destination IN (destination, '') AND :subscription IN (subscription, '')
+    ) AND id < :below AND id >= :since
+    GROUP BY lane, signature, status
+)
+JOIN lane ON lane.number = lane_number
+JOIN signature ON signature.number = signature_number
 """
 WHERE_DESTINATION: Final = " AND m.destination = :destination"
 WHERE_SOURCE: Final = " AND m.source = :source"

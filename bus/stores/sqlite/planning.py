@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple
 
 import apsw
 
+from bus.domain.delivery import Status
 from bus.domain.selection import Selection
 from bus.stores.sqlite import partition_sql as sql
 
@@ -39,24 +40,32 @@ def plan_for(connection: apsw.Connection, selection: Selection) -> Plan | None:
         values["source"] = selection.source
     if selection.biz_id:
         values["biz_id"] = selection.biz_id
-    if selection.subscription is not None and selection.status is not None and selection.destination is not None:
-        narrow = _by_delivery(connection, selection)
-        if narrow is not None:
-            return narrow
-    if selection.subscription is None and selection.status is not None:
+    if selection.subscription is not None and selection.destination is not None and selection.biz_id is None:
+        if selection.signature is not None:
+            return _by_signature(connection, selection, selection.signature)
+        if selection.status is not None and selection.status is not Status.DELIVERED:
+            return _by_delivery(connection, selection, selection.status)
+    if selection.subscription is None and selection.signature is None and selection.status is not None:
         values["status"] = sql.STATUS[selection.status]
     return _by_message(selection, values)
 
 
-def _by_delivery(connection: apsw.Connection, selection: Selection) -> Plan | None:
+def _by_delivery(connection: apsw.Connection, selection: Selection, status: Status) -> Plan:
     """Follow the index of deliveries; it does not have those that are delivered."""
-    status = sql.STATUS[selection.status] if selection.status is not None else sql.DELIVERED
-    if status == sql.DELIVERED or selection.biz_id is not None:
-        return None
     row = connection.execute(sql.NUMBER_OF_LANE, (selection.destination, selection.subscription)).fetchone()
-    values = {"lane": row[0] if row else -1, "status": status}
+    values = {"lane": row[0] if row else -1, "status": sql.STATUS[status]}
     exact = selection.source is None and not selection.text
     return Plan(sql.DELIVERY_FLOOR, sql.DELIVERY_ROWS, values, exact)
+
+
+def _by_signature(connection: apsw.Connection, selection: Selection, signature: str) -> Plan | None:
+    """Follow the index of deliveries that fail."""
+    lane = connection.execute(sql.NUMBER_OF_LANE, (selection.destination, selection.subscription)).fetchone()
+    number = connection.execute(sql.NUMBER_OF_SIGNATURE, (signature,)).fetchone()
+    if lane is None or number is None:
+        return None
+    exact = selection.source is None and selection.status is None and not selection.text
+    return Plan(sql.SIGNATURE_FLOOR, sql.SIGNATURE_ROWS, {"lane": lane[0], "signature": number[0]}, exact)
 
 
 def _by_message(selection: Selection, values: dict[str, Any]) -> Plan:
@@ -72,7 +81,12 @@ def _by_message(selection: Selection, values: dict[str, Any]) -> Plan:
     if selection.text:
         rest += sql.WHERE_TEXT
         values |= {"text": selection.text, "hex": selection.text.replace("-", "").lower()}
-    exact = not rest and selection.subscription is None and "" not in (selection.source, selection.biz_id)
+    exact = (
+        not rest
+        and selection.subscription is None
+        and selection.signature is None
+        and "" not in (selection.source, selection.biz_id)
+    )
     return Plan(
         sql.FLOOR.format(rows=rows, first=first), sql.ROWS.format(rows=rows, first=first, rest=rest), values, exact
     )

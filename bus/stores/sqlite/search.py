@@ -12,7 +12,7 @@ import heapq
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import apsw
 
@@ -98,6 +98,15 @@ class Searcher:
             return set()
         with translating(label.name):
             return set(connection.execute(sql.LANES))
+
+    def failures(self, label: Label, lane: tuple[str, str], between: tuple[bytes, bytes]) -> list[tuple[Any, ...]]:
+        """Return what fails in a partition by subscription, signature and state; an empty name stands for any."""
+        connection = self._connection(label)
+        if connection is None:
+            return []
+        values = {"destination": lane[0], "subscription": lane[1], "since": between[0], "below": between[1]}
+        with translating(label.name):
+            return connection.execute(sql.FAILURES, values).fetchall()
 
     def forget(self, label: Label) -> None:
         """Close a partition that goes away."""

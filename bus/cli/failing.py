@@ -1,0 +1,53 @@
+"""``bus failures``."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Final
+
+import typer
+
+from bus.cli.api import Api
+from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl
+from bus.cli.output import print_json, print_table
+from bus.cli.values import read_time
+
+_COLUMNS: Final = (
+    "count",
+    "destination",
+    "subscription",
+    "signature",
+    "deliveries",
+    "first_seen",
+    "last_seen",
+    "sample",
+)
+
+
+def failures(
+    destination: Annotated[str | None, typer.Option(help="Code.")] = None,
+    subscription: Annotated[str | None, typer.Option(help="Name.")] = None,
+    since: Annotated[str | None, typer.Option("--from", help="RFC 3339, or a duration ago such as 2h.")] = None,
+    before: Annotated[str | None, typer.Option("--to", help="RFC 3339, or a duration ago.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many groups at most.")] = 100,
+    as_json: AsJson = False,
+    url: BusUrl = DEFAULT_URL,
+    api_key: ApiKey = "",
+) -> None:
+    """Show what fails, grouped by subscription and by what the failures have in common."""
+    query = {
+        "destination": destination,
+        "subscription": subscription,
+        "from": read_time(since, "--from"),
+        "to": read_time(before, "--to"),
+        "limit": limit,
+    }
+    with Api(url, api_key) as api:
+        found = api.call("GET", "/api/v1/failures", query=query)
+    if as_json:
+        print_json(found)
+        return
+    print_table(_COLUMNS, [[group[column] for column in _COLUMNS] for group in found["items"]])
+    if not found["complete"]:
+        back = f", and of messages made before {found['complete_since']} not all" if found["complete_since"] else ""
+        sys.stderr.write(f"these are the largest groups{back}; name a destination or a shorter time for the others\n")
