@@ -6,9 +6,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from bus.domain.delivery import Status
+from bus.domain.selection import Selection
+from bus.domain.times import DAY
 from bus.stores.mongodb import MongodbStore
 from bus.testing.contracts.store import StoreContract
 from bus.testing.contracts.store_traces import SearchContract
+from bus.testing.writes import NOON, message, outcome
 from tests.servers.mongodb_fixtures import database, mongodb, open_store, patient
 
 __all__ = ["database", "mongodb", "patient"]
@@ -32,3 +36,27 @@ class TestMongodbSearchThatRunsOutOfTime(SearchContract):
         store = await open_store(database, linger=0.001, gather=50)
         yield store
         await store.close()
+
+
+async def test_failures_that_there_was_no_time_for_are_told(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bus.stores.mongodb.failing.PATIENCE", -1)
+    monkeypatch.setattr("bus.stores.mongodb.failing._PAGE", 2)
+    store = await open_store(database)
+    sent = [message(number + day * DAY) for day in range(2) for number in range(3)]
+    await store.write([*sent, *(outcome(one, "billing", Status.DEAD, reason="HTTP 500") for one in sent)])
+    midnight = (NOON + DAY) // DAY * DAY
+    before: int | None = None
+    # What was made in the last millisecond that was looked at may not be whole, so it is counted again.
+    for count, since in (
+        (2, NOON + DAY + 2),
+        (2, NOON + DAY + 1),
+        (1, midnight),
+        (2, NOON + 2),
+        (2, NOON + 1),
+        (1, None),
+    ):
+        found = await store.failures(Selection(before=before))
+        assert [group.count for group in found.groups] == [count]
+        assert found.since == since
+        before = found.since
+    await store.close()
