@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query
@@ -45,12 +46,14 @@ async def get_stats(
     def wanted(code: str) -> bool:
         return destination in (None, code) and principal.may("read", code)
 
-    series = series_of(sheets, by, wanted)
+    # In a thread, since a hundred subscriptions over many periods would hold up deliveries of this process.
+    series = await asyncio.to_thread(series_of, sheets, by, wanted)
+    total = await asyncio.to_thread(series_of, sheets, None, wanted)
     return _span(resolution, start, end, now) | {
         "by": by,
         "complete": complete_until >= end and start >= now - resolution.kept,
         "complete_until": format_time(complete_until),
-        "totals": _total(series_of(sheets, None, wanted)),
+        "totals": _figures(total[0].total if total else Figures()),
         "series": [_series(one, by) for one in series[:limit]],
         "left_out": max(0, len(series) - limit),
     }
@@ -83,10 +86,6 @@ def _series(series: Series, by: Grouping | None) -> dict[str, Any]:
     names = dict(zip(NAMES[by], series.name, strict=True))
     points = [{"at": format_time(start)} | _figures(figures) for start, figures in series.points.items()]
     return names | {"totals": _figures(series.total), "points": points}
-
-
-def _total(series: list[Series]) -> dict[str, Any]:
-    return _figures(series[0].total if series else Figures())
 
 
 def _figures(figures: Figures) -> dict[str, Any]:

@@ -12,7 +12,6 @@ from admin.deps import Configurer, Office, OfficeDep, Pauser, Reader
 from admin.merging import merged
 from admin.models import Code, RotateBody, SubscriptionBody
 from admin.taking_back import put_unless_refused
-from bus.domain.delivery import Status
 from bus.domain.durations import parse_duration
 from bus.domain.filters import Filter
 from bus.domain.headers import check_header
@@ -88,7 +87,7 @@ async def delete_subscription(code: Code, name: str, services: OfficeDep, _: Con
     await context.registry.remove_subscription(code, name)
     await services.settle()
     count = await context.store.cancel(code, name, context.clock.now())
-    context.rollups.ended((code, name), Status.CANCELED, count)
+    context.rollups.canceled((code, name), count)
     return Response(status_code=204)
 
 

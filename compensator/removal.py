@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from bus.domain.delivery import Status
 from bus.errors import StoreError
 from bus.ports.clock import Clock
 from bus.ports.store import Store
@@ -54,7 +53,7 @@ class Removal:
         for lane in await self._store.subscribed():
             if lane not in self._registry.catalog.subscriptions:
                 count = await self._store.cancel(*lane, until)
-                self._rollups.ended(lane, Status.CANCELED, count)
+                self._rollups.canceled(lane, count)
                 canceled += count
         if canceled:
             _log.info("canceled %d deliveries of removed subscriptions", canceled)

@@ -16,6 +16,7 @@ from bus.domain.message import Message
 from bus.domain.times import DAY
 
 MINUTE: Final = 60_000
+_DELIVERED: Final = Status.DELIVERED
 OTHER_SOURCES: Final = "(other)"
 MOST_SOURCES: Final = 2_000  # of one sheet; producers name their source themselves
 MOST_POINTS: Final = 180
@@ -54,23 +55,34 @@ class DeliveryCounts(msgspec.Struct, array_like=True):
 
     Attributes
     ----------
-    ended
-        Deliveries by their final state; one that is resent ends once more.
+    delivered, others
+        Deliveries by their final state, the usual one apart; one that is resent ends once more.
     attempts, failed
         POSTs, and those of them that did not deliver.
     latency
         First deliveries by the range (``bus.domain.latency``) of the time since they could be delivered first.
     """
 
-    ended: dict[Status, int] = {}
+    delivered: int = 0
+    others: dict[Status, int] = {}
     attempts: int = 0
     failed: int = 0
     latency: dict[int, int] = {}
 
+    @property
+    def ended(self) -> dict[Status, int]:
+        """Deliveries by their final state."""
+        return {**self.others, **({_DELIVERED: self.delivered} if self.delivered else {})}
+
+    def end(self, status: Status, count: int) -> None:
+        """Count deliveries that ended otherwise than ``delivered``."""
+        self.others[status] = self.others.get(status, 0) + count
+
     def add(self, other: DeliveryCounts) -> None:
         """Count what another one has counted."""
-        for status, count in other.ended.items():
-            self.ended[status] = self.ended.get(status, 0) + count
+        self.delivered += other.delivered
+        for status, count in other.others.items():
+            self.end(status, count)
         self.attempts += other.attempts
         self.failed += other.failed
         for place, count in other.latency.items():
@@ -89,20 +101,20 @@ class Sheet(msgspec.Struct, array_like=True):
             self._accept(write.destination, write.source, 1)
             return
         counts = self._counts(write.destination, write.subscription)
-        status = write.status
-        if status in FINAL:
-            counts.ended[status] = counts.ended.get(status, 0) + 1
-        if write.attempt is not None:
-            counts.attempts += 1
-            counts.failed += status is not Status.DELIVERED
-        if write.ready_at and status is Status.DELIVERED:
-            place = place_of(write.at - write.ready_at)
-            counts.latency[place] = counts.latency.get(place, 0) + 1
+        counts.attempts += write.attempt is not None
+        if write.status is _DELIVERED:
+            counts.delivered += 1
+            if write.ready_at:
+                place = place_of(write.at - write.ready_at)
+                counts.latency[place] = counts.latency.get(place, 0) + 1
+        else:
+            counts.failed += write.attempt is not None
+            if write.status in FINAL:
+                counts.end(write.status, 1)
 
-    def end(self, lane: tuple[str, str], status: Status, count: int) -> None:
-        """Count deliveries of a (destination, subscription) that ended without an outcome of a dispatcher."""
-        counts = self._counts(*lane)
-        counts.ended[status] = counts.ended.get(status, 0) + count
+    def cancel(self, lane: tuple[str, str], count: int) -> None:
+        """Count deliveries of a (destination, subscription) that were canceled without an outcome of a dispatcher."""
+        self._counts(*lane).end(Status.CANCELED, count)
 
     def add(self, other: Sheet) -> None:
         """Count what another sheet has counted."""

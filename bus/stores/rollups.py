@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from bus.domain.delivery import Outcome, Status
+from bus.domain.delivery import Outcome
 from bus.domain.message import Message
 from bus.domain.rollup import MINUTE, RESOLUTIONS, Resolution, Sheet, decode_sheet, encode_sheet, time_of
 from bus.errors import StoreError
@@ -23,11 +23,11 @@ from bus.ports.store import DocumentStore
 _log = logging.getLogger(__name__)
 WRITERS: Final = "rollup-writers"
 FORGOTTEN_AFTER: Final = 60 * MINUTE
-_INTERVAL: Final = 2.0
+_INTERVAL: Final = 1.0
 _REFRESHED: Final = 15_000
 _OPEN_AFTER_END: Final = 2 * MINUTE
 _AT_ONCE: Final = 64
-_PAGE: Final = 256
+_PAGE: Final = 32  # sheets between which the loop serves others
 
 
 class _Mark(msgspec.Struct):
@@ -53,7 +53,7 @@ class _Page:
 
 
 class Rollups:
-    """Counts what this process has written to the store, and writes the counts every two seconds.
+    """Counts what this process has written to the store, and writes the counts every second.
 
     A process that is killed loses what it counted since; a stop loses nothing. Messages depend on none of this.
 
@@ -88,10 +88,10 @@ class Rollups:
                 sheet = fresh[minute] = Sheet()
             sheet.count(write)
 
-    def ended(self, lane: tuple[str, str], status: Status, count: int) -> None:
-        """Count deliveries of a (destination, subscription) that the store itself has ended now."""
+    def canceled(self, lane: tuple[str, str], count: int) -> None:
+        """Count deliveries of a (destination, subscription) that the store itself has canceled now."""
         if count:
-            self._fresh.setdefault(self._clock.now() // MINUTE, Sheet()).end(lane, status, count)
+            self._fresh.setdefault(self._clock.now() // MINUTE, Sheet()).cancel(lane, count)
 
     async def run(self) -> None:
         """Write until cancelled; the store may be away for any time."""
