@@ -13,7 +13,7 @@ from admin.views import message_row, trace_view
 from bus.domain.delivery import Status
 from bus.domain.identity import parse_id
 from bus.domain.selection import Selection
-from bus.domain.signature import LONGEST
+from bus.domain.signature import MOST_CHARACTERS
 from bus.domain.times import parse_time
 from bus.domain.trace import Trace
 from bus.errors import InvalidMessage, NotFound
@@ -34,7 +34,7 @@ async def search_messages(
     since: Annotated[Time | None, Query(alias="from")] = None,
     before: Annotated[Time | None, Query(alias="to")] = None,
     q: str | None = None,
-    signature: Annotated[str | None, Query(max_length=LONGEST)] = None,
+    signature: Annotated[str | None, Query(max_length=MOST_CHARACTERS)] = None,
     cursor: str | None = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 50,
 ) -> dict[str, Any]:

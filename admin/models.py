@@ -13,7 +13,7 @@ from bus.domain.message import DEFAULT_MAX_BYTES, check_destination
 from bus.domain.retry import DEFAULT_SCHEDULE, RetryPolicy, format_waits, parse_waits
 from bus.domain.routing_pattern import EVERY_KEY, check_pattern
 from bus.domain.selection import Selection
-from bus.domain.signature import LONGEST
+from bus.domain.signature import MOST_CHARACTERS
 from bus.domain.subscription import Secret, Subscription
 from bus.domain.times import format_time, parse_time
 from bus.errors import InvalidDestination
@@ -195,7 +195,7 @@ class SelectionBody(Body):
     since: Time | None = Field(default=None, alias="from")
     before: Time | None = Field(default=None, alias="to")
     q: str | None = None
-    signature: Annotated[str, Field(max_length=LONGEST)] | None = None
+    signature: Annotated[str, Field(max_length=MOST_CHARACTERS)] | None = None
 
     def to_domain(self) -> Selection:
         """Return the selection that this describes."""

@@ -11,7 +11,7 @@ from bus.domain.delivery import Status
 FAILING: Final = frozenset({Status.RETRYING, Status.PARKED, Status.DEAD})
 """States of a delivery that has a signature."""
 UNKNOWN: Final = "no reason"
-LONGEST: Final = 200
+MOST_CHARACTERS: Final = 200
 _EXHAUSTED: Final = re.compile(r"; retries exhausted after \d+$")
 _STATUS: Final = re.compile(r"HTTP \d{3}")
 # In this order: what comes first has the others inside.
@@ -32,11 +32,11 @@ def signature_of(reason: str) -> str:
     """Return what a failure has in common with others of its kind.
 
     ``HTTP 503`` stays as it is, however many retries it took. In other text numbers, ids, times, addresses and URLs
-    are replaced by what they are, and it is cut to ``LONGEST`` characters.
+    are replaced by what they are, and it is cut to ``MOST_CHARACTERS`` characters.
     """
-    text = _EXHAUSTED.sub("", reason[: 10 * LONGEST])
+    text = _EXHAUSTED.sub("", reason[: 10 * MOST_CHARACTERS])
     if _STATUS.fullmatch(text):
         return text
     for varying, name in _VARYING:
         text = varying.sub(name, text)
-    return " ".join(text.split())[:LONGEST] or UNKNOWN
+    return " ".join(text.split())[:MOST_CHARACTERS] or UNKNOWN

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from bus.domain.delivery import Status
 from bus.domain.failures import FailureCount, FailureGroup
 from bus.domain.selection import Selection
-from bus.domain.signature import LONGEST, UNKNOWN, signature_of
+from bus.domain.signature import MOST_CHARACTERS, UNKNOWN, signature_of
 from bus.domain.trace import DeliveryTrace, failure_of, is_chosen
 
 
@@ -46,12 +46,12 @@ def test_other_statuses_and_other_words_stay_apart() -> None:
 @given(st.text(max_size=3000))
 def test_any_text_has_a_short_signature(reason: str) -> None:
     found = signature_of(reason)
-    assert 0 < len(found) <= LONGEST
+    assert 0 < len(found) <= MOST_CHARACTERS
     assert not any(character.isspace() and character != " " for character in found)
 
 
 def test_a_long_reason_is_no_long_work() -> None:
-    assert len(signature_of("1:" * 500_000)) <= LONGEST
+    assert len(signature_of("1:" * 500_000)) <= MOST_CHARACTERS
 
 
 @pytest.mark.parametrize("status", list(Status))
