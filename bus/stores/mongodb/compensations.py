@@ -137,7 +137,9 @@ class Compensations:
         A row that goes between the two steps, because another process finished an older generation, is inserted again.
         """
         await self._put_large(rows)
-        forms = {form["_id"]: form for form in sorted(map(_form, rows), key=lambda form: form["order"])}
+        forms: dict[str, Form] = {}
+        for form in sorted(map(_form, rows), key=lambda form: form["order"], reverse=True):
+            forms.setdefault(form["_id"], form)
         while forms:
             present = await insert_new(self._connection, COMPENSATIONS, list(forms.values()), _size)
             gone: set[str] = set()

@@ -78,6 +78,14 @@ class CompensationContract:
         await store.finish([leased])
         assert await store.due(NOON) == {}
 
+    async def test_of_rows_of_one_age_the_first_stays(self, store: Store) -> None:
+        rows = [row(message(), attempts=attempts, due_at=NOON + n) for n, attempts in enumerate((1, 2, 2, 1))]
+        await store.compensate(rows)
+        await store.compensate(rows[2:])
+        assert await store.next_due() == NOON + 1
+        (leased,) = await lease_all(store)
+        assert (leased.attempts, leased.due_at) == (2, NOON + 1)
+
     async def test_a_new_failure_clears_the_lease(self, store: Store) -> None:
         await store.compensate([row(message())])
         (old,) = await lease_all(store)
