@@ -52,6 +52,7 @@ def _usage(error: Exception) -> int:
         sys.stderr.write(message + "\n")
         return USAGE
     path = context.command_path if context is not None else "bus"
+    message = message.replace(": Value error, ", ": ")  # what reads the values puts it before every reason
     return _complain(message, f"see {path} --help", USAGE)
 
 

@@ -156,3 +156,9 @@ def test_a_closed_pipe_is_no_traceback() -> None:
     process.stdout.close()
     _, err = process.communicate(timeout=60)
     assert b"Traceback" not in err
+
+
+def test_a_value_that_is_none_of_those_allowed_is_told_which_are(cli: Cli) -> None:
+    ran = cli("key", "create", "--role", "nonsense")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("error: Invalid value for '--role': 'nonsense' is not one of 'producer', ")
