@@ -31,7 +31,10 @@ def parse_time(text: str) -> int:
     ValueError
         The text is not a time, has no zone, or is in UTC before the year 1 or after 9999.
     """
-    moment = datetime.fromisoformat(text.upper())
+    try:
+        moment = datetime.fromisoformat(text.upper())
+    except ValueError as error:
+        raise ValueError(f"{text[:60]!r} is not a time such as 2026-01-31T12:00:00Z") from error
     if moment.tzinfo is None:
         raise ValueError(f"{text!r} has no zone; write it as 2026-01-31T12:00:00Z")
     time = (moment - _EPOCH) // timedelta(milliseconds=1)

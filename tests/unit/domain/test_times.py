@@ -57,6 +57,11 @@ def test_what_is_no_time_is_refused(text: str) -> None:
         parse_time(text)
 
 
+def test_what_is_no_time_is_told_how_one_is_written() -> None:
+    with pytest.raises(ValueError, match=r"^'tomorrow' is not a time such as 2026-01-31T12:00:00Z$"):
+        parse_time("tomorrow")
+
+
 def test_times_of_one_second_differ_in_their_milliseconds() -> None:
     assert [format_time(time) for time in (1000, 1007, 1999)] == [
         "1970-01-01T00:00:01.000Z",
