@@ -24,7 +24,7 @@ def problem_for(error: Exception) -> Problem:
     if isinstance(error, RequestValidationError):
         return _invalid(error)
     if isinstance(error, HTTPException):
-        return problem(error.status_code, str(error.detail))
+        return _http(error)
     return failure()
 
 
@@ -36,6 +36,12 @@ async def answer(_: Request, error: Exception) -> Response:
     if isinstance(error, TooManyAttempts):
         headers["retry-after"] = str(error.wait)
     return Response(msgspec.json.encode(found), found.status, headers=headers, media_type=CONTENT_TYPE)
+
+
+def _http(error: HTTPException) -> Problem:
+    if error.status_code == 404:  # noqa: PLR2004 - no route has this path
+        return problem(404, "there is nothing at this path", hint="see /openapi.json")
+    return problem(error.status_code, str(error.detail))
 
 
 def _invalid(error: RequestValidationError) -> Problem:

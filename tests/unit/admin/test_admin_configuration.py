@@ -43,7 +43,8 @@ async def test_a_number_without_end_is_refused(client: httpx.AsyncClient, number
 
 
 async def test_what_is_not_there_and_what_is_not_done_there(client: httpx.AsyncClient) -> None:
-    problem(await client.get("/nothing"), 404)
+    found = problem(await client.get("/nothing"), 404)
+    assert (found["detail"], found["hint"]) == ("there is nothing at this path", "see /openapi.json")
     answer = await client.post("/destinations/orders", json={})
     problem(answer, 405)
     assert set(answer.headers["allow"].split(", ")) >= {"GET"}
