@@ -7,12 +7,12 @@ import logging
 import random
 import shutil
 import socket
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -185,25 +185,28 @@ def _describe(context: Context, me: Member) -> Member:
 async def _membership(members: Members) -> AsyncIterator[None]:
     """Be one of the bus while this is open."""
     await members.join()
-    async with asyncio.TaskGroup() as group:
-        running = group.create_task(members.run())
-        try:
-            yield
-        finally:
-            running.cancel()
+    async with _beside(members.run()):
+        yield
     await members.leave()
 
 
 @asynccontextmanager
 async def _counting(rollups: Rollups) -> AsyncIterator[None]:
     """Write statistics while this is open, and the last of them at the end."""
+    async with _beside(rollups.run()):
+        yield
+    await rollups.close()
+
+
+@asynccontextmanager
+async def _beside(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Have work done while this is open; its failure ends what is inside."""
     async with asyncio.TaskGroup() as group:
-        running = group.create_task(rollups.run())
+        running = group.create_task(work)
         try:
             yield
         finally:
             running.cancel()
-    await rollups.close()
 
 
 def _transports(
@@ -229,12 +232,8 @@ async def _open_spools(settings: Settings, roles: Sequence[str], opened: AsyncEx
 async def _open_roads(transports: Sequence[Transport], clock: Clock) -> AsyncIterator[Roads]:
     """Keep the roads up while this is open."""
     roads = Roads(transports, clock)
-    async with asyncio.TaskGroup() as group:
-        running = group.create_task(roads.run())
-        try:
-            yield roads
-        finally:
-            running.cancel()
+    async with _beside(roads.run()):
+        yield roads
     for transport in transports:
         await transport.close()
 
