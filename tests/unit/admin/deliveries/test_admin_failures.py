@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
@@ -13,18 +12,7 @@ from bus.domain.failures import Failures
 from bus.domain.selection import Selection
 from bus.domain.times import DAY, format_time
 from bus.testing.writes import NOON, message, outcome
-from tests.unit.admin.admin_world import World, problem, running, subscribed
-
-
-@pytest.fixture
-async def world() -> World:
-    return await subscribed()
-
-
-@pytest.fixture
-async def client(world: World) -> AsyncIterator[httpx.AsyncClient]:
-    async with running(world) as client:
-        yield client
+from tests.unit.admin.admin_world import World, problem
 
 
 async def fail(world: World, number: int, reason: str, status: Status = Status.DEAD, **changes: Any) -> str:

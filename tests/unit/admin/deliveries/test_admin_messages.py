@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
@@ -12,18 +11,7 @@ from bus.domain.delivery import Origin, Outcome, Status
 from bus.domain.identity import new_id
 from bus.domain.times import format_time
 from bus.testing.writes import NOON, attempt, message, outcome
-from tests.unit.admin.admin_world import URL, World, problem, running, subscribed
-
-
-@pytest.fixture
-async def world() -> World:
-    return await subscribed()
-
-
-@pytest.fixture
-async def client(world: World) -> AsyncIterator[httpx.AsyncClient]:
-    async with running(world) as client:
-        yield client
+from tests.unit.admin.admin_world import URL, World, problem
 
 
 async def search(client: httpx.AsyncClient, **query: Any) -> list[str]:

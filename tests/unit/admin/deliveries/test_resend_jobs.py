@@ -8,7 +8,7 @@ import pytest
 from bus.domain.delivery import Status
 from bus.testing.writes import message, outcome
 from tests.unit.admin.admin_world import World
-from tests.unit.admin.resends.jobs import attempt_all, balanced, items, job, start
+from tests.unit.admin.deliveries.jobs import attempt_all, balanced, items, job, start
 
 
 async def test_a_rate_is_kept(world: World, client: httpx.AsyncClient) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from bus.domain.delivery import Status
 from tests.unit.admin.admin_world import World, problem
-from tests.unit.admin.resends.jobs import DEAD, start
+from tests.unit.admin.deliveries.jobs import DEAD, start
 
 
 async def test_jobs_are_listed_the_newest_first_in_pages(world: World, client: httpx.AsyncClient) -> None:

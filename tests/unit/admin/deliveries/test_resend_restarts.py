@@ -7,7 +7,7 @@ import pytest
 
 from bus.domain.delivery import Status
 from tests.unit.admin.admin_world import World, problem, running
-from tests.unit.admin.resends.jobs import DEAD, attempt_all, balanced, items, job, start
+from tests.unit.admin.deliveries.jobs import DEAD, attempt_all, balanced, items, job, start
 
 
 async def resent(world: World) -> dict[str, tuple[int, int]]:

@@ -11,7 +11,7 @@ from bus.domain.delivery import Status
 from bus.domain.times import format_time
 from bus.testing.writes import NOON, message, outcome
 from tests.unit.admin.admin_world import World
-from tests.unit.admin.resends.jobs import DEAD, attempt_all, balanced, items, job, start
+from tests.unit.admin.deliveries.jobs import DEAD, attempt_all, balanced, items, job, start
 
 
 async def test_a_job_resends_what_its_filter_takes_and_nothing_else(world: World, client: httpx.AsyncClient) -> None:
