@@ -26,7 +26,7 @@ async def main(settings: dict[str, str], every: int) -> None:
                 break
             await asyncio.sleep(0.02)
         print(json.dumps({"unfinished": [item.message.id for item in unfinished]}), flush=True)
-        await asyncio.sleep(600)
+        await asyncio.Event().wait()  # until it is killed
 
 
 asyncio.run(main(json.loads(sys.argv[1]), int(sys.argv[2])))
