@@ -1,13 +1,14 @@
-"""A Kafka that tests of this folder may kill, stop and wipe."""
+"""A Kafka that tests of this folder share, and one that they may kill, stop and wipe."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
+from bus.transports.kafka import KafkaConfig, KafkaTransport
 from tests.servers.kafka import KafkaServer
-from tests.servers.kafka_fixtures import local
+from tests.servers.kafka_fixtures import local, opened, quick, shared
 
 
 @pytest.fixture
@@ -18,3 +19,14 @@ def broker() -> Iterator[KafkaServer]:
     server.resume()
     if not server.child.running:
         server.start()
+
+
+@pytest.fixture
+def config() -> KafkaConfig:
+    return quick(shared())
+
+
+@pytest.fixture
+async def road(config: KafkaConfig) -> AsyncIterator[KafkaTransport]:
+    async with opened(config) as road:
+        yield road

@@ -8,7 +8,6 @@ import math
 import random
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -34,20 +33,9 @@ from tests.integration.kafka.kafka_world import (
     receive_ids,
     topic,
 )
-from tests.servers.kafka_fixtures import changed, opened, quick, shared
+from tests.servers.kafka_fixtures import changed, opened
 
 pytestmark = pytest.mark.timeout(300)
-
-
-@pytest.fixture
-def config() -> KafkaConfig:
-    return quick(shared())
-
-
-@pytest.fixture
-async def road(config: KafkaConfig) -> AsyncIterator[KafkaTransport]:
-    async with opened(config) as road:
-        yield road
 
 
 async def test_a_takeover_after_a_kill_repeats_only_what_was_not_finished(

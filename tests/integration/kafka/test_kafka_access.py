@@ -1,0 +1,135 @@
+"""Who may do what, and over an encrypted connection: a clear error, and the others go on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import trustme
+from aiokafka.protocol.admin import CreateAclsRequest
+
+from bus.domain.destination import Destination
+from bus.errors import TransportError, TransportRefused
+from bus.testing.writes import message
+from bus.transports.kafka import KafkaConfig
+from tests.integration.kafka.kafka_world import (
+    CODE,
+    ensure,
+    ensure_once,
+    eventually,
+    group,
+    ids_of,
+    numbered,
+    operator,
+    publish,
+    publish_all,
+    receive,
+    receive_ids,
+    subscription,
+    topic,
+)
+from tests.servers.kafka import PASSWORD, USER, KafkaServer
+from tests.servers.kafka_fixtures import changed, opened, quick
+
+MEBIBYTE = 1_048_576
+
+
+async def test_wrong_credentials_are_said_to_be_wrong(broker: KafkaServer) -> None:
+    login = changed(quick(broker.sasl_bootstrap), username=USER, password="guess")
+    async with opened(login) as road:
+        with pytest.raises(TransportRefused, match="connecting to ") as refused:
+            await ensure(road)
+        assert "password" in refused.value.hint
+        assert "guess" not in f"{refused.value} {refused.value.hint} {login}"
+        assert road.lags() is None
+        assert road.conditions()["kafka"]
+        assert await publish(road, message(0)) == [False]
+
+
+async def test_right_credentials_publish_and_consume(broker: KafkaServer) -> None:
+    async with opened(changed(quick(broker.sasl_bootstrap), username=USER, password=PASSWORD)) as road:
+        await ensure(road)
+        assert await publish(road, *numbered(3)) == [True] * 3
+        await receive_ids(await road.consume(CODE, "billing"), ids_of(numbered(3)))
+
+
+async def test_a_mechanism_that_the_broker_does_not_know_is_named(broker: KafkaServer) -> None:
+    login = changed(quick(broker.sasl_bootstrap), username=USER, password=PASSWORD, mechanism="SCRAM-SHA-512")
+    async with opened(login) as road:
+        with pytest.raises(TransportRefused):
+            await ensure(road)
+
+
+async def test_a_destination_that_is_forbidden_harms_no_other(broker: KafkaServer) -> None:
+    config = changed(quick(broker.sasl_bootstrap), username=USER, password=PASSWORD)
+    await forbid(changed(config, bootstrap=(broker.bootstrap,), username=None, password=None), USER)
+    async with opened(config) as road:
+        await road.ensure(Destination(code="other"), [subscription("mail")])
+        with pytest.raises(TransportRefused, match="making destination orders") as refused:
+            await ensure(road)
+        assert "grant" in refused.value.hint
+        consumer = await road.consume("other", "mail")
+        for n in range(5):  # figures are as of another look at the topics
+            assert await publish(road, message(n, destination="other")) == [True]
+            await eventually(lambda: (road.lags() or {})["other", "mail"].records == 1)
+            consumer.ack(await receive(consumer))
+            await eventually(lambda: (road.lags() or {})["other", "mail"] == (0, None))
+        assert await publish(road, message(0)) == [False]
+        assert "orders" in road.conditions()["kafka"]
+
+
+async def test_the_lag_of_a_group_that_may_not_be_asked_for_is_unknown(broker: KafkaServer) -> None:
+    """Else the bus would take what waits there for lost."""
+    config = changed(quick(broker.sasl_bootstrap), username=USER, password=PASSWORD)
+    async with opened(config) as road:
+        await ensure(road)
+        await eventually(lambda: (road.lags() or {})[CODE, "billing"] == (0, None))
+        await forbid(changed(config, bootstrap=(broker.bootstrap,), username=None, password=None), USER, group(config))
+        await publish_all(road, numbered(3))
+        await eventually(lambda: (road.lags() or {})[CODE, "billing"].oldest == 0, within=30)
+
+
+async def test_an_encrypted_connection_publishes_and_consumes(broker: KafkaServer, tmp_path: Path) -> None:
+    async with opened(encrypted(broker, broker.ca, broker.ca, tmp_path)) as road:
+        await ensure(road)
+        assert await publish(road, *numbered(3)) == [True] * 3
+        await receive_ids(await road.consume(CODE, "billing"), ids_of(numbered(3)))
+
+
+async def test_a_broker_that_is_not_trusted_is_refused(broker: KafkaServer, tmp_path: Path) -> None:
+    async with opened(encrypted(broker, trustme.CA(), broker.ca, tmp_path)) as road:
+        with pytest.raises(TransportRefused, match="certificate verify failed") as refused:
+            await ensure(road)
+    assert "authorities" in refused.value.hint
+
+
+async def test_a_certificate_that_the_broker_does_not_trust_is_refused(broker: KafkaServer, tmp_path: Path) -> None:
+    async with opened(encrypted(broker, broker.ca, trustme.CA(), tmp_path)) as road:
+        with pytest.raises(TransportError):
+            await ensure_once(road)
+        assert road.conditions()["kafka"]
+
+
+def encrypted(broker: KafkaServer, trusted: trustme.CA, shown: trustme.CA, folder: Path) -> KafkaConfig:
+    """Return settings that trust one authority and show a certificate of another."""
+    trusted.cert_pem.write_to_path(folder / "ca.pem")
+    cert = shown.issue_cert("bus.example")
+    cert.private_key_pem.write_to_path(folder / "key.pem")
+    (folder / "cert.pem").write_bytes(b"".join(pem.bytes() for pem in cert.cert_chain_pems))
+    return changed(
+        quick(broker.tls_bootstrap),
+        tls=True,
+        ca_file=folder / "ca.pem",
+        cert_file=folder / "cert.pem",
+        key_file=folder / "key.pem",
+    )
+
+
+async def forbid(config: KafkaConfig, user: str, group: str = "") -> None:
+    """Forbid somebody everything about a group, or about the topic, by a rule of its name."""
+    kind, name = (3, group) if group else (2, topic(config))
+    any_host, literal, everything, deny = "*", 3, 2, 2
+    rule = CreateAclsRequest(kind, name, literal, f"User:{user}", any_host, everything, deny)
+    async with operator(config) as client:
+        ((error_code, text),) = (await client._send_request(rule)).creation_responses
+    assert not error_code, text
