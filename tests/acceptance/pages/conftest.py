@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from tests.acceptance.pages.looking import Looker
+from tests.acceptance.pages.looking import ZONE, Looker
 from tests.harness.bus_process import BusProcess
 from tests.harness.subscribers import SubscriberProcess
 from tests.servers import need
@@ -47,7 +47,7 @@ def look(chromium: Browser, open_bus: BusProcess) -> Iterator[Look]:
         context = chromium.new_context(
             viewport={"width": width, "height": 900},
             locale="zh-CN" if language == "zh" else "en-GB",
-            timezone_id="Asia/Shanghai",
+            timezone_id=ZONE,
             color_scheme="dark" if dark else "light",
         )
         looker = Looker(context, (at or open_bus).url)
