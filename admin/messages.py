@@ -82,9 +82,9 @@ async def resend_message(
     message_id: str, services: OfficeDep, principal: ResenderOfSome, body: ResendBody | None = None
 ) -> dict[str, Any]:
     """Deliver a message again, to all subscriptions or to those named; the id is that of a job of one message."""
-    wanted = body.subscriptions if body is not None else None
+    body = body or ResendBody()
     trace = await _trace(services, message_id, principal, "resend")
-    job, targets = await services.runner.resend_one(trace, wanted, principal.name)
+    job, targets = await services.runner.resend_one(trace, body.subscriptions, principal.name, body.reason)
     return {"id": job.id, "subscriptions": [target.subscription for target in targets]}
 
 

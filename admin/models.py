@@ -44,6 +44,7 @@ def _time(value: str) -> str:
 Code = Annotated[str, AfterValidator(_code)]
 Duration = Annotated[str, AfterValidator(_duration)]
 Time = Annotated[str, AfterValidator(_time)]
+OutcomeName = Literal["waiting", "delivered", "failed", "skipped", "missing", "canceled"]
 
 
 class Body(BaseModel):
@@ -180,6 +181,7 @@ class ResendBody(Body):
     """Which subscriptions get one message again; null for all."""
 
     subscriptions: Annotated[list[str], Field(min_length=1)] | None = None
+    reason: str = Field(default="", max_length=1000)
 
 
 class SelectionBody(Body):
@@ -235,6 +237,20 @@ class ResendsBody(Body):
     filter: SelectionBody
     rate: float | None = Field(default=None, gt=0)
     dry_run: bool = False
+    reason: str = Field(default="", max_length=1000)
+
+
+class ResendRateBody(Body):
+    """Another rate of a bulk resend, in messages a second; null for no limit."""
+
+    rate: float | None = Field(gt=0)
+
+
+class RerunBody(Body):
+    """Which items of a finished bulk resend are resent again: those that ended so."""
+
+    outcomes: Annotated[list[OutcomeName], Field(min_length=1, max_length=6)] = ["failed", "missing"]
+    rate: float | None = Field(default=None, gt=0)
     reason: str = Field(default="", max_length=1000)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from admin.models import optional_time
 from bus.domain.catalog import Catalog
-from bus.domain.delivery import Attempt, Status
+from bus.domain.delivery import Attempt, Resend, Status
 from bus.domain.times import format_time
 from bus.domain.trace import DeliveryTrace, Trace, attempts_in_order
 
@@ -68,6 +68,17 @@ def _delivery_view(trace: Trace, name: str, delivery: DeliveryTrace, catalog: Ca
         "due_at": optional_time(delivery.due_at),
         "generation": delivery.generation,
         "attempts": [_attempt_view(attempt) for attempt in attempts_in_order(delivery)],
+        "resends": [_resend_view(resend) for resend in delivery.resends],
+    }
+
+
+def _resend_view(resend: Resend) -> dict[str, Any]:
+    return {
+        "generation": resend.generation,
+        "job": resend.job or None,
+        "by": resend.by,
+        "reason": resend.reason,
+        "at": format_time(resend.at),
     }
 
 
@@ -100,4 +111,6 @@ def _attempt_view(attempt: Attempt) -> dict[str, Any]:
         "error": attempt.error or None,
         "response": attempt.response.decode("utf-8", "replace") or None,
         "node": attempt.node,
+        "generation": attempt.generation,
+        "taken_at": optional_time(attempt.taken_at),
     }

@@ -222,6 +222,11 @@ async def test_every_route_is_in_that_list(world: World) -> None:
     assert routes - listed == {
         ("GET", "/resends/{job_id}"),
         ("GET", "/resends/{job_id}/items"),
+        ("GET", "/resends/{job_id}/items/export"),
+        ("PATCH", "/resends/{job_id}"),
+        ("POST", "/resends/{job_id}/pause"),
+        ("POST", "/resends/{job_id}/resume"),
+        ("POST", "/resends/{job_id}/rerun"),
         ("DELETE", "/resends/{job_id}"),
         # Of whoever asks, whatever they may do.
         ("POST", "/session"),
