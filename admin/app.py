@@ -11,6 +11,7 @@ from starlette.types import Receive, Scope, Send
 from admin import (
     audit,
     destinations,
+    edits,
     failures,
     keys,
     login,
@@ -32,6 +33,7 @@ _MODULES: Final = (
     destinations,
     subscriptions,
     messages,
+    edits,
     resends,
     stats,
     failures,
@@ -49,7 +51,7 @@ class _Admin(FastAPI):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        await super().__call__(scope, limited(receive), guarded(send))
+        await super().__call__(scope, limited(scope, receive), guarded(send))
 
 
 def make_app(office: Office) -> FastAPI:

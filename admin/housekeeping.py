@@ -23,6 +23,7 @@ async def keep_house(services: Office) -> None:
         try:
             await services.audit.expire(context.settings.audit_retention_days)
             await services.sessions.expire()
+            await services.editor.expire()
             await clear_resends(services.book, context.clock.now())
         except* StoreError as error:
             _log.warning("what is past its retention is dropped in an hour: %s", error.exceptions[0])

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Request, Response
 from admin.audited import AuditedRoute, add_entry
 from admin.deps import OfficeDep, Reader, ReaderOfSome, ResenderOfSome
 from admin.models import ResendBody, Time
-from admin.views import message_row, trace_view
+from admin.views import edit_view, message_row, origin_view, trace_view
 from bus.domain.delivery import Status
 from bus.domain.identity import parse_id
 from bus.domain.selection import Selection
@@ -59,16 +59,24 @@ async def search_messages(
 
 @router.get("/{message_id}")
 async def get_trace(message_id: str, services: OfficeDep, principal: ReaderOfSome) -> dict[str, Any]:
-    """Return the whole life of a message."""
-    return trace_view(await _trace(services, message_id, principal, "read"), services.context.registry.catalog)
+    """Return the whole life of a message.
+
+    ``edited_from`` and ``edits`` link a message with the one that it was made of by editing, and with those made of it.
+    """
+    trace = await _trace(services, message_id, principal, "read")
+    origin = await services.editor.origin(trace.message) if trace.message is not None else None
+    return trace_view(trace, services.context.registry.catalog) | {
+        "edited_from": origin_view(trace.message, origin),
+        "edits": [edit_view(link.id, link) for link in await services.editor.made_of(trace.id)],
+    }
 
 
 @router.get("/{message_id}/body")
 async def get_body(message_id: str, request: Request, services: OfficeDep, principal: ReaderOfSome) -> Response:
     """Return the exact bytes of a message, as a download: a browser never renders them. Who read it is on record."""
-    message = await services.context.store.message(_id(message_id))
+    message = await services.context.store.message(message_id_of(message_id))
     if message is None or not principal.may("read", message.destination):
-        raise _missing(message_id)
+        raise missing(message_id)
     await add_entry(request, principal, status=200)
     headers = {
         "content-disposition": f'attachment; filename="{message.id}"',
@@ -90,18 +98,20 @@ async def resend_message(
 
 async def _trace(services: OfficeDep, message_id: str, principal: Principal, action: str) -> Trace:
     """Return a trace; to who may not do that, a message of another destination is one that is not there."""
-    trace = await services.context.store.trace(_id(message_id))
+    trace = await services.context.store.trace(message_id_of(message_id))
     if trace is None or not principal.may(action, trace.destination):
-        raise _missing(message_id)
+        raise missing(message_id)
     return trace
 
 
-def _id(text: str) -> str:
+def message_id_of(text: str) -> str:
+    """Return the id that a path names; raises ``NotFound`` for what is none."""
     try:
         return parse_id(text)
     except ValueError as error:
-        raise _missing(text) from error
+        raise missing(text) from error
 
 
-def _missing(message_id: str) -> NotFound:
+def missing(message_id: str) -> NotFound:
+    """Return the error for a message that is not there."""
     return NotFound(f"there is no message {message_id[:64]}", hint="check the id; it may be past its retention")

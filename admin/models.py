@@ -184,6 +184,29 @@ class ResendBody(Body):
     reason: str = Field(default="", max_length=1000)
 
 
+class EditBody(Body):
+    """What a message edited from another has instead; what is not given is as in that one.
+
+    ``body`` is JSON and is delivered as the exact bytes of that value; ``body_base64`` is any bytes.
+    """
+
+    body: Any = None
+    body_base64: str | None = None
+    content_type: str | None = None
+    headers: Annotated[dict[str, str], Field(max_length=64)] | None = None
+    key: str | None = None
+    biz_id: str | None = None
+    subscriptions: Annotated[list[str], Field(min_length=1)] | None = None
+    reason: str = Field(min_length=1, max_length=1000)
+
+    @model_validator(mode="after")
+    def _one_body(self) -> Self:
+        """Refuse two bodies."""
+        if "body" in self.model_fields_set and self.body_base64 is not None:
+            raise ValueError("give body or body_base64, not both")
+        return self
+
+
 class SelectionBody(Body):
     """Which messages a bulk resend takes."""
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from admin.editing import Link
 from admin.models import optional_time
 from bus.domain.catalog import Catalog
 from bus.domain.delivery import Attempt, Resend, Status
+from bus.domain.message import Message
 from bus.domain.times import format_time
 from bus.domain.trace import DeliveryTrace, Trace, attempts_in_order
 
@@ -53,6 +55,21 @@ def trace_view(trace: Trace, catalog: Catalog) -> dict[str, Any]:
         _delivery_view(trace, name, delivery, catalog) for name, delivery in sorted(trace.deliveries.items())
     ]
     return view
+
+
+def edit_view(message_id: str, link: Link | None) -> dict[str, Any]:
+    """Return the other end of a link between a message and the one made of it; by whom and why, while that is known."""
+    return {
+        "id": message_id,
+        "by": link.by if link else None,
+        "reason": link.reason if link else None,
+        "at": format_time(link.at) if link else None,
+    }
+
+
+def origin_view(message: Message | None, link: Link | None) -> dict[str, Any] | None:
+    """Return of what a message was made by editing, None of one that was not."""
+    return edit_view(message.edited_from, link) if message is not None and message.edited_from else None
 
 
 def _delivery_view(trace: Trace, name: str, delivery: DeliveryTrace, catalog: Catalog) -> dict[str, Any]:

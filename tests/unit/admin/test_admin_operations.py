@@ -145,7 +145,11 @@ READ = [
     ),
     *("/messages/MESSAGE/body", "/resends", "/spools", "/rates", "/clusters", "/health", "/stats", "/failures"),
 ]
-RESEND = [("POST", "/messages/MESSAGE/resend", None), ("POST", "/resends", {"filter": {}, "dry_run": True})]
+RESEND = [
+    ("POST", "/messages/MESSAGE/resend", None),
+    ("POST", "/messages/MESSAGE/edit", {"reason": "x"}),
+    ("POST", "/resends", {"filter": {}, "dry_run": True}),
+]
 PAUSE = [("PATCH", BILLING, {"paused": True}), ("PATCH", BILLING, {"paused": False})]
 CONFIGURE = [
     *(
