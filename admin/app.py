@@ -9,6 +9,7 @@ from fastapi.openapi.utils import get_openapi
 from starlette.types import Receive, Scope, Send
 
 from admin import (
+    attempts,
     audit,
     destinations,
     edits,
@@ -34,6 +35,7 @@ _MODULES: Final = (
     subscriptions,
     messages,
     edits,
+    attempts,
     resends,
     stats,
     failures,

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request, Response
 
 from admin.audited import AuditedRoute, add_entry
+from admin.contents import body_of
 from admin.deps import OfficeDep, Reader, ReaderOfSome, ResenderOfSome
 from admin.models import ResendBody, Time
 from admin.views import edit_view, message_row, origin_view, trace_view
@@ -58,14 +59,22 @@ async def search_messages(
 
 
 @router.get("/{message_id}")
-async def get_trace(message_id: str, services: OfficeDep, principal: ReaderOfSome) -> dict[str, Any]:
-    """Return the whole life of a message.
+async def get_trace(
+    message_id: str,
+    services: OfficeDep,
+    principal: ReaderOfSome,
+    attempts: Annotated[str, Query(pattern=r"^(all|none|(first|last):[0-9]{1,4})$")] = "all",
+) -> dict[str, Any]:
+    """Return the whole life of a message, with all attempts of each delivery, none, or the ``first:N`` or ``last:N``.
 
+    ``hops`` are its steps in the order of time, from the producer to the next attempt due; what is missing is a hop of
+    its own (``missing``). ``attempts_kept`` of ``attempts_made`` are in the store. Of an attempt's phases ``queue`` is
+    its wait in the dispatcher that had taken it from the road.
     ``edited_from`` and ``edits`` link a message with the one that it was made of by editing, and with those made of it.
     """
-    trace = await _trace(services, message_id, principal, "read")
+    trace = await trace_of(services, message_id, principal, "read")
     origin = await services.editor.origin(trace.message) if trace.message is not None else None
-    return trace_view(trace, services.context.registry.catalog) | {
+    return trace_view(trace, services.context.registry.catalog, attempts) | {
         "edited_from": origin_view(trace.message, origin),
         "edits": [edit_view(link.id, link) for link in await services.editor.made_of(trace.id)],
     }
@@ -82,7 +91,7 @@ async def get_body(message_id: str, request: Request, services: OfficeDep, princ
         "content-disposition": f'attachment; filename="{message.id}"',
         "content-type": message.content_type,
     }
-    return Response(message.body, headers=headers)
+    return Response(body_of(message), headers=headers)
 
 
 @router.post("/{message_id}/resend", status_code=202)
@@ -91,12 +100,12 @@ async def resend_message(
 ) -> dict[str, Any]:
     """Deliver a message again, to all subscriptions or to those named; the id is that of a job of one message."""
     body = body or ResendBody()
-    trace = await _trace(services, message_id, principal, "resend")
+    trace = await trace_of(services, message_id, principal, "resend")
     job, targets = await services.runner.resend_one(trace, body.subscriptions, principal.name, body.reason)
     return {"id": job.id, "subscriptions": [target.subscription for target in targets]}
 
 
-async def _trace(services: OfficeDep, message_id: str, principal: Principal, action: str) -> Trace:
+async def trace_of(services: OfficeDep, message_id: str, principal: Principal, action: str) -> Trace:
     """Return a trace; to who may not do that, a message of another destination is one that is not there."""
     trace = await services.context.store.trace(message_id_of(message_id))
     if trace is None or not principal.may(action, trace.destination):

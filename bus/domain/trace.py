@@ -7,7 +7,6 @@ keeps the first and the last attempts, and the same holds for resends, so that n
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -268,6 +267,6 @@ def decode_trace(payload: bytes) -> Trace:
     return _decoder.decode(payload)
 
 
-def attempts_in_order(delivery: DeliveryTrace) -> Iterable[Attempt]:
+def attempts_in_order(delivery: DeliveryTrace) -> list[Attempt]:
     """Return a delivery's attempts by number, then by start."""
     return sorted(delivery.attempts.values(), key=_place)

@@ -143,6 +143,7 @@ READ = [
         "/messages",
         "/messages/MESSAGE",
     ),
+    "/messages/MESSAGE/deliveries/billing/attempts/1",
     *("/messages/MESSAGE/body", "/resends", "/spools", "/rates", "/clusters", "/health", "/stats", "/failures"),
 ]
 RESEND = [
@@ -217,6 +218,7 @@ async def test_every_route_is_in_that_list(world: World) -> None:
         "/MESSAGE": "/{message_id}",
         "subscriptions/billing": "subscriptions/{name}",
         "destinations/orders": "destinations/{code}",
+        "deliveries/billing/attempts/1": "deliveries/{subscription}/attempts/{attempt}",
     }
     listed = set()
     for _, method, path, _ in ROUTES:

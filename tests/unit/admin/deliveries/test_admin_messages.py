@@ -122,6 +122,8 @@ async def test_the_trace_tells_the_whole_life(world: World, client: httpx.AsyncC
         "due_at": None,
         "generation": 0,
         "attempts": [],
+        "attempts_made": 0,
+        "attempts_kept": 0,
         "resends": [],
     }
 
