@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Final, NamedTuple
 
 import msgspec
@@ -19,6 +20,8 @@ _PAGE: Final = 500
 _SAMPLE: Final = 10
 _LONGEST_COUNT: Final = 10.0
 _LOOKED_AT: Final = 1_000
+_KNOWN_FOR: Final = 5.0
+_MOST_KNOWN: Final = 100
 
 
 class Preview(NamedTuple):
@@ -46,6 +49,8 @@ class Chooser:
         self._store = store
         self._registry = registry
         self._clock = clock
+        # By job, with when it was counted: people look at a job again and again while it runs.
+        self._known: OrderedDict[str, tuple[float, NewFailures]] = OrderedDict()
 
     async def preview(self, selection: Selection) -> Preview:
         """Count what a selection takes, for some seconds at most; the part that was counted is exact."""
@@ -64,11 +69,21 @@ class Chooser:
     async def new_failures(self, job: Job) -> NewFailures | None:
         """Count failures that a job's selection would take had it no end, and that came after the job was made.
 
-        Only so many of the newest messages are looked at. What the job resent itself is not new. None when the
-        selection takes nothing that fails.
+        Only so many of the newest messages are looked at, and for some seconds the answer is the same. What the job
+        resent itself is not new. None when the selection takes nothing that fails.
         """
         if job.selection.status is not None and job.selection.status not in FAILING:
             return None
+        now = self._clock.monotonic()
+        counted_at, found = self._known.get(job.id, (0.0, None))
+        if found is None or now - counted_at >= _KNOWN_FOR:
+            found = await self._count_failures(job)
+            self._known[job.id] = (now, found)
+            if len(self._known) > _MOST_KNOWN:
+                self._known.popitem(last=False)
+        return found
+
+    async def _count_failures(self, job: Job) -> NewFailures:
         endless = msgspec.structs.replace(job.selection, before=None)
         page = await self._store.search(endless, limit=_LOOKED_AT)
         count = sum(self._failed_since(trace, endless, job) for trace in page.traces)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import msgspec
+
 from bus.domain.delivery import Attempt
 from bus.domain.message import Message
 from bus.domain.request import constant_headers, message_headers
@@ -17,6 +19,21 @@ _HIDDEN: Final = "***"
 def body_of(message: Message) -> bytes:
     """Return a message's body."""
     return message.body
+
+
+def pretty(body: bytes) -> dict[str, Any]:
+    """Return a body as text to read: JSON indented with every number and key as it was sent, other text as it is.
+
+    ``text`` is None when it is not UTF-8; nothing is ever cut.
+    """
+    try:
+        return {"json": True, "text": msgspec.json.format(body, indent=2).decode(), "bytes": len(body)}
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        pass
+    try:
+        return {"json": False, "text": body.decode(), "bytes": len(body)}
+    except UnicodeDecodeError:
+        return {"json": False, "text": None, "bytes": len(body)}
 
 
 def headers_of(message: Message) -> dict[str, str]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import JSONResponse
 
 from admin.audited import AuditedRoute, add_entry
-from admin.contents import body_of
+from admin.contents import body_of, pretty
 from admin.deps import OfficeDep, Reader, ReaderOfSome, ResenderOfSome
 from admin.models import ResendBody, Time
 from admin.views import edit_view, message_row, origin_view, trace_view
@@ -81,12 +82,24 @@ async def get_trace(
 
 
 @router.get("/{message_id}/body")
-async def get_body(message_id: str, request: Request, services: OfficeDep, principal: ReaderOfSome) -> Response:
-    """Return the exact bytes of a message, as a download: a browser never renders them. Who read it is on record."""
+async def get_body(
+    message_id: str,
+    request: Request,
+    services: OfficeDep,
+    principal: ReaderOfSome,
+    form: Annotated[Literal["exact", "pretty"], Query(alias="as")] = "exact",
+) -> Response:
+    """Return the exact bytes of a message, as a download: a browser never renders them. Who read it is on record.
+
+    With ``as=pretty`` return ``{"json", "text", "bytes"}``: JSON indented, other text as it is (``json`` false), null
+    for what is not UTF-8.
+    """
     message = await services.context.store.message(message_id_of(message_id))
     if message is None or not principal.may("read", message.destination):
         raise missing(message_id)
     await add_entry(request, principal, status=200)
+    if form == "pretty":
+        return JSONResponse(pretty(body_of(message)))
     headers = {
         "content-disposition": f'attachment; filename="{message.id}"',
         "content-type": message.content_type,

@@ -136,7 +136,7 @@ def _resend_view(resend: Resend) -> dict[str, Any]:
 
 def _held(trace: Trace, name: str, delivery: DeliveryTrace, catalog: Catalog) -> tuple[str, str]:
     """Say why a delivery waits, when the configuration is why, and what about it a person should know."""
-    if delivery.status is not Status.PENDING:
+    if delivery.status not in (Status.PENDING, Status.RESEND):
         return "", ""
     destination = catalog.destinations.get(trace.destination)
     subscription = catalog.subscriptions.get((trace.destination, name))
@@ -144,6 +144,8 @@ def _held(trace: Trace, name: str, delivery: DeliveryTrace, catalog: Catalog) ->
         return "paused", "the destination is paused"
     if subscription is not None and subscription.paused:
         return "paused", subscription.paused_reason
+    if delivery.status is Status.RESEND:
+        return "", ""
     if trace.message is not None and trace.message.deliver_at > trace.message.received_at:
         return "scheduled", f"deliver at {format_time(trace.message.deliver_at)}"
     return "", ""

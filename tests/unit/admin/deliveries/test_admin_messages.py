@@ -183,6 +183,35 @@ async def test_the_body_comes_byte_for_byte_and_is_never_rendered(
     assert "sandbox" in answer.headers["content-security-policy"].split("; ")
 
 
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (
+            b'{"b":1.50,"a":[12345678901234567890123],"b":2}',
+            '{\n  "b": 1.50,\n  "a": [\n    12345678901234567890123\n  ],\n  "b": 2\n}',
+        ),
+        (b'"\xc3\xbc"', '"ü"'),
+        (b"{a: 1}", False),
+        (b"", False),
+        (b"[" * 100_000, False),
+        (b"\xff", None),
+    ],
+    ids=range(6),
+)
+async def test_the_body_to_read(
+    world: World, client: httpx.AsyncClient, body: bytes, expected: str | bool | None
+) -> None:
+    sent = message(1, body=body)
+    await world.store.write([sent])
+    found = (await client.get(f"/messages/{sent.id}/body", params={"as": "pretty"})).json()
+    is_json = isinstance(expected, str)
+    text = expected if is_json or expected is None else body.decode()
+    assert found == {"json": is_json, "text": text, "bytes": len(body)}
+    problem(await client.get(f"/messages/{sent.id}/body", params={"as": "x"}), 422, "as")
+    audit = (await client.get("/audit", params={"what": f"messages/{sent.id}/body"})).json()["items"]
+    assert len(audit) == 1
+
+
 NOWHERE = ["x", "0", "%C3%A9", new_id(NOON), new_id(2**48 - 1), new_id(0), "a" * 5000]
 
 

@@ -61,6 +61,15 @@ async def test_both_traces_name_each_other(world: World, client: httpx.AsyncClie
     assert delivery["resends"] == [{"generation": 1, "job": None, **link}]
 
 
+async def test_what_is_paused_holds_it_and_says_so(world: World, client: httpx.AsyncClient) -> None:
+    (sent,) = await world.written(1, Status.DEAD)
+    await client.patch("/destinations/orders", json={"paused": True})
+    made = (await edit(client, sent.id, subscriptions=["billing"])).json()["id"]
+    (delivery,) = (await client.get(f"/messages/{made}")).json()["deliveries"]
+    assert (delivery["status"], delivery["reason"]) == ("resend", "wrong address")
+    assert delivery["detail"] == "the destination is paused"
+
+
 async def test_a_delivery_of_it_ends_as_any_other(world: World, client: httpx.AsyncClient) -> None:
     (sent,) = await world.written(1, Status.DEAD)
     made = (await edit(client, sent.id, subscriptions=["billing"])).json()["id"]

@@ -177,6 +177,8 @@ async def test_new_failures_are_told(world: World, client: httpx.AsyncClient) ->
         now = world.clock.now()
         fresh = message(number, id=new_id(now), received_at=now, expected=("billing", "mail"))
         await world.store.write([fresh, outcome(fresh, "billing", Status.DEAD, at=now)])
+    assert (await job(client, job_id))["new_failures"] == {"count": 0, "complete": True}  # counted a moment ago
+    await world.clock.advance(5)
     assert (await job(client, job_id))["new_failures"] == {"count": 3, "complete": True}
     delivered = await start(client, {"destination": "orders", "status": "delivered"})
     assert (await job(client, delivered))["new_failures"] is None
