@@ -11,6 +11,7 @@ from fastapi import Depends, Request
 from admin.audit_log import AuditLog
 from admin.identity import identify
 from admin.jobs import JobBook
+from admin.observatory import Observatory
 from admin.resender import Resender
 from admin.runner import ResendRunner
 from bus.bootstrap import Context
@@ -32,6 +33,7 @@ class Office:
         self.context = context
         self.resender = Resender(context.store, context.registry, context.clock)
         self.rollups = RollupReader(context.store, context.clock)
+        self.observatory = Observatory(context, self.rollups)
         self.book = JobBook(context.store)
         self.audit = AuditLog(context.store, context.clock)
         settings = context.settings

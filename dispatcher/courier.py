@@ -58,6 +58,11 @@ class Courier:
         return self._in_flight
 
     @property
+    def waiting(self) -> int:
+        """Deliveries that are here and not in flight."""
+        return len(self._stock.waiting)
+
+    @property
     def carried(self) -> Lag:
         """What it has of its roads, waiting or in flight: no other process can ask the road about it."""
         return self._stock.carried

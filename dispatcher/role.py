@@ -12,7 +12,7 @@ from typing import Any
 from bus.bootstrap import Context
 from bus.cluster.peers import PREFIX
 from bus.domain.delivery import Delivery, decode_outcome
-from bus.domain.subscription import Subscription
+from bus.domain.subscription import PAUSED_BY_410, Subscription
 from bus.errors import BusError
 from bus.stores.feed import StoreFeed
 from dispatcher.dispatcher import Dispatcher
@@ -63,6 +63,8 @@ class DispatcherService:
         registry.listen(self._dispatcher.apply)
         context.dispatching = self._dispatcher
         context.carried = self._dispatcher.carried
+        context.couriers = self._dispatcher.couriers
+        context.breakers = self._dispatcher.open_breakers
         context.members.beyond = self._dispatcher.beyond
         context.members.listen(self._dispatcher.reshare)
         context.meters.append(self._dispatcher.measure)
@@ -102,7 +104,7 @@ class DispatcherService:
             if current is None or current.url != gone.url:
                 continue
             try:
-                await registry.pause(gone.key, "the subscriber answered 410 Gone")
+                await registry.pause(gone.key, PAUSED_BY_410)
             except BusError as error:
                 _log.warning("subscription %s of %s is paused at its next 410: %s", gone.name, gone.destination, error)
 

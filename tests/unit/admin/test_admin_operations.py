@@ -143,7 +143,17 @@ READ = [
         "/messages",
         "/messages/MESSAGE",
     ),
-    *("/messages/MESSAGE/body", "/resends", "/spools", "/rates", "/clusters", "/health", "/stats", "/failures"),
+    *(
+        "/messages/MESSAGE/body",
+        "/resends",
+        "/spools",
+        "/rates",
+        "/clusters",
+        "/health",
+        "/stats",
+        "/failures",
+        "/overview",
+    ),
 ]
 RESEND = [("POST", "/messages/MESSAGE/resend", None), ("POST", "/resends", {"filter": {}, "dry_run": True})]
 PAUSE = [("PATCH", BILLING, {"paused": True}), ("PATCH", BILLING, {"paused": False})]

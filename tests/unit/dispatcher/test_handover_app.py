@@ -152,7 +152,7 @@ async def test_rubbish_is_refused(world: World, path: str, body: bytes) -> None:
 
 
 async def test_too_much_at_once_is_refused_while_it_comes(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dispatcher.handover._LONGEST", 1000)
+    monkeypatch.setattr("bus.cluster.peer_app._LONGEST", 1000)
     assert (await world.call(MESSAGES, bytes(4000), chunks=8))[0] == 400
 
 
