@@ -155,6 +155,7 @@ READ = [
         "/overview",
     ),
 ]
+READ += ["/processes", "/processes/owner-1", "/compensations", "/orphans"]
 RESEND = [("POST", "/messages/MESSAGE/resend", None), ("POST", "/resends", {"filter": {}, "dry_run": True})]
 PAUSE = [("PATCH", BILLING, {"paused": True}), ("PATCH", BILLING, {"paused": False})]
 CONFIGURE = [
@@ -223,6 +224,7 @@ async def test_every_route_is_in_that_list(world: World) -> None:
         "/MESSAGE": "/{message_id}",
         "subscriptions/billing": "subscriptions/{name}",
         "destinations/orders": "destinations/{code}",
+        "/processes/owner-1": "/processes/{owner}",
     }
     listed = set()
     for _, method, path, _ in ROUTES:
