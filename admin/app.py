@@ -20,6 +20,7 @@ from admin import (
     people,
     processes,
     resends,
+    samples,
     sessions,
     stats,
     subscriptions,
@@ -33,6 +34,7 @@ from bus.bootstrap import VERSION
 _MODULES: Final = (
     destinations,
     subscriptions,
+    samples,
     messages,
     resends,
     stats,

@@ -10,11 +10,13 @@ import msgspec
 
 from bus.cluster.peer_app import PeerApp
 from bus.cluster.peers import DELIVERIES, MESSAGES, ROOM, PeerKey
+from bus.cluster.sampling import SAMPLE, take_sample
 from bus.domain.catalog import Catalog
 from bus.domain.delivery import Delivery, decode_delivery
 from bus.domain.message import Message, decode_message
 from bus.errors import StoreError
 from bus.ports.dispatching import Dispatching
+from bus.ports.sampling import Sampled, Sampling
 from bus.ports.transport import Outgoing, Transport
 from bus.registry import Registry
 
@@ -25,12 +27,16 @@ _payloads: Final = msgspec.msgpack.Decoder(list[bytes])
 class HandoverApp(PeerApp):
     """What a dispatcher takes from the other processes; ``direct`` is this process's direct road."""
 
-    def __init__(self, direct: Transport, dispatching: Dispatching, registry: Registry, key: PeerKey) -> None:
+    def __init__(
+        self, direct: Transport, dispatching: Dispatching, sampling: Sampling, registry: Registry, key: PeerKey
+    ) -> None:
         self._direct = direct
         self._dispatching = dispatching
+        self._sampling = sampling
         self._registry = registry
         self._removed: tuple[Catalog, set[tuple[str, str]]] = (registry.catalog, set())
-        super().__init__(key, {MESSAGES: self._messages, DELIVERIES: self._deliveries, ROOM: self._room})
+        calls = {MESSAGES: self._messages, DELIVERIES: self._deliveries, ROOM: self._room, SAMPLE: self._sample}
+        super().__init__(key, calls)
 
     async def _messages(self, body: bytes) -> list[bool]:
         """Put messages into the direct queue, for the subscriptions that they expect; durable when it returns."""
@@ -73,3 +79,6 @@ class HandoverApp(PeerApp):
 
     async def _room(self, _: bytes) -> list[tuple[str, str, int]]:
         return [(destination, name, room) for (destination, name), room in (await self._dispatching.room()).items()]
+
+    async def _sample(self, body: bytes) -> Sampled:
+        return await take_sample(body, self._sampling)

@@ -62,6 +62,7 @@ class DispatcherService:
         )
         registry.listen(self._dispatcher.apply)
         context.dispatching = self._dispatcher
+        context.sampling = self._dispatcher
         context.carried = self._dispatcher.carried
         context.couriers = self._dispatcher.couriers
         context.breakers = self._dispatcher.open_breakers
@@ -73,7 +74,9 @@ class DispatcherService:
     def routes(self) -> dict[str, Callable[..., Any]]:
         """Return what other processes hand over to."""
         context = self._context
-        app = HandoverApp(context.roads.fallback, self._dispatcher, context.registry, context.peer_key)
+        app = HandoverApp(
+            context.roads.fallback, self._dispatcher, self._dispatcher, context.registry, context.peer_key
+        )
         return {PREFIX: app}
 
     async def run(self, ready: asyncio.Event, stopping: asyncio.Event) -> None:

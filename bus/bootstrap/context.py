@@ -14,12 +14,14 @@ from bus.cluster.member import Member
 from bus.cluster.members import Members
 from bus.cluster.peers import PeerKey, Peers
 from bus.cluster.report import Lane, Report, Reports
+from bus.cluster.sampling import Sampler
 from bus.cluster.waiting import figures
 from bus.domain.vitals import BreakerFigures, CourierFigures, Orphan
 from bus.errors import ConfigurationError
 from bus.ports.clock import Clock
 from bus.ports.dispatching import Dispatching
 from bus.ports.poster import Poster
+from bus.ports.sampling import Sampling
 from bus.ports.spool import Spool
 from bus.ports.store import Store
 from bus.ports.transport import Lag
@@ -41,8 +43,8 @@ class Context:
 
     ``owner`` names its leases, also after a restart; ``dispatching`` is the dispatcher's role when it is there,
     else the way to those of other processes; ``carried`` is what its couriers have of their roads, ``couriers`` their
-    permits, ``breakers`` those that are not closed. ``orphans`` is what its sweeper sees below ``swept``. ``spools``
-    has those that its roles need.
+    permits, ``breakers`` those that are not closed; ``sampling`` sends samples. ``orphans`` is what its sweeper sees
+    below ``swept``. ``spools`` has those that its roles need.
     """
 
     settings: Settings
@@ -68,6 +70,7 @@ class Context:
     breakers: Callable[[], dict[str, BreakerFigures]] = dict
     orphans: Callable[[], list[Orphan]] = list
     swept: Sequence[str] = ()
+    sampling: Sampling | None = None
     meters: list[Callable[[], None]] = field(default_factory=list)
     async_meters: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
     conditions: dict[str, Callable[[], str]] = field(default_factory=dict)
@@ -90,6 +93,11 @@ class Context:
         me = self.members.me
         own = {me.url: self.roads.choice.published_to} if "receiver" in me.roles else {}
         return own | {other.url: other.published_to for other in self.members.others if other.published_to}
+
+    @property
+    def sampler(self) -> Sampler:
+        """The way to have a sample sent by a dispatcher."""
+        return Sampler(self.members, self.peers, self.sampling)
 
     @property
     def reports(self) -> Reports:

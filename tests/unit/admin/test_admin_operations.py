@@ -179,6 +179,7 @@ CONFIGURE = [
     ),
     *(("DELETE", BILLING, None), ("DELETE", "/destinations/orders", None), ("DELETE", "/keys/nothing", None)),
 ]
+CONFIGURE += [("POST", f"{BILLING}/sample", {})]
 ROUTES = [("read", "GET", path, None) for path in READ] + [
     (action, *route)
     for action, routes in (("resend", RESEND), ("pause", PAUSE), ("configure", CONFIGURE))
