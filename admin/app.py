@@ -9,9 +9,11 @@ from fastapi.openapi.utils import get_openapi
 from starlette.types import Receive, Scope, Send
 
 from admin import (
+    actions,
     audit,
     destinations,
     failures,
+    history,
     keys,
     login,
     messages,
@@ -20,6 +22,7 @@ from admin import (
     people,
     processes,
     resends,
+    roads,
     samples,
     sessions,
     stats,
@@ -35,6 +38,8 @@ _MODULES: Final = (
     destinations,
     subscriptions,
     samples,
+    roads,
+    actions,
     messages,
     resends,
     stats,
@@ -47,6 +52,7 @@ _MODULES: Final = (
     login,
     sessions,
     audit,
+    history,
 )
 
 

@@ -39,6 +39,13 @@ class Sampler:
         self._peers = peers
         self._own = own
 
+    def dispatchers(self) -> list[Member]:
+        """Return who could send one; raises ``PeerUnavailable`` when no dispatcher is alive."""
+        found = [member for member in self._members.all if member.is_dispatcher]
+        if not found:
+            raise PeerUnavailable(f"no dispatcher is alive; {_NOTHING_SENT}", hint="start one: bus run dispatcher")
+        return found
+
     async def sample(self, message: Message, subscription: str, timeout: float) -> Sampled:  # noqa: ASYNC109 - of the POST
         """Have a message sent to a subscriber once.
 
@@ -52,7 +59,7 @@ class Sampler:
         PeerUnavailable
             No dispatcher is alive, or each refused or does not answer: nothing was sent, unless it is indeterminate.
         """
-        dispatchers = [member for member in self._members.all if member.is_dispatcher]
+        dispatchers = self.dispatchers()
         refused = ""
         for member in dispatchers:
             try:
@@ -65,8 +72,6 @@ class Sampler:
             if not found.refused:
                 return found
             refused = found.refused
-        if not dispatchers:
-            raise PeerUnavailable(f"no dispatcher is alive; {_NOTHING_SENT}", hint="start one: bus run dispatcher")
         raise PeerUnavailable(f"{refused}; {_NOTHING_SENT}", hint="try again in a moment")
 
     async def _ask(self, member: Member, message: Message, subscription: str, patience: float) -> Sampled:

@@ -24,7 +24,14 @@ from receiver.ingest import Ingest
 from receiver.publishing import Publisher
 from tests.unit.admin.admin_world import URL, World
 
-KNOWN = {"code": "orders", "name": "billing", "destination": "orders", "user": "ann", "owner": "owner-1"}
+KNOWN = {
+    "code": "orders",
+    "name": "billing",
+    "destination": "orders",
+    "user": "ann",
+    "owner": "owner-1",
+    "resource": "destinations/orders",
+}
 
 
 class Routes:
@@ -86,7 +93,7 @@ INVALID = [(label, GenerationMode.NEGATIVE) for label, found in OPERATIONS.items
 
 
 def test_every_route_is_documented() -> None:
-    assert len(OPERATIONS) >= 48
+    assert len(OPERATIONS) >= 52
     assert "POST /v1/messages/{destination}" in OPERATIONS
     assert len(INVALID) >= 21
 
