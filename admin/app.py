@@ -9,17 +9,23 @@ from fastapi.openapi.utils import get_openapi
 from starlette.types import Receive, Scope, Send
 
 from admin import (
+    actions,
     attempts,
     audit,
     destinations,
     edits,
     failures,
+    history,
     keys,
     login,
     messages,
     operations,
+    overview,
     people,
+    processes,
     resends,
+    roads,
+    samples,
     sessions,
     stats,
     subscriptions,
@@ -33,18 +39,24 @@ from bus.bootstrap import VERSION
 _MODULES: Final = (
     destinations,
     subscriptions,
+    samples,
+    roads,
+    actions,
     messages,
     edits,
     attempts,
     resends,
     stats,
     failures,
+    overview,
+    processes,
     operations,
     keys,
     people,
     login,
     sessions,
     audit,
+    history,
 )
 
 

@@ -13,6 +13,7 @@ from msgspec import structs
 from pymongo import DeleteMany, UpdateOne
 
 from bus.domain.delivery import Compensation
+from bus.ports.store import Unfinished
 from bus.stores.mongodb.bodies import Bodies, Reference, reference_of
 from bus.stores.mongodb.connection import Connection, Form
 from bus.stores.mongodb.damaged import DamagedDocuments
@@ -97,6 +98,19 @@ class Compensations:
             stages: list[Form] = [{"$match": {"lane": {"$gte": ""}}}, {"$group": {"_id": "$lane", "rows": {"$sum": 1}}}]
             groups = await (await self._rows.aggregate(stages)).to_list(None)
         return {lane_of(group["_id"]): int(group["rows"]) for group in groups}
+
+    async def unfinished(self, now: int) -> dict[LaneKey, Unfinished]:
+        """Return the rows of each subscription that has some."""
+        async with self._connection.exchange(f"count {COMPENSATIONS}"):
+            is_due = {"$cond": [{"$lte": ["$ready_at", now]}, 1, 0]}
+            counts: Form = {"rows": {"$sum": 1}, "due": {"$sum": is_due}, "next_at": {"$min": "$ready_at"}}
+            # By these conditions the index of both has everything.
+            match: Form = {"$match": {"lane": {"$gte": ""}, "ready_at": {"$gte": 0}}}
+            groups = await (await self._rows.aggregate([match, {"$group": {"_id": "$lane", **counts}}])).to_list(None)
+        return {
+            lane_of(group["_id"]): Unfinished(int(group["rows"]), int(group["due"]), int(group["next_at"]))
+            for group in groups
+        }
 
     async def next_due(self) -> int | None:
         """Return when the next row can be leased."""
