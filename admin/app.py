@@ -10,8 +10,10 @@ from starlette.types import Receive, Scope, Send
 
 from admin import (
     actions,
+    attempts,
     audit,
     destinations,
+    edits,
     failures,
     history,
     keys,
@@ -41,6 +43,8 @@ _MODULES: Final = (
     roads,
     actions,
     messages,
+    edits,
+    attempts,
     resends,
     stats,
     failures,
@@ -61,7 +65,7 @@ class _Admin(FastAPI):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        await super().__call__(scope, limited(receive), guarded(send))
+        await super().__call__(scope, limited(scope, receive), guarded(send))
 
 
 def make_app(office: Office) -> FastAPI:

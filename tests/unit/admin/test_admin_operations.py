@@ -143,6 +143,7 @@ READ = [
         "/messages",
         "/messages/MESSAGE",
     ),
+    "/messages/MESSAGE/deliveries/billing/attempts/1",
     *(
         "/messages/MESSAGE/body",
         "/resends",
@@ -157,8 +158,12 @@ READ = [
 ]
 READ += ["/destinations/orders/roads", "/destinations/orders/actions", f"{BILLING}/actions"]
 READ += ["/history?resource=destinations/orders"]
-READ += ["/processes", "/processes/owner-1", "/compensations", "/orphans"]
-RESEND = [("POST", "/messages/MESSAGE/resend", None), ("POST", "/resends", {"filter": {}, "dry_run": True})]
+READ += ["/overview", "/processes", "/processes/owner-1", "/compensations", "/orphans"]
+RESEND = [
+    ("POST", "/messages/MESSAGE/resend", None),
+    ("POST", "/messages/MESSAGE/edit", {"reason": "x"}),
+    ("POST", "/resends", {"filter": {}, "dry_run": True}),
+]
 PAUSE = [("PATCH", BILLING, {"paused": True}), ("PATCH", BILLING, {"paused": False})]
 CONFIGURE = [
     *(
@@ -228,6 +233,7 @@ async def test_every_route_is_in_that_list(world: World) -> None:
         "subscriptions/billing": "subscriptions/{name}",
         "destinations/orders": "destinations/{code}",
         "/processes/owner-1": "/processes/{owner}",
+        "deliveries/billing/attempts/1": "deliveries/{subscription}/attempts/{attempt}",
     }
     listed = set()
     for _, method, path, _ in ROUTES:
@@ -244,6 +250,11 @@ async def test_every_route_is_in_that_list(world: World) -> None:
     assert routes - listed == {
         ("GET", "/resends/{job_id}"),
         ("GET", "/resends/{job_id}/items"),
+        ("GET", "/resends/{job_id}/items/export"),
+        ("PATCH", "/resends/{job_id}"),
+        ("POST", "/resends/{job_id}/pause"),
+        ("POST", "/resends/{job_id}/resume"),
+        ("POST", "/resends/{job_id}/rerun"),
         ("DELETE", "/resends/{job_id}"),
         # Of whoever asks, whatever they may do.
         ("POST", "/session"),

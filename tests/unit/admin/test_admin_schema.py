@@ -31,6 +31,8 @@ KNOWN = {
     "user": "ann",
     "owner": "owner-1",
     "resource": "destinations/orders",
+    "subscription": "billing",
+    "attempt": "1",
 }
 
 
