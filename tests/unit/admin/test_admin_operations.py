@@ -144,21 +144,12 @@ READ = [
         "/messages/MESSAGE",
     ),
     "/messages/MESSAGE/deliveries/billing/attempts/1",
-    *(
-        "/messages/MESSAGE/body",
-        "/resends",
-        "/spools",
-        "/rates",
-        "/clusters",
-        "/health",
-        "/stats",
-        "/failures",
-        "/overview",
-    ),
+    *("/messages/MESSAGE/body", "/resends", "/spools", "/rates", "/clusters", "/health", "/stats", "/failures"),
+    "/overview",
 ]
 READ += ["/destinations/orders/roads", "/destinations/orders/actions", f"{BILLING}/actions"]
 READ += ["/history?resource=destinations/orders"]
-READ += ["/overview", "/processes", "/processes/owner-1", "/compensations", "/orphans"]
+READ += ["/processes", "/processes/owner-1", "/compensations", "/orphans"]
 RESEND = [
     ("POST", "/messages/MESSAGE/resend", None),
     ("POST", "/messages/MESSAGE/edit", {"reason": "x"}),
@@ -232,8 +223,8 @@ async def test_every_route_is_in_that_list(world: World) -> None:
         "/MESSAGE": "/{message_id}",
         "subscriptions/billing": "subscriptions/{name}",
         "destinations/orders": "destinations/{code}",
-        "/processes/owner-1": "/processes/{owner}",
         "deliveries/billing/attempts/1": "deliveries/{subscription}/attempts/{attempt}",
+        "/processes/owner-1": "/processes/{owner}",
     }
     listed = set()
     for _, method, path, _ in ROUTES:

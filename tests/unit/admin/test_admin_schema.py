@@ -29,10 +29,10 @@ KNOWN = {
     "name": "billing",
     "destination": "orders",
     "user": "ann",
-    "owner": "owner-1",
-    "resource": "destinations/orders",
     "subscription": "billing",
     "attempt": "1",
+    "owner": "owner-1",
+    "resource": "destinations/orders",
 }
 
 
