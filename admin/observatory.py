@@ -150,7 +150,11 @@ def _facts(context: Context, members: list[Member], dead: Mapping[Lane, int]) ->
         subscriptions=context.registry.catalog.subscriptions.values(),
         publishing=list(_publishing(context, members)),
         dead={lane: count for lane, count in dead.items() if lane in context.registry.catalog.subscriptions},
-        orphans={member.node: member.orphans for member in members},
+        # Sweepers of one machine look at the same directories, as a rule.
+        orphans={
+            node: max(member.orphans for member in members if member.node == node)
+            for node in {member.node for member in members}
+        },
     )
 
 

@@ -157,6 +157,12 @@ async def test_breakers_and_spools_of_other_processes_are_told(world: World) -> 
     assert [alarm["severity"] for alarm in found["alarms"]] == ["critical", "warning", "warning", "warning"]
 
 
+async def test_orphans_are_told_though_other_processes_of_the_machine_see_none(world: World) -> None:
+    await tell(world, other("a", orphans=3, roles=("sweeper",)), other("b", orphans=0))
+    (alarm,) = (await overview(world))["alarms"]
+    assert (alarm["link"], alarm["what"][:24]) == ("orphans", "3 local queues on node-2")
+
+
 async def test_the_dead_of_the_last_hour_are_an_alarm_until_it_is_over(world: World) -> None:
     await tell(world, other())
     world.context.rollups.count([outcome(message(1), "billing", Status.DEAD, at=world.clock.now())])
