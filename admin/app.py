@@ -11,6 +11,7 @@ from starlette.types import Receive, Scope, Send
 from admin import (
     audit,
     destinations,
+    exports,
     failures,
     keys,
     login,
@@ -31,6 +32,7 @@ from bus.bootstrap import VERSION
 _MODULES: Final = (
     destinations,
     subscriptions,
+    exports,  # before messages, whose ids may be any text
     messages,
     resends,
     stats,

@@ -80,6 +80,19 @@ class Trace(msgspec.Struct, array_like=True, gc=False):
         return latest
 
 
+def attempts_of(trace: Trace) -> int:
+    """Return how many POSTs were made so far: the most of a delivery that is not finished, or of all when none is."""
+    deliveries = trace.deliveries.values()
+    unfinished = [delivery for delivery in deliveries if delivery.status not in FINAL]
+    return max((delivery.attempts_made for delivery in unfinished or deliveries), default=0)
+
+
+def next_attempt_at(trace: Trace) -> int:
+    """Return when the next POST is due, in milliseconds since the epoch; 0 unless a delivery waits for one."""
+    waiting = (delivery for delivery in trace.deliveries.values() if delivery.status not in FINAL)
+    return min((delivery.due_at for delivery in waiting if delivery.due_at), default=0)
+
+
 def start_trace(message_id: str, destination: str, retention_days: int) -> Trace:
     """Return an empty document."""
     return Trace(message_id, destination, retention_days, deliveries={})

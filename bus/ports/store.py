@@ -33,7 +33,7 @@ class Stop(enum.StrEnum):
     """Why a page does not go down to the beginning of what was asked for."""
 
     LIMIT = "limit"
-    PATIENCE = "patience"
+    TIME = "time"
 
 
 class Searched(NamedTuple):

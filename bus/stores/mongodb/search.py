@@ -47,7 +47,7 @@ class Searcher:
         """Return one page, newest id first."""
         below = ABOVE_ALL if cursor is None else _read_cursor(cursor)
         found, horizon = await self._search(selection, below, limit + 1)
-        stop = None if horizon is None else Stop.PATIENCE
+        stop = None if horizon is None else Stop.TIME
         if len(found) > limit:
             found = found[:limit]
             horizon, stop = found[-1].id, Stop.LIMIT

@@ -138,8 +138,9 @@ class Merge:
             if held.body is not None:
                 bodies.append((held.row, held.body))
                 held.body = None
-                if (names := names_of(held.trace.message)) != held.names:
-                    named.append((held, names))
+                message = held.trace.message
+                if held.names or (message and (message.key or message.traceparent or message.original_id)):
+                    named.append((held, names_of(message)))
             states = self.partition.states(held.trace)
             if states != held.indexed:
                 dropped += [(*item, held.key) for item in held.indexed.items() - states.items()]

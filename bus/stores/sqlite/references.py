@@ -11,11 +11,11 @@ Name = str | bytes
 
 def names_of(message: Message | None) -> frozenset[Name]:
     """Return a message's key as text, and the ids of its trace and of its first sending as bytes."""
-    if message is None or not (message.key or message.traceparent or message.original_id):
+    if message is None:
         return frozenset()
     names: list[Name] = [message.key] if message.key else []
-    if traced := trace_id_of(message.traceparent):
+    if message.traceparent and (traced := trace_id_of(message.traceparent)):
         names.append(bytes.fromhex(traced))
-    if original := parse_ref(message.original_id).message_id:
+    if message.original_id and (original := parse_ref(message.original_id).message_id):
         names.append(id_key(original))
     return frozenset(names)

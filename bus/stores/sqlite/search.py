@@ -51,7 +51,7 @@ class Searcher:
         found, horizon = self._search(partitions, selection, below, limit + 1)
         if len(found) > limit:
             return found[:limit], found[limit - 1][0], Stop.LIMIT
-        return found, horizon, None if horizon is None else Stop.PATIENCE
+        return found, horizon, None if horizon is None else Stop.TIME
 
     def _search(
         self, partitions: Sequence[Label], selection: Selection, below: bytes, limit: int
