@@ -45,7 +45,7 @@ class Waited(NamedTuple):
 
     @property
     def p95(self) -> float:
-        return percentile(self.spent, 0.95)
+        return percentile(sorted(self.spent), 0.95)
 
     @property
     def note(self) -> str:
@@ -65,13 +65,13 @@ def measure(run: Run) -> list[Row]:
         ]
 
 
-def ask(data: Path, population: Population, step: Callable[[str], None]) -> list[Waited]:
-    """Ask a bus on a data directory for all kinds, and return how long each took."""
+def ask(data: Path, population: Population, step: Callable[[str], None], *, most: int = KNOWN) -> list[Waited]:
+    """Ask a bus on a data directory for all kinds, each ``most`` times at most, and return how long each took."""
     with BusProcess(data) as bus, httpx.Client(base_url=bus.url, trust_env=False, timeout=60) as client:
         waits = []
         for kind in kinds(population):
             step(f"search: {kind.name}")
-            waits.append(_ask(client, kind))
+            waits.append(_ask(client, kind, most))
     return waits
 
 
@@ -117,7 +117,7 @@ def kinds(population: Population) -> list[Kind]:
         ),
         Kind(
             "first page, a rare text in bodies",
-            _searches({"text": f'"id":{message.biz_id[6:]},'} for message in messages),
+            _searches({"text": f'"id":{message.biz_id[6:]},'} for message in messages[:: KNOWN // ASKED]),
         ),
         Kind("first page, a text of nothing in bodies", _searches({"text": "nowhere"} for _ in range(ASKED))),
     ]
@@ -137,11 +137,11 @@ def _searches(queries: Iterable[dict[str, Any]]) -> Iterable[str]:
     return ("/api/v1/messages?" + urlencode(query) for query in queries)
 
 
-def _ask(client: httpx.Client, kind: Kind) -> Waited:
+def _ask(client: httpx.Client, kind: Kind, most: int) -> Waited:
     spent: list[float] = []
     partial = found = 0
     backs: list[str] = []
-    for path in itertools.islice(kind.paths, KNOWN if "any id" in kind.name or kind.name == "a trace" else ASKED):
+    for path in itertools.islice(kind.paths, most):
         began = time.perf_counter()
         answer = client.get(path).raise_for_status()
         spent.append((time.perf_counter() - began) * 1e3)

@@ -27,7 +27,7 @@ from bus.stores.sqlite.failures import translating
 from bus.stores.sqlite.keys import SMALLEST, Label, time_key
 from bus.stores.sqlite.planning import Plan, plan_for
 
-PATIENCE: Final = 0.25
+PATIENCE: Final = 0.2
 _FIRST_STEP: Final = 256
 _LONGEST_STEP: Final = 65_536
 _BETWEEN_LOOKS: Final = 64  # rows after which the clock is looked at
