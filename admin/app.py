@@ -14,6 +14,7 @@ from admin import (
     audit,
     destinations,
     edits,
+    exports,
     failures,
     history,
     keys,
@@ -42,6 +43,7 @@ _MODULES: Final = (
     samples,
     roads,
     actions,
+    exports,  # before messages, whose ids may be any text
     messages,
     edits,
     attempts,
