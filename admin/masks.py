@@ -1,0 +1,160 @@
+"""What a reader sees of messages whose destination has masking rules: everything that shows content asks here."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, NamedTuple
+
+from fastapi import Depends, Query, Request
+
+from admin.audited import UNMASKED
+from admin.deps import OfficeDep, who
+from bus.domain.catalog import Catalog
+from bus.domain.masking import Masking, Unmaskable, masking
+from bus.domain.message import Message
+from bus.errors import AccessDenied
+from bus.security.keys import Action
+from bus.security.principals import Principal
+
+_NOTHING: Final = Masking()
+_AT_ONCE: Final = 65_536  # bytes that are masked on the event loop
+_HINT: Final = "an admin sees it with ?unmasked=true, which the audit log notes"
+# What a trace may say of deliveries and attempts of masked messages. All else may repeat what the message says.
+_SHOWN_OF_DELIVERY: Final = frozenset(
+    {"subscription", "url", "status", "reason", "detail", "at", "due_at", "generation", "attempts"}
+)
+_SHOWN_OF_ATTEMPT: Final = frozenset(
+    {"id", "n", "by", "started_at", "duration_ms", "phases", "status_code", "error", "node"}
+)
+
+
+class Seen(NamedTuple):
+    """A body as a reader sees it; None when it is withheld, and then why. ``masked``: it may be less than all."""
+
+    body: bytes | None
+    masked: bool = False
+    why: str = ""
+
+
+class Masks:
+    """Applies the rules to what one principal reads.
+
+    Parameters
+    ----------
+    unmasked
+        Asked to see everything; the request is in the audit log (`AuditedRoute`).
+
+    Raises
+    ------
+    AccessDenied
+        Asked for, and not allowed.
+    """
+
+    def __init__(self, catalog: Catalog, principal: Principal, *, unmasked: bool = False) -> None:
+        if unmasked:
+            principal.require_somewhere(Action.UNMASK)
+        self._catalog = catalog
+        self._principal = principal
+        self.unmasked = unmasked
+
+    def of(self, destination: str) -> Masking:
+        """Return the rules that hold for this reader; none is false."""
+        if self.unmasked and self._principal.may(Action.UNMASK, destination):
+            return _NOTHING
+        return _rules(self._catalog, destination)
+
+    async def body(self, message: Message) -> Seen:
+        """Return a message's body as this reader sees it."""
+        rules = self.of(message.destination)
+        if not rules.body:
+            return Seen(message.body)
+        try:
+            if len(message.body) <= _AT_ONCE:
+                return Seen(rules.mask_body(message.body), masked=True)
+            return Seen(await asyncio.to_thread(rules.mask_body, message.body), masked=True)
+        except Unmaskable as error:
+            return Seen(None, masked=True, why=str(error))
+
+    def headers(self, destination: str, headers: Mapping[str, str]) -> dict[str, str]:
+        """Return a message's own headers as this reader sees them."""
+        return self.of(destination).mask_headers(headers)
+
+    def trace(self, view: dict[str, Any]) -> dict[str, Any]:
+        """Return the view of a trace as this reader sees it.
+
+        Of attempts only what cannot repeat the message stays: a subscriber's answer may quote any part of it.
+        """
+        rules = self.of(view["destination"])
+        if not rules:
+            return view
+        shown = {**view, "masked": True, "deliveries": [_delivery(delivery) for delivery in view["deliveries"]]}
+        if "message" in view:
+            message = view["message"]
+            shown["message"] = {**message, "headers": rules.mask_headers(message["headers"])}
+        return shown
+
+    def require_whole(self, destination: str) -> None:
+        """Raise ``AccessDenied`` unless this reader sees everything: for who sends on what was read."""
+        if self.of(destination):
+            raise AccessDenied(f"messages of {destination!r} are masked for {self._principal.name}", hint=_HINT)
+
+
+def withheld(seen: Seen) -> AccessDenied:
+    """Return the refusal of a body that is withheld."""
+    return AccessDenied(seen.why, hint=_HINT)
+
+
+def require_unprobed(principal: Principal, catalog: Catalog, destination: str | None, *, reads_content: bool) -> None:
+    """Refuse a selection by which hidden values could be guessed.
+
+    Parameters
+    ----------
+    destination
+        The one that is selected, None for all.
+    reads_content
+        Whether a condition looks into bodies or headers.
+
+    Raises
+    ------
+    AccessDenied
+        403: it does, there are masking rules, and the principal may not see what they hide.
+    """
+    if not reads_content or principal.may(Action.UNMASK, destination):
+        return
+    asked = [destination] if destination is not None else sorted(catalog.destinations)
+    hidden = [code for code in asked if _rules(catalog, code)]
+    if hidden:
+        raise AccessDenied(
+            f"{principal.name} may not search in bodies and headers of {hidden[0]!r}, which has masking rules",
+            hint="name a destination without such rules, leave that condition out, or ask an admin",
+        )
+
+
+async def _masks(
+    request: Request,
+    services: OfficeDep,
+    unmasked: Annotated[
+        bool, Query(alias=UNMASKED, description="See what masking rules hide: for admins, and in the audit log.")
+    ] = False,
+) -> Masks:
+    return Masks(services.context.registry.catalog, await who(request, services), unmasked=unmasked)
+
+
+MasksDep = Annotated[Masks, Depends(_masks)]
+
+
+def _rules(catalog: Catalog, destination: str) -> Masking:
+    found = catalog.destinations.get(destination)
+    return masking(found.mask) if found is not None and found.mask else _NOTHING
+
+
+def _delivery(view: dict[str, Any]) -> dict[str, Any]:
+    shown = {name: value for name, value in view.items() if name in _SHOWN_OF_DELIVERY}
+    return {**shown, "attempts": [_attempt(attempt) for attempt in view["attempts"]]}
+
+
+def _attempt(view: dict[str, Any]) -> dict[str, Any]:
+    shown = {name: value for name, value in view.items() if name in _SHOWN_OF_ATTEMPT}
+    hidden = sorted(name for name, value in view.items() if name not in _SHOWN_OF_ATTEMPT and value is not None)
+    return {**shown, "response": None, "withheld": hidden}
