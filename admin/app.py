@@ -18,6 +18,7 @@ from admin import (
     operations,
     people,
     resends,
+    saved,
     sessions,
     stats,
     subscriptions,
@@ -40,6 +41,7 @@ _MODULES: Final = (
     people,
     login,
     sessions,
+    saved,
     audit,
 )
 

@@ -13,6 +13,7 @@ from admin.identity import identify
 from admin.jobs import JobBook
 from admin.resender import Resender
 from admin.runner import ResendRunner
+from admin.saved_views import SavedViews
 from bus.bootstrap import Context
 from bus.security.clients import client_address, networks_of
 from bus.security.login import Login
@@ -34,6 +35,7 @@ class Office:
         self.rollups = RollupReader(context.store, context.clock)
         self.book = JobBook(context.store)
         self.audit = AuditLog(context.store, context.clock)
+        self.saved = SavedViews(context.store, context.clock)
         settings = context.settings
         limits = Limits(round(settings.session_idle * 1000), round(settings.session_lifetime * 1000))
         self.sessions = Sessions(context.store, context.keyring, context.clock, limits)

@@ -62,6 +62,7 @@ async def delete_user(user: str, services: OfficeDep, _: Configurer) -> Response
     """Remove a user and end their sessions: at once here, within seconds in other processes."""
     if not await services.context.keyring.delete_user(user):
         raise _missing(user)
+    await services.saved.forget("user", user)
     return Response(status_code=204)
 
 
