@@ -14,6 +14,7 @@ from admin.jobs import JobBook
 from admin.resender import Resender
 from admin.runner import ResendRunner
 from admin.saved_views import SavedViews
+from admin.single_sign_on import single_sign_on
 from bus.bootstrap import Context
 from bus.security.clients import client_address, networks_of
 from bus.security.login import Login
@@ -41,6 +42,8 @@ class Office:
         self.sessions = Sessions(context.store, context.keyring, context.clock, limits)
         self.proxies = networks_of(settings.trusted_proxies)
         self.login = Login(context.keyring, context.clock)
+        self.single_sign_on = single_sign_on(settings, context.keyring, context.clock)
+        self.public_url = settings.public_url.rstrip("/")
         self.runner = ResendRunner(context.store, context.registry, self.resender, self.book, context.clock)
 
     async def settle(self) -> None:

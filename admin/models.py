@@ -268,11 +268,12 @@ class KeyBody(Body):
 
 
 class UserBody(Body):
-    """A user to make."""
+    """A user to make; one who is ``blocked`` cannot log in, and has no session."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9._@-]{1,128}$")
     role: Literal["viewer", "operator", "admin"] = "viewer"
     destinations: list[Code] = Field(default_factory=list, max_length=1000)
+    blocked: bool = False
 
     @model_validator(mode="after")
     def _limits_hold(self) -> Self:
@@ -284,7 +285,9 @@ class UserBody(Body):
     @classmethod
     def of(cls, user: StoredUser) -> UserBody:
         """Return a user as people read it."""
-        return cls.model_validate({"name": user.name, "role": user.role, "destinations": list(user.destinations)})
+        return cls.model_validate(
+            {"name": user.name, "role": user.role, "destinations": list(user.destinations), "blocked": user.blocked}
+        )
 
 
 class LoginBody(Body):

@@ -229,6 +229,9 @@ async def test_every_route_is_in_that_list(world: World) -> None:
         # Of whoever asks, whatever they may do.
         ("POST", "/session"),
         ("GET", "/session"),
+        ("GET", "/session/methods"),
+        ("GET", "/session/oidc"),
+        ("GET", "/session/oidc/callback"),
         ("DELETE", "/session"),
         ("PUT", "/session/password"),
     }
