@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from functools import cache
+from html import escape
 from typing import Any
 from urllib.parse import urlencode
 
@@ -19,7 +20,7 @@ from joserfc import jwt
 from joserfc.jwk import RSAKey
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 CLIENT, SECRET = "the-bus", "s3cret of the bus"
@@ -29,8 +30,8 @@ REMOVED = object()
 class OidcProvider:
     """A provider at ``url`` whose clock is ``now`` (ms); ``person`` is who logs in there next.
 
-    ``claims`` replaces claims of the next tokens, ``alg`` and ``forged`` say how they are signed, ``denies`` that the
-    person says no, ``status`` that the token's endpoint fails, and ``held`` holds its answers while it is set.
+    ``claims`` replaces claims of the next tokens, ``alg`` and ``forged`` say how they are signed. A person ``denies``,
+    or is shown a page with a link (``asks``); the token's endpoint fails with ``status``, or never answers (``held``).
     """
 
     def __init__(self, now: Callable[[], int] = lambda: round(time.time() * 1000)) -> None:
@@ -57,6 +58,7 @@ class OidcProvider:
         self.alg = "RS256"
         self.forged = False
         self.denies = False
+        self.asks = False
         self.status = 200
         self.held = False
         self.issuer = ""
@@ -117,7 +119,10 @@ class OidcProvider:
         else:
             back["code"] = secrets.token_urlsafe(8)
             self._codes[back["code"]] = dict(asked)
-        return RedirectResponse(f"{asked['redirect_uri']}?{urlencode(back)}", 303)
+        place = f"{asked['redirect_uri']}?{urlencode(back)}"
+        return (
+            HTMLResponse(f'<a id="yes" href="{escape(place)}">Yes</a>') if self.asks else RedirectResponse(place, 303)
+        )
 
     async def _token(self, request: Request) -> Response:
         self.asked.append("token")
