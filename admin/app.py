@@ -20,6 +20,7 @@ from admin import (
     people,
     resends,
     saved,
+    secrets,
     sessions,
     stats,
     subscriptions,
@@ -44,6 +45,7 @@ _MODULES: Final = (
     oidc,
     sessions,
     saved,
+    secrets,
     audit,
 )
 

@@ -63,8 +63,8 @@ class Settings(BaseSettings):
         after how long without a change it takes one.
     api_key
         What a sweeper shows to receivers once there are keys.
-    secret_key
-        Encrypts secrets at rest.
+    secret_key, secret_key_old
+        Encrypts secrets at rest; and the key before it, until ``bus secrets reseal`` has run.
     egress_allow, egress_deny
         Networks or host names, comma separated, that subscriber URLs may or may not reach beyond the defaults.
     audit_retention_days
@@ -125,6 +125,7 @@ class Settings(BaseSettings):
     sweep_idle: float = Field(default=60.0, ge=0)
     api_key: str = ""
     secret_key: str = ""
+    secret_key_old: str = ""
     egress_allow: str = ""
     egress_deny: str = ""
     audit_retention_days: int = Field(default=365, ge=1, le=36_500)

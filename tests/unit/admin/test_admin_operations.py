@@ -167,6 +167,8 @@ CONFIGURE = [
         ("PATCH", "/users/nobody", {}),
         ("DELETE", "/users/nobody", None),
         ("POST", "/users/nobody/reset-password", None),
+        ("GET", "/secrets", None),
+        ("POST", "/secrets/reseal", None),
     ),
     *(("DELETE", BILLING, None), ("DELETE", "/destinations/orders", None), ("DELETE", "/keys/nothing", None)),
 ]
