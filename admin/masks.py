@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
+import msgspec
 from fastapi import Depends, Query, Request
 
 from admin.audited import UNMASKED
@@ -13,6 +14,7 @@ from admin.deps import OfficeDep, who
 from bus.domain.catalog import Catalog
 from bus.domain.masking import Masking, Unmaskable, masking
 from bus.domain.message import Message
+from bus.domain.trace import DeliveryTrace, Trace
 from bus.errors import AccessDenied
 from bus.security.keys import Action
 from bus.security.principals import Principal
@@ -20,13 +22,6 @@ from bus.security.principals import Principal
 _NOTHING: Final = Masking()
 _AT_ONCE: Final = 65_536  # bytes that are masked on the event loop
 _HINT: Final = "an admin sees it with ?unmasked=true, which the audit log notes"
-# What a trace may say of deliveries and attempts of masked messages. All else may repeat what the message says.
-_SHOWN_OF_DELIVERY: Final = frozenset(
-    {"subscription", "url", "status", "reason", "detail", "at", "due_at", "generation", "attempts"}
-)
-_SHOWN_OF_ATTEMPT: Final = frozenset(
-    {"id", "n", "by", "started_at", "duration_ms", "phases", "status_code", "error", "node"}
-)
 
 
 class Seen(NamedTuple):
@@ -80,19 +75,16 @@ class Masks:
         """Return a message's own headers as this reader sees them."""
         return self.of(destination).mask_headers(headers)
 
-    def trace(self, view: dict[str, Any]) -> dict[str, Any]:
-        """Return the view of a trace as this reader sees it.
-
-        Of attempts only what cannot repeat the message stays: a subscriber's answer may quote any part of it.
-        """
-        rules = self.of(view["destination"])
+    def trace(self, trace: Trace) -> Trace:
+        """Return a trace as this reader sees it, without what subscribers answered: that may quote the message."""
+        rules = self.of(trace.destination)
         if not rules:
-            return view
-        shown = {**view, "masked": True, "deliveries": [_delivery(delivery) for delivery in view["deliveries"]]}
-        if "message" in view:
-            message = view["message"]
-            shown["message"] = {**message, "headers": rules.mask_headers(message["headers"])}
-        return shown
+            return trace
+        deliveries = {name: _without_answers(delivery) for name, delivery in trace.deliveries.items()}
+        message = trace.message
+        if message is not None:
+            message = msgspec.structs.replace(message, headers=rules.mask_headers(message.headers))
+        return msgspec.structs.replace(trace, message=message, deliveries=deliveries)
 
     def require_whole(self, destination: str) -> None:
         """Raise ``AccessDenied`` unless this reader sees everything: for who sends on what was read."""
@@ -149,12 +141,6 @@ def _rules(catalog: Catalog, destination: str) -> Masking:
     return masking(found.mask) if found is not None and found.mask else _NOTHING
 
 
-def _delivery(view: dict[str, Any]) -> dict[str, Any]:
-    shown = {name: value for name, value in view.items() if name in _SHOWN_OF_DELIVERY}
-    return {**shown, "attempts": [_attempt(attempt) for attempt in view["attempts"]]}
-
-
-def _attempt(view: dict[str, Any]) -> dict[str, Any]:
-    shown = {name: value for name, value in view.items() if name in _SHOWN_OF_ATTEMPT}
-    hidden = sorted(name for name, value in view.items() if name not in _SHOWN_OF_ATTEMPT and value is not None)
-    return {**shown, "response": None, "withheld": hidden}
+def _without_answers(delivery: DeliveryTrace) -> DeliveryTrace:
+    attempts = {name: msgspec.structs.replace(one, response=b"") for name, one in delivery.attempts.items()}
+    return msgspec.structs.replace(delivery, attempts=attempts)

@@ -62,11 +62,11 @@ async def search_messages(
 async def get_trace(message_id: str, services: OfficeDep, principal: ReaderOfSome, masks: MasksDep) -> dict[str, Any]:
     """Return the whole life of a message.
 
-    Where its destination has masking rules it says ``masked``, hides the headers that they name, and withholds what
-    subscribers answered: ``withheld`` of an attempt names what there is.
+    ``masked``: its destination has masking rules; the headers that they name are ``***``, and what subscribers answered
+    is withheld (``response`` is null).
     """
-    trace = await _trace(services, message_id, principal, "read")
-    return masks.trace(trace_view(trace, services.context.registry.catalog))
+    trace = masks.trace(await _trace(services, message_id, principal, "read"))
+    return trace_view(trace, services.context.registry.catalog) | {"masked": bool(masks.of(trace.destination))}
 
 
 @router.get("/{message_id}/body")
