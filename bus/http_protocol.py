@@ -67,7 +67,7 @@ class _Corked:
 
     def _flush(self) -> None:
         pieces, self._pieces = self._pieces, []
-        if pieces:
+        if pieces and not self._transport.is_closing():  # a peer may be gone since
             self._transport.write(b"".join(pieces))
 
 

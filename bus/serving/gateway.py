@@ -16,7 +16,9 @@ from bus.serving.gauges import sample
 from bus.telemetry import metrics
 
 _log = logging.getLogger(__name__)
-_SERVED_BY: Final = {"/v1/messages": "receiver", "/api/v1": "admin"}
+_PAGES: Final = "/admin"
+_SERVED_BY: Final = {"/v1/messages": "receiver", "/api/v1": "admin", _PAGES: "admin"}
+_POLICY_VIOLATION: Final = 1008
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -32,7 +34,13 @@ class Gateway:
         self._own = {"/healthz": self._healthz, "/readyz": self._readyz, "/metrics": self._metrics}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request; what goes wrong inside is logged, and answered unless an answer has begun."""
+        """Answer one request, or hold one socket.
+
+        What goes wrong inside is logged, and answered unless an answer has begun.
+        """
+        if scope["type"] == "websocket":
+            await self._hold(scope, receive, send)
+            return
         if scope["type"] != "http":
             return
         try:
@@ -44,14 +52,27 @@ class Gateway:
                 raise error from None
             _log.error("%s %s failed", scope["method"], scope["path"][:200], exc_info=error)
 
+    async def _hold(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Hold a WebSocket of the pages; there are no others."""
+        app = self._route(scope["path"]) if scope["path"].startswith(f"{_PAGES}/") else None
+        if app is None or not self._is_for_us(scope):
+            await receive()
+            await send({"type": "websocket.close", "code": _POLICY_VIOLATION})
+            return
+        await app(scope, receive, send)
+
+    def _route(self, path: str) -> Asgi | None:
+        found = (app for prefix, app in self._routes.items() if path == prefix or path.startswith(f"{prefix}/"))
+        return next(found, None)
+
     def _application(self, scope: Scope) -> Asgi:
         """Return what answers a request."""
         path: str = scope["path"]
         if path != "/healthz" and not self._is_for_us(scope):
             return Refusal(problem(403, "without keys the bus answers on loopback names only", hint="bus key create"))
-        for prefix, app in self._routes.items():
-            if path == prefix or path.startswith(f"{prefix}/"):
-                return app
+        app = self._route(path)
+        if app is not None:
+            return app
         own = self._own.get(path)
         if own is None:
             return Refusal(_nothing_at(path))

@@ -18,6 +18,7 @@ from bus.settings import Settings
 
 _KEEP_ALIVE: Final = 75
 _BACKLOG: Final = 2048
+_LONGEST_MESSAGE: Final = 2**20  # of a WebSocket
 
 
 class Server(uvicorn.Server):
@@ -38,13 +39,14 @@ class Server(uvicorn.Server):
         self.serves.set()
 
 
-def config(settings: Settings, app: Asgi) -> uvicorn.Config:
-    """Return how the server is set up."""
+def config(settings: Settings, app: Asgi, *, has_sockets: bool) -> uvicorn.Config:
+    """Return how the server is set up; ``has_sockets`` lets browsers hold WebSockets."""
     return uvicorn.Config(
         app,
         loop="uvloop",
         http=type("TimedProtocol", (HttpProtocol,), {"deadline": settings.receive_timeout}),
-        ws="none",
+        ws="websockets-sansio" if has_sockets else "none",
+        ws_max_size=_LONGEST_MESSAGE,
         lifespan="off",
         log_config=None,
         access_log=False,

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import time
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 import uvicorn
+import uvloop
 
-from bus.http_protocol import LONGEST_HEAD, HttpProtocol
+from bus.http_protocol import LONGEST_HEAD, HttpProtocol, _Corked
 
 DEADLINE = 1.0
 SLOW = b"GET /slow HTTP/1.1\r\nhost: x\r\n\r\n"
@@ -204,3 +206,22 @@ async def test_a_head_in_many_pieces_has_the_same_limit(application: Application
     assert (await peer.refusal())[0] == 431
     assert await peer.answer() is None
     assert application.asked == []
+
+
+def test_an_answer_to_a_peer_that_has_gone_meanwhile_is_dropped_without_a_word() -> None:
+    troubles: list[dict[str, Any]] = []
+
+    async def answer_and_lose() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: troubles.append(context))
+        one, other = socket.socketpair()
+        transport, _ = await loop.create_connection(asyncio.Protocol, sock=one)
+        answering = _Corked(transport, loop)
+        transport.abort()
+        answering.write(b"HTTP/1.1 200 OK\r\n\r\n")
+        for _ in range(5):
+            await asyncio.sleep(0)
+        other.close()
+
+    uvloop.run(answer_and_lose())
+    assert not troubles

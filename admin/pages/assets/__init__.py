@@ -1,0 +1,104 @@
+"""What pages are made of besides NiceGUI: our style sheet, our script, and the page by which people log in."""
+
+from __future__ import annotations
+
+import html
+from functools import cache
+from importlib import resources
+from string import Template
+from typing import Final
+
+from fastapi import Request
+from fastapi.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from admin.deps import Office
+from admin.pages.viewer import language_of
+from admin.pages.words import LANGUAGES, words_of
+from bus.bootstrap import VERSION
+
+PREFIX: Final = "/admin/assets/"
+LOGIN: Final = "/admin/login"
+_TYPES: Final = {"css": "text/css", "js": "text/javascript"}
+_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
+_HEADERS: Final = {
+    "content-security-policy": _POLICY,
+    "cross-origin-resource-policy": "same-origin",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+}
+
+
+def url_of(name: str) -> str:
+    """Return where a file is; the version keeps a browser from using an older one."""
+    return f"{PREFIX}{VERSION}/{name}"
+
+
+class Assets:
+    """Serves files and the login page, to anybody."""
+
+    def __init__(self, office: Office) -> None:
+        self._office = office
+
+    def has(self, scope: Scope) -> bool:
+        """Whether a request is for one of them."""
+        path: str = scope["path"]
+        return scope["type"] == "http" and (path == LOGIN or path.startswith(PREFIX))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        request = Request(scope)
+        if request.method not in ("GET", "HEAD"):
+            answer = Response("only GET", 405, headers=_HEADERS)
+        elif request.url.path == LOGIN:
+            answer = self._login(request)
+        else:
+            answer = _file(request.url.path.rpartition("/")[2])
+        await answer(scope, receive, send)
+
+    def _login(self, request: Request) -> Response:
+        language = language_of(request)
+        t = words_of(language)
+        page = Template(_text("login.html")).substitute(
+            language=language,
+            style=url_of("pier.css"),
+            script=url_of("login.js"),
+            languages=_choices(language),
+            **{name: html.escape(t(text)) for name, text in _LOGIN_TEXTS.items()},
+        )
+        return Response(page, media_type="text/html", headers={**_HEADERS, "cache-control": "no-store"})
+
+
+_LOGIN_TEXTS: Final = {
+    "title": "Log in to Pier",
+    "name": "Name",
+    "password": "Password",
+    "enter": "Log in",
+    "help": "Users are made with “bus user add NAME”. Nothing that was sent is affected while nobody is logged in.",
+    "no_script": "These pages need JavaScript; the API and the bus command do without.",
+    "away": "The bus does not answer. Nothing that it acknowledged is lost; try again in a moment.",
+}
+
+
+def _choices(chosen: str) -> str:
+    return "".join(
+        f'<option value="{code}"{" selected" if code == chosen else ""}>{name}</option>'
+        for code, name in LANGUAGES.items()
+    )
+
+
+def _file(name: str) -> Response:
+    kind = _TYPES.get(name.rpartition(".")[2])
+    folder = resources.files(__name__)
+    if kind is None or not (folder / name).is_file():
+        return Response("there is no such file", 404, headers=_HEADERS)
+    age = {"cache-control": "public, max-age=31536000, immutable"}
+    return Response(_text(name), media_type=kind, headers={**_HEADERS, **age})
+
+
+@cache
+def _text(name: str) -> str:
+    return (resources.files(__name__) / name).read_text("utf-8")

@@ -1,0 +1,153 @@
+"use strict";
+
+// Keyboard, palette, preferences and session of the pages; everything that a page shows comes from the server.
+(() => {
+  const YEAR = 31536000;
+
+  function remember(name, value) {
+    document.cookie = `${name}=${value}; path=/admin; max-age=${YEAR}; samesite=strict`;
+  }
+
+  function cookie(name) {
+    return document.cookie.split("; ").find((part) => part.startsWith(name + "="))?.slice(name.length + 1);
+  }
+
+  // The server writes times in the viewer's zone, which it learns here.
+  const zone = Intl.DateTimeFormat().resolvedOptions().timeZone || "UTC";
+  if (cookie("bus_zone") !== zone) {
+    remember("bus_zone", zone);
+    if (cookie("bus_zone") === zone) location.reload();
+  }
+
+  const pier = (window.pier = {
+    choose(name, value) {
+      remember(name, value);
+      location.reload();
+    },
+    async logOut(csrf) {
+      await fetch("/api/v1/session", { method: "DELETE", headers: csrf ? { "x-csrf-token": csrf } : {} });
+      location.assign("/admin/login");
+    },
+    async copy(text) {
+      await navigator.clipboard.writeText(text);
+    },
+    palette() {
+      openPalette();
+    },
+    help() {
+      document.getElementById("pier-help")?.showModal();
+    },
+  });
+
+  function isTyping(target) {
+    return target.isContentEditable || ["INPUT", "TEXTAREA", "SELECT"].includes(target.tagName);
+  }
+
+  function destinations() {
+    return [...document.querySelectorAll("nav[data-pier-nav] a[href]")].map((link) => ({
+      text: link.textContent.trim(),
+      href: link.getAttribute("href"),
+      key: link.dataset.key,
+    }));
+  }
+
+  // --- the palette -----------------------------------------------------------------------------------------
+
+  function openPalette() {
+    const dialog = document.getElementById("pier-palette");
+    if (!dialog || dialog.open) return;
+    const input = dialog.querySelector("input");
+    input.value = "";
+    showChoices(dialog, "");
+    dialog.showModal();
+    input.focus();
+  }
+
+  function choices(text) {
+    const wanted = text.trim().toLowerCase();
+    const found = destinations().filter((place) => place.text.toLowerCase().includes(wanted));
+    const dialog = document.getElementById("pier-palette");
+    if (wanted) {
+      const say = dialog.dataset.find.replace("{text}", text.trim());
+      found.push({ text: say, href: "/admin/find?ref=" + encodeURIComponent(text.trim()) });
+    }
+    return found;
+  }
+
+  function showChoices(dialog, text) {
+    const list = dialog.querySelector("ul");
+    list.replaceChildren(
+      ...choices(text).map((choice, index) => {
+        const item = document.createElement("li");
+        const link = document.createElement("a");
+        link.href = choice.href;
+        link.textContent = choice.text;
+        link.className = index === 0 ? "pier-chosen" : "";
+        item.append(link);
+        return item;
+      }),
+    );
+  }
+
+  function moveChoice(dialog, step) {
+    const links = [...dialog.querySelectorAll("li a")];
+    const at = links.findIndex((link) => link.classList.contains("pier-chosen"));
+    links[at]?.classList.remove("pier-chosen");
+    links[(at + step + links.length) % links.length]?.classList.add("pier-chosen");
+  }
+
+  document.addEventListener("input", (event) => {
+    const dialog = event.target.closest?.("#pier-palette");
+    if (dialog) showChoices(dialog, event.target.value);
+  });
+
+  // --- keys ------------------------------------------------------------------------------------------------
+
+  let pending = "";
+
+  function moveRow(step) {
+    const rows = [...document.querySelectorAll("main a.pier-row")].filter((link) => link.offsetParent);
+    if (!rows.length) return;
+    const at = rows.indexOf(document.activeElement);
+    rows[Math.min(rows.length - 1, Math.max(0, at < 0 ? 0 : at + step))].focus();
+  }
+
+  document.addEventListener("keydown", (event) => {
+    const dialog = document.getElementById("pier-palette");
+    if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") {
+      event.preventDefault();
+      openPalette();
+      return;
+    }
+    if (dialog?.open) {
+      if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+        event.preventDefault();
+        moveChoice(dialog, event.key === "ArrowDown" ? 1 : -1);
+      } else if (event.key === "Enter") {
+        event.preventDefault();
+        dialog.querySelector("a.pier-chosen")?.click();
+      }
+      return;
+    }
+    if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
+    if (pending === "g") {
+      pending = "";
+      const place = destinations().find((found) => found.key === event.key);
+      if (place) location.assign(place.href);
+      return;
+    }
+    if (event.key === "/") {
+      event.preventDefault();
+      const box = document.getElementById("pier-find");
+      box?.focus();
+      box?.select();
+    } else if (event.key === "?") {
+      pier.help();
+    } else if (event.key === "j" || event.key === "k") {
+      moveRow(event.key === "j" ? 1 : -1);
+    } else if (event.key === "g") {
+      pending = "g";
+      setTimeout(() => (pending = ""), 1500);
+    }
+  });
+})();

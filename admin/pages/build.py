@@ -1,0 +1,51 @@
+"""Puts the pages together; importing this imports NiceGUI, which takes most of a second."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import pkgutil
+from typing import Final
+
+from fastapi import FastAPI
+from nicegui import app, core, ui
+
+import admin.pages.views
+from admin.pages.calls import Refused
+from admin.pages.frame import serve_pages
+
+ROOT: Final = "/admin"
+_RECONNECT: Final = 20.0
+_FAVICON: Final = (
+    '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="7" fill="#1f5eff"/>'
+    '<path d="M6 12h20M9 12v13M16 12v13M23 12v13" stroke="#fff" stroke-width="3" stroke-linecap="round"/></svg>'
+)
+_log = logging.getLogger(__name__)
+
+
+def make_pages() -> FastAPI:
+    """Return the application of all pages, to be served below ``/admin``; once in a process."""
+    for found in pkgutil.iter_modules(admin.pages.views.__path__):
+        importlib.import_module(f"{admin.pages.views.__name__}.{found.name}")
+    serve_pages()
+    outer = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
+    ui.run_with(
+        outer,
+        title="Pier",
+        mount_path=ROOT,
+        favicon=_FAVICON,
+        reconnect_timeout=_RECONNECT,
+        show_welcome_message=False,
+        tailwind=False,
+        gzip_middleware_factory=None,
+        binding_refresh_interval=None,
+    )
+    core.sio.eio.cors_allowed_origins = []  # the guard has looked at the origin
+    app.on_exception(_note)
+    return outer
+
+
+def _note(error: Exception) -> None:
+    """Log what a page did wrong; what the API refused is the viewer's to read, and was shown."""
+    if not isinstance(error, Refused):
+        _log.error("a page failed", exc_info=error)

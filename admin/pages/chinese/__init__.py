@@ -1,0 +1,1 @@
+"""The texts of pages in Chinese, a module for each page: ``TEXTS`` by the English text."""

@@ -1,0 +1,235 @@
+"""What is around every page: the ways to other pages, the box that finds anything, who is here, the keyboard."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Final, NamedTuple
+
+from fastapi import Request
+from nicegui import ui
+
+from admin.pages.assets import url_of
+from admin.pages.calls import Refused
+from admin.pages.parts.notes import refusal, tell
+from admin.pages.parts.tags import link, tag
+from admin.pages.viewer import LANGUAGE, THEME, Viewer
+from admin.pages.words import LANGUAGES
+from bus.security.keys import Action
+
+Build = Callable[[Viewer], Awaitable[None]]
+_BUILT_WITHIN: Final = 20.0
+_PAGES: Final[list[tuple[str, Callable[..., Awaitable[None]]]]] = []
+
+
+class Place(NamedTuple):
+    """An entry of the navigation; ``key`` after ``g`` goes there."""
+
+    path: str
+    text: str
+    icon: str
+    key: str
+    action: str = Action.READ
+
+
+PLACES: Final = (
+    Place("/", "Overview", "dashboard", "o"),
+    Place("/find", "Find", "search", "f"),
+    Place("/failures", "Failures", "error_outline", "e"),
+    Place("/resends", "Resends", "replay", "r"),
+    Place("/destinations", "Destinations", "hub", "d"),
+    Place("/health", "Health", "favorite_border", "h"),
+    Place("/audit", "Audit log", "history", "a", Action.CONFIGURE),
+    Place("/access", "Access", "lock_outline", "u", Action.CONFIGURE),
+)
+_SHORTCUTS: Final = (
+    ("Ctrl K", "Go anywhere"),
+    ("/", "Find a message"),
+    ("j / k", "Next and previous row"),
+    ("g o · g f · g e · g r · g d · g h", "Overview, Find, Failures, Resends, Destinations, Health"),
+    ("?", "This list"),
+)
+
+
+def page(path: str, title: str) -> Callable[[Build], Build]:
+    """Register a page; ``title`` is English, and said in the viewer's language.
+
+    What the API refuses while the page is built, or later, is told in the page.
+    """
+
+    def register(build: Build) -> Build:
+        async def show(request: Request) -> None:
+            viewer: Viewer = request.scope["viewer"]
+            viewer.place = dict(request.path_params)
+            _adopt(viewer)
+            ui.page_title(f"{viewer.t(title)} · Pier")
+            ui.on_exception(lambda error: _tell(viewer, error))
+            with _frame(viewer, path):
+                try:
+                    await build(viewer)
+                except Refused as error:
+                    refusal(viewer, error)
+
+        _PAGES.append((path, show))
+        return build
+
+    return register
+
+
+def serve_pages() -> None:
+    """Give every page that was registered its place; a path with a value comes after one that names what it means."""
+    for path, show in sorted(_PAGES, key=lambda entry: (entry[0].count("{"), entry[0])):
+        ui.page(path, response_timeout=_BUILT_WITHIN)(show)
+
+
+def _adopt(viewer: Viewer) -> None:
+    """Have the document itself in the viewer's language and theme, so that nothing changes before the eyes."""
+    client = ui.context.client
+    client.page = copy.copy(client.page)
+    client.page.language = "zh-CN" if viewer.language == "zh" else "en-US"
+    client.page.dark = viewer.dark
+
+
+def heading(text: str) -> ui.element:
+    """Return the line with the page's title, to add to; the text is shown as it is."""
+    line = tag("div", "pier-head")
+    with line:
+        tag("h1", "pier-bidi", text)
+    return line
+
+
+@contextmanager
+def _frame(viewer: Viewer, path: str) -> Iterator[None]:
+    ui.add_head_html(f'<link rel="stylesheet" href="{url_of("pier.css")}"><script src="{url_of("pier.js")}"></script>')
+    tag("a", "pier-skip", viewer.t("Skip to the content"), href="#pier-content")
+    with tag("div", "pier-shell"):
+        _side(viewer, path)
+        with tag("div", "pier-main"):
+            _top(viewer)
+            with tag("main", "pier-page", id="pier-content", tabindex="-1"):
+                yield
+    _palette(viewer)
+    _help(viewer)
+
+
+def _side(viewer: Viewer, path: str) -> None:
+    with tag("aside", "pier-side"):
+        with link("", "/admin/", "pier-brand"):
+            tag("span", "pier-mark", aria_hidden="true")
+            tag("span", "", "Pier")
+        with tag("nav", "", aria_label=viewer.t("Pages"), data_pier_nav=""):
+            for place in PLACES:
+                if viewer.may(place.action):
+                    _entry(viewer, place, is_here=_is_below(path, place.path))
+
+
+def _entry(viewer: Viewer, place: Place, *, is_here: bool) -> None:
+    current = "page" if is_here else None
+    with link("", f"/admin{place.path}", "", aria_current=current, data_key=place.key):
+        ui.icon(place.icon).props["aria-hidden"] = "true"
+        tag("span", "", viewer.t(place.text))
+
+
+def _is_below(path: str, place: str) -> bool:
+    return (
+        path == place
+        or (place != "/" and path.startswith(f"{place}/"))
+        or (place == "/find" and path.startswith("/messages"))
+    )
+
+
+def _top(viewer: Viewer) -> None:
+    t = viewer.t
+    with tag("header", "pier-top"):
+        with tag("form", "", action="/admin/find", method="get", role="search"):
+            tag("label", "pier-hidden", t("Find a message by any id"), for_="pier-find")
+            tag(
+                "input",
+                "",
+                id="pier-find",
+                name="ref",
+                type="search",
+                autocomplete="off",
+                spellcheck="false",
+                placeholder=t("Any id: message, trace, biz id, key  ( / )"),
+            )
+        tag("span", "pier-spacer")
+        ui.button(icon="keyboard_command_key", on_click=lambda: ui.run_javascript("pier.palette()")).props(
+            "flat dense round"
+        ).props["aria-label"] = t("Go anywhere (Ctrl K)")
+        _preferences(viewer)
+        _person(viewer)
+
+
+def _preferences(viewer: Viewer) -> None:
+    t = viewer.t
+    with ui.button(icon="tune").props("flat dense round") as button:
+        button.props["aria-label"] = t("Language and theme")
+        with ui.menu():
+            for code, name in LANGUAGES.items():
+                ui.menu_item(name, on_click=lambda code=code: _choose(LANGUAGE, code))
+            ui.separator()
+            for theme, name in (("light", t("Light")), ("dark", t("Dark")), ("auto", t("As the system"))):
+                ui.menu_item(name, on_click=lambda theme=theme: _choose(THEME, theme))
+
+
+def _choose(name: str, value: str) -> None:
+    ui.run_javascript(f"pier.choose({name!r}, {value!r})")
+
+
+def _person(viewer: Viewer) -> None:
+    t, principal = viewer.t, viewer.principal
+    if principal.kind == "open":
+        tag(
+            "span",
+            "pier-chip pier-warn",
+            t("open: no key yet"),
+            title=t("Whoever reaches this machine's loopback may do everything."),
+        )
+        return
+    with ui.button(icon="person_outline").props("flat dense") as button:
+        button.props["aria-label"] = t("{name}: account", name=principal.name)
+        with ui.menu():
+            with ui.item():
+                tag("span", "pier-quiet", f"{principal.name} · {', '.join(principal.roles)}")
+            if principal.kind == "user":
+                ui.menu_item(t("Account"), on_click=lambda: ui.navigate.to("/account"))
+                ui.menu_item(t("Log out"), on_click=lambda: ui.run_javascript(f"pier.logOut({viewer.api.csrf!r})"))
+
+
+def _palette(viewer: Viewer) -> None:
+    t = viewer.t
+    with tag("dialog", "pier-dialog", id="pier-palette", aria_label=t("Go anywhere"), data_find=t("Find “{text}”")):
+        tag(
+            "input",
+            "",
+            type="text",
+            aria_label=t("A page, or any id"),
+            placeholder=t("A page, or any id"),
+            autocomplete="off",
+        )
+        tag("ul")
+
+
+def _help(viewer: Viewer) -> None:
+    t = viewer.t
+    with tag("dialog", "pier-dialog", id="pier-help", aria_label=t("Keyboard")):
+        tag("h2", "", t("Keyboard"))
+        with tag("dl", "pier-pairs q-mt-sm"):
+            for keys, does in _SHORTCUTS:
+                with tag("dt"):
+                    tag("kbd", "", keys)
+                tag("dd", "", t(does))
+        with tag("form", "q-mt-md", method="dialog"):
+            tag("button", "", t("Close"), type="submit")
+
+
+def _tell(viewer: Viewer, error: Exception) -> None:
+    """Tell in the page what went wrong in it."""
+    if isinstance(error, Refused) and error.status == 401:  # noqa: PLR2004 - the session has ended
+        ui.navigate.reload()
+    elif isinstance(error, Refused):
+        tell(viewer, error)
+    else:
+        ui.notify(viewer.t("This page failed; nothing that the bus acknowledged is lost. Reload it."), type="negative")

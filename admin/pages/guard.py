@@ -1,0 +1,135 @@
+"""Who may see a page or hold its socket, and what a browser may do with what it is sent."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+from urllib.parse import quote
+
+from fastapi import Request
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from admin.deps import Office
+from admin.identity import READING, identify, require_ours
+from admin.pages.calls import Api
+from admin.pages.viewer import Viewer
+from bus.domain.problem import problem_of
+from bus.errors import AccessDenied, BusError
+from bus.http_protocol import Refusal
+
+# What is the same for everybody: scripts, styles and fonts, which tell nothing about this bus.
+_PUBLIC: Final = re.compile(r"/admin/_nicegui/[^/]+/(static|libraries|components|esm|resources)/")
+_SOCKET: Final = "/admin/_nicegui_ws/"
+_LOGIN: Final = "/admin/login"
+_POLICY: Final = (
+    "default-src 'none'; script-src 'self' 'nonce-{nonce}' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data:; font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'self'; "
+    "frame-ancestors 'none'"
+)
+_HEADERS: Final = (
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+)
+
+
+class Guard:
+    """Lets people who are known through to the pages, and everybody to what pages are made of.
+
+    A page and a socket need a session, or an open bus; what is not a reading request, and every socket, must come from
+    a page of ours. ``pages`` gets the viewer in its scope, as ``viewer``.
+    """
+
+    def __init__(self, office: Office, api: ASGIApp, pages: ASGIApp) -> None:
+        self._office = office
+        self._api = api
+        self._pages = pages
+        self._files = GZipMiddleware(pages)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, or hold one socket."""
+        path = scope["path"]
+        if scope["type"] == "http" and _PUBLIC.match(path):
+            await self._files(scope, receive, guarded(send, ""))
+            return
+        request = Request({**scope, "type": "http", "method": scope.get("method", "GET"), "state": {}})
+        try:
+            if scope["type"] == "websocket" or path.startswith(_SOCKET) or request.method not in READING:
+                require_ours(request)
+            principal = await identify(_reading(request), self._office.context.keyring, self._office.sessions)
+        except BusError as error:
+            await self._refuse(error, scope, receive, send)
+            return
+        if path == "/admin":
+            await _redirect(send, "/admin/")
+            return
+        if not path.startswith(_SOCKET):
+            scope["viewer"] = Viewer(request, principal, Api(self._api, request), self._office.context.clock.now)
+        nonce = secrets.token_urlsafe(16)
+        await self._pages(scope, receive, guarded(send, nonce) if scope["type"] == "http" else send)
+
+    async def _refuse(self, error: BusError, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+        elif isinstance(error, AccessDenied) and error.status == 401 and not scope["path"].startswith(_SOCKET):  # noqa: PLR2004 - nobody is logged in
+            await _redirect(send, f"{_LOGIN}?next={quote(_place(scope), safe='')}")
+        else:
+            await Refusal(problem_of(error))(scope, receive, guarded(send, ""))
+
+
+def guarded(send: Send, nonce: str) -> Send:
+    """Return a ``send`` that adds the headers, and to a page's own scripts the nonce by which a browser knows them.
+
+    Whatever comes from messages stands in a page with ``<`` escaped, so that only the page's own tags are touched.
+    """
+    page = bytearray()
+    held: list[Message] = []
+
+    async def add(event: Message) -> None:
+        if event["type"] == "http.response.start":
+            headers = [*event.get("headers", ()), *_HEADERS]
+            if _is_page(headers) and nonce:
+                policy = _POLICY.format(nonce=nonce)
+                headers = [header for header in headers if header[0] != b"content-length"]
+                held.append({**event, "headers": [*headers, (b"content-security-policy", policy.encode())]})
+                return
+            event["headers"] = [*headers, (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'")]
+        elif held and event["type"] == "http.response.body":
+            page.extend(event.get("body", b""))
+            if event.get("more_body"):
+                return
+            content = bytes(page).replace(b"<script", f'<script nonce="{nonce}"'.encode())
+            start = held.pop()
+            start["headers"].append((b"content-length", str(len(content)).encode()))
+            await send(start)
+            event = {"type": "http.response.body", "body": content}
+        await send(event)
+
+    return add
+
+
+def _reading(request: Request) -> Request:
+    """Return a request as one that reads: that it comes from our page was seen, and its changes go through the API."""
+    return Request({**request.scope, "method": "GET"})
+
+
+def _is_page(headers: list[tuple[bytes, bytes]]) -> bool:
+    return any(name == b"content-type" and value.startswith(b"text/html") for name, value in headers)
+
+
+def _place(scope: Scope) -> str:
+    path: str = scope["path"]
+    query = scope.get("query_string", b"").decode("latin-1")
+    return f"{path}?{query}" if query else path
+
+
+async def _redirect(send: Callable[[Message], Awaitable[Any]], place: str) -> None:
+    headers = [(b"location", place.encode()), (b"cache-control", b"no-store"), (b"content-length", b"0")]
+    await send({"type": "http.response.start", "status": 303, "headers": headers})
+    await send({"type": "http.response.body", "body": b""})

@@ -1,0 +1,63 @@
+"""Figures: counts, rates and sizes as people read them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from admin.pages.parts.tags import tag
+
+
+def count(number: float | None) -> str:
+    """Return a count with its thousands apart."""
+    return "–" if number is None else f"{number:,.0f}".replace(",", "\u202f")
+
+
+def rate(number: float | None) -> str:
+    """Return a count per second."""
+    if number is None:
+        return "–"
+    return f"{number:.2f}" if 0 < number < 10 else count(number)  # noqa: PLR2004 - below that hundredths count
+
+
+def share(number: float | None) -> str:
+    """Return a share of one as per cent; what is not all never reads as all."""
+    if number is None:
+        return "–"
+    text = f"{number * 100:.2f}"
+    if number < 1 and text == "100.00":
+        return "> 99.99 %"
+    return f"{text.rstrip('0').rstrip('.')} %"
+
+
+def size(number: float | None) -> str:
+    """Return bytes with a unit that fits."""
+    if number is None:
+        return "–"
+    value, units = float(number), ("B", "KiB", "MiB", "GiB", "TiB")
+    for unit in units:
+        if value < 1024 or unit == units[-1]:  # noqa: PLR2004 - the next unit
+            return f"{value:.0f} {unit}" if unit == "B" or value >= 100 else f"{value:.1f} {unit}"  # noqa: PLR2004 - three digits
+        value /= 1024
+    raise AssertionError(units)
+
+
+def figures(shown: Sequence[tuple[str, str, str]]) -> None:
+    """Show figures side by side: what each is, its value, and a word to it."""
+    with tag("dl", "pier-figures"):
+        for name, value, more in shown:
+            with tag("div", "pier-figure"):
+                tag("dt", "", name)
+                with tag("dd", "", value):
+                    tag("small", "", f" {more}" if more else "")
+
+
+def pairs(shown: Sequence[tuple[str, object]]) -> None:
+    """Show names and values, one below the other; a value is a text, or a function that shows it."""
+    with tag("dl", "pier-pairs"):
+        for name, value in shown:
+            tag("dt", "", name)
+            if callable(value):
+                with tag("dd"):
+                    value()
+            else:
+                tag("dd", "pier-bidi", value)

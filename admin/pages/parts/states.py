@@ -1,0 +1,48 @@
+"""States of messages and deliveries, told by word, sign and colour."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from nicegui import ui
+
+from admin.pages.parts.tags import tag
+from admin.pages.viewer import Viewer
+from bus.domain.delivery import Status
+
+
+class Look(NamedTuple):
+    """How a state looks."""
+
+    text: str
+    tone: str
+    icon: str
+
+
+LOOKS: Final = {
+    Status.DELIVERED: Look("delivered", "good", "check_circle"),
+    Status.PENDING: Look("pending", "wait", "schedule"),
+    Status.RETRYING: Look("retrying", "warn", "autorenew"),
+    Status.RESEND: Look("to be resent", "warn", "replay"),
+    Status.DEAD: Look("dead", "bad", "cancel"),
+    Status.PARKED: Look("parked", "bad", "pause_circle"),
+    Status.CANCELED: Look("canceled", "wait", "block"),
+    Status.SKIPPED: Look("skipped", "wait", "redo"),
+}
+
+
+def state_chip(viewer: Viewer, status: str, more: str = "") -> ui.element:
+    """Return a state as a chip; ``more`` follows it: “attempt 3, next 12:00:05”."""
+    look = LOOKS[Status(status)]
+    text = viewer.t(look.text) + (f" · {more}" if more else "")
+    return chip(text, look.tone, look.icon)
+
+
+def chip(text: str, tone: str = "", icon: str = "") -> ui.element:
+    """Return a chip; ``tone`` is good, warn, bad, wait or empty."""
+    element = tag("span", f"pier-chip {f'pier-{tone}' if tone else ''}")
+    with element:
+        if icon:
+            ui.icon(icon, size="15px").props["aria-hidden"] = "true"
+        tag("span", "", text)
+    return element

@@ -1,0 +1,101 @@
+"""Tables whose cells are texts, links, chips and times; rows keep their place while they change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from nicegui import ui
+
+from admin.pages.parts.states import LOOKS
+from admin.pages.viewer import Viewer
+from bus.domain.delivery import Status
+
+Cell = dict[str, Any]
+# Vue writes what stands in double braces, and values of attributes, as text: never as markup.
+_CELL: Final = """
+<q-td :props="props">
+  <template v-if="props.value">
+    <a v-if="props.value.href" :href="props.value.href" :title="props.value.title" :class="props.value.classes"
+      >{{ props.value.text }}</a>
+    <time v-else-if="props.value.time" :datetime="props.value.time" :title="props.value.title"
+      :class="props.value.classes">{{ props.value.text }}</time>
+    <span v-else :title="props.value.title" :class="props.value.classes">
+      <i v-if="props.value.icon" class="q-icon material-icons" aria-hidden="true">{{ props.value.icon }}</i>
+      {{ props.value.text }}
+    </span>
+  </template>
+</q-td>
+"""
+
+
+class Column(NamedTuple):
+    """A column; ``is_number`` aligns to the right."""
+
+    name: str
+    title: str
+    is_number: bool = False
+
+
+def table(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]], *, label: str, key: str = "key") -> ui.table:
+    """Return a table; its ``rows`` can be set anew. Each row has a ``key``, and a cell by column's name.
+
+    ``label`` says to whoever cannot see it what the table is of.
+    """
+    shown = ui.table(
+        columns=[
+            {
+                "name": column.name,
+                "label": column.title,
+                "field": column.name,
+                "align": "right" if column.is_number else "left",
+            }
+            for column in columns
+        ],
+        rows=[dict(row) for row in rows],
+        row_key=key,
+    )
+    shown.classes("pier-table").props("flat dense hide-pagination")
+    shown.props["aria-label"] = label
+    shown.add_slot("body-cell", _CELL)
+    return shown
+
+
+def text(value: object, *, title: str | None = None, mono: bool = False, cut: bool = False, tone: str = "") -> Cell:
+    """Return a cell with a text; ``cut`` shows its beginning, and all of it on hover."""
+    shown = str(value)
+    classes = [name for name, wanted in (("pier-mono", mono), ("pier-cut", cut), (f"pier-{tone}", tone)) if wanted]
+    return {"text": shown, "title": title or (shown if cut else None), "classes": " ".join([*classes, "pier-bidi"])}
+
+
+def number(value: str) -> Cell:
+    """Return a cell with a figure."""
+    return {"text": value, "classes": "pier-number"}
+
+
+def place(value: object, href: str, *, title: str | None = None, mono: bool = False) -> Cell:
+    """Return a cell with a link to a place of this bus; ``j`` and ``k`` go from one to the next."""
+    return {
+        "text": str(value),
+        "href": href,
+        "title": title,
+        "classes": f"pier-row pier-bidi{' pier-mono' if mono else ''}",
+    }
+
+
+def state(viewer: Viewer, status: str, more: str = "") -> Cell:
+    """Return a cell with a state."""
+    look = LOOKS[Status(status)]
+    said = viewer.t(look.text) + (f" · {more}" if more else "")
+    return badge(said, look.tone, look.icon)
+
+
+def badge(value: str, tone: str = "", icon: str = "") -> Cell:
+    """Return a cell with a chip."""
+    return {"text": value, "icon": icon, "classes": f"pier-chip {f'pier-{tone}' if tone else ''}"}
+
+
+def moment(viewer: Viewer, time: str | None, *, exact: bool = False) -> Cell:
+    """Return a cell with a time of the API, in the viewer's zone."""
+    shown = viewer.clock(time) if exact else viewer.time(time)
+    return {"text": shown or "–", "time": time, "title": viewer.utc(time), "classes": "pier-number"}

@@ -1,0 +1,36 @@
+"""HTML elements by their own names: a heading is a heading, a link is a link."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nicegui.elements.mixins.text_element import TextElement
+
+
+class Tag(TextElement):
+    """An element of HTML; its text is never markup."""
+
+    def __init__(self, name: str, text: str = "") -> None:
+        super().__init__(tag=name, text=text)
+
+
+def tag(name: str, classes: str = "", /, text: object = "", **attributes: Any) -> Tag:
+    """Return an element.
+
+    Parameters
+    ----------
+    attributes
+        Those of HTML, with ``_`` for ``-``, and one more after a name that Python has (``for_``); None leaves one out.
+    """
+    element = Tag(name, str(text))
+    if classes:
+        element.classes(classes)
+    for key, value in attributes.items():
+        if value is not None:
+            element.props[key.rstrip("_").replace("_", "-")] = value
+    return element
+
+
+def link(text: object, href: str, classes: str = "", **attributes: Any) -> Tag:
+    """Return a link to a place of this bus."""
+    return tag("a", classes, text, href=href, **attributes)

@@ -1,0 +1,92 @@
+"""Who looks at a page, and how they like it: language, time zone, light or dark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from fastapi import Request
+
+from admin.pages.calls import Api
+from admin.pages.words import LANGUAGES, Words, words_of
+from bus.domain.times import DAY, format_time, parse_time
+from bus.security.principals import Principal
+
+LANGUAGE: Final = "bus_language"
+THEME: Final = "bus_theme"
+ZONE: Final = "bus_zone"
+_THEMES: Final = {"light": False, "dark": True}
+
+
+class Viewer:
+    """One person at one page.
+
+    Attributes
+    ----------
+    api
+        The admin API, asked as this person.
+    now
+        The time of the bus, in milliseconds since the epoch.
+    t
+        Says a text in the person's language.
+    dark
+        None leaves it to the person's system.
+    place, query
+        What the page's path and query name.
+    """
+
+    def __init__(self, request: Request, principal: Principal, api: Api, now: Callable[[], int]) -> None:
+        self.principal = principal
+        self.api = api
+        self.now = now
+        self.language = language_of(request)
+        self.t: Words = words_of(self.language)
+        self.zone = _zone(request.cookies.get(ZONE, ""))
+        self.dark: bool | None = _THEMES.get(request.cookies.get(THEME, ""))
+        self.path: str = request.url.path
+        self.place: dict[str, str] = {}
+        self.query: dict[str, str] = dict(request.query_params)
+
+    def may(self, action: str, destination: str | None = None) -> bool:
+        """Whether the person may do that to a destination, or to any at all."""
+        if destination is None:
+            return self.principal.may_somewhere(action)
+        return self.principal.may(action, destination)
+
+    def time(self, text: str | None) -> str:
+        """Return a time of the API in the person's zone, to the second; an empty text for none."""
+        return self._local(text).strftime("%Y-%m-%d %H:%M:%S") if text else ""
+
+    def clock(self, text: str | None) -> str:
+        """Return the time of day with milliseconds, for what is close together."""
+        return self._local(text).strftime("%H:%M:%S.%f")[:-3] if text else ""
+
+    def utc(self, text: str | None) -> str:
+        """Return a time as the API has it, for whoever hovers over another form."""
+        return text.replace("T", " ").replace("Z", " UTC") if text else ""
+
+    def periods(self, since: str, until: str, step: int) -> list[tuple[str, str]]:
+        """Return when each period of a span (seconds long) begins: as the API says it, and in the person's zone."""
+        start, end = parse_time(since), parse_time(until)
+        form = "%H:%M" if end - start <= DAY else "%m-%d %H:%M"
+        starts = map(format_time, range(start, end, step * 1000))
+        return [(at, self._local(at).strftime(form)) for at in starts]
+
+    def _local(self, text: str | None) -> datetime:
+        return datetime.fromtimestamp(parse_time(text or "") / 1000, self.zone)
+
+
+def language_of(request: Request) -> str:
+    """Return the language chosen, or else the first one that the browser asks for and that there is."""
+    chosen = request.cookies.get(LANGUAGE, "")
+    asked = [part.split(";")[0].strip()[:2].lower() for part in request.headers.get("accept-language", "").split(",")]
+    return next((code for code in (chosen, *asked) if code in LANGUAGES), "en")
+
+
+def _zone(name: str) -> Any:
+    try:
+        return ZoneInfo(name) if name else UTC
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return UTC

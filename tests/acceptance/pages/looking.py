@@ -1,0 +1,74 @@
+"""A person at the pages: a browser of their own, and what a good page has none of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from playwright.sync_api import BrowserContext, Page, expect
+
+from tests.servers import need
+
+WITHIN = 30_000.0
+ZONE = "Asia/Shanghai"
+SERIOUS = ("serious", "critical")
+
+
+class Looker:
+    """One browser at one bus.
+
+    Attributes
+    ----------
+    troubles
+        What scripts of pages complained of, and what the policy kept a page from.
+    """
+
+    def __init__(self, context: BrowserContext, url: str) -> None:
+        self.context = context
+        self.url = url
+        self.troubles: list[str] = []
+        # A browser that was here before; the first visit is a test of its own.
+        context.add_cookies([{"name": "bus_zone", "value": ZONE, "url": url}])
+        context.set_default_timeout(WITHIN)
+        expect.set_options(timeout=WITHIN)
+        self.page = self._new()
+
+    def open(self, path: str = "/") -> Page:
+        """Open a page, and wait until it is alive: its socket is there."""
+        self.page.goto(f"{self.url}/admin{path}")
+        self.page.wait_for_function("window.did_handshake === true")
+        return self.page
+
+    def log_in(self, name: str, password: str, path: str = "/") -> Page:
+        """Log in by the form on the way to a page."""
+        self.page.goto(f"{self.url}/admin{path}")
+        self.page.get_by_label("Name").fill(name)
+        self.page.get_by_label("Password", exact=True).fill(password)
+        self.page.get_by_role("button", name="Log in").click()
+        self.page.wait_for_function("window.did_handshake === true")
+        return self.page
+
+    def findings(self) -> list[str]:
+        """Return what axe-core holds against the page's accessibility, the serious things."""
+        source = need("axe").read_text("utf-8")
+        self.page.evaluate(f"(() => {{ {source} }})()")
+        found: dict[str, Any] = self.page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+        return [
+            f"{one['id']}: {one['help']}: {[node['html'][:200] for node in one['nodes'][:3]]}"
+            for one in found["violations"]
+            if one["impact"] in SERIOUS
+        ]
+
+    def is_too_wide(self) -> bool:
+        """Whether the page has to be scrolled sideways."""
+        wide: bool = self.page.evaluate("document.documentElement.scrollWidth > window.innerWidth + 1")
+        return wide
+
+    def _new(self) -> Page:
+        page = self.context.new_page()
+        page.on("pageerror", lambda error: self.troubles.append(f"{page.url}: {error}"))
+        page.on("console", lambda said: self._hear(page, said.type, said.text))
+        return page
+
+    def _hear(self, page: Page, kind: str, text: str) -> None:
+        if kind == "error" and "the server responded with a status of" not in text:
+            self.troubles.append(f"{page.url}: {text}")

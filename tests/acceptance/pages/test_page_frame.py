@@ -1,0 +1,81 @@
+"""What is around every page: the keyboard, the languages, light and dark, and who may see it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.acceptance.pages.conftest import Look
+from tests.harness.bus_process import BusProcess, run_bus
+
+
+def test_the_palette_and_the_box_are_a_key_away(look: Look) -> None:
+    looker = look()
+    page = looker.open()
+    page.keyboard.press("Control+k")
+    page.get_by_role("textbox", name="A page, or any id").fill("desti")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(f"{looker.url}/admin/destinations")
+    page.keyboard.press("/")
+    page.keyboard.type("order-42")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(f"{looker.url}/admin/find?ref=order-42")
+    page.locator("h1").click()
+    page.keyboard.type("go")
+    expect(page).to_have_url(f"{looker.url}/admin/")
+
+
+def test_it_speaks_the_language_that_the_browser_asks_for_until_another_is_chosen(look: Look) -> None:
+    looker = look(language="zh")
+    page = looker.open()
+    expect(page.locator("h1")).to_have_text("总览")
+    expect(page.locator("html")).to_have_attribute("lang", "zh-CN")
+    page.get_by_role("button", name="语言与主题").click()
+    page.get_by_text("English").click()
+    expect(page.locator("h1")).to_have_text("Overview")
+    looker.open("/destinations")
+    expect(page.locator("h1")).to_have_text("Destinations")
+
+
+def test_dark_is_as_the_system_until_it_is_chosen(look: Look) -> None:
+    looker = look(dark=True)
+    page = looker.open()
+    assert "body--dark" in (page.locator("body").get_attribute("class") or "")
+    page.get_by_role("button", name="Language and theme").click()
+    page.get_by_text("Light", exact=True).click()
+    page.wait_for_function("!document.body.classList.contains('body--dark')")
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_frame_is_accessible_and_fits(look: Look, width: int) -> None:
+    looker = look(width=width)
+    looker.open()
+    assert not looker.findings()
+    assert not looker.is_too_wide()
+
+
+def test_people_log_in_and_out_and_see_what_they_may(look: Look, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    made = run_bus("user", "add", "ann", "--role", "viewer", "--data", data, "--json")
+    password = made.stdout.split('"password": "')[1].split('"')[0]
+    with BusProcess(data) as bus:
+        looker = look(bus)
+        page: Page = looker.page
+        page.goto(f"{bus.url}/admin/find?ref=42")
+        page.get_by_label("Name").fill("ann")
+        page.get_by_label("Password", exact=True).fill("wrong")
+        page.get_by_role("button", name="Log in").click()
+        expect(page.get_by_role("alert")).to_be_visible()
+        page.get_by_label("Password", exact=True).fill(password)
+        page.get_by_role("button", name="Log in").click()
+        expect(page).to_have_url(f"{bus.url}/admin/find?ref=42")
+        expect(page.get_by_role("navigation").get_by_text("Health")).to_be_visible()
+        expect(page.get_by_role("navigation").get_by_text("Audit log")).to_have_count(0)
+        page.wait_for_function("window.did_handshake === true")
+        page.get_by_role("button", name="ann: account").click()
+        page.get_by_text("Log out").click()
+        page.wait_for_url(f"{bus.url}/admin/login")
+        page.goto(f"{bus.url}/admin/")
+        expect(page.get_by_role("button", name="Log in")).to_be_visible()

@@ -1,0 +1,174 @@
+"""Who gets to a page or a socket, and what a browser is told about it."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+
+from admin.pages.site import Site
+from tests.unit.admin.admin_world import World
+
+PAGE = b"<!doctype html><script>a</script><script type=module>b</script>"
+
+
+class Pages:
+    """Stands for the pages, which are a whole browser's work: notes who came through, and answers."""
+
+    def __init__(self) -> None:
+        self.seen: list[dict[str, Any]] = []
+        self.router = self
+
+    def lifespan_context(self, _: Any) -> Any:
+        return self
+
+    async def __aenter__(self) -> None:
+        return None
+
+    async def __aexit__(self, *_: object) -> None:
+        return None
+
+    async def __call__(self, scope: Any, _receive: Any, send: Any) -> None:
+        self.seen.append(scope)
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.accept"})
+            return
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/html")]})
+        await send({"type": "http.response.body", "body": PAGE[:20], "more_body": True})
+        await send({"type": "http.response.body", "body": PAGE[20:]})
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+@pytest.fixture
+def pages() -> Pages:
+    return Pages()
+
+
+@pytest.fixture
+async def site(world: World, pages: Pages) -> AsyncIterator[Site]:
+    stopping = asyncio.Event()
+    made = Site(world.office, world.app, lambda: pages)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(made.run(stopping))
+        yield made
+        stopping.set()
+
+
+@pytest.fixture
+async def browser(site: Site) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(site), base_url="http://localhost") as client:
+        yield client
+
+
+async def socket(site: Site, **headers: str) -> str:
+    """Ask for a socket; return what became of it."""
+    sent: list[dict[str, Any]] = []
+
+    async def send(event: Any) -> None:
+        sent.append(event)
+
+    async def receive() -> Any:
+        return {"type": "websocket.connect"}
+
+    named = [
+        (name.replace("_", "-").encode(), value.encode()) for name, value in {"host": "localhost", **headers}.items()
+    ]
+    scope = {"type": "websocket", "path": "/admin/_nicegui_ws/socket.io/", "query_string": b"", "headers": named}
+    await site(scope, receive, send)
+    return str(sent[-1]["type"])
+
+
+async def test_while_the_bus_is_open_everybody_sees_the_pages(browser: httpx.AsyncClient, pages: Pages) -> None:
+    answer = await browser.get("/admin/")
+    assert answer.status_code == 200
+    assert pages.seen[0]["viewer"].principal.kind == "open"
+
+
+async def test_a_page_has_a_policy_under_which_only_its_own_scripts_run(browser: httpx.AsyncClient) -> None:
+    one, other = await browser.get("/admin/"), await browser.get("/admin/")
+    policy = one.headers["content-security-policy"]
+    (nonce,) = re.findall(r"'nonce-([^']+)'", policy)
+    assert one.content == PAGE.replace(b"<script", f'<script nonce="{nonce}"'.encode())
+    assert "unsafe-inline" not in policy.split("script-src")[1].split(";")[0]
+    assert "frame-ancestors 'none'" in policy
+    assert other.headers["content-security-policy"] != policy
+    assert one.headers["x-content-type-options"] == "nosniff"
+    assert one.headers["x-frame-options"] == "DENY"
+
+
+async def test_who_is_not_known_is_sent_to_log_in_and_back(
+    world: World, browser: httpx.AsyncClient, pages: Pages
+) -> None:
+    await world.context.keyring.add_user("ann", "viewer", ())
+    answer = await browser.get("/admin/find?ref=42&x=%26")
+    assert answer.status_code == 303
+    assert answer.headers["location"] == "/admin/login?next=%2Fadmin%2Ffind%3Fref%3D42%26x%3D%2526"
+    assert (await browser.get("/admin/login")).status_code == 200
+    assert not pages.seen
+
+
+async def test_who_has_a_session_comes_through_as_that_person(
+    world: World, browser: httpx.AsyncClient, pages: Pages
+) -> None:
+    password = await world.context.keyring.add_user("ann", "viewer", ("orders",))
+    home = {"origin": "http://localhost"}
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(world.app), base_url="http://localhost") as api:
+        begun = await api.post("/api/v1/session", json={"name": "ann", "password": password}, headers=home)
+    browser.cookies.update(begun.cookies)
+    assert (await browser.get("/admin/")).status_code == 200
+    viewer = pages.seen[0]["viewer"]
+    assert (viewer.principal.name, viewer.may("configure"), viewer.may("read", "other")) == ("ann", False, False)
+    assert viewer.api.csrf == begun.json()["csrf"]
+    assert (await viewer.api.get("/session"))["name"] == "ann"
+
+
+async def test_a_socket_is_held_for_a_page_of_ours_only(site: Site, world: World) -> None:
+    assert await socket(site, origin="http://localhost") == "websocket.accept"
+    assert await socket(site, origin="http://evil.example") == "websocket.close"
+    assert await socket(site, sec_fetch_site="cross-site", origin="http://localhost") == "websocket.close"
+    assert await socket(site) == "websocket.close"
+    await world.context.keyring.add_user("ann", "viewer", ())
+    assert await socket(site, origin="http://localhost") == "websocket.close"
+
+
+async def test_another_site_cannot_make_a_browser_change_anything(browser: httpx.AsyncClient, pages: Pages) -> None:
+    answer = await browser.post("/admin/_nicegui_ws/socket.io/", headers={"sec-fetch-site": "cross-site"})
+    assert answer.status_code == 403
+    assert not pages.seen
+
+
+async def test_what_pages_are_made_of_is_for_everybody(world: World, browser: httpx.AsyncClient, pages: Pages) -> None:
+    await world.context.keyring.add_user("ann", "viewer", ())
+    assert (await browser.get("/admin/_nicegui/3/static/quasar.js")).status_code == 200
+    assert (await browser.get("/admin/_nicegui/3/dynamic_resources/x")).status_code == 303
+    assert (await browser.get("/admin/assets/1/pier.css")).headers["content-type"].startswith("text/css")
+    for name in ("nothing.css", "__init__.py", "..%2f__init__.py", "login.html"):
+        assert (await browser.get(f"/admin/assets/1/{name}")).status_code == 404
+
+
+async def test_the_login_page_runs_nothing_that_stands_in_it(browser: httpx.AsyncClient) -> None:
+    answer = await browser.get("/admin/login?next=%3Cscript%3E", headers={"accept-language": "zh-CN,zh;q=0.9"})
+    assert "script-src 'self';" in answer.headers["content-security-policy"]
+    assert '<html lang="zh">' in answer.text
+    assert "登录 Pier" in answer.text
+    assert "%3Cscript%3E" not in answer.text
+    assert (await browser.post("/admin/login")).status_code == 405
+
+
+async def test_pages_that_cannot_be_opened_say_so(world: World) -> None:
+    stopping = asyncio.Event()
+    closed = Site(world.office, world.app, Pages)
+    stopping.set()
+    await closed.run(stopping)
+    transport = httpx.ASGITransport(closed)
+    closed._opened.set()
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        assert (await client.get("/admin/")).status_code == 503

@@ -1,0 +1,80 @@
+"""Whatever a page says, it says in Chinese too."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import string
+from collections.abc import Iterator
+from pathlib import Path
+
+import admin.pages
+from admin.pages.words import chinese, words_of
+
+FOLDER = Path(admin.pages.__file__).parent
+SPEAKERS = {"t", "page", "Place", "Look", "Span"}
+NAMED = {"_TITLES", "_SHORTCUTS", "_LOGIN_TEXTS", "TEXTS_SAID"}
+
+
+def spoken(tree: ast.AST) -> Iterator[str]:
+    """Yield the English texts of a module: what is given to ``t``, and what tables of texts have."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            if name in SPEAKERS:
+                arguments = node.args[:1] if name in ("t", "Look") else node.args[1:2]
+                yield from (text for argument in arguments for text in constants(argument))
+        elif isinstance(node, ast.AnnAssign) and getattr(node.target, "id", "") in NAMED and node.value is not None:
+            yield from (text for part in values(node.value) for text in constants(part))
+
+
+def values(node: ast.AST) -> list[ast.AST]:
+    if isinstance(node, ast.Dict):
+        return list(node.values)
+    if isinstance(node, ast.Tuple):
+        return [part.elts[-1] for part in node.elts if isinstance(part, ast.Tuple)]
+    return []
+
+
+def constants(node: ast.AST) -> Iterator[str]:
+    """Yield the constant texts of an expression, those of both branches of a condition too."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str) and any(map(str.isalpha, node.value)):
+        yield node.value
+    elif isinstance(node, ast.IfExp):
+        yield from constants(node.body)
+        yield from constants(node.orelse)
+
+
+def said() -> dict[str, str]:
+    modules = (path for path in FOLDER.rglob("*.py") if path.parent.name != "chinese")
+    return {text: path.name for path in modules for text in spoken(ast.parse(path.read_text("utf-8")))}
+
+
+def test_every_text_has_its_chinese() -> None:
+    missing = {text: module for text, module in said().items() if text not in chinese()}
+    assert not missing
+
+
+def test_no_chinese_text_is_left_over() -> None:
+    assert set(chinese()) <= set(said())
+
+
+def test_a_text_is_said_in_one_way() -> None:
+    modules = [
+        importlib.import_module(f"admin.pages.chinese.{found.stem}") for found in (FOLDER / "chinese").glob("[a-z]*.py")
+    ]
+    differing = {text for module in modules for text, said in module.TEXTS.items() if chinese()[text] != said}
+    assert not differing
+
+
+def test_both_languages_name_the_same_values() -> None:
+    def fields(text: str) -> set[str]:
+        return {name for _, name, _, _ in string.Formatter().parse(text) if name is not None}
+
+    assert {english: text for english, text in chinese().items() if fields(english) != fields(text)} == {}
+
+
+def test_values_are_filled_in_and_a_text_without_values_stays_as_it_is() -> None:
+    assert words_of("en")("Find “{text}”", text="{x}") == "Find “{x}”"
+    assert words_of("zh")("Find “{text}”", text="a") == "查找“a”"
+    assert words_of("zh")("100 {%}") == "100 {%}"
