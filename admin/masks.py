@@ -91,36 +91,33 @@ class Masks:
         if self.of(destination):
             raise AccessDenied(f"messages of {destination!r} are masked for {self._principal.name}", hint=_HINT)
 
+    def require_unprobed(self, destination: str | None, *, reads_content: bool) -> None:
+        """Refuse a selection by which hidden values could be guessed.
+
+        Parameters
+        ----------
+        destination
+            The one that is selected, None for all.
+        reads_content
+            Whether a condition looks into bodies or headers.
+
+        Raises
+        ------
+        AccessDenied
+            403: it does, and there are masking rules that hold for this reader.
+        """
+        asked = [destination] if destination is not None else sorted(self._catalog.destinations)
+        hidden = next((code for code in asked if self.of(code)), None)
+        if reads_content and hidden is not None:
+            raise AccessDenied(
+                f"{self._principal.name} may not search in bodies and headers of {hidden!r}, which has masking rules",
+                hint=f"name a destination without such rules, or leave that condition out; {_HINT}",
+            )
+
 
 def withheld(seen: Seen) -> AccessDenied:
     """Return the refusal of a body that is withheld."""
     return AccessDenied(seen.why, hint=_HINT)
-
-
-def require_unprobed(principal: Principal, catalog: Catalog, destination: str | None, *, reads_content: bool) -> None:
-    """Refuse a selection by which hidden values could be guessed.
-
-    Parameters
-    ----------
-    destination
-        The one that is selected, None for all.
-    reads_content
-        Whether a condition looks into bodies or headers.
-
-    Raises
-    ------
-    AccessDenied
-        403: it does, there are masking rules, and the principal may not see what they hide.
-    """
-    if not reads_content or principal.may(Action.UNMASK, destination):
-        return
-    asked = [destination] if destination is not None else sorted(catalog.destinations)
-    hidden = [code for code in asked if _rules(catalog, code)]
-    if hidden:
-        raise AccessDenied(
-            f"{principal.name} may not search in bodies and headers of {hidden[0]!r}, which has masking rules",
-            hint="name a destination without such rules, leave that condition out, or ask an admin",
-        )
 
 
 async def _masks(
