@@ -9,7 +9,7 @@ from typing import Annotated, Final, NamedTuple
 import msgspec
 from fastapi import Depends, Query, Request
 
-from admin.audited import UNMASKED
+from admin.audited import UNMASKED, is_noted
 from admin.deps import OfficeDep, who
 from bus.domain.catalog import Catalog
 from bus.domain.masking import Masking, Unmaskable, masking
@@ -127,6 +127,8 @@ async def _masks(
         bool, Query(alias=UNMASKED, description="See what masking rules hide: for admins, and in the audit log.")
     ] = False,
 ) -> Masks:
+    if unmasked and not is_noted(request):
+        raise RuntimeError("a route that shows what is hidden has no AuditedRoute")
     return Masks(services.context.registry.catalog, await who(request, services), unmasked=unmasked)
 
 

@@ -8,8 +8,9 @@ from typing import Any
 import httpx
 import msgspec
 import pytest
+from fastapi import FastAPI
 
-from admin.masks import Masks
+from admin.masks import Masks, MasksDep
 from bus.domain.delivery import Attempt, Status
 from bus.domain.masking import LARGEST
 from bus.domain.message import Message
@@ -186,6 +187,22 @@ async def test_a_search_must_not_guess_hidden_values(world: World, keys: dict[st
                 masks.require_unprobed(destination, reads_content=True)
             assert "without such rules" in raised.value.hint
             assert "?unmasked=true" in raised.value.hint
+
+
+async def test_no_route_shows_what_is_hidden_without_the_log(world: World, keys: dict[str, str]) -> None:
+    app = FastAPI()
+    app.state.office = world.office
+
+    @app.get("/careless")
+    async def careless(masks: MasksDep) -> bool:
+        return masks.unmasked
+
+    headers = {"authorization": f"Bearer {keys['admin']}"}
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=headers) as client:
+        assert (await client.get("/careless")).json() is False
+        with pytest.raises(RuntimeError, match="AuditedRoute"):
+            await client.get("/careless", params={"unmasked": "true"})
 
 
 async def test_the_rules_are_in_the_log_of_changes(client: httpx.AsyncClient, orders: None) -> None:
