@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from fastapi import FastAPI
 
+from admin.audit_log import Wanted
 from admin.masks import Masks, MasksDep
 from bus.domain.delivery import Attempt, Status
 from bus.domain.masking import LARGEST
