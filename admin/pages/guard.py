@@ -85,7 +85,7 @@ class Guard:
         return await identify(Request(scope), self._office.context.keyring, self._office.sessions)
 
     async def _hold(self, request: Request, scope: Scope, receive: Receive, send: Send) -> None:
-        async def still(used: bool) -> bool:  # noqa: FBT001 - what the protocol of a hold asks
+        async def still(used: bool) -> bool:
             try:
                 await self._who(request, used=used)
             except AccessDenied:
