@@ -73,7 +73,7 @@ class Guard:
             await _redirect(send, "/admin/")
             return
         if not path.startswith(_SOCKET):
-            scope["viewer"] = Viewer(request, principal, Api(self._api, request))
+            scope["viewer"] = Viewer(request, principal, Api(self._api, request), self._office.context.clock.now)
         if scope["type"] == "websocket":
             await self._hold(request, scope, receive, send)
             return

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import httpx
 
+from tests.acceptance.pages.looking import Looker
 from tests.harness.bus_process import run_bus
 
 
@@ -25,6 +26,11 @@ class Person:
         self.http = httpx.Client(base_url=f"{url}/api/v1", trust_env=False, headers={"origin": url}, timeout=30)
         begun = self.http.post("/session", json={"name": name, "password": password}).raise_for_status()
         self.http.headers["x-csrf-token"] = begun.json()["csrf"]
+
+    def enter(self, looker: Looker) -> None:
+        """Give a browser this person's session."""
+        cookies = [{"name": name, "value": value, "url": looker.url} for name, value in self.http.cookies.items()]
+        looker.context.add_cookies(cookies)  # type: ignore[arg-type]
 
     @property
     def cookie(self) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 from playwright.sync_api import Page, expect
 
@@ -20,7 +19,6 @@ class House:
 
     def __init__(self, bus: BusProcess, password: str) -> None:
         self.bus = bus
-        self.password = password
         self.root = Person(bus.url, "root", password)
 
 
@@ -37,8 +35,8 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
 
 def enter(look: Look, house: House, path: str, **options: object) -> tuple[Looker, Page]:
     looker = look(house.bus, **options)
-    page = looker.log_in("root", house.password, path)
-    return looker, page
+    house.root.enter(looker)
+    return looker, looker.open(path)
 
 
 def shown(page: Page, label: str) -> str:
@@ -168,10 +166,6 @@ def test_an_admin_does_not_lock_everybody_out_unaware(look: Look, house: House) 
 @pytest.mark.parametrize(("width", "language"), [(1280, "en"), (390, "zh")])
 @pytest.mark.parametrize("path", ["", "/new-user", "/new-key", "/users/root"])
 def test_the_pages_are_accessible_and_fit(look: Look, house: House, path: str, width: int, language: str) -> None:
-    looker = look(house.bus, width=width, language=language)
-    host = httpx.URL(house.bus.url).host
-    cookies = [{"name": n, "value": v, "domain": host, "path": "/"} for n, v in house.root.http.cookies.items()]
-    looker.context.add_cookies(cookies)  # type: ignore[arg-type]
-    looker.open(f"/access{path}")
+    looker, _ = enter(look, house, f"/access{path}", width=width, language=language)
     assert not looker.findings()
     assert not looker.is_too_wide()
