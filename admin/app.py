@@ -15,9 +15,12 @@ from admin import (
     keys,
     login,
     messages,
+    oidc,
     operations,
     people,
     resends,
+    saved,
+    secrets,
     sessions,
     stats,
     subscriptions,
@@ -39,7 +42,10 @@ _MODULES: Final = (
     keys,
     people,
     login,
+    oidc,
     sessions,
+    saved,
+    secrets,
     audit,
 )
 

@@ -13,6 +13,8 @@ from admin.identity import identify
 from admin.jobs import JobBook
 from admin.resender import Resender
 from admin.runner import ResendRunner
+from admin.saved_views import SavedViews
+from admin.single_sign_on import single_sign_on
 from bus.bootstrap import Context
 from bus.security.clients import client_address, networks_of
 from bus.security.login import Login
@@ -34,11 +36,14 @@ class Office:
         self.rollups = RollupReader(context.store, context.clock)
         self.book = JobBook(context.store)
         self.audit = AuditLog(context.store, context.clock)
+        self.saved = SavedViews(context.store, context.clock)
         settings = context.settings
         limits = Limits(round(settings.session_idle * 1000), round(settings.session_lifetime * 1000))
         self.sessions = Sessions(context.store, context.keyring, context.clock, limits)
         self.proxies = networks_of(settings.trusted_proxies)
         self.login = Login(context.keyring, context.clock)
+        self.single_sign_on = single_sign_on(settings, context.keyring, context.clock)
+        self.public_url = settings.public_url.rstrip("/")
         self.runner = ResendRunner(context.store, context.registry, self.resender, self.book, context.clock)
 
     async def settle(self) -> None:

@@ -58,11 +58,19 @@ async def patch_destination(
 
 @router.delete("/{code}", status_code=204)
 async def delete_destination(code: Code, services: OfficeDep, _: Configurer) -> Response:
-    """Remove a destination that has no subscriptions; its messages stay searchable until their retention."""
+    """Remove a destination that has no subscriptions and no masking rules.
+
+    Its messages stay searchable until their retention, so the rules are taken away first, by a change of their own.
+    """
     registry = services.context.registry
-    registry.destination(code)
+    known = registry.destination(code)
     if registry.catalog.of(code):
         raise Conflict(f"{code!r} still has subscriptions", hint="remove them first: bus subscription rm")
+    if known.mask:
+        raise Conflict(
+            f"{code!r} has masking rules, and its messages stay readable until their retention; nothing was removed",
+            hint="take the rules away first if that may be seen: bus destination set CODE --no-mask",
+        )
     await registry.remove_destination(code)
     await services.settle()
     # Messages for later would go to subscriptions of another destination of this code.

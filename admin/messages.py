@@ -8,6 +8,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from admin.audited import AuditedRoute, add_entry
 from admin.deps import OfficeDep, Reader, ReaderOfSome, ResenderOfSome
+from admin.masks import MasksDep, withheld
 from admin.models import ResendBody, Time
 from admin.views import message_row, trace_view
 from bus.domain.delivery import Status
@@ -58,23 +59,39 @@ async def search_messages(
 
 
 @router.get("/{message_id}")
-async def get_trace(message_id: str, services: OfficeDep, principal: ReaderOfSome) -> dict[str, Any]:
-    """Return the whole life of a message."""
-    return trace_view(await _trace(services, message_id, principal, "read"), services.context.registry.catalog)
+async def get_trace(message_id: str, services: OfficeDep, principal: ReaderOfSome, masks: MasksDep) -> dict[str, Any]:
+    """Return the whole life of a message.
+
+    ``masked``: its destination has masking rules; the headers that they name are ``***``, and what subscribers answered
+    is withheld (``response`` is null).
+    """
+    trace = masks.trace(await _trace(services, message_id, principal, "read"))
+    return trace_view(trace, services.context.registry.catalog) | {"masked": bool(masks.of(trace.destination))}
 
 
 @router.get("/{message_id}/body")
-async def get_body(message_id: str, request: Request, services: OfficeDep, principal: ReaderOfSome) -> Response:
-    """Return the exact bytes of a message, as a download: a browser never renders them. Who read it is on record."""
+async def get_body(
+    message_id: str, request: Request, services: OfficeDep, principal: ReaderOfSome, masks: MasksDep
+) -> Response:
+    """Return the exact bytes of a message, as a download: a browser never renders them. Who read it is on record.
+
+    Where masking rules hide parts of it the answer has ``Bus-Masked: true``, and is a 403 when it cannot be masked.
+    """
     message = await services.context.store.message(_id(message_id))
     if message is None or not principal.may("read", message.destination):
         raise _missing(message_id)
-    await add_entry(request, principal, status=200)
+    seen = await masks.body(message)
+    if not masks.unmasked:
+        await add_entry(request, principal, status=200 if seen.body is not None else 403)
+    if seen.body is None:
+        raise withheld(seen)
     headers = {
         "content-disposition": f'attachment; filename="{message.id}"',
         "content-type": message.content_type,
     }
-    return Response(message.body, headers=headers)
+    if seen.masked:
+        headers["bus-masked"] = "true"
+    return Response(seen.body, headers=headers)
 
 
 @router.post("/{message_id}/resend", status_code=202)

@@ -11,6 +11,7 @@ from bus.cli import (
     doctor,
     failing,
     resending,
+    sealing,
     sending,
     serving,
     spools,
@@ -41,7 +42,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-for group in (destinations.app, subscriptions.app, clusters.app, spools.app, access.keys, access.users):
+for group in (destinations.app, subscriptions.app, clusters.app, spools.app, access.keys, access.users, sealing.app):
     app.add_typer(group)
 app.command(epilog="Example:  bus up --data /var/lib/bus --port 8700")(serving.up)
 app.command(epilog="Example:  bus run receiver --config bus.toml")(serving.run)

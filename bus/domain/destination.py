@@ -44,6 +44,8 @@ class Destination(msgspec.Struct, frozen=True, kw_only=True):
         Messages are accepted and held.
     former
         Roads that it has left and that are still consumed.
+    mask
+        Which parts of its messages are masked for those who may not see everything (`bus.domain.masking`).
     """
 
     code: str
@@ -54,6 +56,7 @@ class Destination(msgspec.Struct, frozen=True, kw_only=True):
     max_bytes: int = DEFAULT_MAX_BYTES
     paused: bool = False
     former: tuple[FormerRoad, ...] = ()
+    mask: tuple[str, ...] = ()
     version: int = 0
 
     @property

@@ -144,7 +144,9 @@ READ = [
         "/messages/MESSAGE",
     ),
     *("/messages/MESSAGE/body", "/resends", "/spools", "/rates", "/clusters", "/health", "/stats", "/failures"),
+    *("/views", "/views/V"),
 ]
+OWN = [("PUT", "/views/V", {"page": "find"}), ("DELETE", "/views/V", None)]
 RESEND = [("POST", "/messages/MESSAGE/resend", None), ("POST", "/resends", {"filter": {}, "dry_run": True})]
 PAUSE = [("PATCH", BILLING, {"paused": True}), ("PATCH", BILLING, {"paused": False})]
 CONFIGURE = [
@@ -165,12 +167,14 @@ CONFIGURE = [
         ("PATCH", "/users/nobody", {}),
         ("DELETE", "/users/nobody", None),
         ("POST", "/users/nobody/reset-password", None),
+        ("GET", "/secrets", None),
+        ("POST", "/secrets/reseal", None),
     ),
     *(("DELETE", BILLING, None), ("DELETE", "/destinations/orders", None), ("DELETE", "/keys/nothing", None)),
 ]
 ROUTES = [("read", "GET", path, None) for path in READ] + [
     (action, *route)
-    for action, routes in (("resend", RESEND), ("pause", PAUSE), ("configure", CONFIGURE))
+    for action, routes in (("read", OWN), ("resend", RESEND), ("pause", PAUSE), ("configure", CONFIGURE))
     for route in routes
 ]
 MAY = {
@@ -213,6 +217,7 @@ async def test_every_route_is_in_that_list(world: World) -> None:
         "/MESSAGE": "/{message_id}",
         "subscriptions/billing": "subscriptions/{name}",
         "destinations/orders": "destinations/{code}",
+        "/views/V": "/views/{name}",
     }
     listed = set()
     for _, method, path, _ in ROUTES:
@@ -226,6 +231,9 @@ async def test_every_route_is_in_that_list(world: World) -> None:
         # Of whoever asks, whatever they may do.
         ("POST", "/session"),
         ("GET", "/session"),
+        ("GET", "/session/methods"),
+        ("GET", "/session/oidc"),
+        ("GET", "/session/oidc/callback"),
         ("DELETE", "/session"),
         ("PUT", "/session/password"),
     }
