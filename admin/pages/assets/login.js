@@ -71,14 +71,15 @@ fetch("/api/v1/session")
 
 // Other ways to log in, when there are any.
 fetch("/api/v1/session/methods")
-  .then((answer) => (answer.ok ? answer.json() : {}))
+  .then((answer) => (answer.ok ? answer.json() : { items: [] }))
   .then((found) => {
-    if (!found.oidc) return;
-    const link = document.createElement("a");
-    link.href = found.oidc.url + "?next=" + encodeURIComponent(next());
-    link.textContent = found.oidc.label;
-    link.className = "pier-other";
-    document.getElementById("others").append(link);
+    for (const way of found.items.filter((item) => item.kind !== "password")) {
+      const link = document.createElement("a");
+      link.href = way.url + "?next=" + encodeURIComponent(next());
+      link.textContent = way.label;
+      link.className = "pier-other";
+      document.getElementById("others").append(link);
+    }
   })
   .catch(() => {});
 

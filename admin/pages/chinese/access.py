@@ -1,6 +1,16 @@
 """What the pages of users and keys say."""
 
 TEXTS = {
+    "OpenID Connect provider": "OpenID Connect 提供方",
+    "blocked": "已封禁",
+    "This user is blocked": "该用户已被封禁",
+    "They cannot log in, and have no session.": "其无法登录，也没有会话。",
+    "The OpenID Connect provider says it at each login: change it there, or block the user here.": "由 OpenID Connect 提供方在每次登录时给出：请在那里更改，或在此封禁用户。",
+    "Block {name}?": "封禁 {name}？",
+    "All sessions of {name} end within seconds, and they cannot log in until they are let in again.": "{name} 的所有会话将在数秒内结束，在解除封禁之前无法登录。",
+    "Block the user": "封禁用户",
+    "Let in again": "解除封禁",
+    "Block": "封禁",
     "Users": "用户",
     "API keys": "API 密钥",
     "New key": "新建密钥",

@@ -35,7 +35,7 @@ class Grant:
             ).props("dense")
         known = sorted({*codes, *limited_to})
         self._limits = ui.select(known, label=t("Limited to destinations"), multiple=True, value=list(limited_to))
-        self._limits.props("outlined dense stack-label use-chips").classes("pier-field")
+        self._limits.props("outlined dense stack-label").classes("pier-field")
         self._fit(viewer)
 
     @property
@@ -63,7 +63,7 @@ async def is_last_admin(viewer: Viewer, *, user: str = "", key: str = "") -> boo
     """Whether without this user or key nobody is left who may configure the bus over HTTP."""
     users = (await viewer.api.get("/users"))["items"]
     keys = (await viewer.api.get("/keys"))["items"]
-    admins = {("user", one["name"]) for one in users if one["role"] == Role.ADMIN}
+    admins = {("user", one["name"]) for one in users if one["role"] == Role.ADMIN and not one["blocked"]}
     admins |= {("key", one["id"]) for one in keys if Role.ADMIN in one["roles"]}
     return admins == {("user", user) if user else ("key", key)}
 

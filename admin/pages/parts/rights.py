@@ -29,6 +29,8 @@ MAY: Final[dict[str, str]] = {
     "unmask": "see what is masked",
 }
 
+LOGINS: Final[dict[str, str]] = {"password": "password", "oidc": "OpenID Connect provider"}
+
 
 def limits(viewer: Viewer, roles: Collection[str], destinations: Sequence[str]) -> str:
     """Return the destinations that roles are limited to, as people read it."""

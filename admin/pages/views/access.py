@@ -8,7 +8,7 @@ from typing import Any
 from admin.pages.frame import heading, page
 from admin.pages.parts.buttons import to
 from admin.pages.parts.notes import empty, note
-from admin.pages.parts.rights import ROLES, limits
+from admin.pages.parts.rights import LOGINS, ROLES, limits
 from admin.pages.parts.tables import Cell, Column, badge, moment, place, table, text
 from admin.pages.parts.tags import tag
 from admin.pages.viewer import Viewer
@@ -82,9 +82,9 @@ def _user(viewer: Viewer, user: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "key": user["name"],
         "name": place(named, f"/admin/access/users/{user['name']}"),
-        "role": _role(viewer, [user["role"]]),
+        "role": badge(viewer.t("blocked"), "bad", "block") if user["blocked"] else _role(viewer, [user["role"]]),
         "destinations": text(limits(viewer, [user["role"]], user["destinations"]), cut=True),
-        "login": text(viewer.t("password")),
+        "login": text(viewer.t(LOGINS[user["logs_in_by"]])),
         "made": moment(viewer, user["created_at"]),
     }
 

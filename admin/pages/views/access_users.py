@@ -15,6 +15,7 @@ from admin.pages.parts.forms import Form
 from admin.pages.parts.grants import Grant, codes_of, is_last_admin, last_admin
 from admin.pages.parts.notes import done, note
 from admin.pages.parts.once import kept
+from admin.pages.parts.rights import LOGINS, ROLES, limits
 from admin.pages.parts.tags import tag
 from admin.pages.parts.times import moment
 from admin.pages.viewer import Viewer
@@ -86,22 +87,41 @@ async def user(viewer: Viewer) -> None:
     with heading(name):
         tag("span", "pier-spacer")
         to(viewer.t("What they did"), f"/admin/audit?who={name}", icon="history")
-    _told_before(viewer, name, is_last=is_last)
+    _told_before(viewer, found, is_last=is_last)
     place = tag("div")
     with place, tag("div", "pier-grid"):
-        _rights(viewer, found, codes, is_last=is_last)
-        _ends(viewer, found, place, is_last=is_last)
+        if found["logs_in_by"] == "password":
+            _rights(viewer, found, codes)
+        else:
+            _given(viewer, found)
+        _ends(viewer, found, place)
 
 
-def _told_before(viewer: Viewer, name: str, *, is_last: bool) -> None:
-    t = viewer.t
+def _told_before(viewer: Viewer, found: Mapping[str, Any], *, is_last: bool) -> None:
+    t, name = viewer.t, found["name"]
+    if found["blocked"]:
+        note(t("This user is blocked"), t("They cannot log in, and have no session."), tone="bad")
     if is_last:
         note(t("This is the only admin"), last_admin(viewer), tone="warn")
     if _is_me(viewer, name):
         note(t("This is you"), t("What you take away here, you cannot give back to yourself."))
 
 
-def _rights(viewer: Viewer, found: Mapping[str, Any], codes: list[str], *, is_last: bool) -> None:
+def _given(viewer: Viewer, found: Mapping[str, Any]) -> None:
+    t = viewer.t
+    with tag("section", "pier-card", aria_label=t("What they may do")):
+        tag("h2", "", t("What they may do"))
+        pairs(
+            [
+                (t("Role"), t(ROLES[found["role"]])),
+                (t("Destinations"), limits(viewer, [found["role"]], found["destinations"])),
+            ]
+        )
+        said = t("The OpenID Connect provider says it at each login: change it there, or block the user here.")
+        tag("p", "pier-quiet q-mt-sm", said)
+
+
+def _rights(viewer: Viewer, found: dict[str, Any], codes: list[str]) -> None:
     t, name = viewer.t, found["name"]
     with tag("section", "pier-card", aria_label=t("What they may do")):
         tag("h2", "", t("What they may do"))
@@ -116,18 +136,17 @@ def _rights(viewer: Viewer, found: Mapping[str, Any], codes: list[str], *, is_la
                 t("It holds at once, for open pages too."),
                 action=t("Take it"),
                 name=name,
-                is_last=is_last,
             ):
                 return
-            await viewer.api.patch(f"/users/{name}", grant.body())
+            changed = await viewer.api.patch(f"/users/{name}", grant.body())
+            found.update(changed)
             done(t("Changed; it holds for open sessions too."))
-            ui.navigate.reload()
 
         with tag("div", "pier-row-of q-mt-md"):
             form.send(t("Change"), change)
 
 
-def _ends(viewer: Viewer, found: Mapping[str, Any], place: ui.element, *, is_last: bool) -> None:
+def _ends(viewer: Viewer, found: Mapping[str, Any], place: ui.element) -> None:
     t, name = viewer.t, found["name"]
 
     async def reset() -> None:
@@ -155,33 +174,48 @@ def _ends(viewer: Viewer, found: Mapping[str, Any], place: ui.element, *, is_las
             ),
             action=t("Remove the user"),
             name=name,
-            is_last=is_last,
         ):
             await viewer.api.delete(f"/users/{name}")
             ui.navigate.to("/access")
+
+    async def block() -> None:
+        if not found["blocked"] and not await _sure(
+            viewer,
+            t("Block {name}?", name=name),
+            t(
+                "All sessions of {name} end within seconds, and they cannot log in until they are let in again.",
+                name=name,
+            ),
+            action=t("Block the user"),
+            name=name,
+        ):
+            return
+        await viewer.api.patch(f"/users/{name}", {"blocked": not found["blocked"]})
+        ui.navigate.reload()
 
     with tag("section", "pier-card", aria_label=t("Login")):
         tag("h2", "", t("Login"))
         pairs(
             [
-                (t("Logs in by"), t("password")),
+                (t("Logs in by"), t(LOGINS[found["logs_in_by"]])),
                 (t("Made"), lambda: moment(viewer, found["created_at"])),
             ]
         )
         with tag("div", "pier-row-of q-mt-md"):
-            if _is_me(viewer, name):
+            if _is_me(viewer, name) and found["logs_in_by"] == "password":
                 to(t("Change my password"), "/admin/account", icon="password")
-            else:
+            elif found["logs_in_by"] == "password":
                 button(t("Reset the password"), reset, icon="password")
+            button(t("Let in again") if found["blocked"] else t("Block"), block, icon="block")
             button(t("Remove"), remove, icon="delete_outline")
 
 
-async def _sure(viewer: Viewer, title: str, text: str, *, action: str, name: str, is_last: bool) -> bool:
+async def _sure(viewer: Viewer, title: str, text: str, *, action: str, name: str) -> bool:
     """Ask before something that may lock its own doer, or everybody, out."""
     said = [text]
     if _is_me(viewer, name):
         said.append(viewer.t("This is you: you cannot undo it yourself."))
-    if is_last:
+    if await is_last_admin(viewer, user=name):
         said.append(last_admin(viewer))
     return await confirmed(viewer, title, " ".join(said), action=action, typed=name if len(said) > 1 else "")
 

@@ -12,7 +12,7 @@ from admin.pages.frame import heading, page
 from admin.pages.parts.buttons import button
 from admin.pages.parts.figures import pairs
 from admin.pages.parts.notes import empty, note
-from admin.pages.parts.rights import MAY, ROLES, limits
+from admin.pages.parts.rights import LOGINS, MAY, ROLES, limits
 from admin.pages.parts.tags import tag
 from admin.pages.parts.times import moment, waited
 from admin.pages.viewer import Viewer
@@ -40,7 +40,7 @@ async def account(viewer: Viewer) -> None:
         )
     with tag("div", "pier-grid"):
         _person(viewer, found)
-        if found["csrf"] is not None:
+        if found["logs_in_by"] == "password":
             _password(viewer, found["name"])
 
 
@@ -52,6 +52,8 @@ def _person(viewer: Viewer, found: Mapping[str, Any]) -> None:
         (t("Destinations"), limits(viewer, found["roles"], found["destinations"])),
         (t("May"), ", ".join(t(MAY[action]) for action in found["may"] if action in MAY)),
     ]
+    if found["logs_in_by"] is not None:
+        shown.append((t("Logs in by"), t(LOGINS[found["logs_in_by"]])))
     if found["expires_at"] is not None:
         shown.append((t("Session ends"), lambda: moment(viewer, found["expires_at"])))
         shown.append((t("Or after"), t("{time} without anything done", time=waited(found["idle_seconds"]))))

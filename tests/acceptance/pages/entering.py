@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Self
 
 import httpx
 
@@ -41,6 +42,8 @@ class Person:
         """Call the admin API, and raise when it refuses."""
         return self.http.request(verb, path, **options).raise_for_status()  # type: ignore[arg-type]
 
-    def close(self) -> None:
-        """Close the connections."""
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         self.http.close()

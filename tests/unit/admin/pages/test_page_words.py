@@ -13,7 +13,18 @@ from admin.pages.words import chinese, words_of
 
 FOLDER = Path(admin.pages.__file__).parent
 SPEAKERS = {"t", "page", "Place", "Look", "Span"}
-NAMED = {"ROLES", "ROLE_DOES", "MAY", "_DID", "_OUTCOMES", "_TITLES", "_SHORTCUTS", "_LOGIN_TEXTS", "TEXTS_SAID"}
+NAMED = {
+    "ROLES",
+    "ROLE_DOES",
+    "MAY",
+    "LOGINS",
+    "_DID",
+    "_OUTCOMES",
+    "_TITLES",
+    "_SHORTCUTS",
+    "_LOGIN_TEXTS",
+    "TEXTS_SAID",
+}
 
 
 def spoken(tree: ast.AST) -> Iterator[str]:
