@@ -99,11 +99,11 @@ def _password(viewer: Viewer, name: str) -> None:
 
 
 def _secret(label: str, name: str, kind: str, least: int | None = None) -> None:
-    tag("label", "", label, for_=f"pier-{name}")
+    tag("label", "", label, for_=f"pier-account-{name}")
     tag(
         "input",
         "",
-        id=f"pier-{name}",
+        id=f"pier-account-{name}",
         name=name,
         type="password",
         autocomplete=kind,
