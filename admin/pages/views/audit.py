@@ -14,6 +14,7 @@ from admin.pages.parts.notes import empty
 from admin.pages.parts.tables import Cell, Column, badge, moment, place, table, text
 from admin.pages.parts.tags import link, tag
 from admin.pages.viewer import Viewer
+from bus.security.keys import Action
 
 _PAGE: Final = 50
 _DID: Final = {
@@ -37,7 +38,8 @@ async def audit(viewer: Viewer) -> None:
     """Show one page of the log, the newest first, of what the URL asks for."""
     t, asked = viewer.t, viewer.query
     heading(t("Audit log"))
-    _filters(viewer)
+    if viewer.may(Action.CONFIGURE):
+        _filters(viewer)
     query = {
         "who": asked.get("who", ""),
         "what": asked.get("resource", ""),
