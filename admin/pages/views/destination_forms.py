@@ -14,6 +14,7 @@ from admin.pages.parts.forms import Form
 from admin.pages.parts.tags import tag
 from admin.pages.viewer import Viewer
 from bus.domain.destination import TransportName
+from bus.security.keys import Action
 
 _NEW: Final[dict[str, Any]] = {
     "transport": TransportName.DIRECT,
@@ -26,6 +27,7 @@ _NEW: Final[dict[str, Any]] = {
 @page("/new-destination", "New destination")
 async def new_destination(viewer: Viewer) -> None:
     """Ask what a new destination is to be."""
+    viewer.require(Action.CONFIGURE)
     heading(viewer.t("New destination"))
     _form(viewer, None, _NEW)
 
@@ -34,6 +36,7 @@ async def new_destination(viewer: Viewer) -> None:
 async def edit_destination(viewer: Viewer) -> None:
     """Ask what is to change."""
     code = viewer.place["code"]
+    viewer.require(Action.CONFIGURE, code)
     known = await viewer.api.get(f"/destinations/{code}")
     heading(viewer.t("Edit {code}", code=code))
     _form(viewer, code, known)
