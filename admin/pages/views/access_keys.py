@@ -32,9 +32,10 @@ async def new_key(viewer: Viewer) -> None:
     t, is_open = viewer.t, viewer.principal.kind == "open"
     codes = await codes_of(viewer)
     heading(t("New API key"))
-    if is_open:
-        explain_open(viewer)
     place = tag("div")
+    with place:
+        if is_open:
+            explain_open(viewer)
     with place, tag("section", "pier-card pier-narrow", aria_label=t("New API key")):
         form = Form(viewer)
         form.text("name", t("Name"), hint=t("Which program it is for, so that you know what a revocation stops."))

@@ -33,9 +33,10 @@ async def new_user(viewer: Viewer) -> None:
     t, is_open = viewer.t, viewer.principal.kind == "open"
     codes = await codes_of(viewer)
     heading(t("New user"))
-    if is_open:
-        explain_open(viewer)
     place = tag("div")
+    with place:
+        if is_open:
+            explain_open(viewer)
     with place, tag("section", "pier-card pier-narrow", aria_label=t("New user")):
         form = Form(viewer)
         form.text("name", t("Name"), hint=t("Letters, digits and . _ @ -; it does not change later."))
