@@ -9,16 +9,25 @@ from fastapi.openapi.utils import get_openapi
 from starlette.types import Receive, Scope, Send
 
 from admin import (
+    actions,
+    attempts,
     audit,
     destinations,
+    edits,
+    exports,
     failures,
+    history,
     keys,
     login,
     messages,
     oidc,
     operations,
+    overview,
     people,
+    processes,
     resends,
+    roads,
+    samples,
     saved,
     secrets,
     sessions,
@@ -34,10 +43,18 @@ from bus.bootstrap import VERSION
 _MODULES: Final = (
     destinations,
     subscriptions,
+    samples,
+    roads,
+    actions,
+    exports,  # before messages, whose ids may be any text
     messages,
+    edits,
+    attempts,
     resends,
     stats,
     failures,
+    overview,
+    processes,
     operations,
     keys,
     people,
@@ -47,6 +64,7 @@ _MODULES: Final = (
     saved,
     secrets,
     audit,
+    history,
 )
 
 
@@ -55,7 +73,7 @@ class _Admin(FastAPI):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        await super().__call__(scope, limited(receive), guarded(send))
+        await super().__call__(scope, limited(scope, receive), guarded(send))
 
 
 def make_app(office: Office) -> FastAPI:

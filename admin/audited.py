@@ -69,6 +69,11 @@ def _unmasking(request: Request) -> dict[str, Change]:
     return {UNMASKED: Change(None, asked[:_LONGEST])} if asked is not None else {}
 
 
+def is_noted(request: Request) -> bool:
+    """Whether a request is in the log."""
+    return hasattr(request.state, "noting")
+
+
 def _noting(request: Request) -> Noting:
     found: Noting = request.state.noting
     return found

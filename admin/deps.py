@@ -9,8 +9,11 @@ from typing import Annotated, Final
 from fastapi import Depends, Request
 
 from admin.audit_log import AuditLog
+from admin.choosing import Chooser
+from admin.editing import Editor
 from admin.identity import identify
 from admin.jobs import JobBook
+from admin.observatory import Observatory
 from admin.resender import Resender
 from admin.runner import ResendRunner
 from admin.saved_views import SavedViews
@@ -22,7 +25,7 @@ from bus.security.principals import Principal
 from bus.security.sessions import Limits, Sessions
 from bus.stores.rollups import RollupReader
 
-_SEARCH: Final = "/api/v1/messages"
+_SEARCHES: Final = ("/api/v1/messages", "/api/v1/messages/export")
 _CONFIRMED_WITHIN: Final = 2.0
 _log = logging.getLogger(__name__)
 
@@ -34,6 +37,7 @@ class Office:
         self.context = context
         self.resender = Resender(context.store, context.registry, context.clock)
         self.rollups = RollupReader(context.store, context.clock)
+        self.observatory = Observatory(context, self.rollups)
         self.book = JobBook(context.store)
         self.audit = AuditLog(context.store, context.clock)
         self.saved = SavedViews(context.store, context.clock)
@@ -42,9 +46,11 @@ class Office:
         self.sessions = Sessions(context.store, context.keyring, context.clock, limits)
         self.proxies = networks_of(settings.trusted_proxies)
         self.login = Login(context.keyring, context.clock)
+        self.editor = Editor(context.store, context.registry, context.clock)
+        self.chooser = Chooser(context.store, context.registry, context.clock)
+        self.runner = ResendRunner(context.store, self.chooser, self.resender, self.book, context.clock)
         self.single_sign_on = single_sign_on(settings, context.keyring, context.clock)
         self.public_url = settings.public_url.rstrip("/")
-        self.runner = ResendRunner(context.store, context.registry, self.resender, self.book, context.clock)
 
     async def settle(self) -> None:
         """Wait a moment until every process that is alive has the configuration of now in force."""
@@ -98,7 +104,7 @@ def address_of(request: Request) -> str:
 def _destination(request: Request) -> str | None:
     """Return the destination that a request concerns, None where it may be any; a search names it in its query."""
     named: str | None = request.path_params.get("code")
-    if named is None and request.url.path == _SEARCH:
+    if named is None and request.url.path in _SEARCHES:
         named = request.query_params.get("destination")
     return named
 

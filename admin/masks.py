@@ -9,11 +9,12 @@ from typing import Annotated, Final, NamedTuple
 import msgspec
 from fastapi import Depends, Query, Request
 
-from admin.audited import UNMASKED
+from admin.audited import UNMASKED, is_noted
 from admin.deps import OfficeDep, who
 from bus.domain.catalog import Catalog
 from bus.domain.masking import Masking, Unmaskable, masking
 from bus.domain.message import Message
+from bus.domain.selection import Selection
 from bus.domain.trace import DeliveryTrace, Trace
 from bus.errors import AccessDenied
 from bus.security.keys import Action
@@ -91,36 +92,28 @@ class Masks:
         if self.of(destination):
             raise AccessDenied(f"messages of {destination!r} are masked for {self._principal.name}", hint=_HINT)
 
+    def require_unprobed(self, selection: Selection) -> None:
+        """Refuse a selection by which hidden values could be guessed.
+
+        Raises
+        ------
+        AccessDenied
+            403: a condition looks into bodies or headers, and there are masking rules that hold for this reader.
+        """
+        destination = selection.destination
+        reads_content = selection.reads_bodies or selection.header is not None
+        asked = [destination] if destination is not None else sorted(self._catalog.destinations)
+        hidden = next((code for code in asked if self.of(code)), None)
+        if reads_content and hidden is not None:
+            raise AccessDenied(
+                f"{self._principal.name} may not search in bodies and headers of {hidden!r}, which has masking rules",
+                hint=f"name a destination without such rules, or leave that condition out; {_HINT}",
+            )
+
 
 def withheld(seen: Seen) -> AccessDenied:
     """Return the refusal of a body that is withheld."""
     return AccessDenied(seen.why, hint=_HINT)
-
-
-def require_unprobed(principal: Principal, catalog: Catalog, destination: str | None, *, reads_content: bool) -> None:
-    """Refuse a selection by which hidden values could be guessed.
-
-    Parameters
-    ----------
-    destination
-        The one that is selected, None for all.
-    reads_content
-        Whether a condition looks into bodies or headers.
-
-    Raises
-    ------
-    AccessDenied
-        403: it does, there are masking rules, and the principal may not see what they hide.
-    """
-    if not reads_content or principal.may(Action.UNMASK, destination):
-        return
-    asked = [destination] if destination is not None else sorted(catalog.destinations)
-    hidden = [code for code in asked if _rules(catalog, code)]
-    if hidden:
-        raise AccessDenied(
-            f"{principal.name} may not search in bodies and headers of {hidden[0]!r}, which has masking rules",
-            hint="name a destination without such rules, leave that condition out, or ask an admin",
-        )
 
 
 async def _masks(
@@ -130,6 +123,8 @@ async def _masks(
         bool, Query(alias=UNMASKED, description="See what masking rules hide: for admins, and in the audit log.")
     ] = False,
 ) -> Masks:
+    if unmasked and not is_noted(request):
+        raise RuntimeError("a route that shows what is hidden has no AuditedRoute")
     return Masks(services.context.registry.catalog, await who(request, services), unmasked=unmasked)
 
 

@@ -26,7 +26,7 @@ from bus.domain.trace import (
     start_trace,
 )
 from bus.errors import Conflict
-from bus.ports.store import MOST_GROUPS, DeliveryKey, Document, Page
+from bus.ports.store import MOST_GROUPS, DeliveryKey, Document, Page, Searched, Stop, Unfinished
 
 _OPEN = frozenset({Status.PENDING, Status.RETRYING, Status.RESEND})
 
@@ -79,8 +79,17 @@ class MemoryStore:
     async def search(self, selection: Selection, *, cursor: str | None = None, limit: int = 50) -> Page:
         """Return one page, newest id first."""
         ids = sorted((name for name in self._traces if cursor is None or name < cursor), reverse=True)
-        found = [_copy(self._traces[name]) for name in ids if matches(self._traces[name], selection)]
-        return Page(found[:limit], found[limit - 1].id if len(found) > limit else None)
+        found = [
+            _copy(self._traces[name])
+            for name in ids
+            if matches(self._traces[name], selection, self._bodies.get(name) if selection.reads_bodies else None)
+        ]
+        following = found[limit - 1].id if len(found) > limit else None
+        start, end = selection.since, selection.before
+        if cursor is not None:
+            end = min(id_time(cursor) + 1, end) if end is not None else id_time(cursor) + 1
+        searched = Searched(id_time(following) if following else start, end, Stop.LIMIT if following else None)
+        return Page(found[:limit], following, searched)
 
     async def failures(self, selection: Selection, *, limit: int = MOST_GROUPS) -> Failures:
         """Return what fails, grouped."""
@@ -206,6 +215,15 @@ class MemoryStore:
             lane = (row.destination, row.subscription)
             counts[lane] = counts.get(lane, 0) + 1
         return counts
+
+    async def unfinished(self, now: int) -> dict[tuple[str, str], Unfinished]:
+        """Return the rows of each (destination, subscription) that has some."""
+        found: dict[tuple[str, str], Unfinished] = {}
+        for row in self._rows.values():
+            lane, ready_at = (row.destination, row.subscription), _ready_at(row)
+            rows, due, next_at = found.get(lane, Unfinished(0, 0, ready_at))
+            found[lane] = Unfinished(rows + 1, due + (ready_at <= now), min(next_at, ready_at))
+        return found
 
     async def next_due(self) -> int | None:
         """Return the earliest time (ms) at which a row can be leased, None when there are none."""

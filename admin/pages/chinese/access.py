@@ -28,7 +28,7 @@ TEXTS = {
     "(you)": "（您）",
     "without a name": "未命名",
     "Make the first key": "创建第一个密钥",
-    "Made": "创建时间",
+    "Made": "创建",
     "Id": "编号",
     "Last used": "最近使用",
     "never": "从未",

@@ -12,7 +12,8 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec import structs
 
-from bus.domain.delivery import Attempt, Status
+from bus.domain.conditions import trace_id_of
+from bus.domain.delivery import Attempt, Resend, Status
 from bus.domain.failures import FailureGroup, failures_in
 from bus.domain.identity import id_time
 from bus.domain.message import Message
@@ -41,6 +42,7 @@ def trace_form(trace: Trace, body: str) -> Form:
             for name, delivery in trace.deliveries.items()
             if delivery.status is not Status.DELIVERED
         ),
+        "names": _names(trace.message),
         "failures": [_failure_form(group) for group in failures_in(trace)],
         "deliveries": [_delivery_form(name, delivery) for name, delivery in sorted(trace.deliveries.items())],
     }
@@ -84,7 +86,7 @@ def read_body_reference(form: Form) -> str:
 _TEXT: Final = tuple(
     name for name in Message.__struct_fields__ if name not in {"id", "body", "headers", "expected"}
 )  # what has the same form in the document
-_STATE: Final = tuple(name for name in DeliveryTrace.__struct_fields__ if name != "attempts")
+_STATE: Final = tuple(name for name in DeliveryTrace.__struct_fields__ if name not in {"attempts", "resends"})
 
 
 def _message_form(message: Message) -> Form:
@@ -104,6 +106,7 @@ def _delivery_form(name: str, delivery: DeliveryTrace) -> Form:
     form = {"subscription": name} | {field: getattr(delivery, field) for field in _STATE}
     form["status"] = delivery.status.value
     form["attempts"] = [_attempt_form(attempt) for attempt in attempts_in_order(delivery)]
+    form["resends"] = [structs.asdict(resend) for resend in delivery.resends]
     return form
 
 
@@ -146,7 +149,9 @@ def _read_failure(form: Form, failure: Form) -> FailureGroup:
 
 def _read_delivery(form: Form) -> DeliveryTrace:
     attempts = [_struct(Attempt, each) for each in form.get("attempts", [])]
-    delivery = _struct(DeliveryTrace, {**form, "attempts": {}})
+    resends = tuple(_struct(Resend, each) for each in form.get("resends", []))
+    delivery = _struct(DeliveryTrace, {**form, "attempts": {}, "resends": ()})
+    delivery.resends = resends
     delivery.attempts = {attempt.id: attempt for attempt in attempts}
     return delivery
 
@@ -172,6 +177,13 @@ def _struct(kind: type[Kind], form: Form) -> Kind:
 
 def _typed(value: Any, kind: type[Value]) -> Value:
     return msgspec.convert(value, kind)
+
+
+def _names(message: Message | None) -> list[str]:
+    """Return what a message is called besides its id and its biz id: its key, trace id and first id."""
+    if message is None:
+        return []
+    return sorted({name for name in (message.key, trace_id_of(message.traceparent), message.original_id) if name})
 
 
 def _received_at(trace: Trace) -> int:

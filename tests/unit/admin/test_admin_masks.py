@@ -8,8 +8,10 @@ from typing import Any
 import httpx
 import msgspec
 import pytest
+from fastapi import FastAPI
 
-from admin.masks import Masks, require_unprobed
+from admin.audit_log import Wanted
+from admin.masks import Masks, MasksDep
 from bus.domain.delivery import Attempt, Status
 from bus.domain.masking import LARGEST
 from bus.domain.message import Message
@@ -161,6 +163,7 @@ async def test_a_new_rule_holds_for_what_is_there_and_a_destination_keeps_its_ru
 def test_of_each_field_of_an_attempt_it_is_known_whether_it_may_quote_the_message() -> None:
     # A field that is new here is one that Masks.trace must know of, or one that can say nothing of a message.
     harmless = {"id", "n", "by", "started_at", "duration", "phases", "status_code", "error", "node"}
+    harmless |= {"generation", "taken_at"}
     assert set(Attempt.__struct_fields__) - harmless == {"response"}
 
 
@@ -173,21 +176,80 @@ async def test_who_sends_on_what_was_read_must_see_all_of_it(world: World, keys:
             masks.require_whole("orders")
 
 
-async def test_a_search_must_not_guess_hidden_values(world: World, keys: dict[str, str]) -> None:
-    catalog = world.registry.catalog
-    for allowed in (
-        (VIEWER, "orders", False),
-        (VIEWER, None, False),
-        (VIEWER, "plain", True),
-        (VIEWER, "removed", True),
-        (ANYONE, "orders", True),
-        (ANYONE, None, True),
-    ):
-        require_unprobed(allowed[0], catalog, allowed[1], reads_content=allowed[2])
-    for destination in ("orders", None):
-        with pytest.raises(AccessDenied, match="orders") as raised:
-            require_unprobed(VIEWER, catalog, destination, reads_content=True)
-        assert "without such rules" in raised.value.hint
+@pytest.mark.parametrize("role", ["operator", "admin"])
+async def test_an_attempt_its_curl_and_a_pretty_body_are_masked(world: World, keys: dict[str, str], role: str) -> None:
+    one = await sent(world)
+    paths = (f"/messages/{one.id}/deliveries/billing/attempts/1", f"/messages/{one.id}/body?as=pretty")
+    async with world.client(keys[role]) as client:
+        answers = [await client.get(path) for path in paths]
+        edited = await client.post(f"/messages/{one.id}/edit", json={"body": {"card": "***"}, "reason": "x"})
+        for path in paths:
+            shown = await client.get(path, params={"as": "pretty", "unmasked": "true"})
+            assert shown.status_code == (200 if role == "admin" else 403)
+            assert ("4111111" in shown.text) is (role == "admin")
+        logged = await world.office.audit.read(Wanted(what=paths[0].strip("/")), after=None, limit=9)
+    assert len(logged.entries) == 1
+    for answer in answers:
+        assert answer.status_code == 200
+        assert not [secret for secret in SECRETS if secret in answer.text]
+    attempt = answers[0].json()
+    assert attempt["masked"] is True
+    assert "Authorization: ***" in attempt["request"]["curl"]
+    assert (attempt["response"]["body"], attempt["response"]["status_code"]) == (None, 503)
+    assert answers[1].headers["bus-masked"] == "true"
+    assert "masked" in problem(edited, 403)["detail"]
+
+
+@pytest.mark.parametrize("condition", [{"body_path": "card"}, {"text": "4111"}, {"header": "authorization: Basic x"}])
+async def test_a_search_must_not_guess_hidden_values(
+    world: World, keys: dict[str, str], condition: dict[str, str]
+) -> None:
+    await sent(world)
+    await sent(world, 1, destination="plain")
+    async with world.client(keys["operator"]) as client, world.client(keys["admin"]) as admin:
+        for place in ({}, {"destination": "orders"}):
+            asked = {**condition, **place}
+            for path in ("/messages", "/messages/export"):
+                for reader in (client, admin):
+                    assert "without such rules" in problem(await reader.get(path, params=asked), 403)["hint"]
+                assert (await admin.get(path, params={**asked, "unmasked": "true"})).status_code == 200
+            problem(await client.post("/resends", json={"filter": asked, "dry_run": True}), 403)
+            problem(await client.post("/resends", json={"filter": asked}), 403)
+        assert (await client.get("/messages", params={**condition, "destination": "plain"})).status_code == 200
+        assert (await client.get("/messages", params={"destination": "orders", "q": "x"})).status_code == 200
+
+
+@pytest.mark.parametrize("options", [{}, {"bodies": "true"}, {"format": "csv"}])
+async def test_an_export_is_masked(world: World, keys: dict[str, str], options: dict[str, str]) -> None:
+    await sent(world)
+    await sent(world, 1, body=b"<card>4111111</card>")
+    async with world.client(keys["operator"]) as client, world.client(keys["admin"]) as admin:
+        answer = await client.get("/messages/export", params=options)
+        whole = await admin.get("/messages/export", params={**options, "unmasked": "true"})
+    assert answer.status_code == 200
+    assert not [secret for secret in SECRETS if secret in answer.text]
+    if options == {"bodies": "true"}:
+        withheld, masked = (json.loads(line) for line in answer.text.splitlines()[:2])
+        assert "withheld" in withheld["body_withheld"]
+        assert (masked["masked"], masked["body"]["card"]) == (True, {"number": "***"})
+        assert masked["headers"] == {"Authorization": "***", "trace": "t-1"}
+        assert "4111111" in whole.text
+
+
+async def test_no_route_shows_what_is_hidden_without_the_log(world: World, keys: dict[str, str]) -> None:
+    app = FastAPI()
+    app.state.office = world.office
+
+    @app.get("/careless")
+    async def careless(masks: MasksDep) -> bool:
+        return masks.unmasked
+
+    headers = {"authorization": f"Bearer {keys['admin']}"}
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=headers) as client:
+        assert (await client.get("/careless")).json() is False
+        with pytest.raises(RuntimeError, match="AuditedRoute"):
+            await client.get("/careless", params={"unmasked": "true"})
 
 
 async def test_the_rules_are_in_the_log_of_changes(client: httpx.AsyncClient, orders: None) -> None:

@@ -143,11 +143,20 @@ READ = [
         "/messages",
         "/messages/MESSAGE",
     ),
+    "/messages/MESSAGE/deliveries/billing/attempts/1",
     *("/messages/MESSAGE/body", "/resends", "/spools", "/rates", "/clusters", "/health", "/stats", "/failures"),
-    *("/views", "/views/V"),
+    "/overview",
+    *("/views", "/views/V", "/messages/export"),
 ]
+READ += ["/destinations/orders/roads", "/destinations/orders/actions", f"{BILLING}/actions"]
+READ += ["/history?resource=destinations/orders"]
+READ += ["/processes", "/processes/owner-1", "/compensations", "/orphans"]
 OWN = [("PUT", "/views/V", {"page": "find"}), ("DELETE", "/views/V", None)]
-RESEND = [("POST", "/messages/MESSAGE/resend", None), ("POST", "/resends", {"filter": {}, "dry_run": True})]
+RESEND = [
+    ("POST", "/messages/MESSAGE/resend", None),
+    ("POST", "/messages/MESSAGE/edit", {"reason": "x"}),
+    ("POST", "/resends", {"filter": {}, "dry_run": True}),
+]
 PAUSE = [("PATCH", BILLING, {"paused": True}), ("PATCH", BILLING, {"paused": False})]
 CONFIGURE = [
     *(
@@ -172,6 +181,7 @@ CONFIGURE = [
     ),
     *(("DELETE", BILLING, None), ("DELETE", "/destinations/orders", None), ("DELETE", "/keys/nothing", None)),
 ]
+CONFIGURE += [("POST", f"{BILLING}/sample", {})]
 ROUTES = [("read", "GET", path, None) for path in READ] + [
     (action, *route)
     for action, routes in (("read", OWN), ("resend", RESEND), ("pause", PAUSE), ("configure", CONFIGURE))
@@ -217,16 +227,30 @@ async def test_every_route_is_in_that_list(world: World) -> None:
         "/MESSAGE": "/{message_id}",
         "subscriptions/billing": "subscriptions/{name}",
         "destinations/orders": "destinations/{code}",
+        "deliveries/billing/attempts/1": "deliveries/{subscription}/attempts/{attempt}",
+        "/processes/owner-1": "/processes/{owner}",
         "/views/V": "/views/{name}",
     }
     listed = set()
     for _, method, path, _ in ROUTES:
         for given, name in names.items():
             path = path.replace(given, name)  # noqa: PLW2901
-        listed.add((method, path.replace("/keys/nothing", "/keys/{key_id}").replace("/users/nobody", "/users/{user}")))
+        listed.add(
+            (
+                method,
+                path.partition("?")[0]
+                .replace("/keys/nothing", "/keys/{key_id}")
+                .replace("/users/nobody", "/users/{user}"),
+            )
+        )
     assert routes - listed == {
         ("GET", "/resends/{job_id}"),
         ("GET", "/resends/{job_id}/items"),
+        ("GET", "/resends/{job_id}/items/export"),
+        ("PATCH", "/resends/{job_id}"),
+        ("POST", "/resends/{job_id}/pause"),
+        ("POST", "/resends/{job_id}/resume"),
+        ("POST", "/resends/{job_id}/rerun"),
         ("DELETE", "/resends/{job_id}"),
         # Of whoever asks, whatever they may do.
         ("POST", "/session"),

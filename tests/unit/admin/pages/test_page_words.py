@@ -23,7 +23,9 @@ NAMED = {
     "_TITLES",
     "_SHORTCUTS",
     "_LOGIN_TEXTS",
-    "TEXTS_SAID",
+    "NAMES",
+    "STATES",
+    "OUTCOMES",
 }
 
 
