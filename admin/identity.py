@@ -15,6 +15,8 @@ from bus.security.principals import Principal
 from bus.security.sessions import Session, Sessions
 
 CSRF_HEADER: Final = "x-csrf-token"
+BY_ITSELF: Final = "admin.by_itself"
+"""In the scope of a request: a page makes it, and no person; it does not put off the end of an idle session."""
 READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
@@ -69,7 +71,7 @@ async def _identify(request: Request, keyring: Keyring, sessions: Sessions) -> P
 
 
 async def _by_session(request: Request, token: str, sessions: Sessions) -> Principal:
-    session = await sessions.find(token)
+    session = await sessions.find(token, used=not request.scope.get(BY_ITSELF))
     if session is None:
         raise AccessDenied("the session has ended", hint="log in again: POST /api/v1/session", status=401)
     if request.method not in READING:

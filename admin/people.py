@@ -10,6 +10,7 @@ from admin.audited import AuditedRoute, NotingDep
 from admin.deps import Configurer, Office, OfficeDep
 from admin.merging import merged
 from admin.models import UserBody, optional_time
+from admin.sessions import login_of
 from bus.errors import Conflict, InvalidMessage, NotFound
 from bus.security.keyring import StoredUser
 
@@ -95,6 +96,6 @@ def _view(user: StoredUser) -> dict[str, Any]:
         "role": user.role,
         "destinations": list(user.destinations),
         "created_at": optional_time(user.created_at),
-        "logs_in_by": "oidc" if user.subject else "password",
+        "logs_in_by": login_of(user),
         "blocked": user.blocked,
     }

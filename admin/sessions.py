@@ -25,7 +25,11 @@ Somebody = Annotated[Principal, Depends(who)]
 
 @router.get("")
 async def get_session(request: Request, services: OfficeDep, principal: Somebody) -> dict[str, Any]:
-    """Return who I am, what I may do, and what my changes must show as ``X-CSRF-Token`` (null with a key)."""
+    """Return who I am and what I may do.
+
+    Of a session also by what it began, until when it holds, and what its changes must show as ``X-CSRF-Token``; with a
+    key these are null.
+    """
     return _view(services, principal, session_of(request))
 
 
@@ -85,6 +89,11 @@ async def begin_session(request: Request, response: Response, services: Office, 
     return _view(services, session.principal, session)
 
 
+def login_of(user: StoredUser) -> str:
+    """Return by what a user logs in: ``oidc`` or ``password``."""
+    return "oidc" if user.subject else "password"
+
+
 def _view(services: Office, principal: Principal, session: Session | None) -> dict[str, Any]:
     return {
         "kind": principal.kind,
@@ -92,6 +101,7 @@ def _view(services: Office, principal: Principal, session: Session | None) -> di
         "roles": list(principal.roles),
         "destinations": list(principal.destinations),
         "may": [action.value for action in Action if principal.may_somewhere(action)],
+        "logs_in_by": login_of(session.user) if session is not None else None,
         "csrf": session.csrf if session is not None else None,
         "expires_at": optional_time(session.expires_at) if session is not None else None,
         "idle_seconds": services.sessions.limits.idle // 1000 if session is not None else None,

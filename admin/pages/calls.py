@@ -8,10 +8,10 @@ from typing import Any, Final
 import httpx
 import msgspec
 from fastapi import Request
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from admin.cookies import session_token
-from admin.identity import CSRF_HEADER
+from admin.identity import BY_ITSELF, CSRF_HEADER
 from bus.security.sessions import csrf_of
 
 _PASSED_ON: Final = ("authorization", "cookie", "host", "user-agent", "x-forwarded-for")
@@ -44,7 +44,7 @@ class Api:
     def __init__(self, app: ASGIApp, request: Request) -> None:
         client = request.client
         transport = httpx.ASGITransport(
-            app, client=(client.host, client.port) if client else ("", 0), raise_app_exceptions=False
+            _by_itself(app), client=(client.host, client.port) if client else ("", 0), raise_app_exceptions=False
         )
         headers = {name: request.headers[name] for name in _PASSED_ON if name in request.headers}
         token = session_token(request)
@@ -88,6 +88,15 @@ class Api:
         if answer.is_error:
             raise _refused(answer)
         return answer
+
+
+def _by_itself(app: ASGIApp) -> ASGIApp:
+    """Have an idle session end while its page asks on and on; the guard sees what the person does."""
+
+    async def call(scope: Scope, receive: Receive, send: Send) -> None:
+        await app({**scope, BY_ITSELF: True}, receive, send)
+
+    return call
 
 
 def _refused(answer: httpx.Response) -> Refused:

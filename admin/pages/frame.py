@@ -228,7 +228,7 @@ def _help(viewer: Viewer) -> None:
 def _tell(viewer: Viewer, error: Exception) -> None:
     """Tell in the page what went wrong in it."""
     if isinstance(error, Refused) and error.status == 401:  # noqa: PLR2004 - the session has ended
-        ui.navigate.reload()
+        ui.run_javascript("pier.leave()")
     elif isinstance(error, Refused):
         tell(viewer, error)
     else:

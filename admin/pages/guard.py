@@ -13,12 +13,14 @@ from starlette.middleware.gzip import GZipMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from admin.deps import Office
-from admin.identity import READING, identify, require_ours
+from admin.identity import BY_ITSELF, READING, identify, require_ours
 from admin.pages.calls import Api
+from admin.pages.holding import hold
 from admin.pages.viewer import Viewer
 from bus.domain.problem import problem_of
 from bus.errors import AccessDenied, BusError
 from bus.http_protocol import Refusal
+from bus.security.principals import Principal
 
 # What is the same for everybody: scripts, styles and fonts, which tell nothing about this bus.
 _PUBLIC: Final = re.compile(r"/admin/_nicegui/[^/]+/(static|libraries|components|esm|resources)/")
@@ -43,7 +45,8 @@ class Guard:
     """Lets people who are known through to the pages, and everybody to what pages are made of.
 
     A page and a socket need a session, or an open bus; what is not a reading request, and every socket, must come from
-    a page of ours. ``pages`` gets the viewer in its scope, as ``viewer``.
+    a page of ours. A socket is closed within seconds after its session ended. ``pages`` gets the viewer in its scope,
+    as ``viewer``.
     """
 
     def __init__(self, office: Office, api: ASGIApp, pages: ASGIApp) -> None:
@@ -62,7 +65,7 @@ class Guard:
         try:
             if scope["type"] == "websocket" or path.startswith(_SOCKET) or request.method not in READING:
                 require_ours(request)
-            principal = await identify(_reading(request), self._office.context.keyring, self._office.sessions)
+            principal = await self._who(request, used=request.method != "GET" or not path.startswith(_SOCKET))
         except BusError as error:
             await self._refuse(error, scope, receive, send)
             return
@@ -71,8 +74,27 @@ class Guard:
             return
         if not path.startswith(_SOCKET):
             scope["viewer"] = Viewer(request, principal, Api(self._api, request), self._office.context.clock.now)
-        nonce = secrets.token_urlsafe(16)
-        await self._pages(scope, receive, guarded(send, nonce) if scope["type"] == "http" else send)
+        if scope["type"] == "websocket":
+            await self._hold(request, scope, receive, send)
+            return
+        await self._pages(scope, receive, guarded(send, secrets.token_urlsafe(16)))
+
+    async def _who(self, request: Request, *, used: bool) -> Principal:
+        # As one that reads: that it comes from our page was seen, and its changes go through the API.
+        scope = {**request.scope, "method": "GET", "state": {}, BY_ITSELF: not used}
+        return await identify(Request(scope), self._office.context.keyring, self._office.sessions)
+
+    async def _hold(self, request: Request, scope: Scope, receive: Receive, send: Send) -> None:
+        async def still(used: bool) -> bool:
+            try:
+                await self._who(request, used=used)
+            except AccessDenied:
+                return False
+            except BusError:
+                return True  # the store is away: what the page asks for is refused where it must be
+            return True
+
+        await hold(self._pages, scope, receive, send, still=still, clock=self._office.context.clock)
 
     async def _refuse(self, error: BusError, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
@@ -112,11 +134,6 @@ def guarded(send: Send, nonce: str) -> Send:
         await send(event)
 
     return add
-
-
-def _reading(request: Request) -> Request:
-    """Return a request as one that reads: that it comes from our page was seen, and its changes go through the API."""
-    return Request({**request.scope, "method": "GET"})
 
 
 def _is_page(headers: list[tuple[bytes, bytes]]) -> bool:

@@ -9,9 +9,10 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from fastapi import Request
 
-from admin.pages.calls import Api
+from admin.pages.calls import Api, Refused
 from admin.pages.words import LANGUAGES, Words, words_of
 from bus.domain.times import DAY, format_time, parse_time
+from bus.errors import AccessDenied
 from bus.security.principals import Principal
 
 LANGUAGE: Final = "bus_language"
@@ -54,6 +55,16 @@ class Viewer:
         if destination is None:
             return self.principal.may_somewhere(action)
         return self.principal.may(action, destination)
+
+    def require(self, action: str, destination: str | None = None) -> None:
+        """Raise ``Refused`` in a page that is of no use to who may not do that, before it is filled in in vain."""
+        try:
+            if destination is None:
+                self.principal.require_somewhere(action)
+            else:
+                self.principal.require(action, destination)
+        except AccessDenied as error:
+            raise Refused(error.status, str(error), error.hint) from error
 
     def time(self, text: str | None) -> str:
         """Return a time of the API in the person's zone, to the second; an empty text for none."""

@@ -70,10 +70,13 @@ class Sessions:
         await self._documents.put(SESSIONS, _hash(token), msgspec.json.encode(stored), version=0)
         return token
 
-    async def find(self, token: str) -> Session | None:
-        """Return the session of a token; None when it ended, or its user is gone, blocked or has another password."""
+    async def find(self, token: str, *, used: bool = True) -> Session | None:
+        """Return the session of a token; None when it ended, or its user is gone, blocked or has another password.
+
+        ``used`` begins its idle time anew.
+        """
         name = _hash(token)
-        stored = await self._read(name)
+        stored = await self._read(name, used=used)
         if stored is None or self._is_over(stored):
             self._known.pop(name, None)
             return None
@@ -98,7 +101,7 @@ class Sessions:
                     dropped += await self._documents.delete(SESSIONS, document.key)
         return dropped
 
-    async def _read(self, name: str) -> StoredSession | None:
+    async def _read(self, name: str, *, used: bool) -> StoredSession | None:
         try:
             document = await self._documents.get(SESSIONS, name)
         except StoreUnavailable:
@@ -107,7 +110,7 @@ class Sessions:
             return self._known[name]
         if document is None:
             return None
-        stored = await self._touched(document)
+        stored = await self._touched(document) if used else _decode(document)
         if len(self._known) >= _MOST_KNOWN:
             self._known.clear()
         self._known[name] = stored

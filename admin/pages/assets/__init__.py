@@ -13,7 +13,7 @@ from fastapi.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from admin.deps import Office
-from admin.pages.viewer import language_of
+from admin.pages.viewer import THEME, language_of
 from admin.pages.words import LANGUAGES, words_of
 from bus.bootstrap import VERSION
 
@@ -27,8 +27,10 @@ _POLICY: Final = (
 _HEADERS: Final = {
     "content-security-policy": _POLICY,
     "cross-origin-resource-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
     "referrer-policy": "no-referrer",
     "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
 }
 
 
@@ -61,12 +63,14 @@ class Assets:
 
     def _login(self, request: Request) -> Response:
         language = language_of(request)
+        theme = request.cookies.get(THEME, "")
         t = words_of(language)
         page = Template(_text("login.html")).substitute(
             language=language,
             style=url_of("pier.css"),
             script=url_of("login.js"),
             languages=_choices(language),
+            theme=theme if theme in ("light", "dark") else "",
             **{name: html.escape(t(text)) for name, text in _LOGIN_TEXTS.items()},
         )
         return Response(page, media_type="text/html", headers={**_HEADERS, "cache-control": "no-store"})
@@ -79,6 +83,9 @@ _LOGIN_TEXTS: Final = {
     "enter": "Log in",
     "help": "Users are made with “bus user add NAME”. Nothing that was sent is affected while nobody is logged in.",
     "no_script": "These pages need JavaScript; the API and the bus command do without.",
+    "wait": "try again in {seconds} s",
+    "ended": "Your session has ended. Log in again and you are back where you were.",
+    "other": "Language",
     "away": "The bus does not answer. Nothing that it acknowledged is lost; try again in a moment.",
 }
 

@@ -28,6 +28,9 @@
       await fetch("/api/v1/session", { method: "DELETE", headers: csrf ? { "x-csrf-token": csrf } : {} });
       location.assign("/admin/login");
     },
+    leave() {
+      leave();
+    },
     async copy(text) {
       await navigator.clipboard.writeText(text);
     },
@@ -47,6 +50,33 @@
     reachScrolling();
     new MutationObserver(reachScrolling).observe(document.body, { childList: true, subtree: true });
   });
+
+  // --- the session -----------------------------------------------------------------------------------------
+
+  // A page whose session has ended goes to log in, and comes back; one that shows a secret waits for its reader.
+  function leave() {
+    const kept = document.querySelector("[data-pier-keep]");
+    if (kept) {
+      kept.querySelectorAll("[data-pier-ended]").forEach((element) => (element.hidden = false));
+      window.socket.disconnect();
+      document.getElementById("popup").style.display = "none";
+      return;
+    }
+    const here = location.pathname + location.search + location.hash;
+    location.replace("/admin/login?ended=1&next=" + encodeURIComponent(here));
+  }
+
+  async function look() {
+    const answer = await fetch("/api/v1/session", { cache: "no-store" }).catch(() => null);
+    if (answer?.status === 401) leave();
+  }
+
+  const found = setInterval(() => {
+    if (!window.socket) return;
+    clearInterval(found);
+    window.socket.on("disconnect", look);
+    window.socket.on("connect_error", look);
+  }, 100);
 
   function isTyping(target) {
     return target.isContentEditable || ["INPUT", "TEXTAREA", "SELECT"].includes(target.tagName);
@@ -108,6 +138,26 @@
   document.addEventListener("input", (event) => {
     const dialog = event.target.closest?.("#pier-palette");
     if (dialog) showChoices(dialog, event.target.value);
+  });
+
+  // --- copying ---------------------------------------------------------------------------------------------
+
+  // A browser lets pages copy on TLS and on loopback only; elsewhere the text is selected, to be copied by hand.
+  async function copyFrom(source) {
+    try {
+      await navigator.clipboard.writeText(source.textContent);
+      return true;
+    } catch {
+      getSelection().selectAllChildren(source);
+      return false;
+    }
+  }
+
+  document.addEventListener("click", async (event) => {
+    const button = event.target.closest?.("[data-pier-copy]");
+    if (!button) return;
+    const done = await copyFrom(document.getElementById(button.dataset.pierCopy));
+    button.querySelector("span").textContent = done ? button.dataset.copied : button.dataset.failed;
   });
 
   // --- keys ------------------------------------------------------------------------------------------------

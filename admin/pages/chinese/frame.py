@@ -55,6 +55,9 @@ TEXTS = {
     "Users are made with “bus user add NAME”. Nothing that was sent is affected while nobody is logged in.": (
         "用户由 “bus user add NAME” 创建。未登录不影响任何已发送的消息。"
     ),
+    "try again in {seconds} s": "请在 {seconds} 秒后重试",
+    "Your session has ended. Log in again and you are back where you were.": "会话已结束。重新登录后即可回到原处。",
+    "Language": "语言",
     "These pages need JavaScript; the API and the bus command do without.": "这些页面需要 JavaScript；API 与 bus 命令则不需要。",
     "The bus does not answer. Nothing that it acknowledged is lost; try again in a moment.": (
         "总线没有应答。它已确认的消息没有丢失；请稍后再试。"

@@ -18,8 +18,9 @@ SLOT: Final = """
     <summary v-if="props.value.fold">{{ props.value.fold }}</summary>
     <div v-for="field in props.value.fields" :key="field.name">
       <b class="pier-bidi">{{ field.name }}</b>
-      <template v-if="field.before !== null"> <del class="pier-bidi">{{ field.before }}</del> →</template>
-      <template v-if="field.after !== null"> <ins class="pier-bidi">{{ field.after }}</ins></template>
+      <template v-if="field.before !== null"
+        >{{ " " }}<del class="pier-bidi">{{ field.before }}</del>{{ " →" }}</template>
+      <template v-if="field.after !== null">{{ " " }}<ins class="pier-bidi">{{ field.after }}</ins></template>
     </div>
   </component>
 </q-td>

@@ -62,7 +62,7 @@ async def show_once(viewer: Viewer, title: str, secret: str) -> None:
         dialog.props["aria-label"] = title
         tag("h2", "", title)
         tag("p", "", t("It is shown only now: the bus keeps it in a form that cannot be shown again."))
-        tag("pre", "pier-block", secret, tabindex="0")
+        tag("pre", "pier-block", secret, tabindex="0", data_pier_keep="")
         with ui.row():
             button(t("Copy"), lambda: ui.run_javascript(f"pier.copy({json.dumps(secret)})"), icon="content_copy")
             button(t("I have kept it"), lambda: dialog.submit(True), kind="primary")

@@ -14,18 +14,21 @@ from admin.pages.parts.forms import Form
 from admin.pages.parts.tags import tag
 from admin.pages.viewer import Viewer
 from bus.domain.destination import TransportName
+from bus.security.keys import Action
 
 _NEW: Final[dict[str, Any]] = {
     "transport": TransportName.DIRECT,
     "retention_days": 30,
     "max_bytes": 2**20,
     "store_rate": None,
+    "mask": [],
 }
 
 
 @page("/new-destination", "New destination")
 async def new_destination(viewer: Viewer) -> None:
     """Ask what a new destination is to be."""
+    viewer.require(Action.CONFIGURE)
     heading(viewer.t("New destination"))
     _form(viewer, None, _NEW)
 
@@ -34,6 +37,7 @@ async def new_destination(viewer: Viewer) -> None:
 async def edit_destination(viewer: Viewer) -> None:
     """Ask what is to change."""
     code = viewer.place["code"]
+    viewer.require(Action.CONFIGURE, code)
     known = await viewer.api.get(f"/destinations/{code}")
     heading(viewer.t("Edit {code}", code=code))
     _form(viewer, code, known)
@@ -68,7 +72,7 @@ def _form(viewer: Viewer, code: str | None, known: Mapping[str, Any]) -> None:
             form.lines(
                 "mask",
                 t("Masked, a path a line"),
-                "\n".join(known.get("mask", [])),
+                "\n".join(known["mask"]),
                 hint=t("Hidden from all but admins who ask: body.card.number, headers.authorization"),
             )
         with tag("div", "pier-row-of q-mt-md"):
@@ -77,7 +81,7 @@ def _form(viewer: Viewer, code: str | None, known: Mapping[str, Any]) -> None:
 
 
 async def _save(viewer: Viewer, form: Form, code: str | None, known: Mapping[str, Any]) -> None:
-    wanted = _wanted(form, known)
+    wanted = _wanted(form)
     if code is None:
         name = str(form.value("code") or "")
         await viewer.api.put(f"/destinations/{_as_path(name)}", {"code": name, **wanted})
@@ -89,17 +93,14 @@ async def _save(viewer: Viewer, form: Form, code: str | None, known: Mapping[str
     ui.navigate.to(f"/destinations/{code}")
 
 
-def _wanted(form: Form, known: Mapping[str, Any]) -> dict[str, Any]:
-    wanted = {
+def _wanted(form: Form) -> dict[str, Any]:
+    return {
         "transport": form.value("transport"),
         "retention_days": form.whole("retention_days"),
         "max_bytes": form.whole("max_bytes"),
         "store_rate": form.value("store_rate"),
+        "mask": [line.strip() for line in str(form.value("mask") or "").splitlines() if line.strip()],
     }
-    if "mask" in known:
-        lines = str(form.value("mask") or "").splitlines()
-        wanted["mask"] = [line.strip() for line in lines if line.strip()]
-    return wanted
 
 
 async def _switches(viewer: Viewer, code: str, known: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:

@@ -15,6 +15,7 @@ from admin.pages.parts.forms import Form
 from admin.pages.parts.tags import tag
 from admin.pages.viewer import Viewer
 from bus.domain.retry import DEFAULT_SCHEDULE
+from bus.security.keys import Action
 
 _AUTO: Final = "auto"
 _NONE: Final = "none"
@@ -39,6 +40,7 @@ _NEW: Final[dict[str, Any]] = {
 async def new_subscription(viewer: Viewer) -> None:
     """Ask what a new subscription is to be."""
     code = viewer.place["code"]
+    viewer.require(Action.CONFIGURE, code)
     await viewer.api.get(f"/destinations/{code}")
     heading(viewer.t("New subscription of {code}", code=code))
     _form(viewer, code, None, _NEW)
@@ -48,6 +50,7 @@ async def new_subscription(viewer: Viewer) -> None:
 async def edit_subscription(viewer: Viewer) -> None:
     """Ask what is to change."""
     code, name = viewer.place["code"], viewer.place["name"]
+    viewer.require(Action.CONFIGURE, code)
     known = await viewer.api.get(f"/destinations/{code}/subscriptions/{name}")
     heading(viewer.t("Edit {code}", code=name))
     _form(viewer, code, name, known)

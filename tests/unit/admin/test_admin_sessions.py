@@ -64,6 +64,7 @@ async def test_a_login_tells_who_i_am_and_what_i_may(world: World) -> None:
             "roles": ["operator"],
             "destinations": ["orders"],
             "may": ["read", "resend", "pause"],
+            "logs_in_by": "password",
             "csrf": begun.json()["csrf"],
             "expires_at": "2026-11-22T00:00:00.000Z",
             "idle_seconds": 1800,

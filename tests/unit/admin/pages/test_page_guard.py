@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 from collections.abc import AsyncIterator
 from typing import Any
@@ -10,9 +11,11 @@ from typing import Any
 import httpx
 import pytest
 
+from admin.pages.calls import Refused
 from admin.pages.site import Site
 from tests.unit.admin.admin_world import World
 
+SOCKET = "/admin/_nicegui_ws/socket.io/"
 PAGE = b"<!doctype html><script>a</script><script type=module>b</script>"
 
 
@@ -32,14 +35,20 @@ class Pages:
     async def __aexit__(self, *_: object) -> None:
         return None
 
-    async def __call__(self, scope: Any, _receive: Any, send: Any) -> None:
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         self.seen.append(scope)
         if scope["type"] == "websocket":
-            await send({"type": "websocket.accept"})
+            await self._echo(receive, send)
             return
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/html")]})
         await send({"type": "http.response.body", "body": PAGE[:20], "more_body": True})
         await send({"type": "http.response.body", "body": PAGE[20:]})
+
+    async def _echo(self, receive: Any, send: Any) -> None:
+        await send({"type": "websocket.accept"})
+        while (event := await receive())["type"] != "websocket.disconnect":
+            if event["type"] == "websocket.receive":
+                await send({"type": "websocket.send", "text": event["text"]})
 
 
 @pytest.fixture
@@ -76,12 +85,12 @@ async def socket(site: Site, **headers: str) -> str:
         sent.append(event)
 
     async def receive() -> Any:
-        return {"type": "websocket.connect"}
+        return {"type": "websocket.disconnect", "code": 1000}
 
     named = [
         (name.replace("_", "-").encode(), value.encode()) for name, value in {"host": "localhost", **headers}.items()
     ]
-    scope = {"type": "websocket", "path": "/admin/_nicegui_ws/socket.io/", "query_string": b"", "headers": named}
+    scope = {"type": "websocket", "path": SOCKET, "query_string": b"", "headers": named}
     await site(scope, receive, send)
     return str(sent[-1]["type"])
 
@@ -157,7 +166,7 @@ async def test_what_pages_are_made_of_is_for_everybody(world: World, browser: ht
 async def test_the_login_page_runs_nothing_that_stands_in_it(browser: httpx.AsyncClient) -> None:
     answer = await browser.get("/admin/login?next=%3Cscript%3E", headers={"accept-language": "zh-CN,zh;q=0.9"})
     assert "script-src 'self';" in answer.headers["content-security-policy"]
-    assert '<html lang="zh">' in answer.text
+    assert '<html lang="zh"' in answer.text
     assert "登录 Pier" in answer.text
     assert "%3Cscript%3E" not in answer.text
     assert (await browser.post("/admin/login")).status_code == 405
@@ -172,3 +181,96 @@ async def test_pages_that_cannot_be_opened_say_so(world: World) -> None:
     closed._opened.set()
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
         assert (await client.get("/admin/")).status_code == 503
+
+
+class Socket:
+    """A browser's end of a socket: what it sends, and what it is sent."""
+
+    def __init__(self, site: Site, cookies: httpx.Cookies) -> None:
+        self.sent: list[dict[str, Any]] = []
+        self._says: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        cookie = "; ".join(f"{name}={value}" for name, value in cookies.items())
+        headers = [(b"host", b"localhost"), (b"origin", b"http://localhost"), (b"cookie", cookie.encode())]
+        self._scope = {"type": "websocket", "path": SOCKET, "query_string": b"", "headers": headers}
+        self._site = site
+
+    async def hold(self) -> None:
+        self.say({"type": "websocket.connect"})
+        await self._site(self._scope, self._says.get, self._take)
+
+    def say(self, event: dict[str, Any]) -> None:
+        self._says.put_nowait(event)
+
+    async def _take(self, event: Any) -> None:
+        self.sent.append(event)
+        if event["type"] == "websocket.close":
+            self.say({"type": "websocket.disconnect", "code": event["code"]})
+
+
+async def log_in(world: World, browser: httpx.AsyncClient, name: str = "ann", role: str = "viewer") -> None:
+    password = await world.context.keyring.add_user(name, role, ())
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(world.app), base_url="http://localhost") as api:
+        body = {"name": name, "password": password}
+        begun = await api.post("/api/v1/session", json=body, headers={"origin": "http://localhost"})
+    browser.cookies.update(begun.cookies)
+
+
+async def test_a_socket_is_closed_within_seconds_after_its_session_ended(
+    world: World, site: Site, browser: httpx.AsyncClient
+) -> None:
+    await log_in(world, browser)
+    held = Socket(site, browser.cookies)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(held.hold())
+        await world.clock.advance(60)
+        assert [event["type"] for event in held.sent] == ["websocket.accept"]
+        await world.context.keyring.set_password("ann")
+        await world.clock.advance(1)
+        held.say({"type": "websocket.receive", "text": "echo"})
+        await world.clock.settle()
+        assert held.sent[-1]["text"] == "echo"
+        await world.clock.advance(1)
+        assert held.sent[-1] == {"type": "websocket.close", "code": 1008}
+
+
+async def test_a_socket_is_closed_when_the_bus_is_open_no_longer(world: World, site: Site) -> None:
+    held = Socket(site, httpx.Cookies())
+    async with asyncio.TaskGroup() as group:
+        group.create_task(held.hold())
+        await world.clock.advance(10)
+        await world.context.keyring.create_key(roles=("producer",))
+        await world.clock.advance(2)
+        assert held.sent[-1]["type"] == "websocket.close"
+
+
+async def test_a_socket_outlives_the_store(world: World, site: Site, browser: httpx.AsyncClient) -> None:
+    await log_in(world, browser)
+    held = Socket(site, browser.cookies)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(held.hold())
+        await world.clock.advance(1)
+        world.store.down = True
+        await world.clock.advance(10)
+        assert held.sent[-1]["type"] == "websocket.accept"
+        held.say({"type": "websocket.disconnect", "code": 1000})
+
+
+@pytest.mark.parametrize(("said", "lasts"), [('42["event",{}]', True), ('42["ack",{}]', False)])
+async def test_a_page_that_goes_on_by_itself_keeps_no_session_from_ending(
+    world: World, site: Site, browser: httpx.AsyncClient, pages: Pages, *, said: str, lasts: bool
+) -> None:
+    await log_in(world, browser)
+    await browser.get("/admin/")
+    viewer = pages.seen[0]["viewer"]
+    held = Socket(site, browser.cookies)
+    idle = world.office.sessions.limits.idle // 1000
+    async with asyncio.TaskGroup() as group:
+        group.create_task(held.hold())
+        for _ in range(5):
+            await world.clock.advance(idle // 4)
+            held.say({"type": "websocket.receive", "text": said})
+            with contextlib.suppress(Refused):
+                await viewer.api.get("/destinations")
+        await world.clock.advance(5)
+        assert (held.sent[-1]["type"] != "websocket.close") == lasts
+        held.say({"type": "websocket.disconnect", "code": 1000})

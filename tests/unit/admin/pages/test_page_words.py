@@ -13,7 +13,20 @@ from admin.pages.words import chinese, words_of
 
 FOLDER = Path(admin.pages.__file__).parent
 SPEAKERS = {"t", "page", "Place", "Look", "Span"}
-NAMED = {"_TITLES", "_SHORTCUTS", "_LOGIN_TEXTS", "NAMES", "STATES", "OUTCOMES"}
+NAMED = {
+    "ROLES",
+    "ROLE_DOES",
+    "MAY",
+    "LOGINS",
+    "_DID",
+    "_OUTCOMES",
+    "_TITLES",
+    "_SHORTCUTS",
+    "_LOGIN_TEXTS",
+    "NAMES",
+    "STATES",
+    "OUTCOMES",
+}
 
 
 def spoken(tree: ast.AST) -> Iterator[str]:
@@ -30,7 +43,7 @@ def spoken(tree: ast.AST) -> Iterator[str]:
 
 def values(node: ast.AST) -> list[ast.AST]:
     if isinstance(node, ast.Dict):
-        return list(node.values)
+        return [value.elts[-1] if isinstance(value, ast.Tuple) else value for value in node.values]
     if isinstance(node, ast.Tuple):
         return [part.elts[-1] for part in node.elts if isinstance(part, ast.Tuple)]
     return []

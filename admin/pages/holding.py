@@ -1,0 +1,66 @@
+"""A socket ends with the session in which it was opened."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from bus.ports.clock import Clock
+
+EVERY: Final = 1.0
+"""Seconds between two looks at the session of a socket."""
+# Two, so that what ended the session still arrives: the password of the first user is shown once.
+_LOOKS: Final = 2
+# What a person does in a page, and not what a page does by itself: acknowledge, shake hands.
+_DOES: Final = re.compile(r'42\d*\["event"')
+_POLICY_VIOLATED: Final = 1008
+
+Still = Callable[[bool], Awaitable[bool]]
+
+
+async def hold(pages: ASGIApp, scope: Scope, receive: Receive, send: Send, *, still: Still, clock: Clock) -> None:
+    """Hold a socket for as long as ``still`` says; then close it, and send nothing more.
+
+    Parameters
+    ----------
+    still
+        Whether who opened the socket may have it; is told whether a person did something since it was asked last.
+    """
+    held = _Held(receive, send)
+    watch = asyncio.create_task(held.watch(still, clock))
+    try:
+        await pages(scope, held.receive, held.send)
+    finally:
+        watch.cancel()
+        await asyncio.wait([watch])
+
+
+class _Held:
+    def __init__(self, receive: Receive, send: Send) -> None:
+        self._receive = receive
+        self._send = send
+        self._used = False
+        self._closed = False
+
+    async def receive(self) -> Message:
+        event = await self._receive()
+        self._used = self._used or _DOES.match(event.get("text") or "") is not None
+        return event
+
+    async def send(self, event: Message) -> None:
+        if self._closed:
+            return
+        self._closed = event["type"] == "websocket.close"
+        await self._send(event)
+
+    async def watch(self, still: Still, clock: Clock) -> None:
+        left = _LOOKS
+        while left:
+            await clock.sleep(EVERY)
+            used, self._used = self._used, False
+            left = _LOOKS if await still(used) else left - 1
+        await self.send({"type": "websocket.close", "code": _POLICY_VIOLATED})

@@ -1,0 +1,56 @@
+"""What is shown only once: in the page itself, and for as long as somebody needs to keep it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import count
+from typing import Final
+
+from nicegui import ui
+
+from admin.pages.parts.tags import link, tag
+from admin.pages.viewer import Viewer
+
+_numbers: Final = count(1)
+
+
+def kept(viewer: Viewer, title: str, secrets: Mapping[str, str], *, then: tuple[str, str], closed: str = "") -> None:
+    """Show secrets that are never shown again, each with what it is, and a link that leads on.
+
+    The page stays when its session ends meanwhile, as it does when the first user closes the bus; ``closed`` says what
+    to do then, and is empty where the way on is the same.
+    """
+    t = viewer.t
+    with tag("section", "pier-card pier-narrow pier-kept", aria_label=title, role="alert", data_pier_keep=""):
+        tag("h2", "", title)
+        tag("p", "", t("This is shown only now. The bus keeps a hash of it, so nobody can show it again."))
+        for name, secret in secrets.items():
+            _secret(viewer, name, secret)
+        if closed:
+            tag("p", "pier-quiet", closed)
+        else:
+            tag(
+                "p",
+                "pier-quiet",
+                t("The session has ended meanwhile; log in to go on."),
+                hidden=True,
+                data_pier_ended="",
+            )
+        link(then[0], then[1], "pier-deed")
+
+
+def _secret(viewer: Viewer, name: str, secret: str) -> None:
+    t, number = viewer.t, next(_numbers)
+    with tag("div", "pier-once"):
+        tag("span", "pier-quiet", name)
+        tag("code", "", secret, id=f"pier-once-{number}", tabindex="0", aria_label=name)
+        with tag(
+            "button",
+            "pier-copy",
+            type="button",
+            data_pier_copy=f"pier-once-{number}",
+            data_copied=t("Copied"),
+            data_failed=t("Selected: copy it by hand"),
+        ):
+            ui.icon("content_copy", size="16px").props["aria-hidden"] = "true"
+            tag("span", "", t("Copy"))

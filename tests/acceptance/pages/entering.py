@@ -1,0 +1,49 @@
+"""Buses that are closed, and the people of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Self
+
+import httpx
+
+from tests.acceptance.pages.looking import Looker
+from tests.harness.bus_process import run_bus
+
+
+def add_user(data: Path, name: str, role: str, *destinations: str) -> str:
+    """Make a user beside a bus, or before it starts; return the password."""
+    limits = [part for code in destinations for part in ("--destination", code)]
+    made = run_bus("user", "add", name, "--role", role, *limits, "--data", data, "--json")
+    password: str = json.loads(made.stdout)["password"]
+    return password
+
+
+class Person:
+    """Somebody logged in without a browser."""
+
+    def __init__(self, url: str, name: str, password: str) -> None:
+        self.http = httpx.Client(base_url=f"{url}/api/v1", trust_env=False, headers={"origin": url}, timeout=30)
+        begun = self.http.post("/session", json={"name": name, "password": password}).raise_for_status()
+        self.http.headers["x-csrf-token"] = begun.json()["csrf"]
+
+    def enter(self, looker: Looker) -> None:
+        """Give a browser this person's session."""
+        cookies = [{"name": name, "value": value, "url": looker.url} for name, value in self.http.cookies.items()]
+        looker.context.add_cookies(cookies)  # type: ignore[arg-type]
+
+    @property
+    def cookie(self) -> str:
+        """The cookies as a browser sends them."""
+        return "; ".join(f"{name}={value}" for name, value in self.http.cookies.items())
+
+    def call(self, verb: str, path: str, **options: object) -> httpx.Response:
+        """Call the admin API, and raise when it refuses."""
+        return self.http.request(verb, path, **options).raise_for_status()  # type: ignore[arg-type]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.http.close()

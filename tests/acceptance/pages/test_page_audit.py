@@ -1,0 +1,123 @@
+"""The audit log in a page: who changed what, filtered by the URL, page by page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.acceptance.pages.conftest import Look
+from tests.acceptance.pages.entering import Person, add_user
+from tests.acceptance.pages.looking import Looker
+from tests.harness.bus_process import BusProcess
+
+HOSTILE = "<script>alert(1)</script>\u202etxt.exe"
+SUBSCRIPTION = "/destinations/orders/subscriptions/billing"
+
+
+class Logged:
+    """A closed bus in which things were changed, by an admin and by a viewer who may not."""
+
+    def __init__(self, bus: BusProcess, root: Person, eve: Person, secret: str) -> None:
+        self.bus = bus
+        self.root = root
+        self.eve = eve
+        self.secret = secret
+
+
+@pytest.fixture(scope="module")
+def logged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Logged]:
+    data = tmp_path_factory.mktemp("audit") / "data"
+    password, other = add_user(data, "root", "admin"), add_user(data, "eve", "viewer")
+    with BusProcess(data) as bus, Person(bus.url, "root", password) as root, Person(bus.url, "eve", other) as eve:
+        root.call("PUT", "/destinations/orders", json={})
+        root.call("PUT", "/destinations/mails", json={})
+        secret = root.call("PUT", SUBSCRIPTION, json={"url": "http://127.0.0.1:9/x", "secret": "auto"}).json()["secret"]
+        root.call("PATCH", SUBSCRIPTION, json={"paused": True, "filter": f"'{HOSTILE}'"})
+        assert eve.http.patch(SUBSCRIPTION, json={"paused": False}).status_code == 403
+        yield Logged(bus, root, eve, secret)
+
+
+def enter(look: Look, logged: Logged, path: str, **options: object) -> tuple[Looker, Page]:
+    looker = look(logged.bus, **options)
+    logged.root.enter(looker)
+    return looker, looker.open(path)
+
+
+def rows(page: Page) -> int:
+    return page.locator("tbody tr").count()
+
+
+def test_a_change_is_shown_before_and_after_and_harmlessly(look: Look, logged: Logged) -> None:
+    _, page = enter(look, logged, "/audit?resource=destinations/orders/subscriptions")
+    changed = page.locator("tbody tr").filter(has_text="filter")
+    expect(changed).to_have_count(1)
+    expect(changed).to_contain_text("paused false → true")
+    expect(changed).to_contain_text(HOSTILE)
+    expect(changed).to_contain_text("done")
+    expect(changed.get_by_role("link", name="root")).to_have_attribute("href", "/admin/audit?who=root")
+    place = changed.get_by_role("link", name="destinations/orders/subscriptions/billing")
+    expect(place).to_have_attribute("href", f"/admin{SUBSCRIPTION}")
+    refused = page.locator("tbody tr").filter(has_text="refused · 403")
+    expect(refused).to_contain_text("eve")
+    made = page.locator("tbody tr").filter(has_text="fields")
+    made.locator("summary").click()
+    expect(made).to_contain_text("***")
+    assert logged.secret not in page.content()
+
+
+def test_filters_are_in_the_url_and_in_the_boxes(look: Look, logged: Logged) -> None:
+    looker, page = enter(look, logged, "/audit")
+    page.get_by_label("Who").fill("eve")
+    page.get_by_label("Resource").fill("destinations/orders")
+    page.get_by_role("button", name="Show").click()
+    expect(page.locator("tbody tr")).to_have_count(1)
+    assert "who=eve&resource=destinations%2Forders" in page.url
+    expect(page.get_by_label("Who")).to_have_value("eve")
+    looker.open("/audit?resource=destinations/mails")
+    expect(page.locator("tbody tr")).to_have_count(1)
+    page.get_by_role("link", name="Show all").click()
+    expect(page.locator("tbody tr").nth(4)).to_be_visible()
+
+
+def test_times_are_in_the_viewers_zone_and_bad_ones_are_told(look: Look, logged: Logged) -> None:
+    _, page = enter(look, logged, "/audit?to=2026-01-31T12:00:01Z")
+    expect(page.get_by_text("No entry is like that")).to_be_visible()
+    expect(page.get_by_label("To", exact=True)).to_have_value("2026-01-31T20:00:01")
+    page.get_by_label("To", exact=True).fill("2036-01-31T20:00:01")
+    page.get_by_role("button", name="Show").click()
+    expect(page.locator("tbody tr").nth(4)).to_be_visible()
+    page.goto(f"{logged.bus.url}/admin/audit?from=yesterday")
+    expect(page.get_by_text("yesterday is not a time")).to_be_visible()
+    page.goto(f"{logged.bus.url}/admin/audit?cursor=nonsense")
+    expect(page.get_by_text("the cursor is not one that a page gave")).to_be_visible()
+
+
+def test_older_entries_are_a_page_away(look: Look, logged: Logged) -> None:
+    for number in range(60):
+        logged.root.call("PATCH", "/destinations/mails", json={"retention_days": 1 + number})
+    _, page = enter(look, logged, "/audit?who=root&resource=destinations/mails")
+    expect(page.locator("tbody tr").nth(49)).to_contain_text("retention_days")
+    page.get_by_role("link", name="Older").click()
+    expect(page.get_by_role("link", name="Newest")).to_be_visible()
+    # 61 in all: the destination was made before.
+    assert rows(page) == 11
+    assert "who=root" in page.url
+    expect(page.get_by_role("link", name="Older")).to_have_count(0)
+
+
+def test_the_log_is_for_admins(look: Look, logged: Logged) -> None:
+    looker = look(logged.bus)
+    logged.eve.enter(looker)
+    page = looker.open("/audit")
+    expect(page.get_by_text("You may not see or do this")).to_be_visible()
+    expect(page.locator("tbody")).to_have_count(0)
+
+
+@pytest.mark.parametrize(("width", "language"), [(1280, "en"), (390, "zh")])
+def test_the_log_is_accessible_and_fits(look: Look, logged: Logged, width: int, language: str) -> None:
+    looker, page = enter(look, logged, "/audit", width=width, language=language)
+    expect(page.locator("tbody tr").first).to_be_visible()
+    assert not looker.findings()
+    assert not looker.is_too_wide()

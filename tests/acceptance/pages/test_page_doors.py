@@ -1,0 +1,105 @@
+"""What does not come from a page of this bus gets to no page and no socket; asked of a real bus without a browser."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import ClientConnection, connect
+from websockets.typing import Origin
+
+from tests.acceptance.pages.entering import Person, add_user
+from tests.harness.bus_process import BusProcess
+
+SOCKET = "/admin/_nicegui_ws/socket.io/?EIO=4&transport="
+FOREIGN = "https://evil.example"
+
+
+class Guarded:
+    """A closed bus, its admin, and a viewer."""
+
+    def __init__(self, bus: BusProcess, root: Person, vera: Person) -> None:
+        self.bus = bus
+        self.root = root
+        self.vera = vera
+
+    def socket(self, origin: str | None, cookie: str | None) -> ClientConnection:
+        """Open a socket as a browser would, from a page of that origin."""
+        url = self.bus.url.replace("http://", "ws://") + SOCKET + "websocket"
+        headers = {"Cookie": cookie} if cookie else {}
+        return connect(
+            url, origin=Origin(origin) if origin else None, additional_headers=headers, open_timeout=20, proxy=None
+        )
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+    data = tmp_path_factory.mktemp("doors") / "data"
+    password, other = add_user(data, "root", "admin"), add_user(data, "vera", "viewer")
+    with BusProcess(data) as bus, Person(bus.url, "root", password) as root, Person(bus.url, "vera", other) as vera:
+        yield Guarded(bus, root, vera)
+
+
+@pytest.fixture
+def stranger(guarded: Guarded) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=guarded.bus.url, trust_env=False, timeout=30) as client:
+        yield client
+
+
+def test_a_socket_is_for_a_page_of_ours_and_for_who_is_logged_in(guarded: Guarded) -> None:
+    cookie, home = guarded.vera.cookie, guarded.bus.url
+    for origin, shown in ((FOREIGN, cookie), (None, cookie), ("null", cookie), (home, None), (home, "bus_session=x")):
+        with pytest.raises(InvalidStatus) as refused:
+            guarded.socket(origin, shown)
+        assert refused.value.response.status_code == 403
+    with guarded.socket(home, cookie) as socket:
+        assert str(socket.recv(timeout=20)).startswith("0{")
+
+
+def test_a_socket_is_closed_when_its_user_is_blocked(guarded: Guarded) -> None:
+    with guarded.socket(guarded.bus.url, guarded.vera.cookie) as socket:
+        assert str(socket.recv(timeout=20)).startswith("0{")
+        guarded.root.call("PATCH", "/users/vera", json={"blocked": True})
+        with pytest.raises(ConnectionClosed) as closed:
+            socket.recv(timeout=10)
+        assert closed.value.rcvd is not None
+        assert closed.value.rcvd.code == 1008
+    with pytest.raises(InvalidStatus):
+        guarded.socket(guarded.bus.url, guarded.vera.cookie)
+
+
+def test_polling_instead_of_a_socket_is_refused_just_so(guarded: Guarded, stranger: httpx.Client) -> None:
+    cookie, home = guarded.root.cookie, guarded.bus.url
+    for origin, shown, status in ((home, "", 401), (FOREIGN, cookie, 403), ("", cookie, 403), (home, cookie, 200)):
+        headers = {"origin": origin, "cookie": shown}
+        given = {name: value for name, value in headers.items() if value}
+        assert stranger.get(f"{SOCKET}polling", headers=given).status_code == status
+    crossing = {"origin": home, "cookie": cookie, "sec-fetch-site": "cross-site"}
+    assert stranger.post(f"{SOCKET}polling", headers=crossing).status_code == 403
+
+
+@pytest.mark.parametrize("path", ["/", "/audit", "/access", "/account", "/login", "/destinations"])
+def test_no_page_can_be_framed(guarded: Guarded, stranger: httpx.Client, path: str) -> None:
+    answer = stranger.get(f"/admin{path}", headers={"cookie": guarded.root.cookie})
+    assert answer.status_code == 200
+    assert answer.headers["x-frame-options"] == "DENY"
+    assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
+    assert answer.headers["referrer-policy"] == "no-referrer"
+
+
+def test_another_site_changes_nothing_with_a_borrowed_cookie(guarded: Guarded, stranger: httpx.Client) -> None:
+    home, csrf = guarded.bus.url, guarded.root.http.headers["x-csrf-token"]
+    body = {"current_password": "x", "password": "correct horse battery staple"}
+    for headers in (
+        {"origin": home},
+        {"origin": home, "x-csrf-token": "0" * len(csrf)},
+        {"origin": FOREIGN, "x-csrf-token": csrf},
+        {"origin": home, "sec-fetch-site": "same-site", "x-csrf-token": csrf},
+    ):
+        given = {**headers, "cookie": guarded.root.cookie}
+        assert stranger.put("/api/v1/session/password", json=body, headers=given).status_code == 403
+        assert stranger.delete("/api/v1/users/vera", headers=given).status_code == 403
+    assert stranger.post("/admin/", headers={"origin": FOREIGN, "cookie": guarded.root.cookie}).status_code == 403
+    assert "vera" in {user["name"] for user in guarded.root.call("GET", "/users").json()["items"]}

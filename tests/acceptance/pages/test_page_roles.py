@@ -1,0 +1,154 @@
+"""A viewer, an operator of one destination and an admin see and do what they may, over all pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.acceptance.pages.conftest import Look
+from tests.acceptance.pages.entering import Person, add_user
+from tests.harness.bus_process import BusProcess
+
+FOR_ALL = ["Overview", "Find", "Failures", "Resends", "Destinations", "Health"]
+FOR_ADMINS = ["Audit log", "Access"]
+ORDERS, MAILS = "/destinations/orders/subscriptions/billing", "/destinations/mails/subscriptions/billing"
+ADMIN_PAGES = [
+    "/audit",
+    "/access",
+    "/access/new-user",
+    "/access/new-key",
+    "/access/users/root",
+    "/new-destination",
+    "/destinations/orders/edit",
+    "/destinations/orders/new-subscription",
+    f"{ORDERS}/edit",
+]
+FORBIDDEN = "You may not see or do this"
+
+
+class Staffed:
+    """A closed bus with two destinations, and its people by name."""
+
+    def __init__(self, bus: BusProcess, people: dict[str, Person]) -> None:
+        self.bus = bus
+        self.people = people
+
+    def paused(self, subscription: str) -> bool:
+        """Whether a subscription is paused."""
+        return bool(self.people["root"].call("GET", subscription).json()["paused"])
+
+
+@pytest.fixture(scope="module")
+def staffed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Staffed]:
+    data = tmp_path_factory.mktemp("roles") / "data"
+    passwords = {
+        "root": add_user(data, "root", "admin"),
+        "vera": add_user(data, "vera", "viewer"),
+        "olga": add_user(data, "olga", "operator", "orders"),
+    }
+    with BusProcess(data) as bus:
+        people = {name: Person(bus.url, name, password) for name, password in passwords.items()}
+        for code, subscription in (("orders", ORDERS), ("mails", MAILS)):
+            people["root"].call("PUT", f"/destinations/{code}", json={})
+            people["root"].call("PUT", subscription, json={"url": "http://127.0.0.1:9/x"})
+        yield Staffed(bus, people)
+        for person in people.values():
+            person.http.close()
+
+
+def enter(look: Look, staffed: Staffed, name: str, path: str = "/") -> Page:
+    looker = look(staffed.bus)
+    staffed.people[name].enter(looker)
+    return looker.open(path)
+
+
+def go(page: Page, staffed: Staffed, path: str) -> None:
+    page.goto(f"{staffed.bus.url}/admin{path}")
+    page.wait_for_function("window.did_handshake === true")
+
+
+@pytest.mark.parametrize("name", ["vera", "olga", "root"])
+def test_the_navigation_leads_where_one_may_go(look: Look, staffed: Staffed, name: str) -> None:
+    page = enter(look, staffed, name)
+    entries = page.get_by_role("navigation", name="Pages").get_by_role("link")
+    expect(entries).to_have_count(len(FOR_ALL) + (len(FOR_ADMINS) if name == "root" else 0))
+    for text in FOR_ALL:
+        expect(entries.filter(has_text=text).first).to_be_visible()
+    for text in FOR_ADMINS if name == "root" else ():
+        expect(entries.filter(has_text=text)).to_be_visible()
+
+
+@pytest.mark.parametrize("name", ["vera", "olga"])
+def test_who_types_an_admins_url_is_refused(look: Look, staffed: Staffed, name: str) -> None:
+    page = enter(look, staffed, name)
+    for path in (*ADMIN_PAGES, "/access/keys/x"):
+        go(page, staffed, path)
+        expect(page.get_by_text(FORBIDDEN)).to_be_visible()
+        expect(page.locator("#pier-content :is(table, form)")).to_have_count(0)
+
+
+def test_an_admin_sees_every_page(look: Look, staffed: Staffed) -> None:
+    page = enter(look, staffed, "root")
+    for path in ("/", "/find", "/failures", "/resends", "/destinations", "/health", *ADMIN_PAGES, "/account"):
+        go(page, staffed, path)
+        expect(page.locator("h1")).to_be_visible()
+        expect(page.get_by_text(FORBIDDEN)).to_have_count(0)
+
+
+def test_an_operator_sees_and_pauses_their_destination_alone(look: Look, staffed: Staffed) -> None:
+    page = enter(look, staffed, "olga", "/destinations")
+    expect(page.get_by_role("link", name="orders")).to_be_visible()
+    expect(page.locator("#pier-content").get_by_text("mails")).to_have_count(0)
+    for path in ("/destinations/mails", MAILS):
+        go(page, staffed, path)
+        expect(page.get_by_text("olga may not read on 'mails'")).to_be_visible()
+    go(page, staffed, ORDERS)
+    for action in ("Edit", "Remove", "Rotate the secret"):
+        expect(page.locator("#pier-content").get_by_text(action, exact=True)).to_have_count(0)
+    page.get_by_role("button", name="Pause").click()
+    page.get_by_role("dialog").get_by_role("button", name="Pause").click()
+    expect(page.get_by_role("button", name="Resume")).to_be_visible()
+    assert staffed.paused(ORDERS)
+    page.wait_for_function("window.did_handshake === true")
+    page.get_by_role("button", name="Resume").click()
+    expect(page.get_by_role("button", name="Pause")).to_be_visible()
+    assert not staffed.paused(ORDERS)
+
+
+def test_a_viewer_sees_all_and_is_offered_no_change(look: Look, staffed: Staffed) -> None:
+    page = enter(look, staffed, "vera", "/destinations")
+    expect(page.get_by_role("link", name="mails")).to_be_visible()
+    for path in ("/destinations", "/destinations/orders", ORDERS):
+        go(page, staffed, path)
+        expect(page.locator("h1")).to_be_visible()
+        for action in ("New destination", "New subscription", "Pause", "Resume", "Edit", "Remove", "Rotate the secret"):
+            expect(page.locator("#pier-content").get_by_text(action, exact=True)).to_have_count(0)
+
+
+def test_a_change_after_the_role_was_taken_is_refused_in_the_open_page(look: Look, staffed: Staffed) -> None:
+    root = staffed.people["root"]
+    page = enter(look, staffed, "olga", ORDERS)
+    page.get_by_role("button", name="Pause").click()
+    root.call("PATCH", "/users/olga", json={"role": "viewer"})
+    page.get_by_role("dialog").get_by_role("button", name="Pause").click()
+    expect(page.get_by_text("olga may not pause")).to_be_visible()
+    assert not staffed.paused(ORDERS)
+    root.call("PATCH", "/users/olga", json={"role": "operator"})
+
+
+def test_the_open_page_of_who_is_removed_stops_within_seconds(look: Look, staffed: Staffed) -> None:
+    root = staffed.people["root"]
+    made = root.call("POST", "/users", json={"name": "tim", "role": "admin"}).json()
+    looker = look(staffed.bus)
+    page = looker.log_in("tim", made["password"], "/destinations/orders")
+    root.call("DELETE", "/users/tim")
+    # Nothing is touched: the socket is closed, and what it showed is gone.
+    expect(page).to_have_url(
+        f"{staffed.bus.url}/admin/login?ended=1&next=%2Fadmin%2Fdestinations%2Forders", timeout=10_000
+    )
+    expect(page.get_by_text("orders")).to_have_count(0)
+    for path in ("/destinations", "/audit"):
+        page.goto(f"{staffed.bus.url}/admin{path}")
+        expect(page.get_by_role("button", name="Log in")).to_be_visible()
