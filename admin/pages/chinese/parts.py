@@ -2,7 +2,8 @@
 
 TEXTS = {
     "Leave it": "不做",
-    "It is shown only now: the bus keeps it in a form that cannot be shown again.": "仅此刻显示：总线以无法再次显示的形式保存它。",
+    "This is shown only now. The bus signs with it and never shows it again.": "仅此刻显示。总线用它签名，之后不再显示。",
+    "secret": "密钥",
     "Copy": "复制",
     "I have kept it": "我已保存",
     "Type {text} to go on": "输入 {text} 以继续",

@@ -1,8 +1,6 @@
-"""Questions before what cannot be undone, and what is shown only once."""
+"""Questions before what cannot be undone, and for a number."""
 
 from __future__ import annotations
-
-import json
 
 from nicegui import ui
 
@@ -53,18 +51,3 @@ async def asked_number(viewer: Viewer, title: str, value: float | None, *, hint:
     answer = await dialog
     dialog.delete()
     return None if answer is None else float(answer)
-
-
-async def show_once(viewer: Viewer, title: str, secret: str) -> None:
-    """Show a secret that is never shown again, until the viewer has kept it."""
-    t = viewer.t
-    with ui.dialog().props("persistent") as dialog, ui.card():
-        dialog.props["aria-label"] = title
-        tag("h2", "", title)
-        tag("p", "", t("It is shown only now: the bus keeps it in a form that cannot be shown again."))
-        tag("pre", "pier-block", secret, tabindex="0", data_pier_keep="")
-        with ui.row():
-            button(t("Copy"), lambda: ui.run_javascript(f"pier.copy({json.dumps(secret)})"), icon="content_copy")
-            button(t("I have kept it"), lambda: dialog.submit(True), kind="primary")
-    await dialog
-    dialog.delete()

@@ -14,8 +14,18 @@ from admin.pages.viewer import Viewer
 _numbers: Final = count(1)
 
 
-def kept(viewer: Viewer, title: str, secrets: Mapping[str, str], *, then: tuple[str, str], closed: str = "") -> None:
+def kept(
+    viewer: Viewer,
+    title: str,
+    secrets: Mapping[str, str],
+    *,
+    then: tuple[str, str],
+    closed: str = "",
+    is_hashed: bool = True,
+) -> None:
     """Show secrets that are never shown again, each with what it is, and a link that leads on.
+
+    ``is_hashed`` says how the bus keeps them; else they are encrypted, since it signs with them.
 
     The page stays when its session ends meanwhile, as it does when the first user closes the bus; ``closed`` says what
     to do then, and is empty where the way on is the same.
@@ -23,7 +33,9 @@ def kept(viewer: Viewer, title: str, secrets: Mapping[str, str], *, then: tuple[
     t = viewer.t
     with tag("section", "pier-card pier-narrow pier-kept", aria_label=title, role="alert", data_pier_keep=""):
         tag("h2", "", title)
-        tag("p", "", t("This is shown only now. The bus keeps a hash of it, so nobody can show it again."))
+        hashed = t("This is shown only now. The bus keeps a hash of it, so nobody can show it again.")
+        sealed = t("This is shown only now. The bus signs with it and never shows it again.")
+        tag("p", "", hashed if is_hashed else sealed)
         for name, secret in secrets.items():
             _secret(viewer, name, secret)
         if closed:

@@ -8,11 +8,13 @@ from typing import Any
 from nicegui import ui
 
 from admin.pages.frame import heading, page
+from admin.pages.parts.anew import anew
 from admin.pages.parts.buttons import button, to
-from admin.pages.parts.dialogs import confirmed, show_once
+from admin.pages.parts.dialogs import confirmed
 from admin.pages.parts.figures import count, figures, pairs, share
 from admin.pages.parts.history import history
 from admin.pages.parts.notes import note
+from admin.pages.parts.once import kept
 from admin.pages.parts.sample import sample
 from admin.pages.parts.spans import span_links, span_of
 from admin.pages.parts.states import chip
@@ -29,7 +31,9 @@ async def subscription(viewer: Viewer) -> None:
     code, name = viewer.place["code"], viewer.place["name"]
     found = await viewer.api.get(f"/destinations/{code}/subscriptions/{name}")
     actions = await viewer.api.get(f"/destinations/{code}/subscriptions/{name}/actions")
-    _head(viewer, code, found, actions)
+    head, place = tag("div"), tag("div")
+    with head:
+        _head(viewer, code, found, actions, place)
     if found["paused"]:
         note(
             viewer.t("This subscription is paused"),
@@ -43,7 +47,7 @@ async def subscription(viewer: Viewer) -> None:
     await history(viewer, f"destinations/{code}/subscriptions/{name}")
 
 
-def _head(viewer: Viewer, code: str, found: Mapping[str, Any], actions: Mapping[str, Any]) -> None:
+def _head(viewer: Viewer, code: str, found: Mapping[str, Any], actions: Mapping[str, Any], place: ui.element) -> None:
     t, name = viewer.t, found["name"]
     with tag("p", "pier-quiet q-mb-none"):
         link(code, f"/admin/destinations/{code}")
@@ -57,7 +61,7 @@ def _head(viewer: Viewer, code: str, found: Mapping[str, Any], actions: Mapping[
             _pause_button(viewer, code, found, actions["resume" if found["paused"] else "pause"]["why"])
         if viewer.may(Action.CONFIGURE, code):
             to(t("Edit"), f"/admin/destinations/{code}/subscriptions/{name}/edit", icon="edit")
-            _rotate_button(viewer, code, found)
+            _rotate_button(viewer, code, found, place)
             _remove_button(viewer, code, name)
 
 
@@ -81,7 +85,7 @@ def _pause_button(viewer: Viewer, code: str, found: Mapping[str, Any], why: str)
     )
 
 
-def _rotate_button(viewer: Viewer, code: str, found: Mapping[str, Any]) -> None:
+def _rotate_button(viewer: Viewer, code: str, found: Mapping[str, Any], place: ui.element) -> None:
     t, name = viewer.t, found["name"]
 
     async def rotate() -> None:
@@ -94,7 +98,12 @@ def _rotate_button(viewer: Viewer, code: str, found: Mapping[str, Any]) -> None:
         ):
             return
         answer = await viewer.api.post(f"/destinations/{code}/subscriptions/{name}/rotate-secret", {"overlap": "24h"})
-        await show_once(viewer, t("The new secret of {name}", name=name), answer["secret"])
+        title, way_on = (
+            t("The new secret of {name}", name=name),
+            (t("I have kept it"), f"/admin/destinations/{code}/subscriptions/{name}"),
+        )
+        with anew(place):
+            kept(viewer, title, {t("secret"): answer["secret"]}, then=way_on, is_hashed=False)
 
     why = "" if found["secret"] else t("It has no secret: make one under Edit.")
     button(t("Rotate the secret"), rotate, icon="vpn_key", disabled_because=why)

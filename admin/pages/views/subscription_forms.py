@@ -9,9 +9,10 @@ from nicegui import ui
 
 from admin.pages.calls import Refused
 from admin.pages.frame import heading, page
+from admin.pages.parts.anew import anew
 from admin.pages.parts.buttons import to
-from admin.pages.parts.dialogs import show_once
 from admin.pages.parts.forms import Form
+from admin.pages.parts.once import kept
 from admin.pages.parts.tags import tag
 from admin.pages.viewer import Viewer
 from bus.domain.retry import DEFAULT_SCHEDULE
@@ -58,7 +59,7 @@ async def edit_subscription(viewer: Viewer) -> None:
 
 def _form(viewer: Viewer, code: str, name: str | None, known: Mapping[str, Any]) -> None:
     t = viewer.t
-    with tag("section", "pier-card", aria_label=t("Settings")):
+    with tag("section", "pier-card", aria_label=t("Settings")) as place:
         form = Form(viewer)
         with tag("div", "pier-form"):
             if name is None:
@@ -67,7 +68,7 @@ def _form(viewer: Viewer, code: str, name: str | None, known: Mapping[str, Any])
             _retries(viewer, form, known)
             _content(viewer, form, known)
         with tag("div", "pier-row-of q-mt-md"):
-            form.send(t("Make it") if name is None else t("Save"), lambda: _save(viewer, form, code, name))
+            form.send(t("Make it") if name is None else t("Save"), lambda: _save(viewer, form, code, name, place))
             to(t("Leave it"), f"/admin/destinations/{code}" + (f"/subscriptions/{name}" if name else ""))
 
 
@@ -109,16 +110,21 @@ def _content(viewer: Viewer, form: Form, known: Mapping[str, Any]) -> None:
     form.lines("headers", t("Own headers, NAME: VALUE a line"), lines)
 
 
-async def _save(viewer: Viewer, form: Form, code: str, name: str | None) -> None:
+async def _save(viewer: Viewer, form: Form, code: str, name: str | None, place: ui.element) -> None:
     wanted = _wanted(viewer, form)
-    place = f"/destinations/{code}/subscriptions/{name or form.value('name') or '-'}"
+    path = f"/destinations/{code}/subscriptions/{name or form.value('name') or '-'}"
     if name is None:
-        answer = await viewer.api.put(place, {"name": form.value("name") or "", **wanted})
+        answer = await viewer.api.put(path, {"name": form.value("name") or "", **wanted})
     else:
-        answer = await viewer.api.patch(place, wanted)
-    if answer["secret"] not in (None, "set"):
-        await show_once(viewer, viewer.t("The secret of {name}", name=answer["name"]), answer["secret"])
-    ui.navigate.to(f"/destinations/{code}/subscriptions/{answer['name']}")
+        answer = await viewer.api.patch(path, wanted)
+    shown = f"/destinations/{code}/subscriptions/{answer['name']}"
+    if answer["secret"] in (None, "set"):
+        ui.navigate.to(shown)
+        return
+    t, title = viewer.t, viewer.t("The secret of {name}", name=answer["name"])
+    with anew(place):
+        way_on = (t("I have kept it"), f"/admin{shown}")
+        kept(viewer, title, {t("secret"): answer["secret"]}, then=way_on, is_hashed=False)
 
 
 def _wanted(viewer: Viewer, form: Form) -> dict[str, Any]:
