@@ -101,6 +101,23 @@
     if (dialog) showChoices(dialog, event.target.value);
   });
 
+  // --- copying -----------------------------------------------------------------------------------------------
+
+  // A page that is not on a secure origin has no clipboard: then the text is marked, to be copied by hand.
+  document.addEventListener("click", async (event) => {
+    const button = event.target.closest?.("[data-copy]");
+    const source = button && document.getElementById(button.dataset.copy);
+    if (!source) return;
+    try {
+      await navigator.clipboard.writeText(source.textContent);
+      button.textContent = button.dataset.copied;
+    } catch {
+      const fold = source.closest("details");
+      if (fold) fold.open = true;
+      getSelection().selectAllChildren(source);
+    }
+  });
+
   // --- keys ------------------------------------------------------------------------------------------------
 
   let pending = "";

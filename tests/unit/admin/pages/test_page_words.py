@@ -13,7 +13,7 @@ from admin.pages.words import chinese, words_of
 
 FOLDER = Path(admin.pages.__file__).parent
 SPEAKERS = {"t", "page", "Place", "Look"}
-NAMED = {"_TITLES", "_SHORTCUTS", "_LOGIN_TEXTS", "TEXTS_SAID"}
+NAMED = {"_TITLES", "_SHORTCUTS", "_LOGIN_TEXTS", "TEXTS_SAID", "PHASES"}
 
 
 def spoken(tree: ast.AST) -> Iterator[str]:
