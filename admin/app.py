@@ -9,8 +9,10 @@ from fastapi.openapi.utils import get_openapi
 from starlette.types import Receive, Scope, Send
 
 from admin import (
+    attempts,
     audit,
     destinations,
+    edits,
     failures,
     keys,
     login,
@@ -32,6 +34,8 @@ _MODULES: Final = (
     destinations,
     subscriptions,
     messages,
+    edits,
+    attempts,
     resends,
     stats,
     failures,
@@ -49,7 +53,7 @@ class _Admin(FastAPI):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        await super().__call__(scope, limited(receive), guarded(send))
+        await super().__call__(scope, limited(scope, receive), guarded(send))
 
 
 def make_app(office: Office) -> FastAPI:

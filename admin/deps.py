@@ -9,6 +9,8 @@ from typing import Annotated, Final
 from fastapi import Depends, Request
 
 from admin.audit_log import AuditLog
+from admin.choosing import Chooser
+from admin.editing import Editor
 from admin.identity import identify
 from admin.jobs import JobBook
 from admin.resender import Resender
@@ -39,7 +41,9 @@ class Office:
         self.sessions = Sessions(context.store, context.keyring, context.clock, limits)
         self.proxies = networks_of(settings.trusted_proxies)
         self.login = Login(context.keyring, context.clock)
-        self.runner = ResendRunner(context.store, context.registry, self.resender, self.book, context.clock)
+        self.editor = Editor(context.store, context.registry, context.clock)
+        self.chooser = Chooser(context.store, context.registry, context.clock)
+        self.runner = ResendRunner(context.store, self.chooser, self.resender, self.book, context.clock)
 
     async def settle(self) -> None:
         """Wait a moment until every process that is alive has the configuration of now in force."""

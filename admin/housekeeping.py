@@ -6,8 +6,12 @@ import logging
 from typing import Final
 
 from admin.deps import Office
+from admin.jobs import JobBook
+from bus.domain.times import DAY
 from bus.errors import StoreError
 
+RESENDS_KEPT: Final = 1_000
+RESENDS_KEPT_FOR: Final = 30 * DAY
 _EVERY: Final = 3600.0
 _log = logging.getLogger(__name__)
 
@@ -19,6 +23,27 @@ async def keep_house(services: Office) -> None:
         try:
             await services.audit.expire(context.settings.audit_retention_days)
             await services.sessions.expire()
+            await services.editor.expire()
+            await clear_resends(services.book, context.clock.now())
         except* StoreError as error:
             _log.warning("what is past its retention is dropped in an hour: %s", error.exceptions[0])
         await context.clock.sleep(_EVERY)
+
+
+async def clear_resends(book: JobBook, now: int) -> int:
+    """Drop finished bulk resends that are too old or too many; return how many.
+
+    What an unfinished one resends again stays.
+    """
+    jobs = await book.jobs()
+    needed = {job.rerun_of for job in jobs if not job.is_done}
+    finished = [job for job in jobs if job.is_done and job.id not in needed]
+    too_many = len(finished) - RESENDS_KEPT
+    dropped = [
+        job
+        for number, job in enumerate(finished)
+        if number < too_many or (job.finished_at or job.created_at) < now - RESENDS_KEPT_FOR
+    ]
+    for job in dropped:
+        await book.drop(job.id)
+    return len(dropped)

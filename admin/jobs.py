@@ -1,25 +1,32 @@
 """Bulk resends: jobs with a frozen selection and an outcome per message, which go on after a restart.
 
-``selected = delivered + failed + skipped + missing`` once a job is done. An item is ``failed`` when its first
-attempt failed; the subscription's retry policy goes on with it, and its trace says how.
+``selected = delivered + failed + skipped + missing + canceled + waiting`` at any time, and of a job that is done none
+waits or is canceled. An item is ``failed`` when its first attempt failed; the subscription's retry policy goes on with
+it, and its trace says how.
 """
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final
 
 import msgspec
 
 from bus.domain.selection import Selection
-from bus.errors import NotFound
+from bus.errors import Conflict, NotFound
 from bus.ports.store import DocumentStore
 
 JOBS: Final = "resends"
 ITEMS: Final = "resend-items"
+ORDERS: Final = "resend-orders"
+_DROPPED_AT_ONCE: Final = 500
 
 
 class Counts(msgspec.Struct):
-    """How many items ended how; ``waiting`` ones have not been attempted yet."""
+    """How many items ended how.
+
+    ``waiting`` ones have not been attempted yet, ``canceled`` ones were not resent when their job was canceled.
+    """
 
     selected: int = 0
     waiting: int = 0
@@ -27,12 +34,43 @@ class Counts(msgspec.Struct):
     failed: int = 0
     skipped: int = 0
     missing: int = 0
+    canceled: int = 0
+
+    @property
+    def is_balanced(self) -> bool:
+        """Whether every item that was selected is counted once."""
+        ended = self.delivered + self.failed + self.skipped + self.missing
+        return self.selected == ended + self.canceled + self.waiting
+
+    def move(self, old: str, new: str) -> None:
+        """Count an item as something else than before."""
+        setattr(self, old, getattr(self, old) - 1)
+        setattr(self, new, getattr(self, new) + 1)
+
+    def add(self, outcome: str) -> None:
+        """Count an item that was selected."""
+        self.selected += 1
+        setattr(self, outcome, getattr(self, outcome) + 1)
 
 
 class Job(msgspec.Struct):
-    """One bulk resend; times in milliseconds since the epoch.
+    """One bulk resend; times in milliseconds since the epoch, 0 while not known.
 
-    ``chunks`` were selected, ``sent`` of them were resent; ``cursor`` continues the selection.
+    Attributes
+    ----------
+    state
+        ``selecting``, ``sending``, ``waiting`` (for the last outcomes), ``done`` or ``canceled``.
+    cursor
+        Continues the selection.
+    chunks, sent
+        How many chunks of items were selected, and how many of these were resent.
+    started_at
+        When the selection was whole, and the first was resent.
+    rerun_of, outcomes, rerun_chunks
+        The job whose items with these outcomes this one resends again, and how many chunks it has; empty for a job
+        that selects by itself.
+    reruns
+        The jobs that resend items of this one again.
     """
 
     id: str
@@ -46,11 +84,42 @@ class Job(msgspec.Struct):
     chunks: int = 0
     sent: int = 0
     counts: Counts = msgspec.field(default_factory=Counts)
+    started_at: int = 0
+    finished_at: int = 0
+    rerun_of: str = ""
+    outcomes: tuple[str, ...] = ()
+    rerun_chunks: int = 0
+    reruns: tuple[str, ...] = ()
 
     @property
     def is_done(self) -> bool:
         """Whether nothing more happens."""
         return self.state in ("done", "canceled")
+
+
+class Orders(msgspec.Struct, frozen=True):
+    """What people asked of a job since it began.
+
+    A document apart from the job: only requests write this one, and only the runner that one. ``rate`` counts once
+    ``has_rate``.
+    """
+
+    paused: bool = False
+    canceled: bool = False
+    rate: float | None = None
+    has_rate: bool = False
+
+    def state(self, job: Job) -> str:
+        """Return where a job stands for people: one that is told to stop stands already."""
+        if job.is_done:
+            return job.state
+        if self.canceled:
+            return "canceled"
+        return "paused" if self.paused and job.state != "waiting" else job.state
+
+    def rate_of(self, job: Job) -> float | None:
+        """Return the rate in force."""
+        return self.rate if self.has_rate else job.rate
 
 
 class Item(msgspec.Struct):
@@ -67,7 +136,7 @@ _items_decoder: Final = msgspec.json.Decoder(list[Item])
 
 
 class JobBook:
-    """Jobs and their items, as documents: items in chunks, since a document costs a commit."""
+    """Jobs, what people asked of them, and their items, as documents: items in chunks, since each costs a commit."""
 
     def __init__(self, documents: DocumentStore) -> None:
         self._documents = documents
@@ -87,6 +156,30 @@ class JobBook:
         """Write a job; durable when it returns."""
         await self._documents.put(JOBS, job.id, msgspec.json.encode(job))
 
+    async def orders(self, job_id: str) -> Orders:
+        """Return what was asked of a job."""
+        found = await self._documents.get(ORDERS, job_id)
+        return msgspec.json.decode(found.value, type=Orders) if found is not None else Orders()
+
+    async def all_orders(self) -> dict[str, Orders]:
+        """Return what was asked of each job, of those that something was asked of."""
+        return {
+            found.key: msgspec.json.decode(found.value, type=Orders) for found in await self._documents.list(ORDERS)
+        }
+
+    async def order(self, job_id: str, **changes: bool | float | None) -> Orders:
+        """Change what is asked of a job; durable when it returns, and never undone by a request at the same time."""
+        while True:
+            found = await self._documents.get(ORDERS, job_id)
+            known = msgspec.json.decode(found.value, type=Orders) if found is not None else Orders()
+            wanted = msgspec.structs.replace(known, **changes)
+            try:
+                version = found.version if found is not None else 0
+                await self._documents.put(ORDERS, job_id, msgspec.json.encode(wanted), version=version)
+            except Conflict:
+                continue
+            return wanted
+
     async def items(self, job_id: str, chunk: int) -> list[Item]:
         """Return a chunk's items, none when there is no such chunk."""
         found = await self._documents.get(ITEMS, _key(job_id, chunk))
@@ -95,6 +188,15 @@ class JobBook:
     async def save_items(self, job_id: str, chunk: int, items: list[Item]) -> None:
         """Write a chunk; durable when it returns."""
         await self._documents.put(ITEMS, _key(job_id, chunk), msgspec.json.encode(items))
+
+    async def drop(self, job_id: str) -> None:
+        """Delete a job with all that belongs to it, itself last, so that what is interrupted is done again."""
+        while documents := await self._documents.list(ITEMS, prefix=f"{job_id}/", limit=_DROPPED_AT_ONCE):
+            async with asyncio.TaskGroup() as group:
+                for document in documents:
+                    group.create_task(self._documents.delete(ITEMS, document.key))
+        await self._documents.delete(ORDERS, job_id)
+        await self._documents.delete(JOBS, job_id)
 
 
 def no_job(job_id: str) -> NotFound:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import JSONResponse
 
 from admin.audited import AuditedRoute, add_entry
+from admin.contents import body_of, pretty
 from admin.deps import OfficeDep, Reader, ReaderOfSome, ResenderOfSome
 from admin.models import ResendBody, Time
-from admin.views import message_row, trace_view
+from admin.views import edit_view, message_row, origin_view, trace_view
 from bus.domain.delivery import Status
 from bus.domain.identity import parse_id
 from bus.domain.selection import Selection
@@ -58,23 +60,51 @@ async def search_messages(
 
 
 @router.get("/{message_id}")
-async def get_trace(message_id: str, services: OfficeDep, principal: ReaderOfSome) -> dict[str, Any]:
-    """Return the whole life of a message."""
-    return trace_view(await _trace(services, message_id, principal, "read"), services.context.registry.catalog)
+async def get_trace(
+    message_id: str,
+    services: OfficeDep,
+    principal: ReaderOfSome,
+    attempts: Annotated[str, Query(pattern=r"^(all|none|(first|last):[0-9]{1,4})$")] = "all",
+) -> dict[str, Any]:
+    """Return the whole life of a message, with all attempts of each delivery, none, or the ``first:N`` or ``last:N``.
+
+    ``hops`` are its steps in the order of time, from the producer to the next attempt due; what is missing is a hop of
+    its own (``missing``). ``attempts_kept`` of ``attempts_made`` are in the store. Of an attempt's phases ``queue`` is
+    its wait in the dispatcher that had taken it from the road.
+    ``edited_from`` and ``edits`` link a message with the one that it was made of by editing, and with those made of it.
+    """
+    trace = await trace_of(services, message_id, principal, "read")
+    origin = await services.editor.origin(trace.message) if trace.message is not None else None
+    return trace_view(trace, services.context.registry.catalog, attempts) | {
+        "edited_from": origin_view(trace.message, origin),
+        "edits": [edit_view(link.id, link) for link in await services.editor.made_of(trace.id)],
+    }
 
 
 @router.get("/{message_id}/body")
-async def get_body(message_id: str, request: Request, services: OfficeDep, principal: ReaderOfSome) -> Response:
-    """Return the exact bytes of a message, as a download: a browser never renders them. Who read it is on record."""
-    message = await services.context.store.message(_id(message_id))
+async def get_body(
+    message_id: str,
+    request: Request,
+    services: OfficeDep,
+    principal: ReaderOfSome,
+    form: Annotated[Literal["exact", "pretty"], Query(alias="as")] = "exact",
+) -> Response:
+    """Return the exact bytes of a message, as a download: a browser never renders them. Who read it is on record.
+
+    With ``as=pretty`` return ``{"json", "text", "bytes"}``: JSON indented, other text as it is (``json`` false), null
+    for what is not UTF-8.
+    """
+    message = await services.context.store.message(message_id_of(message_id))
     if message is None or not principal.may("read", message.destination):
-        raise _missing(message_id)
+        raise missing(message_id)
     await add_entry(request, principal, status=200)
+    if form == "pretty":
+        return JSONResponse(pretty(body_of(message)))
     headers = {
         "content-disposition": f'attachment; filename="{message.id}"',
         "content-type": message.content_type,
     }
-    return Response(message.body, headers=headers)
+    return Response(body_of(message), headers=headers)
 
 
 @router.post("/{message_id}/resend", status_code=202)
@@ -82,26 +112,28 @@ async def resend_message(
     message_id: str, services: OfficeDep, principal: ResenderOfSome, body: ResendBody | None = None
 ) -> dict[str, Any]:
     """Deliver a message again, to all subscriptions or to those named; the id is that of a job of one message."""
-    wanted = body.subscriptions if body is not None else None
-    trace = await _trace(services, message_id, principal, "resend")
-    job, targets = await services.runner.resend_one(trace, wanted, principal.name)
+    body = body or ResendBody()
+    trace = await trace_of(services, message_id, principal, "resend")
+    job, targets = await services.runner.resend_one(trace, body.subscriptions, principal.name, body.reason)
     return {"id": job.id, "subscriptions": [target.subscription for target in targets]}
 
 
-async def _trace(services: OfficeDep, message_id: str, principal: Principal, action: str) -> Trace:
+async def trace_of(services: OfficeDep, message_id: str, principal: Principal, action: str) -> Trace:
     """Return a trace; to who may not do that, a message of another destination is one that is not there."""
-    trace = await services.context.store.trace(_id(message_id))
+    trace = await services.context.store.trace(message_id_of(message_id))
     if trace is None or not principal.may(action, trace.destination):
-        raise _missing(message_id)
+        raise missing(message_id)
     return trace
 
 
-def _id(text: str) -> str:
+def message_id_of(text: str) -> str:
+    """Return the id that a path names; raises ``NotFound`` for what is none."""
     try:
         return parse_id(text)
     except ValueError as error:
-        raise _missing(text) from error
+        raise missing(text) from error
 
 
-def _missing(message_id: str) -> NotFound:
+def missing(message_id: str) -> NotFound:
+    """Return the error for a message that is not there."""
     return NotFound(f"there is no message {message_id[:64]}", hint="check the id; it may be past its retention")

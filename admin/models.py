@@ -44,6 +44,7 @@ def _time(value: str) -> str:
 Code = Annotated[str, AfterValidator(_code)]
 Duration = Annotated[str, AfterValidator(_duration)]
 Time = Annotated[str, AfterValidator(_time)]
+OutcomeName = Literal["waiting", "delivered", "failed", "skipped", "missing", "canceled"]
 
 
 class Body(BaseModel):
@@ -180,6 +181,30 @@ class ResendBody(Body):
     """Which subscriptions get one message again; null for all."""
 
     subscriptions: Annotated[list[str], Field(min_length=1)] | None = None
+    reason: str = Field(default="", max_length=1000)
+
+
+class EditBody(Body):
+    """What a message edited from another has instead; what is not given is as in that one.
+
+    ``body`` is JSON and is delivered as the exact bytes of that value; ``body_base64`` is any bytes.
+    """
+
+    body: Any = None
+    body_base64: str | None = None
+    content_type: str | None = None
+    headers: Annotated[dict[str, str], Field(max_length=64)] | None = None
+    key: str | None = None
+    biz_id: str | None = None
+    subscriptions: Annotated[list[str], Field(min_length=1)] | None = None
+    reason: str = Field(min_length=1, max_length=1000)
+
+    @model_validator(mode="after")
+    def _one_body(self) -> Self:
+        """Refuse two bodies."""
+        if "body" in self.model_fields_set and self.body_base64 is not None:
+            raise ValueError("give body or body_base64, not both")
+        return self
 
 
 class SelectionBody(Body):
@@ -235,6 +260,20 @@ class ResendsBody(Body):
     filter: SelectionBody
     rate: float | None = Field(default=None, gt=0)
     dry_run: bool = False
+    reason: str = Field(default="", max_length=1000)
+
+
+class ResendRateBody(Body):
+    """Another rate of a bulk resend, in messages a second; null for no limit."""
+
+    rate: float | None = Field(gt=0)
+
+
+class RerunBody(Body):
+    """Which items of a finished bulk resend are resent again: those that ended so."""
+
+    outcomes: Annotated[list[OutcomeName], Field(min_length=1, max_length=6)] = ["failed", "missing"]
+    rate: float | None = Field(default=None, gt=0)
     reason: str = Field(default="", max_length=1000)
 
 

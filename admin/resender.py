@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from bus.domain.delivery import Outcome, Status
+from bus.domain.delivery import Outcome, Resend, Status
 from bus.domain.message import Message, encode_message
 from bus.domain.trace import DeliveryTrace, Trace
 from bus.errors import Conflict, NotFound
@@ -19,6 +19,14 @@ class Target(NamedTuple):
 
     subscription: str
     generation: int
+
+
+class Cause(NamedTuple):
+    """Which job resends, for whom, and why."""
+
+    job: str
+    by: str
+    reason: str
 
 
 class Resender:
@@ -57,7 +65,7 @@ class Resender:
             )
         return [target_of(trace, name) for name in ready]
 
-    async def apply(self, message_id: str, targets: Sequence[Target], reason: str) -> None:
+    async def apply(self, message_id: str, targets: Sequence[Target], cause: Cause) -> None:
         """Write the resends of chosen targets; durable when it returns, and may be repeated.
 
         Raises
@@ -69,10 +77,10 @@ class Resender:
         message = await self._store.message(message_id)
         if trace is None or message is None:
             raise NotFound(f"there is no message {message_id}", hint="it may be past its retention")
-        outcomes = [self._outcome(message, target, trace, reason) for target in targets if _is_next(target, trace)]
+        outcomes = [self._outcome(message, target, trace, cause) for target in targets if _is_next(target, trace)]
         await self._store.write(outcomes)
 
-    def _outcome(self, message: Message, target: Target, trace: Trace, reason: str) -> Outcome:
+    def _outcome(self, message: Message, target: Target, trace: Trace, cause: Cause) -> Outcome:
         now = self._clock.now()
         subscription = self._registry.subscription(message.destination, target.subscription)
         return Outcome(
@@ -84,11 +92,12 @@ class Resender:
             status=Status.RESEND,
             generation=target.generation,
             at=now,
-            reason=reason or "resent by a person",
+            reason=cause.reason or "resent by a person",
             due_at=now,
             attempts=_attempts_begun(trace.deliveries.get(target.subscription), now),
             since=now,
             message=encode_message(message),
+            resend=Resend(target.generation, cause.job, cause.by, cause.reason, now),
         )
 
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from admin.contents import headers_of, response_text
+from admin.editing import Link
 from admin.models import optional_time
 from bus.domain.catalog import Catalog
-from bus.domain.delivery import Attempt, Status
+from bus.domain.delivery import Attempt, Resend, Status
+from bus.domain.hops import Hop, hops_of
+from bus.domain.message import Message
 from bus.domain.times import format_time
 from bus.domain.trace import DeliveryTrace, Trace, attempts_in_order
 
@@ -29,8 +34,9 @@ def message_row(trace: Trace) -> dict[str, Any]:
     }
 
 
-def trace_view(trace: Trace, catalog: Catalog) -> dict[str, Any]:
-    """Return the whole life of a message."""
+def trace_view(trace: Trace, catalog: Catalog, which: str = "all") -> dict[str, Any]:
+    """Return the whole life of a message; ``which`` of the attempts: all, none, first:N or last:N."""
+    attempts = {name: chosen(attempts_in_order(delivery), which) for name, delivery in trace.deliveries.items()}
     message = trace.message
     view = message_row(trace)
     if message is not None:
@@ -39,7 +45,7 @@ def trace_view(trace: Trace, catalog: Catalog) -> dict[str, Any]:
             "content_type": message.content_type,
             "key": message.key,
             "routing_key": message.routing_key,
-            "headers": message.headers,
+            "headers": headers_of(message),
             "deliver_at": optional_time(message.deliver_at),
             "traceparent": message.traceparent,
             "original_id": message.original_id,
@@ -50,9 +56,54 @@ def trace_view(trace: Trace, catalog: Catalog) -> dict[str, Any]:
     if not trace.deliveries:
         view["reason"] = "no subscription"
     view["deliveries"] = [
-        _delivery_view(trace, name, delivery, catalog) for name, delivery in sorted(trace.deliveries.items())
+        _delivery_view(trace, name, delivery, catalog)
+        | {"attempts": [attempt_view(attempt) for attempt in attempts[name]]}
+        for name, delivery in sorted(trace.deliveries.items())
     ]
+    view["hops"] = _hops_view(hops_of(trace, attempts))
     return view
+
+
+def chosen(attempts: Sequence[Attempt], which: str) -> Sequence[Attempt]:
+    """Return the attempts asked for."""
+    end, _, count = which.partition(":")
+    if end == "all":
+        return attempts
+    if end == "none" or not int(count):
+        return ()
+    return attempts[: int(count)] if end == "first" else attempts[-int(count) :]
+
+
+def _hops_view(hops: Sequence[Hop]) -> list[dict[str, Any]]:
+    times = [None, *(hop.at for hop in hops)]
+    return [
+        {
+            "at": format_time(hop.at) if hop.at is not None else None,
+            "place": hop.place,
+            "what": hop.what,
+            "subscription": hop.subscription or None,
+            "node": hop.node or None,
+            "attempt": hop.attempt or None,
+            "missing": hop.is_missing,
+            "ms_since_previous": hop.at - before if hop.at is not None and before is not None else None,
+        }
+        for before, hop in zip(times, hops, strict=False)
+    ]
+
+
+def edit_view(message_id: str, link: Link | None) -> dict[str, Any]:
+    """Return the other end of a link between a message and the one made of it; by whom and why, while that is known."""
+    return {
+        "id": message_id,
+        "by": link.by if link else None,
+        "reason": link.reason if link else None,
+        "at": format_time(link.at) if link else None,
+    }
+
+
+def origin_view(message: Message | None, link: Link | None) -> dict[str, Any] | None:
+    """Return of what a message was made by editing, None of one that was not."""
+    return edit_view(message.edited_from, link) if message is not None and message.edited_from else None
 
 
 def _delivery_view(trace: Trace, name: str, delivery: DeliveryTrace, catalog: Catalog) -> dict[str, Any]:
@@ -67,13 +118,25 @@ def _delivery_view(trace: Trace, name: str, delivery: DeliveryTrace, catalog: Ca
         "at": optional_time(delivery.at),
         "due_at": optional_time(delivery.due_at),
         "generation": delivery.generation,
-        "attempts": [_attempt_view(attempt) for attempt in attempts_in_order(delivery)],
+        "attempts_made": delivery.attempts_made,
+        "attempts_kept": len(delivery.attempts),
+        "resends": [_resend_view(resend) for resend in delivery.resends],
+    }
+
+
+def _resend_view(resend: Resend) -> dict[str, Any]:
+    return {
+        "generation": resend.generation,
+        "job": resend.job or None,
+        "by": resend.by,
+        "reason": resend.reason,
+        "at": format_time(resend.at),
     }
 
 
 def _held(trace: Trace, name: str, delivery: DeliveryTrace, catalog: Catalog) -> tuple[str, str]:
     """Say why a delivery waits, when the configuration is why, and what about it a person should know."""
-    if delivery.status is not Status.PENDING:
+    if delivery.status not in (Status.PENDING, Status.RESEND):
         return "", ""
     destination = catalog.destinations.get(trace.destination)
     subscription = catalog.subscriptions.get((trace.destination, name))
@@ -81,23 +144,28 @@ def _held(trace: Trace, name: str, delivery: DeliveryTrace, catalog: Catalog) ->
         return "paused", "the destination is paused"
     if subscription is not None and subscription.paused:
         return "paused", subscription.paused_reason
+    if delivery.status is Status.RESEND:
+        return "", ""
     if trace.message is not None and trace.message.deliver_at > trace.message.received_at:
         return "scheduled", f"deliver at {format_time(trace.message.deliver_at)}"
     return "", ""
 
 
-def _attempt_view(attempt: Attempt) -> dict[str, Any]:
+def attempt_view(attempt: Attempt) -> dict[str, Any]:
+    """Return one attempt; ``queue`` is how long it waited in its dispatcher, where that is known."""
+    queue = {"queue": attempt.started_at - attempt.taken_at} if attempt.taken_at else {}
     return {
         "id": attempt.id,
         "n": attempt.n,
         "by": attempt.by,
         "started_at": format_time(attempt.started_at),
         "duration_ms": round(attempt.duration, 3),
-        "phases": {
-            name: round(value, 3) for name, value in zip(_PHASES, attempt.phases, strict=True) if value is not None
-        },
+        "phases": queue
+        | {name: round(value, 3) for name, value in zip(_PHASES, attempt.phases, strict=True) if value is not None},
         "status_code": attempt.status_code,
         "error": attempt.error or None,
-        "response": attempt.response.decode("utf-8", "replace") or None,
+        "response": response_text(attempt),
         "node": attempt.node,
+        "generation": attempt.generation,
+        "taken_at": optional_time(attempt.taken_at),
     }

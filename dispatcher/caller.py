@@ -68,6 +68,8 @@ class Caller:
             error=result.error,
             response=b"" if answer.succeeded else result.response[:_RESPONSE_KEPT],
             node=self._means.node,
+            generation=delivery.generation,
+            taken_at=0 if delivery.handed_over else delivery.since,
         )
         return attempt, answer, result.failure is PostFailure.REFUSED
 

@@ -1,16 +1,14 @@
-"""The request that a subscriber receives (contract.md, "What a subscriber receives")."""
+"""A subscription's requests: its target, its constant headers, and its signatures."""
 
 from __future__ import annotations
 
 import sys
 
 from bus.domain.message import Message
+from bus.domain.request import constant_headers, message_headers
 from bus.domain.subscription import Subscription
-from bus.domain.times import format_time
 from bus.ports.poster import Poster, Target
 from bus.security.signatures import Signer
-
-USER_AGENT = "Pier/1"
 
 
 class RequestMaker:
@@ -25,7 +23,7 @@ class RequestMaker:
     """
 
     def __init__(self, subscription: Subscription, poster: Poster, now: int) -> None:
-        constant = {"user-agent": USER_AGENT, "bus-destination": subscription.destination, **subscription.headers}
+        constant = constant_headers(subscription)
         self.target: Target = poster.target(subscription.url, constant)
         self._constant = frozenset(name.lower() for name in constant)
         expiries = [secret.expires_at for secret in subscription.secrets if secret.expires_at > now]
@@ -35,24 +33,6 @@ class RequestMaker:
 
     def headers(self, message: Message, attempt: int, now: int) -> list[tuple[str, str]]:
         """Return the headers of one attempt; ``now`` in milliseconds since the epoch."""
-        timestamp = now // 1000
-        headers = [
-            ("content-type", message.content_type),
-            ("webhook-id", message.id),
-            ("webhook-timestamp", str(timestamp)),
-            ("bus-attempt", str(attempt)),
-            ("bus-sent-at", format_time(message.sent_at)),
-        ]
-        if self._signer is not None:
-            headers.append(("webhook-signature", self._signer.sign(message.id, timestamp, message.body)))
-        if message.biz_id:
-            headers.append(("bus-biz-id", message.biz_id))
-        if message.key:
-            headers.append(("bus-key", message.key))
-        if message.traceparent:
-            headers.append(("traceparent", message.traceparent))
-            if message.tracestate:
-                headers.append(("tracestate", message.tracestate))
-        if message.headers:
-            headers += [(name, value) for name, value in message.headers.items() if name.lower() not in self._constant]
-        return headers
+        signer = self._signer
+        signature = "" if signer is None else signer.sign(message.id, now // 1000, message.body)
+        return message_headers(message, attempt, now, signature, self._constant)

@@ -32,7 +32,8 @@ Examples:
 _RESEND = """\b
 Examples:
   bus resend 019a2f4e-0000-7000-8000-000000000000
-  bus resend --destination orders --status dead --from 2h --to 1h --dry-run"""
+  bus resend --destination orders --status dead --from 2h --to 1h --dry-run
+  bus resend --pause 019a2f4e-0000-7000-8000-000000000000"""
 app = typer.Typer(
     name="bus",
     help="Pier: send a message once, and every subscriber's URL gets it.",

@@ -12,6 +12,7 @@ import typer
 from bus.cli.api import NOT_FOUND, Api, message_path
 from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl
 from bus.cli.output import print_json, print_table, progress
+from bus.cli.steering import Steering, steer
 from bus.cli.values import read_time
 from bus.errors import ReceiverRefused
 
@@ -38,6 +39,10 @@ def resend(
     rate: Annotated[float | None, typer.Option(help="Messages a second.")] = None,
     reason: Annotated[str, typer.Option(help="For the audit.")] = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count, and show the first.")] = False,
+    pause: Annotated[str, typer.Option(metavar="JOB", help="Resend nothing more of a job until it is resumed.")] = "",
+    resume: Annotated[str, typer.Option(metavar="JOB", help="Go on with it, with --rate at another rate.")] = "",
+    cancel: Annotated[str, typer.Option(metavar="JOB", help="Resend nothing more of a job.")] = "",
+    rerun: Annotated[str, typer.Option(metavar="JOB", help="Resend what failed or was missing in a job.")] = "",
     wait: Annotated[float, typer.Option(help="Seconds to wait for the outcomes; 0 does not wait.")] = 600,
     as_json: AsJson = False,
     url: BusUrl = DEFAULT_URL,
@@ -58,7 +63,13 @@ def resend(
         "to": read_time(before, "--to"),
     }
     given = {name: value for name, value in chosen.items() if value is not None}
+    steering = Steering(pause, resume, cancel, rerun)
     with Api(url, api_key) as api:
+        if any(steering):
+            if ids or given or dry_run or sum(map(bool, steering)) > 1:
+                raise typer.BadParameter("give one job, and neither messages nor a filter", param_hint="JOB")
+            again = steer(api, steering, rate, reason, as_json=as_json)
+            return _follow(api, again, wait, as_json=as_json) if again else 0
         if ids:
             if dry_run or set(given) - {"subscription"}:
                 raise typer.BadParameter("give ids, or a filter, not both", param_hint="ID")

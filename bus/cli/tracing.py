@@ -42,15 +42,28 @@ def _draw(trace: dict[str, Any]) -> None:
     source = trace.get("source")
     tree.add(_line("", trace.get("sent_at"), "sent", f"by {source}" if source else "", _given(trace, "biz_id")))
     tree.add(_line("", trace.get("received_at"), "received", f"{trace.get('bytes')} bytes", _given(message, "key")))
+    edited_from = trace.get("edited_from")
+    if edited_from:
+        tree.add(_line("", edited_from.get("at"), "made of", edited_from["id"], _by(edited_from)))
     for delivery in trace.get("deliveries", ()):
         branch = tree.add(_line(delivery["status"], delivery["subscription"], delivery.get("url"), _why(delivery)))
         for attempt in delivery.get("attempts", ()):
             branch.add(_attempt(attempt))
+        for resend in delivery.get("resends", ()):
+            branch.add(_line("", resend["at"], "resent", _by(resend)))
     if not trace.get("deliveries"):
         tree.add(_line("", plain(trace.get("reason") or "no deliveries")))
+    for edit in trace.get("edits", ()):
+        tree.add(_line("", edit.get("at"), "edited, the new one is", edit["id"], _by(edit)))
     if trace.get("completed_at"):
         tree.add(_line("", trace["completed_at"], "completed"))
     console().print(tree, soft_wrap=True)
+
+
+def _by(done: dict[str, Any]) -> str:
+    """Say who did something and why, as far as that is known."""
+    reason = f": {done['reason']}" if done.get("reason") else ""
+    return f"by {done['by']}{reason}" if done.get("by") else ""
 
 
 def _why(delivery: dict[str, Any]) -> str:

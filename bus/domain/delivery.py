@@ -82,6 +82,10 @@ class Attempt(msgspec.Struct, frozen=True, array_like=True, gc=False):
         The first bytes of a failed answer's body.
     node
         The dispatcher that made it.
+    generation
+        That of its delivery: which resend it belongs to, 0 for none.
+    taken_at
+        When the dispatcher took the delivery from the road (ms); 0 when it was handed over instead.
     """
 
     id: str
@@ -94,6 +98,32 @@ class Attempt(msgspec.Struct, frozen=True, array_like=True, gc=False):
     error: str
     response: bytes
     node: str
+    generation: int = 0
+    taken_at: int = 0
+
+
+class Resend(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Where a resend comes from.
+
+    Attributes
+    ----------
+    generation
+        The one that it began.
+    job
+        The id of the job that did it; empty where there is none.
+    by
+        Who asked for it.
+    reason
+        Why, in their words.
+    at
+        Milliseconds since the epoch.
+    """
+
+    generation: int
+    job: str
+    by: str
+    reason: str
+    at: int
 
 
 class Delivery(msgspec.Struct, frozen=True, gc=False):
@@ -140,6 +170,8 @@ class Outcome(msgspec.Struct, frozen=True, array_like=True, gc=False):
         The whole encoded message while the delivery is unfinished, so that a retry never waits for a store write.
     ready_at
         When the message could be delivered first, with the first success of the road; else 0.
+    resend
+        Where it comes from, when it is the beginning of a resend.
     """
 
     message_id: str
@@ -158,6 +190,7 @@ class Outcome(msgspec.Struct, frozen=True, array_like=True, gc=False):
     since: int = 0
     message: bytes = b""
     ready_at: int = 0
+    resend: Resend | None = None
 
 
 class Compensation(msgspec.Struct, frozen=True, array_like=True, gc=False):

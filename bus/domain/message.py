@@ -34,6 +34,8 @@ class Message(msgspec.Struct, frozen=True, array_like=True, gc=False, omit_defau
         The id that the SDK gave first, when a receiver refused that one as too old.
     idempotency_key
         The producer's own key for "this is the same request".
+    edited_from
+        The id of the message of which a person made this one by editing it.
     """
 
     id: str
@@ -54,6 +56,7 @@ class Message(msgspec.Struct, frozen=True, array_like=True, gc=False, omit_defau
     retention_days: int = 30
     original_id: str = ""
     idempotency_key: str = ""
+    edited_from: str = ""
 
     @property
     def ready_at(self) -> int:

@@ -2,17 +2,16 @@
 
 Messages and outcomes travel on different roads, so every merge here commutes and is idempotent: the greatest
 (generation, rank, attempts) of a delivery wins, and attempts are a map by id. Of a delivery that fails for days the map
-keeps the first and the last attempts, so that no document grows without end.
+keeps the first and the last attempts, and the same holds for resends, so that no document grows without end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final
 
 import msgspec
 
-from bus.domain.delivery import FINAL, RANK, SEVERITY, Attempt, Outcome, Status
+from bus.domain.delivery import FINAL, RANK, SEVERITY, Attempt, Outcome, Resend, Status
 from bus.domain.identity import id_time
 from bus.domain.message import Message, decode_message, encode_message
 from bus.domain.selection import Selection
@@ -21,10 +20,12 @@ from bus.domain.signature import FAILING, signature_of
 FIRST_KEPT: Final = 100
 LAST_KEPT: Final = 900
 ANSWERS_KEPT: Final = 100
+FIRST_RESENDS_KEPT: Final = 10
+LAST_RESENDS_KEPT: Final = 40
 
 
 class DeliveryTrace(msgspec.Struct, array_like=True, gc=False):
-    """State and attempts of one delivery; ``at`` is when the state was reached, in milliseconds since the epoch."""
+    """State, attempts and resends of one delivery; ``at`` is when the state was reached (ms)."""
 
     status: Status = Status.PENDING
     generation: int = 0
@@ -34,6 +35,7 @@ class DeliveryTrace(msgspec.Struct, array_like=True, gc=False):
     due_at: int = 0
     url: str = ""
     attempts: dict[str, Attempt] = {}
+    resends: tuple[Resend, ...] = ()
 
 
 class Trace(msgspec.Struct, array_like=True, gc=False):
@@ -98,7 +100,7 @@ def merge_message(trace: Trace, message: Message) -> bool:
 
 
 def merge_outcome(trace: Trace, outcome: Outcome) -> None:
-    """Add the outcome's attempt, and take its state when it is newer than the one known."""
+    """Add the outcome's attempt or resend, and take its state when it is newer than the one known."""
     delivery = trace.deliveries.get(outcome.subscription)
     if delivery is None:
         at = trace.message.received_at if trace.message else 0
@@ -106,6 +108,8 @@ def merge_outcome(trace: Trace, outcome: Outcome) -> None:
     if outcome.attempt is not None:
         _add_attempt(delivery.attempts, outcome.attempt)
         _thin_out(delivery.attempts)
+    if outcome.resend is not None:
+        delivery.resends = _with_resend(delivery.resends, outcome.resend)
     if _supersedes(outcome, delivery, known=trace.message is not None):
         delivery.status = outcome.status
         delivery.generation = outcome.generation
@@ -205,6 +209,20 @@ def _thin_out(attempts: dict[str, Attempt]) -> None:
         del attempts[attempt.id]
 
 
+def _with_resend(known: tuple[Resend, ...], new: Resend) -> tuple[Resend, ...]:
+    """Return the resends with another one; written more than once it counts as it was first."""
+    by_place = {(resend.generation, resend.job): resend for resend in known}
+    place = (new.generation, new.job)
+    present = by_place.get(place, new)
+    by_place[place] = min(new, present, key=_said)
+    ordered = [by_place[each] for each in sorted(by_place)]
+    return (*ordered[:FIRST_RESENDS_KEPT], *ordered[FIRST_RESENDS_KEPT:][-LAST_RESENDS_KEPT:])
+
+
+def _said(resend: Resend) -> tuple[int, str, str]:
+    return (resend.at, resend.by, resend.reason)
+
+
 def _place(attempt: Attempt) -> tuple[int, int, str]:
     return (attempt.n, attempt.started_at, attempt.id)
 
@@ -249,6 +267,6 @@ def decode_trace(payload: bytes) -> Trace:
     return _decoder.decode(payload)
 
 
-def attempts_in_order(delivery: DeliveryTrace) -> Iterable[Attempt]:
+def attempts_in_order(delivery: DeliveryTrace) -> list[Attempt]:
     """Return a delivery's attempts by number, then by start."""
     return sorted(delivery.attempts.values(), key=_place)

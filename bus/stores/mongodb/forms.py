@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec import structs
 
-from bus.domain.delivery import Attempt, Status
+from bus.domain.delivery import Attempt, Resend, Status
 from bus.domain.failures import FailureGroup, failures_in
 from bus.domain.identity import id_time
 from bus.domain.message import Message
@@ -84,7 +84,7 @@ def read_body_reference(form: Form) -> str:
 _TEXT: Final = tuple(
     name for name in Message.__struct_fields__ if name not in {"id", "body", "headers", "expected"}
 )  # what has the same form in the document
-_STATE: Final = tuple(name for name in DeliveryTrace.__struct_fields__ if name != "attempts")
+_STATE: Final = tuple(name for name in DeliveryTrace.__struct_fields__ if name not in {"attempts", "resends"})
 
 
 def _message_form(message: Message) -> Form:
@@ -104,6 +104,7 @@ def _delivery_form(name: str, delivery: DeliveryTrace) -> Form:
     form = {"subscription": name} | {field: getattr(delivery, field) for field in _STATE}
     form["status"] = delivery.status.value
     form["attempts"] = [_attempt_form(attempt) for attempt in attempts_in_order(delivery)]
+    form["resends"] = [structs.asdict(resend) for resend in delivery.resends]
     return form
 
 
@@ -146,7 +147,9 @@ def _read_failure(form: Form, failure: Form) -> FailureGroup:
 
 def _read_delivery(form: Form) -> DeliveryTrace:
     attempts = [_struct(Attempt, each) for each in form.get("attempts", [])]
-    delivery = _struct(DeliveryTrace, {**form, "attempts": {}})
+    resends = tuple(_struct(Resend, each) for each in form.get("resends", []))
+    delivery = _struct(DeliveryTrace, {**form, "attempts": {}, "resends": ()})
+    delivery.resends = resends
     delivery.attempts = {attempt.id: attempt for attempt in attempts}
     return delivery
 

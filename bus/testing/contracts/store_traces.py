@@ -10,13 +10,13 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from bus.domain.delivery import Outcome, Status
+from bus.domain.delivery import Outcome, Resend, Status
 from bus.domain.message import Message
 from bus.domain.selection import Selection
 from bus.domain.times import DAY
 from bus.domain.trace import Trace, attempts_in_order
 from bus.ports.store import DeliveryKey, Store
-from bus.testing.writes import DESTINATION, NOON, message, outcome
+from bus.testing.writes import DESTINATION, NOON, attempt, message, outcome
 
 LANE = (DESTINATION, "billing")
 
@@ -107,6 +107,32 @@ class WriteContract:
         assert expected is not None
         assert expected.status is Status.DELIVERED
         assert len(expected.deliveries["billing"].attempts) == 3
+
+    async def test_a_resend_names_its_origin_whatever_comes_when(self, store: Store) -> None:
+        first, second = Resend(1, "job-1", "ann", "fixed", NOON + 5), Resend(2, "job-2", "bob", "", NOON + 9)
+        for number, order in enumerate(itertools.permutations(range(4))):
+            sent = message(number)
+            again = outcome(sent, "billing", Status.RESEND, generation=1, attempt=None, resend=first, due_at=NOON)
+            made = attempt(f"{sent.id}.again", 1, NOON + 7)
+            writes = (
+                sent,
+                again,
+                outcome(sent, "billing", Status.DEAD, generation=1, attempt=replace(made, generation=1, taken_at=NOON)),
+                replace(again, generation=2, resend=second),
+            )
+            for place in order:
+                await store.write([writes[place]])
+            delivery = (await traced(store, sent.id)).deliveries["billing"]
+            assert (delivery.status, delivery.generation) == (Status.RESEND, 2)
+            assert delivery.resends == (first, second)
+            (kept,) = delivery.attempts.values()
+            assert (kept.generation, kept.taken_at) == (1, NOON)
+
+    async def test_a_message_names_the_one_that_it_was_edited_from(self, store: Store) -> None:
+        old, new = message(1), message(2, edited_from=message(1).id)
+        await store.write([old, new])
+        assert await store.message(new.id) == new
+        assert (await traced(store, new.id)).message == replace(new, body=b"")
 
     async def test_repeating_writes_changes_nothing(self, store: Store) -> None:
         writes = life(message())

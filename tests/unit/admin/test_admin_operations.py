@@ -143,9 +143,14 @@ READ = [
         "/messages",
         "/messages/MESSAGE",
     ),
+    "/messages/MESSAGE/deliveries/billing/attempts/1",
     *("/messages/MESSAGE/body", "/resends", "/spools", "/rates", "/clusters", "/health", "/stats", "/failures"),
 ]
-RESEND = [("POST", "/messages/MESSAGE/resend", None), ("POST", "/resends", {"filter": {}, "dry_run": True})]
+RESEND = [
+    ("POST", "/messages/MESSAGE/resend", None),
+    ("POST", "/messages/MESSAGE/edit", {"reason": "x"}),
+    ("POST", "/resends", {"filter": {}, "dry_run": True}),
+]
 PAUSE = [("PATCH", BILLING, {"paused": True}), ("PATCH", BILLING, {"paused": False})]
 CONFIGURE = [
     *(
@@ -213,6 +218,7 @@ async def test_every_route_is_in_that_list(world: World) -> None:
         "/MESSAGE": "/{message_id}",
         "subscriptions/billing": "subscriptions/{name}",
         "destinations/orders": "destinations/{code}",
+        "deliveries/billing/attempts/1": "deliveries/{subscription}/attempts/{attempt}",
     }
     listed = set()
     for _, method, path, _ in ROUTES:
@@ -222,6 +228,11 @@ async def test_every_route_is_in_that_list(world: World) -> None:
     assert routes - listed == {
         ("GET", "/resends/{job_id}"),
         ("GET", "/resends/{job_id}/items"),
+        ("GET", "/resends/{job_id}/items/export"),
+        ("PATCH", "/resends/{job_id}"),
+        ("POST", "/resends/{job_id}/pause"),
+        ("POST", "/resends/{job_id}/resume"),
+        ("POST", "/resends/{job_id}/rerun"),
         ("DELETE", "/resends/{job_id}"),
         # Of whoever asks, whatever they may do.
         ("POST", "/session"),

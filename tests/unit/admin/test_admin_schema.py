@@ -22,7 +22,14 @@ from receiver.ingest import Ingest
 from receiver.publishing import Publisher
 from tests.unit.admin.admin_world import URL, World
 
-KNOWN = {"code": "orders", "name": "billing", "destination": "orders", "user": "ann"}
+KNOWN = {
+    "code": "orders",
+    "name": "billing",
+    "destination": "orders",
+    "user": "ann",
+    "subscription": "billing",
+    "attempt": "1",
+}
 
 
 class Routes:

@@ -188,6 +188,20 @@ def test_a_trace_is_a_timeline(cli: Cli, bus: FakeBus) -> None:
     assert cli("trace", ID, "--json").json == TRACE
 
 
+def test_a_trace_names_what_people_did(cli: Cli, bus: FakeBus) -> None:
+    link = {"id": "other", "by": "ann", "reason": "mended", "at": "2026-01-31T12:00:09.000Z"}
+    first, *rest = TRACE["deliveries"]
+    deliveries = [{**first, "resends": [{"generation": 1, "job": None, **link}]}, *rest]
+    unknown = {"id": "older", "by": None, "reason": None, "at": None}
+    bus.on(
+        "GET", f"/api/v1/messages/{ID}", {**TRACE, "deliveries": deliveries, "edits": [link], "edited_from": unknown}
+    )
+    out = cli("trace", ID).out
+    assert "2026-01-31T12:00:09.000Z  resent  by ann: mended" in out
+    assert "2026-01-31T12:00:09.000Z  edited, the new one is  other  by ann: mended" in out
+    assert "made of  older\n" in out
+
+
 def test_a_trace_without_anybody(cli: Cli, bus: FakeBus) -> None:
     bare = {"id": ID, "destination": "orders", "status": "skipped", "reason": "no subscription", "deliveries": []}
     bus.on("GET", f"/api/v1/messages/{ID}", {**bare, "completed_at": "2026-01-31T12:00:00.100Z"})

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from bus.domain.delivery import FINAL, Attempt, Origin, Outcome, Status
+from bus.domain.delivery import FINAL, Attempt, Origin, Outcome, Resend, Status
 from bus.domain.message import Message
 from bus.domain.selection import Selection
 from bus.domain.trace import (
@@ -49,6 +49,14 @@ attempts = st.builds(
     response=st.just(b""),
     node=st.just("n"),
 )
+resends = st.builds(
+    Resend,
+    generation=SMALL,
+    job=st.sampled_from(["", "j"]),
+    by=st.sampled_from(["ann", "bob"]),
+    reason=st.sampled_from(["", "fixed"]),
+    at=SMALL,
+)
 outcomes = st.builds(
     Outcome,
     message_id=st.just(message().id),
@@ -63,6 +71,7 @@ outcomes = st.builds(
     attempt=st.none() | attempts,
     due_at=SMALL,
     attempts=SMALL,
+    resend=st.none() | resends,
 )
 writes = st.lists(messages | outcomes, min_size=1, max_size=6)
 
@@ -189,3 +198,19 @@ def test_of_many_attempts_the_first_and_the_last_are_kept_in_any_order() -> None
     kept = attempts_in_order(delivery)
     assert [one.n for one in kept] == [*range(1, 101), *range(401, 1_301)]
     assert [one.n for one in kept if one.response] == [*range(1_201, 1_301)]
+
+
+def test_of_many_resends_the_first_and_the_last_are_kept_in_any_order() -> None:
+    made = [Resend(n, f"job-{n}", "ann", "fixed", NOON + n) for n in range(1, 101)]
+    repeated = [replace(one, at=one.at + 5) for one in made[::3]]
+    traces = []
+    for seed in range(3):
+        order = [*made, *repeated]
+        random.Random(seed).shuffle(order)
+        trace = start_trace(message().id, "orders", 30)
+        for one in order:
+            merge_outcome(
+                trace, outcome(message(), "billing", Status.RESEND, generation=one.generation, attempt=None, resend=one)
+            )
+        traces.append(trace)
+    assert [trace.deliveries["billing"].resends for trace in traces] == [(*made[:10], *made[60:])] * 3

@@ -109,6 +109,8 @@ async def test_the_trace_tells_the_whole_life(world: World, client: httpx.AsyncC
         "error": None,
         "response": None,
         "node": "node-1",
+        "generation": 0,
+        "taken_at": None,
     }
     assert mail == {
         "subscription": "mail",
@@ -120,6 +122,9 @@ async def test_the_trace_tells_the_whole_life(world: World, client: httpx.AsyncC
         "due_at": None,
         "generation": 0,
         "attempts": [],
+        "attempts_made": 0,
+        "attempts_kept": 0,
+        "resends": [],
     }
 
 
@@ -178,6 +183,35 @@ async def test_the_body_comes_byte_for_byte_and_is_never_rendered(
     assert "sandbox" in answer.headers["content-security-policy"].split("; ")
 
 
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (
+            b'{"b":1.50,"a":[12345678901234567890123],"b":2}',
+            '{\n  "b": 1.50,\n  "a": [\n    12345678901234567890123\n  ],\n  "b": 2\n}',
+        ),
+        (b'"\xc3\xbc"', '"ü"'),
+        (b"{a: 1}", False),
+        (b"", False),
+        (b"[" * 100_000, False),
+        (b"\xff", None),
+    ],
+    ids=range(6),
+)
+async def test_the_body_to_read(
+    world: World, client: httpx.AsyncClient, body: bytes, expected: str | bool | None
+) -> None:
+    sent = message(1, body=body)
+    await world.store.write([sent])
+    found = (await client.get(f"/messages/{sent.id}/body", params={"as": "pretty"})).json()
+    is_json = isinstance(expected, str)
+    text = expected if is_json or expected is None else body.decode()
+    assert found == {"json": is_json, "text": text, "bytes": len(body)}
+    problem(await client.get(f"/messages/{sent.id}/body", params={"as": "x"}), 422, "as")
+    audit = (await client.get("/audit", params={"what": f"messages/{sent.id}/body"})).json()["items"]
+    assert len(audit) == 1
+
+
 NOWHERE = ["x", "0", "%C3%A9", new_id(NOON), new_id(2**48 - 1), new_id(0), "a" * 5000]
 
 
@@ -219,9 +253,41 @@ async def test_a_resend_is_due_at_once_and_its_job_tells_how_it_ended(world: Wor
     await world.clock.advance(1)
     found = await job(client, answer)
     assert found["state"] == "done"
-    assert found["counts"] == {"selected": 2, "waiting": 0, "delivered": 1, "failed": 1, "skipped": 0, "missing": 0}
+    assert found["counts"] == {
+        "selected": 2,
+        "waiting": 0,
+        "delivered": 1,
+        "failed": 1,
+        "skipped": 0,
+        "missing": 0,
+        "canceled": 0,
+    }
     items = (await client.get(f"/resends/{found['id']}/items")).json()["items"]
     assert [(item["subscription"], item["outcome"]) for item in items] == [("billing", "delivered"), ("mail", "failed")]
+
+
+async def test_a_trace_names_the_origin_of_each_resend(world: World, client: httpx.AsyncClient) -> None:
+    (sent,) = await world.written(1, Status.DEAD)
+    first = await client.post(
+        f"/messages/{sent.id}/resend", json={"subscriptions": ["billing"], "reason": "the shop is back"}
+    )
+    at = format_time(world.clock.now())
+    (row,) = await world.rows()
+    await world.attempted(row, Status.DEAD)
+    await world.clock.advance(1)
+    second = await client.post("/resends", json={"filter": {"status": "dead"}, "reason": "a bad hour"})
+    await world.clock.settle()
+    (delivery,) = (await client.get(f"/messages/{sent.id}")).json()["deliveries"]
+    assert delivery["resends"] == [
+        {"generation": 1, "job": first.json()["id"], "by": "anyone", "reason": "the shop is back", "at": at},
+        {
+            "generation": 2,
+            "job": second.json()["id"],
+            "by": "anyone",
+            "reason": "a bad hour",
+            "at": format_time(world.clock.now()),
+        },
+    ]
 
 
 async def test_a_resend_of_named_subscriptions(world: World, client: httpx.AsyncClient) -> None:

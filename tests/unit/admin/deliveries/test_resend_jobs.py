@@ -140,4 +140,12 @@ async def test_a_subscription_that_goes_in_the_middle_is_missing(world: World, c
     await world.clock.advance(10)
     found = await job(client, job_id)
     assert found["state"] == "done"
-    assert found["counts"] == {"selected": 20, "waiting": 0, "delivered": 0, "failed": 5, "skipped": 0, "missing": 15}
+    assert found["counts"] == {
+        "selected": 20,
+        "waiting": 0,
+        "delivered": 0,
+        "failed": 5,
+        "skipped": 0,
+        "missing": 15,
+        "canceled": 0,
+    }

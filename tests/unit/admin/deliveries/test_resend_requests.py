@@ -9,6 +9,17 @@ from bus.domain.delivery import Status
 from tests.unit.admin.admin_world import World, problem
 from tests.unit.admin.deliveries.jobs import DEAD, start
 
+PATHS = [
+    ("GET", "", None),
+    ("GET", "/items", None),
+    ("GET", "/items/export", None),
+    ("PATCH", "", {"rate": 5}),
+    ("POST", "/pause", None),
+    ("POST", "/resume", None),
+    ("DELETE", "", None),
+    ("POST", "/rerun", None),
+]
+
 
 async def test_jobs_are_listed_the_newest_first_in_pages(world: World, client: httpx.AsyncClient) -> None:
     made = []
@@ -37,8 +48,8 @@ async def test_an_impossible_job_is_a_422(client: httpx.AsyncClient, body: dict,
 
 
 async def test_a_job_that_is_not_there_is_a_404(client: httpx.AsyncClient) -> None:
-    for method, path in (("GET", ""), ("GET", "/items"), ("DELETE", "")):
-        problem(await client.request(method, f"/resends/nothing{path}"), 404)
+    for method, path, body in PATHS:
+        problem(await client.request(method, f"/resends/nothing{path}", json=body), 404)
     problem(await client.get("/resends/nothing/items", params={"cursor": "x"}), 422, "cursor")
 
 
@@ -56,13 +67,26 @@ async def test_a_key_of_one_destination_resends_its_own_and_sees_no_other_job(
         assert (await operator.post("/resends", json={"filter": DEAD, "dry_run": True})).status_code == 200
         own = await start(operator)
         assert [one["id"] for one in (await operator.get("/resends")).json()["items"]] == [own]
-        for method, path in (("GET", ""), ("GET", "/items"), ("DELETE", "")):
+        for method, path, body in PATHS:
             for job_id in foreign:
-                answer = await operator.request(method, f"/resends/{job_id}{path}")
+                answer = await operator.request(method, f"/resends/{job_id}{path}", json=body)
                 problem(answer, 404)
-                nowhere = await operator.request(method, f"/resends/nothing{path}")
+                nowhere = await operator.request(method, f"/resends/nothing{path}", json=body)
                 assert answer.text.replace(job_id, "nothing") == nowhere.text
-            assert (await operator.request(method, f"/resends/{own}{path}")).status_code == 200
+            assert (await operator.request(method, f"/resends/{own}{path}", json=body)).status_code in (200, 202, 409)
+
+
+async def test_a_viewer_reads_jobs_and_steers_none(world: World, client: httpx.AsyncClient) -> None:
+    await world.written(2, Status.DEAD)
+    job_id = await start(client, rate=0.001)
+    key = await world.keyring.create_key(roles=("viewer",), destinations=("orders",))
+    async with world.client(key) as viewer:
+        for method, path, body in PATHS:
+            answer = await viewer.request(method, f"/resends/{job_id}{path}", json=body)
+            if method == "GET":
+                assert answer.status_code == 200, path
+            else:
+                problem(answer, 403)
 
 
 async def test_the_pages_of_a_limited_key_are_full(world: World, client: httpx.AsyncClient) -> None:

@@ -27,7 +27,8 @@ async def test_a_job_resends_what_its_filter_takes_and_nothing_else(world: World
     await world.clock.advance(1)
     found = await job(client, job_id)
     assert found["state"] == "done"
-    assert found["counts"] == {"selected": 10, "waiting": 0, "delivered": 5, "failed": 5, "skipped": 0, "missing": 0}
+    assert (found["counts"]["selected"], found["counts"]["delivered"], found["counts"]["failed"]) == (10, 5, 5)
+    assert balanced(found["counts"])
     assert Counter(item["outcome"] for item in await items(client, job_id)) == {"delivered": 5, "failed": 5}
     assert (await world.delivery(sent[0].id)).generation == 1
 

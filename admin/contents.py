@@ -1,0 +1,73 @@
+"""The one place through which what messages and answers contain goes to people: bodies, headers, responses."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from bus.domain.delivery import Attempt
+from bus.domain.message import Message
+from bus.domain.request import constant_headers, message_headers
+from bus.domain.subscription import Subscription
+
+RESPONSE_KEPT: Final = 4096
+_SIGNED: Final = "(signed)"
+_HIDDEN: Final = "***"
+
+
+def body_of(message: Message) -> bytes:
+    """Return a message's body."""
+    return message.body
+
+
+def pretty(body: bytes) -> dict[str, Any]:
+    """Return a body as text to read: JSON indented with every number and key as it was sent, other text as it is.
+
+    ``text`` is None when it is not UTF-8; nothing is ever cut.
+    """
+    try:
+        return {"json": True, "text": msgspec.json.format(body, indent=2).decode(), "bytes": len(body)}
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        pass
+    try:
+        return {"json": False, "text": body.decode(), "bytes": len(body)}
+    except UnicodeDecodeError:
+        return {"json": False, "text": None, "bytes": len(body)}
+
+
+def headers_of(message: Message) -> dict[str, str]:
+    """Return a message's own headers."""
+    return message.headers
+
+
+def response_text(attempt: Attempt) -> str | None:
+    """Return what is kept of an answer's body as text; None when nothing is."""
+    return attempt.response.decode("utf-8", "replace") or None
+
+
+def response_view(attempt: Attempt) -> dict[str, Any]:
+    """Return an answer: its status or error, and the part of its body that is kept, of failures only."""
+    kept = len(attempt.response)
+    return {
+        "status_code": attempt.status_code,
+        "error": attempt.error or None,
+        "body": response_text(attempt),
+        "body_bytes": kept,
+        # What the limit took in is whole, unless it ends just there.
+        "may_be_cut": kept >= RESPONSE_KEPT,
+    }
+
+
+def request_headers(message: Message, subscription: Subscription, attempt: Attempt) -> list[tuple[str, str]]:
+    """Return the headers of an attempt by the dispatcher's rule, without signatures.
+
+    The values of a subscription's own constant headers may be credentials, so they are left out as well.
+    """
+    constant = constant_headers(subscription)
+    signature = _SIGNED if subscription.signing_secrets(attempt.started_at) else ""
+    taken = frozenset(name.lower() for name in constant)
+    own = message_headers(message, attempt.n, attempt.started_at, signature, taken)
+    visible = headers_of(message)
+    shown = [(name, visible.get(name, value)) for name, value in own]
+    return [(name, _HIDDEN if name in subscription.headers else value) for name, value in constant.items()] + shown

@@ -1,0 +1,178 @@
+"""Messages that people made by editing others: new messages, each linked with the one that it was made of."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from bus.domain.delivery import Outcome, Resend, Status
+from bus.domain.destination import Destination
+from bus.domain.headers import check_header
+from bus.domain.identity import new_id
+from bus.domain.message import Message, encode_message
+from bus.domain.texts import check_ascii, check_text
+from bus.domain.times import DAY
+from bus.errors import Conflict, InvalidMessage, MessageTooLarge, NotFound
+from bus.ports.clock import Clock
+from bus.ports.store import Document, Store
+from bus.registry import Registry
+
+EDITS: Final = "edits"
+_SHOWN: Final = 100
+_CHUNK: Final = 500
+_FIRST: Final = 1
+
+
+class Edit(msgspec.Struct, frozen=True, kw_only=True):
+    """What a new message has instead of the old one's; None where that stays."""
+
+    body: bytes | None = None
+    content_type: str | None = None
+    headers: dict[str, str] | None = None
+    key: str | None = None
+    biz_id: str | None = None
+
+
+class Link(msgspec.Struct, frozen=True):
+    """A message that was made of another: ``id`` is the new one, ``at`` and ``until`` (when it is dropped) in ms."""
+
+    id: str
+    by: str
+    reason: str
+    at: int
+    until: int
+
+
+class Editor:
+    """Makes messages of others, and knows which was made of which."""
+
+    def __init__(self, store: Store, registry: Registry, clock: Clock) -> None:
+        self._store = store
+        self._registry = registry
+        self._clock = clock
+
+    async def make(
+        self, old: Message, edit: Edit, subscriptions: Sequence[str] | None, *, by: str, reason: str
+    ) -> Message:
+        """Make a new message and have it delivered; durable with all its deliveries when it returns.
+
+        The old message and its deliveries stay as they are.
+
+        Raises
+        ------
+        InvalidMessage
+            The edit is not a possible message.
+        NotFound
+            The destination is not there any more, or a subscription named.
+        Conflict
+            Nobody would get it.
+        """
+        destination = self._registry.destination(old.destination)
+        names = self._names(destination, old, subscriptions)
+        now = self._clock.now()
+        message = _edited(old, edit, destination, names, now)
+        link = Link(message.id, by, reason, now, now + destination.retention_days * DAY)
+        # The link first: one that leads nowhere is not shown, a message without one would be.
+        await self._store.put(EDITS, f"{old.id}/{message.id}", msgspec.json.encode(link))
+        await self._store.write([message, *(self._begun(message, name, link) for name in names)])
+        return message
+
+    async def made_of(self, message_id: str) -> list[Link]:
+        """Return the messages that were made of one, the first made first."""
+        found = await self._store.list(EDITS, prefix=f"{message_id}/", limit=_SHOWN)
+        links = [_link(document) for document in found]
+        traces = await asyncio.gather(*(self._store.trace(link.id) for link in links))
+        return [link for link, trace in zip(links, traces, strict=True) if trace is not None]
+
+    async def origin(self, message: Message) -> Link | None:
+        """Return how a message was made of another; None of one that was not, or when that is past its retention."""
+        if not message.edited_from:
+            return None
+        found = await self._store.get(EDITS, f"{message.edited_from}/{message.id}")
+        return _link(found) if found is not None else None
+
+    async def expire(self) -> int:
+        """Drop the links of messages that are past their retention; return how many."""
+        now, place, dropped = self._clock.now(), "", 0
+        while documents := await self._store.list(EDITS, after=place, limit=_CHUNK):
+            place = documents[-1].key
+            for document in documents:
+                if _link(document).until < now:
+                    await self._store.delete(EDITS, document.key)
+                    dropped += 1
+        return dropped
+
+    def _names(self, destination: Destination, old: Message, wanted: Sequence[str] | None) -> tuple[str, ...]:
+        catalog = self._registry.catalog
+        known = catalog.names(destination.code)
+        for name in wanted or ():
+            if name not in known:
+                raise NotFound(
+                    f"there is no subscription {name!r} of {destination.code!r}",
+                    hint=f"see: bus subscription list {destination.code}",
+                )
+        names = catalog.expected(destination.code, old.routing_key) if wanted is None else tuple(dict.fromkeys(wanted))
+        if not names:
+            raise Conflict(f"no subscription of {destination.code!r} takes it; nothing was made")
+        return names
+
+    def _begun(self, message: Message, name: str, link: Link) -> Outcome:
+        """Return the beginning of a delivery that the compensator hands to a dispatcher."""
+        return Outcome(
+            message_id=message.id,
+            destination=message.destination,
+            subscription=name,
+            retention_days=message.retention_days,
+            url=self._registry.subscription(message.destination, name).url,
+            status=Status.RESEND,
+            generation=_FIRST,
+            at=link.at,
+            reason=link.reason,
+            due_at=link.at,
+            since=link.at,
+            message=encode_message(message),
+            resend=Resend(_FIRST, "", link.by, link.reason, link.at),
+        )
+
+
+def _edited(old: Message, edit: Edit, destination: Destination, names: tuple[str, ...], now: int) -> Message:
+    """Return the new message; raises ``InvalidMessage`` by the rules of the receiver."""
+    body = old.body if edit.body is None else edit.body
+    if len(body) > destination.max_bytes:
+        raise MessageTooLarge(
+            f"the body has {len(body)} bytes; {destination.code} takes {destination.max_bytes}", field="body"
+        )
+    headers = old.headers if edit.headers is None else edit.headers
+    for name, value in headers.items():
+        try:
+            check_header(name, value)
+        except ValueError as error:
+            raise InvalidMessage(str(error), field="headers") from error
+    return msgspec.structs.replace(
+        old,
+        id=new_id(now),
+        body=body,
+        content_type=_given(check_ascii(edit.content_type or "", "content_type"), old.content_type),
+        sent_at=now,
+        received_at=now,
+        headers=headers,
+        key=old.key if edit.key is None else check_text(edit.key, "key"),
+        biz_id=old.biz_id if edit.biz_id is None else check_text(edit.biz_id, "biz_id"),
+        deliver_at=0,
+        expected=names,
+        retention_days=destination.retention_days,
+        original_id="",
+        idempotency_key="",
+        edited_from=old.id,
+    )
+
+
+def _given(text: str, otherwise: str) -> str:
+    return text or otherwise
+
+
+def _link(document: Document) -> Link:
+    return msgspec.json.decode(document.value, type=Link)

@@ -1,0 +1,135 @@
+"""Where a message was when: its trace as one list in the order of time, with what is missing told as such.
+
+Times are of the clocks of several machines: a step may seem to take no time, or to come before another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from bus.domain.delivery import FINAL, Attempt, Origin, Status
+from bus.domain.message import Message
+from bus.domain.trace import DeliveryTrace, Trace
+
+_BY: Final = {
+    Origin.ROAD: "",
+    Origin.RETRY: ", a retry that the compensator handed over",
+    Origin.STUCK: ", stuck until the compensator handed it over",
+    Origin.RESEND: ", a resend that the compensator handed over",
+}
+
+
+class Hop(NamedTuple):
+    """One step of a message.
+
+    Attributes
+    ----------
+    at
+        Milliseconds since the epoch; None where that is not known.
+    place
+        ``producer``, ``receiver``, ``road``, ``dispatcher``, ``subscriber``, ``compensator`` or ``person``.
+    what
+        In words.
+    subscription, node, attempt
+        Of which delivery, on which process, and the id of the attempt; empty where there is none.
+    is_missing
+        It tells what should be here and is not.
+    """
+
+    at: int | None
+    place: str
+    what: str
+    subscription: str = ""
+    node: str = ""
+    attempt: str = ""
+    is_missing: bool = False
+
+
+def hops_of(trace: Trace, attempts: Mapping[str, Sequence[Attempt]]) -> list[Hop]:
+    """Return the steps of a message in the order of time.
+
+    Parameters
+    ----------
+    attempts
+        Those to tell of by subscription, in order; that others are left out is told.
+
+    Returns
+    -------
+    list
+        What is not known to have happened at any time comes first when it is about the message, else last.
+    """
+    message = trace.message
+    hops = [_NOT_ARRIVED] if message is None else list(_arrival(message, trace))
+    for name, delivery in sorted(trace.deliveries.items()):
+        hops += _delivery(name, delivery, attempts.get(name, ()))
+    known = sorted((hop for hop in hops if hop.at is not None), key=_at)
+    return [hop for hop in hops if hop is _NOT_ARRIVED] + known + [hop for hop in hops if _is_open(hop)]
+
+
+_NOT_ARRIVED: Final = Hop(
+    None,
+    "receiver",
+    "the message itself has not arrived in the store; what is known comes from dispatchers",
+    is_missing=True,
+)
+
+
+def _arrival(message: Message, trace: Trace) -> Iterable[Hop]:
+    if message.edited_from:
+        yield Hop(message.sent_at, "person", f"made of {message.edited_from} by editing")
+    else:
+        yield Hop(message.sent_at or None, "producer", f"sent by {message.source}" if message.source else "sent")
+    yield Hop(message.received_at, "receiver", f"received, {trace.body_bytes} bytes")
+    if message.deliver_at > message.received_at:
+        yield Hop(message.deliver_at, "compensator", "time to deliver it")
+    if not trace.deliveries:
+        yield Hop(message.received_at, "receiver", "no subscription takes it")
+
+
+def _delivery(name: str, delivery: DeliveryTrace, attempts: Sequence[Attempt]) -> Iterable[Hop]:
+    for resend in delivery.resends:
+        why = f": {resend.reason}" if resend.reason else ""
+        yield Hop(resend.at, "person", f"resent by {resend.by}{why}", name)
+    before = 0
+    for attempt in attempts:
+        if attempt.n > before + 1:
+            yield _left_out(name, before + 1, attempt.n - 1, attempt.started_at)
+        yield from _attempt(name, attempt)
+        before = max(before, attempt.n)
+    if before < delivery.attempts_made:
+        yield _left_out(name, before + 1, delivery.attempts_made, delivery.at)
+    yield from _state(name, delivery)
+
+
+def _left_out(name: str, first: int, last: int, at: int) -> Hop:
+    which = f"attempt {first} is" if first == last else f"attempts {first} to {last} are"
+    return Hop(at, "dispatcher", f"{which} not told here", name, is_missing=True)
+
+
+def _attempt(name: str, attempt: Attempt) -> Iterable[Hop]:
+    if attempt.taken_at:
+        yield Hop(attempt.taken_at, "road", "taken over by a dispatcher", name, attempt.node, attempt.id)
+    what = f"attempt {attempt.n}{_BY[attempt.by]}"
+    yield Hop(attempt.started_at, "dispatcher", what, name, attempt.node, attempt.id)
+    answer = attempt.error or f"answered HTTP {attempt.status_code}"
+    ended = attempt.started_at + round(attempt.duration)
+    yield Hop(ended, "subscriber", answer, name, attempt.node, attempt.id)
+
+
+def _state(name: str, delivery: DeliveryTrace) -> Iterable[Hop]:
+    if delivery.status in FINAL:
+        why = f": {delivery.reason}" if delivery.reason else ""
+        yield Hop(delivery.at, "dispatcher", f"{delivery.status}{why}", name)
+    elif delivery.status is Status.PENDING:
+        yield Hop(None, "road", "no dispatcher has told of it yet", name, is_missing=True)
+    else:
+        yield Hop(delivery.due_at, "compensator", "the next attempt is due", name)
+
+
+def _at(hop: Hop) -> int:
+    return hop.at or 0
+
+
+def _is_open(hop: Hop) -> bool:
+    return hop.at is None and hop is not _NOT_ARRIVED

@@ -1,0 +1,56 @@
+"""The request that a subscriber receives (contract.md, "What a subscriber receives"), to be sent and to be shown."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+from bus.domain.message import Message
+from bus.domain.subscription import Subscription
+from bus.domain.times import format_time
+
+USER_AGENT: Final = "Pier/1"
+SIGNATURE: Final = "webhook-signature"
+
+
+def constant_headers(subscription: Subscription) -> dict[str, str]:
+    """Return the headers that are the same in every request of a subscription; its own win over the bus's."""
+    return {"user-agent": USER_AGENT, "bus-destination": subscription.destination, **subscription.headers}
+
+
+def message_headers(
+    message: Message, attempt: int, now: int, signature: str, constant: Collection[str]
+) -> list[tuple[str, str]]:
+    """Return the headers of one attempt beside the constant ones.
+
+    Parameters
+    ----------
+    attempt
+        Its number, from 1.
+    now
+        When it starts, in milliseconds since the epoch.
+    signature
+        Empty for a subscription without a secret.
+    constant
+        Names of the constant headers in lower case; they win over the message's own.
+    """
+    headers = [
+        ("content-type", message.content_type),
+        ("webhook-id", message.id),
+        ("webhook-timestamp", str(now // 1000)),
+        ("bus-attempt", str(attempt)),
+        ("bus-sent-at", format_time(message.sent_at)),
+    ]
+    if signature:
+        headers.append((SIGNATURE, signature))
+    if message.biz_id:
+        headers.append(("bus-biz-id", message.biz_id))
+    if message.key:
+        headers.append(("bus-key", message.key))
+    if message.traceparent:
+        headers.append(("traceparent", message.traceparent))
+        if message.tracestate:
+            headers.append(("tracestate", message.tracestate))
+    if message.headers:
+        headers += [(name, value) for name, value in message.headers.items() if name.lower() not in constant]
+    return headers

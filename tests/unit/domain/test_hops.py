@@ -1,0 +1,102 @@
+"""A trace as steps in the order of time, with what is missing told as such."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from bus.domain.delivery import Attempt, Origin, Outcome, Resend, Status
+from bus.domain.hops import Hop, hops_of
+from bus.domain.message import Message
+from bus.domain.trace import Trace, attempts_in_order, merge_message, merge_outcome, start_trace
+from bus.testing.writes import NOON, attempt, message, outcome
+
+
+def traced(*writes: Message | Outcome) -> Trace:
+    trace = start_trace(message().id, message().destination, 30)
+    for write in writes:
+        if isinstance(write, Message):
+            merge_message(trace, write)
+        else:
+            merge_outcome(trace, write)
+    return trace
+
+
+def told(trace: Trace) -> list[Hop]:
+    return hops_of(trace, {name: attempts_in_order(delivery) for name, delivery in trace.deliveries.items()})
+
+
+def made(n: int, at: int, **changes: Any) -> Attempt:
+    return replace(attempt(f"a{n}", n, NOON + at), **changes)
+
+
+def test_a_message_from_its_producer_to_its_subscriber() -> None:
+    sent = message(expected=("billing",))
+    first = made(1, 50, status_code=503, duration=7.0, taken_at=NOON + 20)
+    second = made(2, 5_000, by=Origin.RETRY, duration=3.0)
+    hops = told(
+        traced(
+            sent,
+            outcome(sent, "billing", Status.RETRYING, 1, attempt=first, at=NOON + 57),
+            outcome(sent, "billing", Status.DELIVERED, 2, attempt=second, at=NOON + 5_003),
+        )
+    )
+    assert [(hop.at and hop.at - NOON, hop.place, hop.what) for hop in hops] == [
+        (0, "producer", "sent by shop"),
+        (2, "receiver", "received, 6 bytes"),
+        (20, "road", "taken over by a dispatcher"),
+        (50, "dispatcher", "attempt 1"),
+        (57, "subscriber", "answered HTTP 503"),
+        (5_000, "dispatcher", "attempt 2, a retry that the compensator handed over"),
+        (5_003, "subscriber", "answered HTTP 200"),
+        (5_003, "dispatcher", "delivered"),
+    ]
+    assert {(hop.subscription, hop.node) for hop in hops[2:-1]} == {("billing", "node-1")}
+    assert not any(hop.is_missing for hop in hops)
+
+
+def test_what_has_not_arrived_is_told() -> None:
+    hops = told(traced(outcome(message(), "billing", Status.DELIVERED, attempt=made(1, 9))))
+    assert (hops[0].at, hops[0].place, hops[0].is_missing) == (None, "receiver", True)
+    assert [hop.place for hop in hops] == ["receiver", "dispatcher", "subscriber", "dispatcher"]
+
+
+def test_what_no_dispatcher_told_of_comes_last() -> None:
+    sent = message(expected=("billing", "mail"))
+    hops = told(traced(sent, outcome(sent, "mail", Status.DELIVERED, attempt=made(1, 9))))
+    assert hops[-1] == Hop(None, "road", "no dispatcher has told of it yet", "billing", is_missing=True)
+    assert [hop for hop in hops if hop.is_missing] == [hops[-1]]
+
+
+def test_attempts_that_are_not_told_are_gaps() -> None:
+    sent = message(expected=("billing",))
+    trace = traced(
+        sent, *(outcome(sent, "billing", Status.RETRYING, n, attempt=made(n, n * 10), due_at=NOON + 99) for n in (2, 5))
+    )
+    gaps = [hop.what for hop in told(trace) if hop.is_missing]
+    assert gaps == ["attempt 1 is not told here", "attempts 3 to 4 are not told here"]
+    gaps = [hop.what for hop in hops_of(trace, {}) if hop.is_missing]
+    assert gaps == ["attempts 1 to 5 are not told here"]
+
+
+def test_what_people_did_and_what_comes_next() -> None:
+    sent = message(expected=("billing",), edited_from="old", deliver_at=NOON + 40)
+    again = Resend(1, "job", "ann", "mended", NOON + 90)
+    resent = outcome(
+        sent, "billing", Status.RESEND, 1, generation=1, attempt=None, due_at=NOON + 90, at=NOON + 90, resend=again
+    )
+    hops = told(traced(sent, outcome(sent, "billing", Status.DEAD, 1, attempt=made(1, 60), at=NOON + 63), resent))
+    assert [(hop.place, hop.what) for hop in hops] == [
+        ("person", "made of old by editing"),
+        ("receiver", "received, 6 bytes"),
+        ("compensator", "time to deliver it"),
+        ("dispatcher", "attempt 1"),
+        ("subscriber", "answered HTTP 200"),
+        ("person", "resent by ann: mended"),
+        ("compensator", "the next attempt is due"),
+    ]
+
+
+def test_nobody_to_get_it() -> None:
+    assert told(traced(message(expected=())))[-1].what == "no subscription takes it"
