@@ -98,6 +98,7 @@ TEXTS = {
     "The audit log is too long to be sure.": "审计日志过长，无法确定。",
     "This part is masked": "此部分已遮盖",
     "It may quote what the masking rules of the destination hide.": "它可能引用目的地遮盖规则所隐藏的内容。",
+    "The answer had no body.": "应答没有正文。",
     "The answer's body is masked.": "应答正文已遮盖。",
     "Only the first {size} of an answer are kept.": "应答只保留前 {size}。",
     "The body of an answer is kept of failures only.": "仅失败时保留应答正文。",
@@ -128,6 +129,7 @@ TEXTS = {
     "It is delivered again to {names}": "正在再次投递到 {names}",
     "What becomes of it": "查看结果",
     "Reason, for whoever looks at this later": "原因，供以后查看的人参考",
+    "Indent it": "缩进排版",
     "It needs a reason.": "需要原因。",
     "This makes a new message with an id of its own, linked to this one; this one stays as it is.": (
         "这将产生一条有自己编号的新消息，并与此消息关联；此消息保持不变。"

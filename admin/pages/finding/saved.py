@@ -10,6 +10,7 @@ from nicegui import ui
 
 from admin.pages.calls import Refused
 from admin.pages.finding.filters import Filters, query_of
+from admin.pages.parts.asking import answers, dialog
 from admin.pages.parts.notes import done
 from admin.pages.parts.tags import link, tag
 from admin.pages.viewer import Viewer
@@ -43,7 +44,9 @@ class _Views:
                 if item["page"] == PAGE:
                     self._view(item)
             if self._filters.is_any:
-                ui.button(t("Save this search"), icon="bookmark_add", on_click=self._ask).props("flat dense no-caps")
+                ui.button(t("Save this search"), icon="bookmark_add", on_click=self._ask, color=None).props(
+                    "flat dense no-caps"
+                )
 
     def _view(self, item: Mapping[str, Any]) -> None:
         t, name = self._viewer.t, item["name"]
@@ -58,23 +61,19 @@ class _Views:
 
     def _ask(self) -> None:
         t = self._viewer.t
-        with ui.dialog() as dialog, ui.card().classes("pier-ask"):
-            dialog.props["aria-label"] = t("Save this search")
-            tag("h2", "", t("Save this search"))
+        with dialog(t("Save this search")) as asking:
             tag("p", "pier-quiet", t("A time such as “the last hour” stays relative."))
             name = ui.input(t("Name of the view"), validation={t("It needs a name."): lambda text: bool(text.strip())})
-            name.without_auto_validation()
+            name.props("outlined dense").without_auto_validation()
             shared = ui.checkbox(t("For everybody who may see its destinations"))
 
-            async def save() -> None:
-                if name.validate():
-                    await self._save(name.value.strip(), shared=bool(shared.value))
-                    dialog.close()
+            async def save() -> bool:
+                if not name.validate():
+                    return False
+                await self._save(name.value.strip(), shared=bool(shared.value))
+                return True
 
-            with tag("div", "pier-row-of pier-answers"):
-                ui.button(t("Cancel"), on_click=dialog.close).props("flat no-caps")
-                ui.button(t("Save"), on_click=save).classes("pier-primary").props("unelevated no-caps")
-        dialog.open()
+            answers(self._viewer, asking, t("Save"), save)
 
     async def _save(self, name: str, *, shared: bool) -> None:
         query = query_of(self._filters.query())

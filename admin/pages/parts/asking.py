@@ -39,6 +39,8 @@ def answers(viewer: Viewer, asking: ui.dialog, text: str, act: Callable[[], Awai
             button.enable()
 
     with tag("div", "pier-row-of pier-answers"):
-        ui.button(viewer.t("Cancel"), on_click=asking.close).classes("pier-plain").props("unelevated no-caps")
-        button = ui.button(text, on_click=run).classes("pier-primary").props("unelevated no-caps")
+        ui.button(viewer.t("Cancel"), on_click=asking.close, color=None).classes("pier-plain").props(
+            "unelevated no-caps"
+        )
+        button = ui.button(text, on_click=run, color=None).classes("pier-primary").props("unelevated no-caps")
     return button

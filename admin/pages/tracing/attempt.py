@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote
 
 from nicegui import ui
@@ -17,6 +17,8 @@ from admin.pages.parts.tags import link, tag
 from admin.pages.parts.times import moment, took
 from admin.pages.tracing.deliveries import PHASES
 from admin.pages.viewer import Viewer
+
+_FAILED: Final = 400
 
 
 async def show_attempt(viewer: Viewer, message_id: str, subscription: str, attempt_id: str) -> None:
@@ -33,7 +35,9 @@ async def show_attempt(viewer: Viewer, message_id: str, subscription: str, attem
         else:
             _Attempt(viewer, found).show()
         with tag("div", "pier-row-of pier-answers"):
-            ui.button(viewer.t("Close"), on_click=shown.close).classes("pier-plain").props("unelevated no-caps")
+            ui.button(viewer.t("Close"), on_click=shown.close, color=None).classes("pier-plain").props(
+                "unelevated no-caps"
+            )
 
 
 class _Attempt:
@@ -123,8 +127,10 @@ class _Attempt:
                 )
         elif "response" in withheld:
             tag("p", "pier-quiet", t("The answer's body is masked."))
-        elif not response["error"]:
-            tag("p", "pier-quiet", t("The body of an answer is kept of failures only."))
+        elif response["status_code"] is not None:
+            failed = response["status_code"] >= _FAILED
+            said = t("The answer had no body.") if failed else t("The body of an answer is kept of failures only.")
+            tag("p", "pier-quiet", said)
 
 
 def _audited(viewer: Viewer) -> str:

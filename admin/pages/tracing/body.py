@@ -50,7 +50,7 @@ class BodyPart:
             self._holder = tag("div")
 
     def _ask(self, text: str, *, unmasked: bool) -> ui.button:
-        button = ui.button(text, on_click=lambda: self._show(unmasked=unmasked))
+        button = ui.button(text, on_click=lambda: self._show(unmasked=unmasked), color=None)
         return button.classes("pier-plain").props("unelevated no-caps")
 
     async def _show(self, *, unmasked: bool) -> None:

@@ -80,7 +80,8 @@ class Delivery:
         if rows != self._rows:
             self._rows = rows
             self._table.rows = rows
-            self._table.classes(add="pier-scrolled" if len(rows) > _SCROLLED else "")
+            if len(rows) > _SCROLLED:
+                self._table.props("virtual-scroll virtual-scroll-item-size=36").classes("pier-scrolled")
 
     def _build_head(self, delivery: Mapping[str, Any]) -> None:
         t, viewer = self._viewer.t, self._viewer
@@ -146,7 +147,7 @@ class Delivery:
             Column("node", t("Node")),
         ]
         shown = table(columns, [], label=t("Attempts of {name}", name=self._name))
-        shown.props("virtual-scroll virtual-scroll-item-size=36").classes("pier-attempts")
+        shown.classes("pier-attempts")
         shown.add_slot("body-cell-n", _OPENING)
         shown.add_slot("body-cell-phases", _BAR)
         shown.on("open", self._opened)

@@ -40,7 +40,9 @@ class Facts:
         t = self._viewer.t
         message = trace.get("message")
         with tag("section", "pier-card pier-facts", aria_label=t("What it is")):
-            pairs([*self._state(trace), *self._times(trace), *self._names(trace, message or {})])
+            code = trace["destination"]
+            where = (t("Destination"), lambda: link(code, f"/admin/destinations/{code}", "pier-bidi"))
+            pairs([where, *self._times(trace), *self._names(trace, message or {})])
             if message is None:
                 said = t(
                     "What is shown comes from its deliveries; the message itself follows, or is past its retention."
@@ -48,23 +50,6 @@ class Facts:
                 note(t("The message itself is not in the store"), said, tone="warn")
             elif message["headers"]:
                 self._headers(message["headers"])
-
-    def _state(self, trace: Mapping[str, Any]) -> list[tuple[str, object]]:
-        t = self._viewer.t
-
-        def status() -> None:
-            with tag("span", "pier-row-of"):
-                state_chip(self._viewer, trace["status"])
-                if trace.get("reason"):
-                    tag("span", "pier-quiet", t("no subscription takes it"))
-                if trace.get("masked"):
-                    chip(t("parts are masked"), "warn", "visibility_off")
-
-        code = trace["destination"]
-        return [
-            (t("Status"), status),
-            (t("Destination"), lambda: link(code, f"/admin/destinations/{code}", "pier-bidi")),
-        ]
 
     def _times(self, trace: Mapping[str, Any]) -> list[tuple[str, object]]:
         t, viewer = self._viewer.t, self._viewer
@@ -108,6 +93,15 @@ class Facts:
         with tag("details", "pier-more"):
             tag("summary", "", t("Headers ({count})", count=len(headers)))
             pairs([(visible(name), visible(value)) for name, value in headers.items()])
+
+
+def states(viewer: Viewer, trace: Mapping[str, Any]) -> None:
+    """Show how a message stands."""
+    state_chip(viewer, trace["status"])
+    if trace.get("reason"):
+        tag("span", "pier-quiet", viewer.t("no subscription takes it"))
+    if trace.get("masked"):
+        chip(viewer.t("parts are masked"), "warn", "visibility_off")
 
 
 def lineage(viewer: Viewer, trace: Mapping[str, Any]) -> None:

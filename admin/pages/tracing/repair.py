@@ -56,10 +56,12 @@ class Repair:
         return "" if trace.get("message") else t("The message itself is not in the store")
 
     def _button(self, text: str, icon: str, why: str, act: Any) -> None:
-        button = ui.button(text, icon=icon, on_click=act).classes("pier-plain").props("unelevated no-caps dense")
+        button = (
+            ui.button(text, icon=icon, on_click=act, color=None).classes("pier-plain").props("unelevated no-caps dense")
+        )
         if why:
             button.disable()
-            button.props["title"] = why
+            button.props["title"] = button.props["aria-description"] = why
 
     def _ask_resend(self, trace: Mapping[str, Any]) -> None:
         t = self._viewer.t
@@ -115,7 +117,9 @@ class Repair:
             if not is_text(content) or len(content) > _EDITED:
                 said = t("Only texts up to {size} are edited here; the API takes any: POST …/edit.", size=size(_EDITED))
                 note(t("This body cannot be edited here"), said, tone="warn")
-                ui.button(t("Close"), on_click=asking.close).classes("pier-plain").props("unelevated no-caps")
+                ui.button(t("Close"), on_click=asking.close, color=None).classes("pier-plain").props(
+                    "unelevated no-caps"
+                )
                 return
             said = t("This makes a new message with an id of its own, linked to this one; this one stays as it is.")
             tag("p", "", said)
@@ -134,6 +138,9 @@ class Repair:
         body = ui.textarea(t("Body"), value=text, validation=check).props(
             "outlined debounce=300 input-class=pier-editor"
         )
+        if is_json:
+            indent = ui.button(t("Indent it"), on_click=lambda: body.set_value(_indented(body.value or "")), color=None)
+            indent.classes("pier-plain pier-start").props("unelevated no-caps dense")
         reason = _reason(self._viewer, required=True)
 
         async def act() -> bool:
@@ -165,6 +172,11 @@ def _reason(viewer: Viewer, *, required: bool) -> ui.input:
     field = ui.input(t("Reason, for whoever looks at this later"), validation=rules).props("outlined dense")
     field.props["maxlength"] = _LONGEST_REASON
     return field.without_auto_validation()
+
+
+def _indented(text: str) -> str:
+    """Return JSON with a line for each value; what is not JSON stays as it is."""
+    return text if _json_trouble(text) else msgspec.json.format(text, indent=2)
 
 
 def _json_trouble(text: str) -> str:

@@ -33,7 +33,7 @@ def timeline(viewer: Viewer, hops: Sequence[Mapping[str, Any]]) -> None:
     t = viewer.t
     with tag("section", "pier-card"):
         tag("h2", "", t("Timeline"))
-        with tag("ol", "pier-steps"):
+        with tag("ol", "pier-steps", tabindex="0", aria_label=t("Timeline")):
             left_out = len(hops) - _FIRST - _LAST
             if left_out <= 0:
                 _steps(viewer, hops)
@@ -75,7 +75,7 @@ def _step(viewer: Viewer, hop: Mapping[str, Any]) -> None:
 
 def _gap(viewer: Viewer, passed: int | None) -> None:
     """Show how long nothing happened before; a long time stands out."""
-    if passed is None:
+    if not passed:
         return
     tone = "pier-warn" if passed >= _GAP else "pier-quiet"
     text = f"+{waited(passed / 1000)}" if passed >= _GAP else f"{passed:+d} ms"

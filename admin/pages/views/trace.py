@@ -12,13 +12,12 @@ from admin.pages.finding.filters import query_of
 from admin.pages.frame import heading, page
 from admin.pages.parts.live import Live
 from admin.pages.parts.notes import empty
-from admin.pages.parts.states import state_chip
 from admin.pages.parts.strangers import visible
 from admin.pages.parts.tags import tag
 from admin.pages.tracing.attempt import show_attempt
 from admin.pages.tracing.body import BodyPart
 from admin.pages.tracing.deliveries import Delivery, legend
-from admin.pages.tracing.facts import Facts, lineage, ways_on
+from admin.pages.tracing.facts import Facts, lineage, states, ways_on
 from admin.pages.tracing.repair import Repair
 from admin.pages.tracing.timeline import timeline
 from admin.pages.viewer import Viewer
@@ -72,7 +71,7 @@ class _Page:
             tag("code", "pier-id", found["id"])
         said = tag("div", "", aria_live="polite")
         with head:
-            self._chip = Live(lambda status: state_chip(viewer, status))
+            self._states = Live(lambda seen: states(viewer, seen))
             tag("span", "pier-spacer")
             self._live = ui.switch(t("Live"), value=True)
             Repair(viewer, said, self._stir).show(found)
@@ -111,7 +110,7 @@ class _Page:
 
     def _update(self) -> None:
         found = self._found
-        self._chip.update(found["status"])
+        self._states.update({name: found.get(name) for name in ("status", "reason", "masked")})
         self._lineage.update({name: found.get(name) for name in ("edited_from", "edits")})
         self._facts.update({name: value for name, value in found.items() if name not in ("deliveries", "hops")})
         self._timeline.update(found.get("hops") or [])
