@@ -13,6 +13,7 @@ from admin import (
     audit,
     destinations,
     edits,
+    exports,
     failures,
     keys,
     login,
@@ -33,6 +34,7 @@ from bus.bootstrap import VERSION
 _MODULES: Final = (
     destinations,
     subscriptions,
+    exports,  # before messages, whose ids may be any text
     messages,
     edits,
     attempts,

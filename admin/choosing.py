@@ -99,7 +99,7 @@ class Chooser:
         names = [name for name in trace.deliveries if name in known]
         if selection.subscription is not None:
             names = [selection.subscription] if selection.subscription in known else []
-        if selection.status is not None or selection.signature is not None:
+        if selection.status is not None or selection.asks_how_it_went:
             names = [name for name in names if is_chosen(trace.deliveries[name], selection)]
         return names
 

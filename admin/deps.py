@@ -22,7 +22,7 @@ from bus.security.principals import Principal
 from bus.security.sessions import Limits, Sessions
 from bus.stores.rollups import RollupReader
 
-_SEARCH: Final = "/api/v1/messages"
+_SEARCHES: Final = ("/api/v1/messages", "/api/v1/messages/export")
 _CONFIRMED_WITHIN: Final = 2.0
 _log = logging.getLogger(__name__)
 
@@ -97,7 +97,7 @@ def address_of(request: Request) -> str:
 def _destination(request: Request) -> str | None:
     """Return the destination that a request concerns, None where it may be any; a search names it in its query."""
     named: str | None = request.path_params.get("code")
-    if named is None and request.url.path == _SEARCH:
+    if named is None and request.url.path in _SEARCHES:
         named = request.query_params.get("destination")
     return named
 

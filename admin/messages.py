@@ -10,13 +10,10 @@ from fastapi.responses import JSONResponse
 from admin.audited import AuditedRoute, add_entry
 from admin.contents import body_of, pretty
 from admin.deps import OfficeDep, Reader, ReaderOfSome, ResenderOfSome
-from admin.models import ResendBody, Time
+from admin.models import ResendBody
+from admin.queries import SearchQuery, searched_view
 from admin.views import edit_view, message_row, origin_view, trace_view
-from bus.domain.delivery import Status
 from bus.domain.identity import parse_id
-from bus.domain.selection import Selection
-from bus.domain.signature import MOST_CHARACTERS
-from bus.domain.times import parse_time
 from bus.domain.trace import Trace
 from bus.errors import InvalidMessage, NotFound
 from bus.security.principals import Principal
@@ -25,38 +22,31 @@ router = APIRouter(prefix="/messages", tags=["messages"], route_class=AuditedRou
 
 
 @router.get("")
-async def search_messages(
-    services: OfficeDep,
-    _: Reader,
-    destination: str | None = None,
-    subscription: str | None = None,
-    status: Status | None = None,
-    biz_id: str | None = None,
-    source: str | None = None,
-    since: Annotated[Time | None, Query(alias="from")] = None,
-    before: Annotated[Time | None, Query(alias="to")] = None,
-    q: str | None = None,
-    signature: Annotated[str | None, Query(max_length=MOST_CHARACTERS)] = None,
-    cursor: str | None = None,
-    limit: Annotated[int, Query(ge=1, le=1000)] = 50,
-) -> dict[str, Any]:
-    """Return one page of messages, the newest first."""
-    selection = Selection(
-        destination=destination,
-        subscription=subscription,
-        status=status,
-        biz_id=biz_id,
-        source=source,
-        since=parse_time(since) if since else None,
-        before=parse_time(before) if before else None,
-        text=q,
-        signature=signature,
-    )
+async def search_messages(services: OfficeDep, _: Reader, query: Annotated[SearchQuery, Query()]) -> dict[str, Any]:
+    """Return one page of messages, the newest first.
+
+    `searched` says of which times this page has every match: from `to` (exclusive; null for now) down to `from` (null
+    for the beginning of what is stored), by the times in the messages' ids. `complete` is true when that reaches down
+    to all that was asked for: then `next` is null, and a search without items has found that there are none. Otherwise
+    `reason` is `limit` (the page is full) or `time` (what no index answers, such as a text in bodies, was looked for
+    as long as a page may take): the page may be empty though there are matches further down, and `next` goes on from
+    there. At an end that the limit made, messages of that millisecond may be on the next page too.
+
+    Pages hold each message once. Conditions are checked when the page is read: a message whose state changes between
+    two pages is in the page that finds it, or in none. Messages that arrive meanwhile are newer than the first page.
+
+    A row's `attempts` are the POSTs made so far, the most of any delivery that is not finished, or of all when none is;
+    `next_attempt_at` is when the next one is due, null unless it waits for one.
+    """
     try:
-        page = await services.context.store.search(selection, cursor=cursor, limit=limit)
+        page = await services.context.store.search(query.to_domain(), cursor=query.cursor, limit=query.limit)
     except ValueError as error:
         raise InvalidMessage(str(error), field="cursor") from error
-    return {"items": [message_row(trace) for trace in page.traces], "next": page.next}
+    return {
+        "items": [message_row(trace) for trace in page.traces],
+        "next": page.next,
+        "searched": searched_view(page.searched),
+    }
 
 
 @router.get("/{message_id}")

@@ -13,7 +13,7 @@ from bus.domain.delivery import Attempt, Resend, Status
 from bus.domain.hops import Hop, hops_of
 from bus.domain.message import Message
 from bus.domain.times import format_time
-from bus.domain.trace import DeliveryTrace, Trace, attempts_in_order
+from bus.domain.trace import DeliveryTrace, Trace, attempts_in_order, attempts_of, next_attempt_at
 
 _PHASES = ("dns", "connect", "tls", "send", "first_byte", "receive")
 
@@ -31,6 +31,8 @@ def message_row(trace: Trace) -> dict[str, Any]:
         "received_at": optional_time(message.received_at) if message else None,
         "completed_at": optional_time(trace.completed_at),
         "bytes": trace.body_bytes,
+        "attempts": attempts_of(trace),
+        "next_attempt_at": optional_time(next_attempt_at(trace)),
     }
 
 

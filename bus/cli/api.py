@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import quote, urlsplit
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     import httpx
 
 _SECONDS: Final = 30.0
+_CONNECT_SECONDS: Final = 5.0
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 _HINTS: Final = {
     401: "give --api-key or set BUS_API_KEY; make one with: bus key create",
@@ -48,7 +50,7 @@ class Api:
         self._httpx = httpx
         self._http = httpx.Client(
             headers={"authorization": f"Bearer {api_key}"} if api_key else {},
-            timeout=httpx.Timeout(timeout, connect=min(timeout, 5.0)),
+            timeout=httpx.Timeout(timeout, connect=min(timeout, _CONNECT_SECONDS)),
             trust_env=parts.hostname not in _LOOPBACK,
         )
 
@@ -86,17 +88,36 @@ class Api:
             content = msgspec.json.encode(body)
             headers = {"content-type": "application/json", **(headers or {})}
         encoded = [(name.encode(), value.encode()) for name, value in (headers or {}).items()]
-        params = {name: str(value) for name, value in (query or {}).items() if value is not None}
         try:
-            response = self._http.request(method, self.url + path, content=content, headers=encoded, params=params)
+            response = self._http.request(
+                method, self.url + path, content=content, headers=encoded, params=_params(query)
+            )
         except (self._httpx.HTTPError, self._httpx.InvalidURL) as error:
-            reason = str(error) or type(error).__name__
-            raise ReceiverUnavailable(
-                f"no answer from {self.url}: {reason}", hint="start it with: bus up; or give --url"
-            ) from error
+            raise self._silence(error) from error
         if response.status_code not in _OK:
             raise self._refusal(response)
         return self._json(response)
+
+    @contextmanager
+    def download(self, path: str, query: Mapping[str, object]) -> Iterator[Iterator[bytes]]:
+        """Give the pieces of a file, however long it takes to make it; raises as ``call`` does, also in the middle."""
+        begun = False
+        waits = self._httpx.Timeout(None, connect=_CONNECT_SECONDS)
+        try:
+            with self._http.stream("GET", self.url + path, params=_params(query), timeout=waits) as response:
+                if response.status_code not in _OK:
+                    response.read()
+                    raise self._refusal(response)
+                begun = True
+                yield response.iter_bytes()
+        except (self._httpx.HTTPError, self._httpx.InvalidURL) as error:
+            if not begun:
+                raise self._silence(error) from error
+            raise cut_off(self.url) from error
+
+    def _silence(self, error: Exception) -> ReceiverUnavailable:
+        reason = str(error) or type(error).__name__
+        return ReceiverUnavailable(f"no answer from {self.url}: {reason}", hint="start it with: bus up; or give --url")
 
     def _json(self, response: httpx.Response) -> Any:
         if not response.content:
@@ -115,6 +136,18 @@ class Api:
         message = said.detail or said.title or f"{self.url} answered {status}"
         kind = ReceiverUnavailable if status == 429 or status >= 500 else ReceiverRefused  # noqa: PLR2004
         return kind(message, hint=_HINTS.get(status) or said.hint, status=status)
+
+
+def cut_off(url: str) -> ReceiverUnavailable:
+    """Return the error for a file that is not whole."""
+    return ReceiverUnavailable(
+        f"{url} ended the file in the middle: what is there of it is not whole",
+        hint="look at the bus's log and bus doctor, then export again",
+    )
+
+
+def _params(query: Mapping[str, object] | None) -> dict[str, str]:
+    return {name: str(value) for name, value in (query or {}).items() if value is not None}
 
 
 def destination_path(code: str) -> str:

@@ -10,6 +10,7 @@ from bus.cli import (
     destinations,
     doctor,
     failing,
+    finding,
     resending,
     sending,
     serving,
@@ -29,6 +30,11 @@ _SEND = """\b
 Examples:
   echo '{"order": 42}' | bus send order.cancelled --biz-id 42
   bus send order.cancelled orders.ndjson --ndjson"""
+_SEARCH = """\b
+Examples:
+  bus search --ref 4bf92f3577b34da6a3ce929d0e0e4736
+  bus search --destination orders --status dead --from 1h
+  bus search --status-class 5xx --body-path order.lines[0].sku --body-value A-1"""
 _RESEND = """\b
 Examples:
   bus resend 019a2f4e-0000-7000-8000-000000000000
@@ -48,7 +54,8 @@ app.command(epilog="Example:  bus up --data /var/lib/bus --port 8700")(serving.u
 app.command(epilog="Example:  bus run receiver --config bus.toml")(serving.run)
 app.command(epilog=_SEND)(sending.send)
 app.command(epilog="Example:  bus trace 019a2f4e-0000-7000-8000-000000000000")(tracing.trace)
-app.command(epilog="Example:  bus search --destination orders --status dead --from 1h")(tracing.search)
+app.command(epilog=_SEARCH)(finding.search)
+app.command(epilog="Example:  bus export --destination orders --status dead --from 1d -o dead.csv")(finding.export)
 app.command(epilog="Example:  bus stats --from 1d --by subscription")(statistics.stats)
 app.command(epilog="Example:  bus failures --destination orders --from 1d")(failing.failures)
 app.command(epilog=_RESEND)(resending.resend)

@@ -1,4 +1,4 @@
-"""``bus trace`` and ``bus search``."""
+"""``bus trace``."""
 
 from __future__ import annotations
 
@@ -8,15 +8,12 @@ import typer
 
 from bus.cli.api import Api, message_path
 from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl
-from bus.cli.output import STYLES, console, plain, print_json, print_table
-from bus.cli.values import read_time
+from bus.cli.output import STYLES, console, plain, print_json
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-_PAGE: Final = 500
 _RESPONSE: Final = 200
-_COLUMNS: Final = ("id", "destination", "status", "biz_id", "source", "received_at", "completed_at", "bytes")
 
 
 def trace(
@@ -95,50 +92,3 @@ def _line(status: str, *parts: object) -> Text:
 
 def _given(fields: dict[str, Any], name: str) -> str:
     return f"{name}={fields[name]}" if fields.get(name) else ""
-
-
-def search(
-    destination: Annotated[str | None, typer.Option(help="Code.")] = None,
-    subscription: Annotated[str | None, typer.Option(help="Name; --status is then that delivery's.")] = None,
-    biz_id: Annotated[str | None, typer.Option(help="As the producer gave it.")] = None,
-    source: Annotated[str | None, typer.Option(help="Who sent.")] = None,
-    status: Annotated[str | None, typer.Option(help="delivered, retrying, dead, pending, ...")] = None,
-    since: Annotated[str | None, typer.Option("--from", help="RFC 3339, or a duration ago such as 15m.")] = None,
-    before: Annotated[str | None, typer.Option("--to", help="RFC 3339, or a duration ago.")] = None,
-    signature: Annotated[str | None, typer.Option(help="Failing like this; bus failures has them.")] = None,
-    text: Annotated[str | None, typer.Option("--text", "--q", help="Inside id, biz id or source.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="How many at most.")] = 50,
-    as_json: AsJson = False,
-    url: BusUrl = DEFAULT_URL,
-    api_key: ApiKey = "",
-) -> None:
-    """Find messages, the newest first."""
-    query = {
-        "destination": destination,
-        "subscription": subscription,
-        "biz_id": biz_id,
-        "source": source,
-        "status": status,
-        "from": read_time(since, "--from"),
-        "to": read_time(before, "--to"),
-        "q": text,
-        "signature": signature,
-    }
-    with Api(url, api_key) as api:
-        items, following = _pages(api, query, limit)
-    if as_json:
-        print_json({"items": items, "next": following})
-    else:
-        print_table(_COLUMNS, [[item.get(column) for column in _COLUMNS] for item in items])
-
-
-def _pages(api: Api, query: dict[str, str | None], limit: int) -> tuple[list[dict[str, Any]], str | None]:
-    items: list[dict[str, Any]] = []
-    cursor: str | None = None
-    while True:
-        most = min(_PAGE, limit - len(items))
-        page = api.call("GET", "/api/v1/messages", query={**query, "cursor": cursor, "limit": most})
-        items += page["items"]
-        cursor = page["next"]
-        if cursor is None or len(items) >= limit:
-            return items, cursor

@@ -52,6 +52,9 @@ WORST_FIRST: Final = (
 )
 SEVERITY: Final = {status: len(WORST_FIRST) - place for place, status in enumerate(WORST_FIRST)}
 FINAL: Final = frozenset({Status.DELIVERED, Status.SKIPPED, Status.CANCELED, Status.DEAD, Status.PARKED})
+"""States in which nothing more happens by itself."""
+TRIED: Final = frozenset({Status.RETRYING, Status.RESEND, Status.CANCELED, Status.PARKED, Status.DEAD})
+"""States other than delivered that attempts may have led to, so that the last one tells of the delivery."""
 
 
 class Origin(enum.StrEnum):

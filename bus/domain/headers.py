@@ -29,9 +29,14 @@ _RESERVED: Final = frozenset(
 _RESERVED_PREFIXES: Final = ("bus-", "webhook-", "proxy-")
 
 
+def is_header_name(name: str) -> bool:
+    """Whether a text can be a header's name."""
+    return _NAME.fullmatch(name) is not None
+
+
 def check_header(name: str, value: str) -> None:
     """Raise ``ValueError`` unless the pair can be sent to a subscriber as it is."""
-    if not _NAME.fullmatch(name):
+    if not is_header_name(name):
         raise ValueError(f"{name!r} is not a header name")
     lower = name.lower()
     if lower in _RESERVED or lower.startswith(_RESERVED_PREFIXES):

@@ -11,7 +11,16 @@ from typing import Final
 
 import msgspec
 
-from bus.domain.delivery import FINAL, RANK, SEVERITY, Attempt, Outcome, Resend, Status
+from bus.domain.conditions import (
+    StatusClass,
+    class_of,
+    has_header,
+    has_text,
+    has_value,
+    parse_ref,
+    trace_id_of,
+)
+from bus.domain.delivery import FINAL, RANK, SEVERITY, TRIED, Attempt, Outcome, Resend, Status
 from bus.domain.identity import id_time
 from bus.domain.message import Message, decode_message, encode_message
 from bus.domain.selection import Selection
@@ -71,6 +80,19 @@ class Trace(msgspec.Struct, array_like=True, gc=False):
                 return 0
             latest = max(latest, delivery.at)
         return latest
+
+
+def attempts_of(trace: Trace) -> int:
+    """Return how many POSTs were made so far: the most of a delivery that is not finished, or of all when none is."""
+    deliveries = trace.deliveries.values()
+    unfinished = [delivery for delivery in deliveries if delivery.status not in FINAL]
+    return max((delivery.attempts_made for delivery in unfinished or deliveries), default=0)
+
+
+def next_attempt_at(trace: Trace) -> int:
+    """Return when the next POST is due, in milliseconds since the epoch; 0 unless a delivery waits for one."""
+    waiting = (delivery for delivery in trace.deliveries.values() if delivery.status not in FINAL)
+    return min((delivery.due_at for delivery in waiting if delivery.due_at), default=0)
 
 
 def start_trace(message_id: str, destination: str, retention_days: int) -> Trace:
@@ -143,10 +165,11 @@ def finished_generation(outcome: Outcome) -> int:
     return outcome.generation if outcome.status in FINAL else outcome.generation - 1
 
 
-def matches(trace: Trace, selection: Selection) -> bool:
-    """Whether a document meets a selection; its times are those that the id carries, ``before`` exclusive.
+def matches(trace: Trace, selection: Selection, body: bytes | None = None) -> bool:
+    """Whether a message meets a selection; its times are those that the id carries, ``before`` exclusive.
 
-    A document whose message has not arrived meets none.
+    A document whose message has not arrived meets none. Without the body, what the selection asks of it is left open:
+    a message that meets all else then has to be asked again with its body, if the selection ``reads_bodies``.
     """
     message = trace.message
     if message is None:
@@ -159,8 +182,28 @@ def matches(trace: Trace, selection: Selection) -> bool:
         and (selection.since is None or made_at >= selection.since)
         and (selection.before is None or made_at < selection.before)
         and (not selection.text or any(selection.text in text for text in (trace.id, message.biz_id, message.source)))
+        and (selection.ref is None or _is_called(message, selection.ref))
+        and (selection.header is None or has_header(message.headers, selection.header))
         and _has_status(trace, selection)
+        and (body is None or _has_body(body, selection))
     )
+
+
+def status_class_of(delivery: DeliveryTrace) -> StatusClass | None:
+    """Return how the last attempt of a delivery ended; None while there was none that tells of it.
+
+    One that is delivered counts as a success, though an attempt that was under way at the same time may have failed
+    after it; one that is pending, or that a filter skipped, has no class.
+    """
+    if delivery.status is Status.DELIVERED:
+        return StatusClass.SUCCESS
+    last = last_attempt(delivery) if delivery.status in TRIED else None
+    return class_of(last.status_code) if last is not None else None
+
+
+def last_attempt(delivery: DeliveryTrace) -> Attempt | None:
+    """Return the attempt of the greatest number; None when there is none."""
+    return max(delivery.attempts.values(), key=_place, default=None)
 
 
 def failure_of(delivery: DeliveryTrace) -> str | None:
@@ -169,9 +212,35 @@ def failure_of(delivery: DeliveryTrace) -> str | None:
 
 
 def is_chosen(delivery: DeliveryTrace, selection: Selection) -> bool:
-    """Whether a delivery has the state and the signature that a selection asks for."""
-    return selection.status in (None, delivery.status) and (
-        selection.signature is None or failure_of(delivery) == selection.signature
+    """Whether a delivery meets what a selection asks of one delivery."""
+    return (
+        selection.status in (None, delivery.status)
+        and (selection.signature is None or failure_of(delivery) == selection.signature)
+        and (selection.status_class is None or status_class_of(delivery) is selection.status_class)
+        and (selection.error is None or _has_error(delivery, selection.error.casefold()))
+    )
+
+
+def _is_called(message: Message, ref: str) -> bool:
+    """Whether an id of any kind is one of a message's."""
+    wanted = parse_ref(ref)
+    return (
+        (wanted.text != "" and wanted.text in (message.biz_id, message.key))
+        or (wanted.message_id != "" and wanted.message_id in (message.id, message.original_id))
+        or (wanted.trace_id != "" and wanted.trace_id == trace_id_of(message.traceparent))
+    )
+
+
+def _has_error(delivery: DeliveryTrace, text: str) -> bool:
+    if delivery.status not in TRIED:
+        return False
+    last = last_attempt(delivery)
+    return text in delivery.reason.casefold() or (last is not None and text in last.error.casefold())
+
+
+def _has_body(body: bytes, selection: Selection) -> bool:
+    return (selection.body_path is None or has_value(body, selection.body_path, selection.body_value)) and (
+        not selection.body_text or has_text(body, selection.body_text)
     )
 
 
@@ -179,7 +248,7 @@ def _has_status(trace: Trace, selection: Selection) -> bool:
     if selection.subscription is not None:
         delivery = trace.deliveries.get(selection.subscription)
         return delivery is not None and is_chosen(delivery, selection)
-    if selection.signature is not None:
+    if selection.asks_how_it_went:
         return any(is_chosen(delivery, selection) for delivery in trace.deliveries.values())
     return selection.status in (None, trace.status)
 

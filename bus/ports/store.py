@@ -7,6 +7,7 @@ taken effect; all may be called again.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
 
@@ -28,11 +29,39 @@ class DeliveryKey(NamedTuple):
     generation: int
 
 
+class Stop(enum.StrEnum):
+    """Why a page does not go down to the beginning of what was asked for."""
+
+    LIMIT = "limit"
+    TIME = "time"
+
+
+class Searched(NamedTuple):
+    """The times of ids, in milliseconds since the epoch, that a page looked at: it has every match between them.
+
+    At an end that the limit made, the messages of that one millisecond are divided between two pages.
+
+    Attributes
+    ----------
+    since
+        Down to where; None for the beginning of what is stored.
+    before
+        From where, exclusive; None for the end of what is stored.
+    stop
+        Why it did not go on; None when it looked at all that was asked for, so that there is no further page.
+    """
+
+    since: int | None = None
+    before: int | None = None
+    stop: Stop | None = None
+
+
 class Page(NamedTuple):
     """Traces of a search, the newest id first; ``next`` continues after them, None at the end."""
 
     traces: list[Trace]
     next: str | None
+    searched: Searched = Searched()
 
 
 class TraceStore(Protocol):
@@ -60,6 +89,9 @@ class TraceStore(Protocol):
 
     async def search(self, selection: Selection, *, cursor: str | None = None, limit: int = 50) -> Page:
         """Return one page, newest id first; the cost of a page does not grow with the store.
+
+        A page may have fewer traces than ``limit``, even none, and go on: then it ran out of time. Bodies are read only
+        where the selection ``reads_bodies``, and of those messages only that meet all else.
 
         Raises
         ------

@@ -26,7 +26,7 @@ from bus.domain.trace import (
     start_trace,
 )
 from bus.errors import Conflict
-from bus.ports.store import MOST_GROUPS, DeliveryKey, Document, Page
+from bus.ports.store import MOST_GROUPS, DeliveryKey, Document, Page, Searched, Stop
 
 _OPEN = frozenset({Status.PENDING, Status.RETRYING, Status.RESEND})
 
@@ -79,8 +79,17 @@ class MemoryStore:
     async def search(self, selection: Selection, *, cursor: str | None = None, limit: int = 50) -> Page:
         """Return one page, newest id first."""
         ids = sorted((name for name in self._traces if cursor is None or name < cursor), reverse=True)
-        found = [_copy(self._traces[name]) for name in ids if matches(self._traces[name], selection)]
-        return Page(found[:limit], found[limit - 1].id if len(found) > limit else None)
+        found = [
+            _copy(self._traces[name])
+            for name in ids
+            if matches(self._traces[name], selection, self._bodies.get(name) if selection.reads_bodies else None)
+        ]
+        following = found[limit - 1].id if len(found) > limit else None
+        start, end = selection.since, selection.before
+        if cursor is not None:
+            end = min(id_time(cursor) + 1, end) if end is not None else id_time(cursor) + 1
+        searched = Searched(id_time(following) if following else start, end, Stop.LIMIT if following else None)
+        return Page(found[:limit], following, searched)
 
     async def failures(self, selection: Selection, *, limit: int = MOST_GROUPS) -> Failures:
         """Return what fails, grouped."""

@@ -11,6 +11,7 @@ from bus.domain.selection import Selection
 from bus.domain.times import DAY
 from bus.stores.mongodb import MongodbStore
 from bus.testing.contracts.store import StoreContract
+from bus.testing.contracts.store_conditions import ConditionContract
 from bus.testing.contracts.store_traces import SearchContract
 from bus.testing.writes import NOON, message, outcome
 from tests.servers.mongodb_fixtures import database, mongodb, open_store, patient
@@ -26,13 +27,14 @@ class TestMongodbStore(StoreContract):
         await store.close()
 
 
-class TestMongodbSearchThatRunsOutOfTime(SearchContract):
+class TestMongodbSearchThatRunsOutOfTime(SearchContract, ConditionContract):
     """Pages that end after each window."""
 
     @pytest.fixture
     async def store(self, database: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[MongodbStore]:
         monkeypatch.setattr("bus.stores.mongodb.search.PATIENCE", 0)
         monkeypatch.setattr("bus.stores.mongodb.search._FIRST_WINDOW", 2)
+        monkeypatch.setattr("bus.stores.mongodb.search._BATCH", 2)
         store = await open_store(database, linger=0.001, gather=50)
         yield store
         await store.close()

@@ -85,5 +85,5 @@ def _lanes(selection: Selection) -> dict[str, Any]:
     """Return the condition that some delivery fails, as narrow as the index allows."""
     destination = {} if selection.destination is None else {"destination": selection.destination}
     if selection.destination is not None and selection.subscription is not None:
-        return {"lanes": {"$in": lanes_of(selection.destination, selection.subscription)}}
+        return {"lanes": {"$in": lanes_of(FAILING, selection.destination, selection.subscription)}}
     return destination | {"$or": [{"lanes": {"$regex": f"^{status}:"}} for status in sorted(FAILING)]}

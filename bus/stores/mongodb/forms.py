@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec import structs
 
+from bus.domain.conditions import trace_id_of
 from bus.domain.delivery import Attempt, Resend, Status
 from bus.domain.failures import FailureGroup, failures_in
 from bus.domain.identity import id_time
@@ -41,6 +42,7 @@ def trace_form(trace: Trace, body: str) -> Form:
             for name, delivery in trace.deliveries.items()
             if delivery.status is not Status.DELIVERED
         ),
+        "names": _names(trace.message),
         "failures": [_failure_form(group) for group in failures_in(trace)],
         "deliveries": [_delivery_form(name, delivery) for name, delivery in sorted(trace.deliveries.items())],
     }
@@ -175,6 +177,13 @@ def _struct(kind: type[Kind], form: Form) -> Kind:
 
 def _typed(value: Any, kind: type[Value]) -> Value:
     return msgspec.convert(value, kind)
+
+
+def _names(message: Message | None) -> list[str]:
+    """Return what a message is called besides its id and its biz id: its key, trace id and first id."""
+    if message is None:
+        return []
+    return sorted({name for name in (message.key, trace_id_of(message.traceparent), message.original_id) if name})
 
 
 def _received_at(trace: Trace) -> int:

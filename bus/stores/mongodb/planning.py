@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Final, NamedTuple
 
+from bus.domain.conditions import parse_ref
 from bus.domain.delivery import Status
 from bus.domain.selection import Selection
 from bus.domain.signature import FAILING
@@ -16,47 +18,87 @@ _NARROWEST_FIRST: Final = ("message.biz_id", "status", "destination", "message.s
 
 
 class Plan(NamedTuple):
-    """The condition that an index answers in the order of ids, and the others; none when every row is a match."""
+    """The condition that an index answers in the order of ids, and the others; none when every row is a match.
+
+    ``open`` says whether the selection asks for more than these conditions, so that many documents may meet them and
+    not the selection.
+    """
 
     first: Form
     rest: Form
+    open: bool
 
 
 def plan_for(selection: Selection) -> Plan:
     """Choose the narrowest index."""
-    if selection.destination is not None and selection.subscription is not None and selection.biz_id is None:
+    is_open = selection.reads_bodies or selection.header is not None or selection.asks_how_it_went
+    if selection.ref is not None:
+        first: Form = {"$and": [{"$or": _called(selection.ref)}]}  # the rest may have an $or of its own
+        return Plan(first, _by_message(selection).all, is_open)
+    if selection.destination is not None and selection.subscription is not None and not selection.biz_id:
+        rest = _source(selection) | _text(selection)
         if selection.signature is not None:
-            lanes = lanes_of(selection.destination, selection.subscription)
-            return Plan({"lanes": {"$in": lanes}}, _signature(selection) | _source(selection) | _text(selection))
-        status = selection.status or Status.DELIVERED
-        if status is not Status.DELIVERED:
-            lane = lane_entry(status, lane_name(selection.destination, selection.subscription))
-            return Plan({"lanes": lane}, _source(selection) | _text(selection))
-    return _by_message(selection)
+            lanes = lanes_of(FAILING, selection.destination, selection.subscription)
+            return Plan(_among("lanes", lanes), _signature(selection) | rest, is_open)
+        if Status.DELIVERED not in selection.delivery_states:
+            lanes = lanes_of(selection.delivery_states, selection.destination, selection.subscription)
+            return Plan(_among("lanes", lanes), rest, is_open)
+    found = _by_message(selection)
+    return Plan(found.first, found.rest, is_open)
 
 
-def _by_message(selection: Selection) -> Plan:
+class _Conditions(NamedTuple):
+    """The conditions on a message: that of the narrowest index, and the others."""
+
+    first: Form
+    rest: Form
+
+    @property
+    def all(self) -> Form:
+        return self.first | self.rest
+
+
+def _by_message(selection: Selection) -> _Conditions:
     conditions = _equal("message.biz_id", selection.biz_id) | _equal("destination", selection.destination)
-    conditions |= _source(selection)
-    if selection.subscription is None and selection.signature is None:
-        conditions |= _equal("status", selection.status and selection.status.value)
+    conditions |= _source(selection) | _status(selection)
     narrowest = next((name for name in _NARROWEST_FIRST if name in conditions and not _is_common(name, selection)), "")
     first = {narrowest: conditions.pop(narrowest)} if narrowest else {}
-    return Plan(first, conditions | _text(selection) | _delivery(selection) | _signature(selection))
+    return _Conditions(first, conditions | _text(selection) | _delivery(selection) | _signature(selection))
 
 
-def lanes_of(destination: str, subscription: str) -> list[str]:
-    """Return what ``lanes`` says of a subscription's deliveries that fail."""
-    return [lane_entry(status, lane_name(destination, subscription)) for status in sorted(FAILING)]
+def _called(ref: str) -> list[Form]:
+    """Return the conditions of which one is met by a message that an id of any kind is one of."""
+    called = parse_ref(ref)
+    names = [name for name in called if name]
+    return [
+        {"_id": called.message_id},
+        {"message.biz_id": {"$eq": called.text}},
+        *({"names": {"$eq": name}} for name in names),
+    ]
+
+
+def lanes_of(states: Collection[Status], destination: str, subscription: str) -> list[str]:
+    """Return what ``lanes`` says of a subscription's deliveries in some states other than delivered."""
+    return [lane_entry(status, lane_name(destination, subscription)) for status in sorted(states)]
 
 
 def _is_common(name: str, selection: Selection) -> bool:
     """Whether nearly every message meets the condition, so that its index helps little."""
-    return name == "status" and selection.status is Status.DELIVERED
+    return name == "status" and Status.DELIVERED in selection.message_states
+
+
+def _status(selection: Selection) -> Form:
+    """Return the condition on the message's status: the one asked for, or those that what is asked for implies."""
+    states = selection.message_states
+    return {} if len(states) == len(Status) else _among("status", sorted(state.value for state in states))
 
 
 def _equal(name: str, value: str | None) -> Form:
     return {} if value is None else {name: value}
+
+
+def _among(name: str, values: list[str]) -> Form:
+    return {name: values[0] if len(values) == 1 else {"$in": values}}
 
 
 def _source(selection: Selection) -> Form:

@@ -44,7 +44,12 @@ def key_id(key: bytes) -> str:
 
 def day_number(key: bytes) -> int:
     """Return the day of an id, counted from the epoch."""
-    return int.from_bytes(key[:_STAMP_BYTES], "big") // DAY
+    return key_time(key) // DAY
+
+
+def key_time(key: bytes) -> int:
+    """Return the time (ms) that a key carries, whole or only its time."""
+    return int.from_bytes(key[:_STAMP_BYTES], "big")
 
 
 def time_key(time: int) -> bytes:

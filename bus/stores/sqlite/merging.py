@@ -12,6 +12,7 @@ from bus.domain.message import Message
 from bus.domain.trace import encode_trace, merge_message, merge_outcome, start_trace
 from bus.stores.sqlite import partition_sql as sql
 from bus.stores.sqlite.partition import Held, Partition
+from bus.stores.sqlite.references import Name, names_of
 
 _SLICE: Final = 64  # documents between which the loop serves others
 Element = TypeVar("Element")
@@ -127,15 +128,19 @@ class Merge:
         self._write_rest(changed)
 
     def _write_rest(self, written: Sequence[Held]) -> None:
-        """Write bodies, and the indexes of deliveries and failures where they change."""
+        """Write bodies, and the indexes of deliveries, failures and references where they change."""
         bodies: list[Row] = []
         dropped: list[Row] = []
         added: list[Row] = []
         failing: list[Held] = []
+        named: list[tuple[Held, frozenset[Name]]] = []
         for held in written:
             if held.body is not None:
                 bodies.append((held.row, held.body))
                 held.body = None
+                message = held.trace.message
+                if held.names or (message and (message.key or message.traceparent or message.original_id)):
+                    named.append((held, names_of(message)))
             states = self.partition.states(held.trace)
             if states != held.indexed:
                 dropped += [(*item, held.key) for item in held.indexed.items() - states.items()]
@@ -148,6 +153,8 @@ class Merge:
         self._run(sql.ADD_DELIVERY, added)
         if failing:
             self._write_failures(failing)
+        if named:
+            self._write_references(named)
 
     def _write_failures(self, written: Sequence[Held]) -> None:
         """Write the index of failures where it changes."""
@@ -162,6 +169,13 @@ class Merge:
             held.failing = failing
         self._run(sql.DROP_FAILURE, dropped)
         self._run(sql.ADD_FAILURE, added)
+
+    def _write_references(self, named: Sequence[tuple[Held, frozenset[Name]]]) -> None:
+        """Write the index of references where it changes: with a message, or when another of the same id wins."""
+        self._run(sql.DROP_REFERENCE, [(name, held.key) for held, names in named for name in held.names - names])
+        self._run(sql.ADD_REFERENCE, [(name, held.key) for held, names in named for name in names - held.names])
+        for held, names in named:
+            held.names = names
 
     def _run(self, statement: str, rows: list[Row]) -> None:
         if rows:

@@ -13,12 +13,14 @@ from bus.domain.trace import Trace, decode_trace, failure_of
 from bus.stores.sqlite import partition_sql as sql
 from bus.stores.sqlite.connection import inode_of, patiently
 from bus.stores.sqlite.failures import translating
+from bus.stores.sqlite.references import Name, names_of
 
 _RECENT: Final = 10_000
 
 
 Failing = tuple[int, int, int]  # the number of a signature, the state, and when it failed last
 _NOTHING: Final[Mapping[int, Failing]] = {}
+_NO_NAMES: Final = frozenset[Name]()
 
 
 class Held:
@@ -36,11 +38,13 @@ class Held:
         What the file's index of deliveries says: state by lane.
     failing
         What its index of failures says: how a delivery fails, by lane.
+    names
+        What its index of references says: further names of the message.
     body
         A body to write; None when the file has the right one.
     """
 
-    __slots__ = ("body", "failing", "indexed", "key", "listed", "row", "status", "trace")
+    __slots__ = ("body", "failing", "indexed", "key", "listed", "names", "row", "status", "trace")
 
     def __init__(self, key: bytes, trace: Trace) -> None:
         self.key = key
@@ -50,6 +54,7 @@ class Held:
         self.status = -1
         self.indexed: dict[int, int] = {}
         self.failing: Mapping[int, Failing] = _NOTHING
+        self.names: frozenset[Name] = _NO_NAMES
         self.body: bytes | None = None
 
 
@@ -158,6 +163,7 @@ class Partition:
         held.status = sql.STATUS[held.trace.status]
         held.indexed = self.states(held.trace)
         held.failing = self.failing(held.trace)
+        held.names = names_of(held.trace.message)
         return held
 
     def states(self, trace: Trace) -> dict[int, int]:

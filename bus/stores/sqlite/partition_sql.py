@@ -25,6 +25,7 @@ OPEN: Final = (Status.PENDING, Status.RETRYING, Status.RESEND)
 # delivery: one row for each delivery that is not ``delivered``, so that unfinished and failed ones are found
 # at once, and the healthy road pays nothing.
 # failure: one row for each delivery that fails, by how; ``at`` is when it failed last.
+# reference: one row for each further name of a message (its key, trace id, first id); those without pay nothing.
 STEPS: Final = (
     """
 CREATE TABLE message (
@@ -73,6 +74,13 @@ CREATE TABLE failure (
 ) WITHOUT ROWID;
 CREATE TABLE signature (number INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE);
 """,
+    """
+CREATE TABLE reference (
+    name NOT NULL,
+    id BLOB NOT NULL,
+    PRIMARY KEY (name, id)
+) WITHOUT ROWID;
+""",
 )
 
 DATA_VERSION: Final = "PRAGMA data_version"  # changes with every commit of another connection
@@ -105,6 +113,9 @@ INSERT OR REPLACE INTO failure (lane, signature, status, at, id, message) VALUES
 """
 DROP_FAILURE: Final = "DELETE FROM failure WHERE lane = ? AND signature = ? AND id = ?"
 
+ADD_REFERENCE: Final = "INSERT OR IGNORE INTO reference (name, id) VALUES (?, ?)"
+DROP_REFERENCE: Final = "DELETE FROM reference WHERE name = ? AND id = ?"
+
 NUMBER_OF_DESTINATION: Final = "SELECT number FROM destination WHERE code = ?"
 NUMBER_OF_SIGNATURE: Final = "SELECT number FROM signature WHERE text = ?"
 ADD_SIGNATURE: Final = "INSERT INTO signature (text) VALUES (?) RETURNING number"
@@ -121,41 +132,30 @@ WHERE delivery.lane = ? AND delivery.status = ? AND delivery.id > ? AND delivery
 ORDER BY delivery.id LIMIT ?
 """
 
-# The ways to list messages, each along one index in the order of ids: the message is named m.
+# The ways to list messages, each along one index in the order of ids: what to read i and m from, and where. m is the
+# message, i what has the order.
 BY_ID: Final = ("message AS m INDEXED BY sqlite_autoindex_message_1", "m.destination IS NOT NULL")
 BY_DESTINATION: Final = ("message AS m INDEXED BY message_destination", "m.destination = :destination")
 BY_SOURCE: Final = ("message AS m INDEXED BY message_source", "m.source = :source")
 BY_BIZ_ID: Final = ("message AS m INDEXED BY message_biz_id", "m.biz_id = :biz_id")
-BY_STATUS: Final = (
-    "message AS m INDEXED BY message_status",
-    "m.status = :status AND m.status <> 3",
-)
+BY_STATUS: Final = ("message AS m INDEXED BY message_status", "m.status = {status} AND m.status <> 3")
+BY_DELIVERY: Final = ("delivery AS i", "i.lane = :lane AND i.status = {status}")
+BY_SIGNATURE: Final = ("failure AS i", "i.lane = :lane AND i.signature = :signature")
+BY_OWN_ID: Final = ("message AS m INDEXED BY sqlite_autoindex_message_1", "m.id = :own AND m.destination IS NOT NULL")
+BY_OWN_BIZ_ID: Final = ("message AS m INDEXED BY message_biz_id", "m.biz_id = :called")
+BY_REFERENCE: Final = ("reference AS i", "i.name = :{name}")
+OF_MESSAGE: Final = " CROSS JOIN message AS m ON m.row = i.message"
+OF_ID: Final = " CROSS JOIN message AS m ON m.id = i.id"
 
-# The last key of the next so many rows of an index, and the rows down to a key.
-FLOOR: Final = """
-SELECT m.id FROM {rows} WHERE {first} AND m.id < :below AND m.id >= :since ORDER BY m.id DESC LIMIT 1 OFFSET :step
-"""
-ROWS: Final = """
-SELECT m.id, m.document FROM {rows} WHERE {first} AND m.id < :below AND m.id >= :since{rest} ORDER BY m.id DESC
-"""
-DELIVERY_FLOOR: Final = """
-SELECT id FROM delivery WHERE lane = :lane AND status = :status AND id < :below AND id >= :since
-ORDER BY id DESC LIMIT 1 OFFSET :step
-"""
-DELIVERY_ROWS: Final = """
-SELECT i.id, m.document FROM delivery AS i CROSS JOIN message AS m ON m.row = i.message
-WHERE i.lane = :lane AND i.status = :status AND i.id < :below AND i.id >= :since
-ORDER BY i.id DESC
-"""
-SIGNATURE_FLOOR: Final = """
-SELECT id FROM failure WHERE lane = :lane AND signature = :signature AND id < :below AND id >= :since
-ORDER BY id DESC LIMIT 1 OFFSET :step
-"""
-SIGNATURE_ROWS: Final = """
-SELECT i.id, m.document FROM failure AS i CROSS JOIN message AS m ON m.row = i.message
-WHERE i.lane = :lane AND i.signature = :signature AND i.id < :below AND i.id >= :since
-ORDER BY i.id DESC
-"""
+# One way's keys and rows in a range. Several ways are put together with UNION ALL, which merges what is in order.
+KEYS: Final = "SELECT {ordered}.id FROM {rows} WHERE {first} AND {ordered}.id < :below AND {ordered}.id >= :since"
+ROWS: Final = (
+    "SELECT {ordered}.id, m.row, m.document FROM {rows} "
+    "WHERE {first} AND {ordered}.id < :below AND {ordered}.id >= :since{rest}"
+)
+TOGETHER: Final = " UNION ALL "
+NEWEST_FIRST: Final = " ORDER BY 1 DESC"
+LAST_OF_STEP: Final = " LIMIT 1 OFFSET :step"  # the last key of the next so many rows
 FAILURES: Final = """
 SELECT lane.destination, lane.subscription, signature.text, status, deliveries, first_at, last_at, sample
 FROM (
@@ -175,3 +175,7 @@ WHERE_SOURCE: Final = " AND m.source = :source"
 WHERE_BIZ_ID: Final = " AND m.biz_id = :biz_id"
 WHERE_STATUS: Final = " AND m.status = :status"
 WHERE_TEXT: Final = " AND (instr(m.biz_id, :text) OR instr(m.source, :text) OR instr(lower(hex(m.id)), :hex))"
+WHERE_BODY: Final = (
+    " AND EXISTS (SELECT 1 FROM body WHERE message = m.row AND (instr(bytes, :plain) OR instr(bytes, :escaped)))"
+)
+BODY_OF: Final = "SELECT bytes FROM body WHERE message = ?"

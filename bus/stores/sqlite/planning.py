@@ -1,14 +1,17 @@
-"""Which index a search follows in one partition."""
+"""Which indexes a search follows in one partition."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 import apsw
 
+from bus.domain.conditions import forms_of, parse_ref
 from bus.domain.delivery import Status
 from bus.domain.selection import Selection
 from bus.stores.sqlite import partition_sql as sql
+from bus.stores.sqlite.keys import id_key
 
 # The narrowest first.
 _WAYS: Final = (
@@ -17,10 +20,11 @@ _WAYS: Final = (
     ("destination", sql.BY_DESTINATION, sql.WHERE_DESTINATION),
     ("source", sql.BY_SOURCE, sql.WHERE_SOURCE),
 )
+Found = tuple[str, str]
 
 
 class Plan(NamedTuple):
-    """The queries of one partition's search; ``exact`` when every row of the index is a match."""
+    """The queries of one partition's search; ``exact`` when every row of the indexes is a match."""
 
     floor: str
     rows: str
@@ -28,65 +32,118 @@ class Plan(NamedTuple):
     exact: bool
 
 
+class _Way(NamedTuple):
+    """One index: what it is of, its condition, and how the message is joined where it is not one of messages."""
+
+    rows: str
+    first: str
+    join: str = ""
+
+    def keys(self) -> str:
+        """Return the query of the keys in a range."""
+        return sql.KEYS.format(rows=self.rows, first=self.first, ordered="i" if self.join else "m")
+
+    def documents(self, rest: str) -> str:
+        """Return the query of the rows in a range that meet the rest."""
+        ordered = "i" if self.join else "m"
+        return sql.ROWS.format(rows=self.rows + self.join, first=self.first, ordered=ordered, rest=rest)
+
+
 def plan_for(connection: apsw.Connection, selection: Selection) -> Plan | None:
-    """Choose the narrowest index; None when the partition cannot have a match."""
+    """Choose the narrowest indexes; None when the partition cannot have a match."""
+    values, rest = _conditions(connection, selection)
+    if ("destination" not in values and selection.destination is not None) or not selection.delivery_states:
+        return None
+    if selection.ref is not None:
+        return _by_ref(selection.ref, values, rest)
+    if selection.subscription is not None and selection.destination is not None and not selection.biz_id:
+        lane = connection.execute(sql.NUMBER_OF_LANE, (selection.destination, selection.subscription)).fetchone()
+        values["lane"] = lane[0] if lane is not None else -1
+        if selection.signature is not None:
+            number = connection.execute(sql.NUMBER_OF_SIGNATURE, (selection.signature,)).fetchone()
+            values["signature"] = number[0] if number is not None else -1
+            return _by_lane(selection, [sql.BY_SIGNATURE], "signature", values, rest)
+        if Status.DELIVERED not in selection.delivery_states:
+            ways = _of_states(sql.BY_DELIVERY, selection.delivery_states)
+            return _by_lane(selection, ways, "status", values, rest)
+    return _by_message(selection, values, rest)
+
+
+def _conditions(connection: apsw.Connection, selection: Selection) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the values that the selection names, and what checks them row by row where no index does."""
     values: dict[str, Any] = {}
     if selection.destination is not None:
         row = connection.execute(sql.NUMBER_OF_DESTINATION, (selection.destination,)).fetchone()
-        if row is None:
-            return None
-        values["destination"] = row[0]
+        values |= {"destination": row[0]} if row is not None else {}
     if selection.source:
         values["source"] = selection.source
     if selection.biz_id:
         values["biz_id"] = selection.biz_id
-    if selection.subscription is not None and selection.destination is not None and selection.biz_id is None:
-        if selection.signature is not None:
-            return _by_signature(connection, selection, selection.signature)
-        if selection.status is not None and selection.status is not Status.DELIVERED:
-            return _by_delivery(connection, selection, selection.status)
-    if selection.subscription is None and selection.signature is None and selection.status is not None:
+    if selection.status is not None and selection.subscription is None and not selection.asks_how_it_went:
         values["status"] = sql.STATUS[selection.status]
-    return _by_message(selection, values)
-
-
-def _by_delivery(connection: apsw.Connection, selection: Selection, status: Status) -> Plan:
-    """Follow the index of deliveries; it does not have those that are delivered."""
-    row = connection.execute(sql.NUMBER_OF_LANE, (selection.destination, selection.subscription)).fetchone()
-    values = {"lane": row[0] if row else -1, "status": sql.STATUS[status]}
-    exact = selection.source is None and not selection.text
-    return Plan(sql.DELIVERY_FLOOR, sql.DELIVERY_ROWS, values, exact)
-
-
-def _by_signature(connection: apsw.Connection, selection: Selection, signature: str) -> Plan | None:
-    """Follow the index of deliveries that fail."""
-    lane = connection.execute(sql.NUMBER_OF_LANE, (selection.destination, selection.subscription)).fetchone()
-    number = connection.execute(sql.NUMBER_OF_SIGNATURE, (signature,)).fetchone()
-    if lane is None or number is None:
-        return None
-    exact = selection.source is None and selection.status is None and not selection.text
-    return Plan(sql.SIGNATURE_FLOOR, sql.SIGNATURE_ROWS, {"lane": lane[0], "signature": number[0]}, exact)
-
-
-def _by_message(selection: Selection, values: dict[str, Any]) -> Plan:
-    name, (rows, first) = next(
-        (
-            (name, way)
-            for name, way, _ in _WAYS
-            if name in values and not (name == "status" and values[name] == sql.DELIVERED)
-        ),
-        ("", sql.BY_ID),
-    )
-    rest = "".join(condition for other, _, condition in _WAYS if other in values and other != name)
+    rest = {name: condition for name, _, condition in _WAYS if name in values}
     if selection.text:
-        rest += sql.WHERE_TEXT
+        rest["text"] = sql.WHERE_TEXT
         values |= {"text": selection.text, "hex": selection.text.replace("-", "").lower()}
-    exact = (
-        not rest
-        and selection.subscription is None
-        and selection.signature is None
-        and "" not in (selection.source, selection.biz_id)
-    )
-    return Plan(
-        sql.FLOOR.format(rows=rows, first=first), sql.ROWS.format(rows=rows, first=first, rest=rest), values, exact
-    )
+    if selection.body_text:
+        rest["body_text"] = sql.WHERE_BODY
+        forms = forms_of(selection.body_text)
+        values |= {"plain": forms[0], "escaped": forms[-1]}
+    return values, rest
+
+
+def _by_ref(ref: str, values: dict[str, Any], rest: dict[str, str]) -> Plan:
+    """Follow the indexes of all kinds of ids; a message that is found by several of them comes more than once."""
+    called = parse_ref(ref)
+    names: dict[str, Any] = {"called": called.text}
+    ways = [_Way(*sql.BY_OWN_BIZ_ID)]
+    if called.message_id:
+        names["own"] = id_key(called.message_id)
+        ways.append(_Way(*sql.BY_OWN_ID))
+    if called.trace_id:
+        names["traced"] = bytes.fromhex(called.trace_id)
+    rows, first = sql.BY_REFERENCE
+    ways += [_Way(rows, first.format(name=name), sql.OF_ID) for name in names]
+    return _plan(ways, rest.values(), values | names, exact=False)
+
+
+def _by_lane(
+    selection: Selection, found: Sequence[Found], covered: str, values: dict[str, Any], rest: dict[str, str]
+) -> Plan:
+    """Follow the index of one subscription's deliveries that are not delivered, or that fail in one way."""
+    ways = [_Way(rows, first, sql.OF_MESSAGE) for rows, first in found]
+    exact = not _given(selection) - {"destination", "subscription", covered}
+    return _plan(ways, [rest[name] for name in rest if name != "destination"], values, exact=exact)
+
+
+def _by_message(selection: Selection, values: dict[str, Any], rest: dict[str, str]) -> Plan:
+    """Follow one index of messages."""
+    if Status.DELIVERED not in selection.message_states and "biz_id" not in values:
+        name, found = "status", _of_states(sql.BY_STATUS, selection.message_states)
+    else:
+        name, way = next(
+            ((name, way) for name, way, _ in _WAYS if name in values and name != "status"), ("", sql.BY_ID)
+        )
+        found = [way]
+    covered = {name} & values.keys()
+    others = [rest[other] for other in rest if other not in covered]
+    return _plan([_Way(*way) for way in found], others, values, exact=not _given(selection) - covered)
+
+
+def _plan(ways: Sequence[_Way], rest: Iterable[str], values: dict[str, Any], *, exact: bool) -> Plan:
+    checks = "".join(rest)
+    keys = sql.TOGETHER.join(way.keys() for way in ways)
+    rows = sql.TOGETHER.join(way.documents(checks) for way in ways)
+    return Plan(keys + sql.NEWEST_FIRST + sql.LAST_OF_STEP, rows + sql.NEWEST_FIRST, values, exact)
+
+
+def _of_states(way: Found, states: Iterable[Status]) -> list[Found]:
+    """Return one way for each state, for an index has the order of ids only inside one."""
+    rows, first = way
+    return [(rows, first.format(status=sql.STATUS[state])) for state in sorted(states)]
+
+
+def _given(selection: Selection) -> set[str]:
+    """Return the names of the conditions but the times, which every plan keeps."""
+    names = {name for name in selection.__struct_fields__ if getattr(selection, name) is not None}
+    return names - {"since", "before"} - {name for name in ("text", "body_text") if not getattr(selection, name)}

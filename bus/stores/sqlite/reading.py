@@ -13,9 +13,9 @@ import msgspec
 from bus.domain.message import Message
 from bus.domain.selection import Selection
 from bus.domain.trace import Trace, is_finished
-from bus.ports.store import DeliveryKey, Page
+from bus.ports.store import DeliveryKey, Page, Searched
 from bus.stores.sqlite.directory import Directory
-from bus.stores.sqlite.keys import GREATEST, Label, day_number, id_key
+from bus.stores.sqlite.keys import GREATEST, Label, day_number, id_key, key_time
 from bus.stores.sqlite.search import Searcher
 from bus.stores.sqlite.shelf import Shelf
 
@@ -70,8 +70,11 @@ class Reading:
         """Return one page, newest id first."""
         below = GREATEST if cursor is None else _cursor_key(cursor)
         partitions = self.newest_first()
-        found, horizon = await self.run(lambda searcher: searcher.search(partitions, selection, below, limit))
-        return Page([trace for _, trace in found], None if horizon is None else horizon.hex())
+        found, horizon, stop = await self.run(lambda searcher: searcher.search(partitions, selection, below, limit))
+        ends = [end for end in (selection.before, None if cursor is None else _time_above(below)) if end is not None]
+        since = selection.since if horizon is None else key_time(horizon)
+        searched = Searched(since, min(ends, default=None), stop)
+        return Page([trace for _, trace in found], None if horizon is None else horizon.hex(), searched)
 
     async def forget(self, label: Label) -> None:
         """Close a partition that goes away."""
@@ -111,6 +114,11 @@ def _key_or_none(message_id: str) -> bytes | None:
     except ValueError:
         return None
     return key if len(key) == len(GREATEST) else None
+
+
+def _time_above(key: bytes) -> int:
+    """Return the time (ms) that every key below this one was made before."""
+    return key_time(key) + (len(key) == len(GREATEST))
 
 
 def _cursor_key(cursor: str) -> bytes:

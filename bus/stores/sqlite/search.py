@@ -1,9 +1,9 @@
 """Searches over partitions, in a thread of their own, on connections of their own.
 
-A page over one condition (destination, biz id, source, a message's status other than ``delivered``, or a delivery's
-status other than ``delivered``) costs the same in a store of any size: an index has its rows in order. Further
-conditions, ``text``, and ``delivered`` are checked row by row along the narrowest index, for at most
-``PATIENCE`` seconds a page; a page that ran out of time has fewer traces, perhaps none, and says where to go on.
+A page over one condition (destination, an id of any kind, source, a message's status other than ``delivered``, or a
+delivery's status other than ``delivered``) costs the same in a store of any size: an index has its rows in order.
+Further conditions, texts, what is in a body, and ``delivered`` are checked row by row along the narrowest index, for
+about ``PATIENCE`` seconds a page; a page that ran out of time has fewer traces, perhaps none, and says where to go on.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from bus.domain.delivery import Status
 from bus.domain.selection import Selection
 from bus.domain.times import DAY, day_of
 from bus.domain.trace import Trace, decode_trace, matches
+from bus.ports.store import Stop
 from bus.stores.sqlite import partition_sql as sql
 from bus.stores.sqlite.directory import Directory
 from bus.stores.sqlite.failures import translating
@@ -29,6 +30,8 @@ from bus.stores.sqlite.planning import Plan, plan_for
 PATIENCE: Final = 0.25
 _FIRST_STEP: Final = 256
 _LONGEST_STEP: Final = 65_536
+_BETWEEN_LOOKS: Final = 64  # rows after which the clock is looked at
+_INSTANT: Final = 1e-6
 _MOST_OPEN: Final = 16
 
 Found = tuple[bytes, Trace]
@@ -43,12 +46,12 @@ class Searcher:
 
     def search(
         self, partitions: Sequence[Label], selection: Selection, below: bytes, limit: int
-    ) -> tuple[list[Found], bytes | None]:
-        """Return up to ``limit`` traces below a key, the greatest first, and the key to go on below."""
+    ) -> tuple[list[Found], bytes | None, Stop | None]:
+        """Return up to ``limit`` traces below a key, the greatest first, the key to go on below, and why there."""
         found, horizon = self._search(partitions, selection, below, limit + 1)
         if len(found) > limit:
-            return found[:limit], found[limit - 1][0]
-        return found, horizon
+            return found[:limit], found[limit - 1][0], Stop.LIMIT
+        return found, horizon, None if horizon is None else Stop.TIME
 
     def _search(
         self, partitions: Sequence[Label], selection: Selection, below: bytes, limit: int
@@ -161,29 +164,53 @@ class _Scan:
         step = limit if plan.exact else max(limit, _FIRST_STEP)
         below = self._below
         while True:
+            began = time.monotonic()
             floor = self._floor(plan, below, step)
-            found += self._matches(plan, below, self._since if floor is None else floor, limit - len(found))
+            since = self._since if floor is None else floor
+            more, reached = self._matches(plan, below, since, limit - len(found))
+            found += more
             if len(found) >= limit:
                 return found, found[-1][0]
-            if floor is None or time.monotonic() > self._deadline:
-                return found, floor
-            below, step = floor, min(step * 4, _LONGEST_STEP)
+            now = time.monotonic()
+            if reached is not None or floor is None or now > self._deadline:
+                return found, reached or floor
+            below, step = floor, self._next_step(step, now - began, self._deadline - now)
+
+    def _next_step(self, step: int, spent: float, left: float) -> int:
+        """Return as many rows as the time that is left suffices for, as far as the last rows tell."""
+        return max(1, min(step * 4, _LONGEST_STEP, int(step * left / max(spent, _INSTANT))))
 
     def _floor(self, plan: Plan, below: bytes, step: int) -> bytes | None:
-        """Return the key of the last of the next ``step`` rows of the index; None when there are fewer."""
+        """Return the key of the last of the next ``step`` rows of the indexes; None when there are fewer."""
         values = plan.values | {"below": below, "since": self._since, "step": step - 1}
         row = self._connection.execute(plan.floor, values).fetchone()
         return row[0] if row else None
 
-    def _matches(self, plan: Plan, below: bytes, since: bytes, most: int) -> list[Found]:
+    def _matches(self, plan: Plan, below: bytes, since: bytes, most: int) -> tuple[list[Found], bytes | None]:
+        """Return the matches between two keys, and the last key that there was time for; None for all."""
         found: list[Found] = []
-        for key, document in self._connection.execute(plan.rows, plan.values | {"below": below, "since": since}):
-            trace = decode_trace(document)
-            if matches(trace, self._selection):
+        last: bytes | None = None
+        rows = self._connection.execute(plan.rows, plan.values | {"below": below, "since": since})
+        for number, (key, row, document) in enumerate(rows, 1):
+            if key != last and (trace := self._match(row, document)) is not None:
                 found.append((key, trace))
                 if len(found) == most:
                     break
-        return found
+            last = key
+            if number % _BETWEEN_LOOKS == 0 and time.monotonic() > self._deadline:
+                return found, key
+        return found, None
+
+    def _match(self, row: int, document: bytes) -> Trace | None:
+        """Return a row's trace when the message meets the selection; its body is read last, and only when asked of."""
+        trace = decode_trace(document)
+        if not matches(trace, self._selection):
+            return None
+        if self._selection.reads_bodies:
+            body = self._connection.execute(sql.BODY_OF, (row,)).fetchone()
+            if not matches(trace, self._selection, body[0] if body else b""):
+                return None
+        return trace
 
 
 def _one_day(scans: Sequence[_Scan], limit: int) -> tuple[list[Found], bytes | None]:

@@ -1,12 +1,14 @@
 """What every store does. Subclass ``StoreContract``, give a ``store`` fixture, and pytest checks yours.
 
-The fixture yields a new, empty store. The parts are in ``store_traces``, ``store_compensations``,
-``store_documents``, ``store_failures`` and ``store_rollups``, for an adapter that has only one of them.
+The fixture yields a new, empty store. The parts are in ``store_traces``, ``store_conditions``,
+``store_compensations``, ``store_documents``, ``store_failures`` and ``store_rollups``, for an adapter that has only one
+of them.
 """
 
 from __future__ import annotations
 
 from bus.testing.contracts.store_compensations import CompensationContract
+from bus.testing.contracts.store_conditions import ConditionContract
 from bus.testing.contracts.store_documents import DocumentContract
 from bus.testing.contracts.store_failures import FailureContract
 from bus.testing.contracts.store_rollups import RollupContract
@@ -14,6 +16,12 @@ from bus.testing.contracts.store_traces import SearchContract, WriteContract
 
 
 class StoreContract(
-    WriteContract, SearchContract, FailureContract, CompensationContract, DocumentContract, RollupContract
+    WriteContract,
+    SearchContract,
+    ConditionContract,
+    FailureContract,
+    CompensationContract,
+    DocumentContract,
+    RollupContract,
 ):
     """The behaviour of ``bus.ports.store.Store``, without restarts."""

@@ -14,7 +14,7 @@ from tests.unit.cli.conftest import Cli, FakeBus
 
 ROOT = Path(__file__).resolve().parents[3]
 COMMANDS = [
-    "up", "run", "send", "trace", "search", "stats", "failures", "resend", "doctor",
+    "up", "run", "send", "trace", "search", "export", "stats", "failures", "resend", "doctor",
     "destination set", "destination list", "destination show", "destination rm",
     "subscription set", "subscription list", "subscription show", "subscription pause", "subscription resume",
     "subscription rm", "spool ls", "spool show", "spool drain", "key create", "user add",

@@ -40,6 +40,8 @@ async def test_a_message_in_a_list(world: World, client: httpx.AsyncClient) -> N
         "received_at": format_time(sent.received_at),
         "completed_at": format_time(sent.received_at + 10),
         "bytes": len(sent.body),
+        "attempts": 1,
+        "next_attempt_at": None,
     }
 
 

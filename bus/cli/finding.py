@@ -1,0 +1,217 @@
+"""``bus search`` and ``bus export``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO, Final, Literal
+
+import msgspec
+import typer
+
+from bus.cli.api import Api, cut_off
+from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl
+from bus.cli.output import print_json, print_table, progress
+from bus.cli.values import read_time
+from bus.errors import ConfigurationError
+
+_PAGE: Final = 500
+_LAST_LINE: Final = 256
+_COLUMNS: Final = (
+    "id",
+    "destination",
+    "status",
+    "biz_id",
+    "source",
+    "received_at",
+    "completed_at",
+    "bytes",
+    "attempts",
+    "next_attempt_at",
+)
+Format = Literal["csv", "ndjson"]
+
+Ref = Annotated[str | None, typer.Option(help="An id of any kind, whole: message, trace, biz id or key.")]
+Code = Annotated[str | None, typer.Option(help="Code.")]
+Name = Annotated[str | None, typer.Option(help="Name; --status is then that delivery's.")]
+BizId = Annotated[str | None, typer.Option(help="As the producer gave it.")]
+Source = Annotated[str | None, typer.Option(help="Who sent.")]
+State = Annotated[str | None, typer.Option(help="delivered, retrying, dead, pending, ...")]
+Since = Annotated[str | None, typer.Option("--from", help="RFC 3339, or a duration ago such as 15m.")]
+Before = Annotated[str | None, typer.Option("--to", help="RFC 3339, or a duration ago.")]
+Signature = Annotated[str | None, typer.Option(help="Failing like this; bus failures has them.")]
+Inside = Annotated[str | None, typer.Option("--text", "--q", help="Inside id, biz id or source.")]
+StatusClass = Annotated[str | None, typer.Option(help="2xx, 3xx, 4xx, 5xx or none: what the last attempt got.")]
+Error = Annotated[str | None, typer.Option(help="Inside the reason or error of a delivery that is not delivered.")]
+Header = Annotated[str | None, typer.Option(help="NAME or 'NAME: VALUE' of the message's own headers.")]
+BodyPath = Annotated[str | None, typer.Option(help="The JSON body has it, such as order.lines[0].sku.")]
+BodyValue = Annotated[str | None, typer.Option(help="What stands at --body-path.")]
+BodyText = Annotated[str | None, typer.Option(help="Inside the body.")]
+
+
+def search(
+    ref: Ref = None,
+    destination: Code = None,
+    subscription: Name = None,
+    biz_id: BizId = None,
+    source: Source = None,
+    status: State = None,
+    since: Since = None,
+    before: Before = None,
+    signature: Signature = None,
+    status_class: StatusClass = None,
+    error: Error = None,
+    header: Header = None,
+    body_path: BodyPath = None,
+    body_value: BodyValue = None,
+    body_text: BodyText = None,
+    text: Inside = None,
+    limit: Annotated[int, typer.Option(min=1, help="How many at most.")] = 50,
+    as_json: AsJson = False,
+    url: BusUrl = DEFAULT_URL,
+    api_key: ApiKey = "",
+) -> None:
+    """Find messages, the newest first."""
+    query = {
+        "ref": ref,
+        "destination": destination,
+        "subscription": subscription,
+        "biz_id": biz_id,
+        "source": source,
+        "status": status,
+        "from": read_time(since, "--from"),
+        "to": read_time(before, "--to"),
+        "signature": signature,
+        "status_class": status_class,
+        "error": error,
+        "header": header,
+        "body_path": body_path,
+        "body_value": body_value,
+        "text": body_text,
+        "q": text,
+    }
+    with Api(url, api_key) as api:
+        found = _pages(api, query, limit)
+    if as_json:
+        print_json(found)
+        return
+    print_table(_COLUMNS, [[item.get(column) for column in _COLUMNS] for item in found["items"]])
+    searched = found["searched"]
+    if searched and not searched["complete"]:
+        sys.stderr.write(f"searched back to {searched['from']}; there may be more: raise --limit or give --to\n")
+
+
+def _pages(api: Api, query: dict[str, str | None], limit: int) -> dict[str, Any]:
+    """Return what pages hold together, up to a limit, and what they looked at."""
+    items: list[dict[str, Any]] = []
+    searched: dict[str, Any] = {}
+    cursor: str | None = None
+    while True:
+        most = min(_PAGE, limit - len(items))
+        page = api.call("GET", "/api/v1/messages", query={**query, "cursor": cursor, "limit": most})
+        items += page["items"]
+        cursor = page["next"]
+        searched = {**page.get("searched", {}), **({"to": searched["to"]} if searched else {})}
+        if cursor is None or len(items) >= limit:
+            return {"items": items, "next": cursor, "searched": searched}
+
+
+def export(
+    ref: Ref = None,
+    destination: Code = None,
+    subscription: Name = None,
+    biz_id: BizId = None,
+    source: Source = None,
+    status: State = None,
+    since: Since = None,
+    before: Before = None,
+    signature: Signature = None,
+    status_class: StatusClass = None,
+    error: Error = None,
+    header: Header = None,
+    body_path: BodyPath = None,
+    body_value: BodyValue = None,
+    body_text: BodyText = None,
+    text: Inside = None,
+    output: Annotated[str, typer.Option("--output", "-o", metavar="FILE|-", help="Where to.")] = "-",
+    form: Annotated[
+        Format | None, typer.Option("--format", help="Without: csv for a FILE.csv, else ndjson.", show_default=False)
+    ] = None,
+    bodies: Annotated[bool, typer.Option("--bodies", help="With bodies; ndjson only, and on record.")] = False,
+    as_json: AsJson = False,
+    url: BusUrl = DEFAULT_URL,
+    api_key: ApiKey = "",
+) -> None:
+    """Write every message of a selection to a file, which has its name only once it is whole."""
+    query = {
+        "ref": ref,
+        "destination": destination,
+        "subscription": subscription,
+        "biz_id": biz_id,
+        "source": source,
+        "status": status,
+        "from": read_time(since, "--from"),
+        "to": read_time(before, "--to"),
+        "signature": signature,
+        "status_class": status_class,
+        "error": error,
+        "header": header,
+        "body_path": body_path,
+        "body_value": body_value,
+        "text": body_text,
+        "q": text,
+        "format": form or ("csv" if output.lower().endswith(".csv") else "ndjson"),
+        "bodies": str(bodies).lower(),
+    }
+    if as_json and output == "-":
+        raise typer.BadParameter("it would be between the messages; give -o FILE", param_hint="--json")
+    with Api(url, api_key) as api, _opened(output) as stream:
+        done = _copy(api, query, stream)
+    if as_json:
+        print_json({"file": output, **done})
+    elif output != "-":
+        count = f"{done['count']} messages, " if done["count"] is not None else ""
+        typer.echo(f"{output}: {count}{done['bytes']} bytes")
+
+
+@contextmanager
+def _opened(output: str) -> Iterator[BinaryIO]:
+    """Give the stream to write to; a file gets its name when all went well, and ``.part`` behind it until then."""
+    if output == "-":
+        yield sys.stdout.buffer
+        return
+    whole, part = Path(output), Path(f"{output}.part")
+    try:
+        stream = part.open("wb")
+    except OSError as error:
+        raise ConfigurationError(f"cannot write {part}: {error.strerror}", hint="give another -o FILE") from error
+    with stream:
+        yield stream
+    part.replace(whole)
+
+
+def _copy(api: Api, query: dict[str, str | None], stream: BinaryIO) -> dict[str, int | None]:
+    """Write the file, and return how many bytes it has and, where it says so, how many messages."""
+    size, last = 0, b""
+    with progress(in_bytes=True) as bar, api.download("/api/v1/messages/export", query) as pieces:
+        task = bar.add_task("exporting", total=None)
+        for piece in pieces:
+            stream.write(piece)
+            size += len(piece)
+            last = (last + piece)[-_LAST_LINE:]
+            bar.update(task, completed=size)
+    stream.flush()
+    return {"bytes": size, "count": _count(api, last) if query["format"] == "ndjson" else None}
+
+
+def _count(api: Api, end: bytes) -> int:
+    """Return how many messages the last line of a file counts; raises when it is not such a line."""
+    try:
+        said = msgspec.json.decode(end.rstrip(b"\n").rpartition(b"\n")[2])
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise cut_off(api.url) from error
+    if not isinstance(said, dict) or said.get("complete") is not True:
+        raise cut_off(api.url)
+    return int(said["count"])

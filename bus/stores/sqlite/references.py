@@ -1,0 +1,21 @@
+"""What a message is called besides its id and biz id: the names under which the index of references has it."""
+
+from __future__ import annotations
+
+from bus.domain.conditions import parse_ref, trace_id_of
+from bus.domain.message import Message
+from bus.stores.sqlite.keys import id_key
+
+Name = str | bytes
+
+
+def names_of(message: Message | None) -> frozenset[Name]:
+    """Return a message's key as text, and the ids of its trace and of its first sending as bytes."""
+    if message is None:
+        return frozenset()
+    names: list[Name] = [message.key] if message.key else []
+    if message.traceparent and (traced := trace_id_of(message.traceparent)):
+        names.append(bytes.fromhex(traced))
+    if message.original_id and (original := parse_ref(message.original_id).message_id):
+        names.append(id_key(original))
+    return frozenset(names)
