@@ -12,6 +12,7 @@ from nicegui import app, core, ui
 
 import admin.pages.views
 from admin.pages.calls import Refused
+from admin.pages.frame import serve_pages
 
 ROOT: Final = "/admin"
 _RECONNECT: Final = 20.0
@@ -26,6 +27,7 @@ def make_pages() -> FastAPI:
     """Return the application of all pages, to be served below ``/admin``; once in a process."""
     for found in pkgutil.iter_modules(admin.pages.views.__path__):
         importlib.import_module(f"{admin.pages.views.__name__}.{found.name}")
+    serve_pages()
     outer = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
     ui.run_with(
         outer,

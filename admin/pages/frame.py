@@ -20,6 +20,7 @@ from bus.security.keys import Action
 
 Build = Callable[[Viewer], Awaitable[Response | None]]
 _BUILT_WITHIN: Final = 20.0
+_PAGES: Final[list[tuple[str, Callable[..., Awaitable[Response | None]]]]] = []
 
 
 class Place(NamedTuple):
@@ -72,15 +73,16 @@ def page(path: str, title: str) -> Callable[[Build], Build]:
                     refusal(viewer, error)
             return None
 
-        _register(path, show)
+        _PAGES.append((path, show))
         return build
 
     return register
 
 
-def _register(path: str, show: Callable[..., Awaitable[Response | None]]) -> None:
-    # The values of a path are the viewer's to read, so every page has the request alone.
-    ui.page(path, response_timeout=_BUILT_WITHIN)(show)
+def serve_pages() -> None:
+    """Give every page that was registered its place; a path with a value comes after one that names what it means."""
+    for path, show in sorted(_PAGES, key=lambda entry: (entry[0].count("{"), entry[0])):
+        ui.page(path, response_timeout=_BUILT_WITHIN)(show)
 
 
 def _adopt(viewer: Viewer) -> None:

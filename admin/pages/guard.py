@@ -70,7 +70,7 @@ class Guard:
             await _redirect(send, "/admin/")
             return
         if not path.startswith(_SOCKET):
-            scope["viewer"] = Viewer(request, principal, Api(self._api, request))
+            scope["viewer"] = Viewer(request, principal, Api(self._api, request), self._office.context.clock.now)
         nonce = secrets.token_urlsafe(16)
         await self._pages(scope, receive, guarded(send, nonce) if scope["type"] == "http" else send)
 

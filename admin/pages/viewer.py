@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -10,7 +11,7 @@ from fastapi import Request
 
 from admin.pages.calls import Api
 from admin.pages.words import LANGUAGES, Words, words_of
-from bus.domain.times import parse_time
+from bus.domain.times import DAY, format_time, parse_time
 from bus.security.principals import Principal
 
 LANGUAGE: Final = "bus_language"
@@ -26,6 +27,8 @@ class Viewer:
     ----------
     api
         The admin API, asked as this person.
+    now
+        The time of the bus, in milliseconds since the epoch.
     t
         Says a text in the person's language.
     dark
@@ -34,9 +37,10 @@ class Viewer:
         What the page's path and query name.
     """
 
-    def __init__(self, request: Request, principal: Principal, api: Api) -> None:
+    def __init__(self, request: Request, principal: Principal, api: Api, now: Callable[[], int]) -> None:
         self.principal = principal
         self.api = api
+        self.now = now
         self.language = language_of(request)
         self.t: Words = words_of(self.language)
         self.zone = _zone(request.cookies.get(ZONE, ""))
@@ -62,6 +66,13 @@ class Viewer:
     def utc(self, text: str | None) -> str:
         """Return a time as the API has it, for whoever hovers over another form."""
         return text.replace("T", " ").replace("Z", " UTC") if text else ""
+
+    def periods(self, since: str, until: str, step: int) -> list[tuple[str, str]]:
+        """Return when each period of a span (seconds long) begins: as the API says it, and in the person's zone."""
+        start, end = parse_time(since), parse_time(until)
+        form = "%H:%M" if end - start <= DAY else "%m-%d %H:%M"
+        starts = map(format_time, range(start, end, step * 1000))
+        return [(at, self._local(at).strftime(form)) for at in starts]
 
     def _local(self, text: str | None) -> datetime:
         return datetime.fromtimestamp(parse_time(text or "") / 1000, self.zone)

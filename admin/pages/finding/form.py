@@ -40,7 +40,7 @@ class Form:
                 tag("button", "pier-button pier-button-main", t("Search"), type="submit")
             self._hidden()
             self._range()
-            with tag("div", "pier-fields"):
+            with tag("div", "pier-conds"):
                 self._text("destination", choices=destinations)
                 self._text("subscription", choices=subscriptions)
                 self._select("status", [(status, t(look.text)) for status, look in LOOKS.items()])
@@ -86,7 +86,7 @@ class Form:
         is_open = any(self._filters.get(name) for name in _MORE) or self._is_wrong(*_MORE)
         with tag("details", "pier-more", open=True if is_open else None):
             tag("summary", "", t("More filters: source, error, header, value in the body, text"))
-            with tag("div", "pier-fields"):
+            with tag("div", "pier-conds"):
                 for name in _MORE:
                     self._text(name, placeholder=_PLACEHOLDERS.get(name, ""))
             tag("p", "pier-quiet", t("What is looked for in bodies is read message by message: choose a time for it."))
@@ -119,11 +119,11 @@ class Form:
                 tag("option", "", chosen, value=chosen, selected=True)
 
     def _field(self, name: str, *, wide: bool = False) -> ui.element:
-        field = tag("div", f"pier-field{' pier-field-wide' if wide else ''}")
+        field = tag("div", f"pier-cond{' pier-cond-wide' if wide else ''}")
         with field:
             tag("label", "", title_of(self._viewer, name), for_=f"pier-by-{name}")
             if self._is_wrong(name) and self._trouble is not None:
-                tag("span", "pier-bad pier-field-wrong", self._trouble.detail, id=f"pier-wrong-{name}")
+                tag("span", "pier-bad pier-cond-wrong", self._trouble.detail, id=f"pier-wrong-{name}")
         return field
 
     def _control(self, kind: str, name: str, **attributes: Any) -> ui.element:

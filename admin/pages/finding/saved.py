@@ -11,6 +11,7 @@ from nicegui import ui
 from admin.pages.calls import Refused
 from admin.pages.finding.filters import Filters, query_of
 from admin.pages.parts.asking import answers, dialog
+from admin.pages.parts.buttons import button
 from admin.pages.parts.notes import done
 from admin.pages.parts.tags import link, tag
 from admin.pages.viewer import Viewer
@@ -44,9 +45,7 @@ class _Views:
                 if item["page"] == PAGE:
                     self._view(item)
             if self._filters.is_any:
-                ui.button(t("Save this search"), icon="bookmark_add", on_click=self._ask, color=None).props(
-                    "flat dense no-caps"
-                )
+                button(t("Save this search"), self._ask, icon="bookmark_add")
 
     def _view(self, item: Mapping[str, Any]) -> None:
         t, name = self._viewer.t, item["name"]

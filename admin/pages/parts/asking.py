@@ -1,15 +1,13 @@
-"""Dialogs: what asks before something is done, and what shows one thing closely."""
+"""Dialogs with what a person fills in before something is done, or that show one thing closely."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from nicegui import ui
 
-from admin.pages.calls import Refused
-from admin.pages.parts.notes import tell
+from admin.pages.parts.buttons import button
 from admin.pages.parts.tags import tag
 from admin.pages.viewer import Viewer
 
@@ -25,22 +23,26 @@ def dialog(title: str, *, wide: bool = False) -> Iterator[ui.dialog]:
     shown.open()
 
 
-def answers(viewer: Viewer, asking: ui.dialog, text: str, act: Callable[[], Awaitable[Any]]) -> ui.button:
-    """Show the ways out: one that does nothing, and one that acts; a refusal is told, and leaves the dialog open."""
+def answers(viewer: Viewer, asking: ui.dialog, text: str, act: Callable[[], Awaitable[bool]]) -> None:
+    """Show the ways out: one that does nothing, and one that acts.
+
+    The dialog stays open when ``act`` returns false, and when the API refuses: what was filled in is not lost.
+    """
 
     async def run() -> None:
-        button.disable()
-        try:
-            if await act() is not False:
-                asking.close()
-        except Refused as error:
-            tell(viewer, error)
-        finally:
-            button.enable()
+        if await act():
+            asking.close()
 
     with tag("div", "pier-row-of pier-answers"):
-        ui.button(viewer.t("Cancel"), on_click=asking.close, color=None).classes("pier-plain").props(
-            "unelevated no-caps"
-        )
-        button = ui.button(text, on_click=run, color=None).classes("pier-primary").props("unelevated no-caps")
-    return button
+        button(viewer.t("Cancel"), lambda: _leave(asking))
+        button(text, run, kind="primary")
+
+
+def way_out(viewer: Viewer, asking: ui.dialog) -> None:
+    """Show what closes a dialog that only shows something."""
+    with tag("div", "pier-row-of pier-answers"):
+        button(viewer.t("Close"), lambda: _leave(asking))
+
+
+def _leave(asking: ui.dialog) -> None:
+    asking.close()

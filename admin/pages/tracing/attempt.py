@@ -6,10 +6,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import quote
 
-from nicegui import ui
-
 from admin.pages.calls import Refused
-from admin.pages.parts.asking import dialog
+from admin.pages.parts.asking import dialog, way_out
 from admin.pages.parts.figures import pairs, size
 from admin.pages.parts.notes import note, refusal
 from admin.pages.parts.strangers import visible
@@ -34,10 +32,7 @@ async def show_attempt(viewer: Viewer, message_id: str, subscription: str, attem
             refusal(viewer, error)
         else:
             _Attempt(viewer, found).show()
-        with tag("div", "pier-row-of pier-answers"):
-            ui.button(viewer.t("Close"), on_click=shown.close, color=None).classes("pier-plain").props(
-                "unelevated no-caps"
-            )
+        way_out(viewer, shown)
 
 
 class _Attempt:

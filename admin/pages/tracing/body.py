@@ -8,6 +8,7 @@ import msgspec
 from nicegui import ui
 
 from admin.pages.calls import Refused
+from admin.pages.parts.buttons import button
 from admin.pages.parts.figures import size
 from admin.pages.parts.notes import note, refusal
 from admin.pages.parts.strangers import hex_lines, visible
@@ -42,19 +43,14 @@ class BodyPart:
                 tag("h2", "", t("Body"))
                 tag("span", "pier-quiet", size(trace["bytes"]))
                 tag("span", "pier-spacer")
-                self._button = self._ask(t("Show body"), unmasked=False)
+                button(t("Show body"), lambda: self._show(unmasked=False))
                 if self._masked and self._may_unmask:
-                    self._ask(t("Show all of it"), unmasked=True)
+                    button(t("Show all of it"), lambda: self._show(unmasked=True))
                 link(t("Download"), f"/api/v1{self._path}", "pier-button", download="")
             self._hint = tag("p", "pier-quiet", t("Reading a body is noted in the audit log."))
             self._holder = tag("div")
 
-    def _ask(self, text: str, *, unmasked: bool) -> ui.button:
-        button = ui.button(text, on_click=lambda: self._show(unmasked=unmasked), color=None)
-        return button.classes("pier-plain").props("unelevated no-caps")
-
     async def _show(self, *, unmasked: bool) -> None:
-        self._button.disable()
         self._holder.clear()
         try:
             answer = await self._viewer.api.content(f"{self._path}?unmasked=true" if unmasked else self._path)
@@ -62,8 +58,6 @@ class BodyPart:
             with self._holder:
                 refusal(self._viewer, error)
             return
-        finally:
-            self._button.enable()
         with self._holder:
             if answer.headers.get("bus-masked"):
                 said = self._viewer.t("Values that the destination's rules hide are shown as ***.")

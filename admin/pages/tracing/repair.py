@@ -9,7 +9,8 @@ from typing import Any, Final
 import msgspec
 from nicegui import ui
 
-from admin.pages.parts.asking import answers, dialog
+from admin.pages.parts.asking import answers, dialog, way_out
+from admin.pages.parts.buttons import button
 from admin.pages.parts.figures import size
 from admin.pages.parts.notes import done, note
 from admin.pages.parts.states import state_chip
@@ -44,24 +45,16 @@ class Repair:
         """Show the buttons; what may not be done says why."""
         t, code = self._viewer.t, trace["destination"]
         why = self._why_not(trace)
-        self._button(t("Resend…"), "replay", why, lambda: self._ask_resend(trace))
+        button(t("Resend…"), lambda: self._ask_resend(trace), icon="replay", disabled_because=why)
         if not why and trace.get("masked") and not self._viewer.may(UNMASK, code):
             why = t("Parts of it are masked for you: ask an admin to edit it.")
-        self._button(t("Edit and resend…"), "edit", why, lambda: self._ask_edit(trace))
+        button(t("Edit and resend…"), lambda: self._ask_edit(trace), icon="edit", disabled_because=why)
 
     def _why_not(self, trace: Mapping[str, Any]) -> str:
         t = self._viewer.t
         if not self._viewer.may(Action.RESEND, trace["destination"]):
             return t("You may not resend here: ask an admin for the role operator.")
         return "" if trace.get("message") else t("The message itself is not in the store")
-
-    def _button(self, text: str, icon: str, why: str, act: Any) -> None:
-        button = (
-            ui.button(text, icon=icon, on_click=act, color=None).classes("pier-plain").props("unelevated no-caps dense")
-        )
-        if why:
-            button.disable()
-            button.props["title"] = button.props["aria-description"] = why
 
     def _ask_resend(self, trace: Mapping[str, Any]) -> None:
         t = self._viewer.t
@@ -117,9 +110,7 @@ class Repair:
             if not is_text(content) or len(content) > _EDITED:
                 said = t("Only texts up to {size} are edited here; the API takes any: POST …/edit.", size=size(_EDITED))
                 note(t("This body cannot be edited here"), said, tone="warn")
-                ui.button(t("Close"), on_click=asking.close, color=None).classes("pier-plain").props(
-                    "unelevated no-caps"
-                )
+                way_out(self._viewer, asking)
                 return
             said = t("This makes a new message with an id of its own, linked to this one; this one stays as it is.")
             tag("p", "", said)
@@ -139,8 +130,7 @@ class Repair:
             "outlined debounce=300 input-class=pier-editor"
         )
         if is_json:
-            indent = ui.button(t("Indent it"), on_click=lambda: body.set_value(_indented(body.value or "")), color=None)
-            indent.classes("pier-plain pier-start").props("unelevated no-caps dense")
+            button(t("Indent it"), lambda: _indent(body)).classes("pier-start")
         reason = _reason(self._viewer, required=True)
 
         async def act() -> bool:
@@ -174,9 +164,11 @@ def _reason(viewer: Viewer, *, required: bool) -> ui.input:
     return field.without_auto_validation()
 
 
-def _indented(text: str) -> str:
-    """Return JSON with a line for each value; what is not JSON stays as it is."""
-    return text if _json_trouble(text) else msgspec.json.format(text, indent=2)
+def _indent(editor: ui.textarea) -> None:
+    """Give each value of JSON a line; what is not JSON stays as it is."""
+    text = editor.value or ""
+    if not _json_trouble(text):
+        editor.set_value(msgspec.json.format(text, indent=2))
 
 
 def _json_trouble(text: str) -> str:

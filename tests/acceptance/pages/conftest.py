@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from tests.acceptance.pages.looking import Looker
+from tests.acceptance.pages.looking import ZONE, Looker
 from tests.harness.bus_process import BusProcess
 from tests.harness.subscribers import SubscriberProcess
 from tests.servers import need
@@ -15,23 +15,23 @@ from tests.servers import need
 Look = Callable[..., Looker]
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """Run one browser for all tests of this folder: none of them may be asynchronous, its loop runs in this thread."""
+    """Run one browser for the tests of a module: none of them may be asynchronous, its loop runs in this thread."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=str(need("chromium")), args=["--no-sandbox"])
         yield browser
         browser.close()
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def open_bus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BusProcess]:
     """Run a bus without keys, shared: a test names its destinations after itself."""
     with BusProcess(tmp_path_factory.mktemp("pages") / "data") as process:
         yield process
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def subscribers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SubscriberProcess]:
     """Run a subscriber, shared: a test uses paths of its own."""
     with SubscriberProcess(tmp_path_factory.mktemp("subscribers")) as process:
@@ -47,7 +47,7 @@ def look(chromium: Browser, open_bus: BusProcess) -> Iterator[Look]:
         context = chromium.new_context(
             viewport={"width": width, "height": 900},
             locale="zh-CN" if language == "zh" else "en-GB",
-            timezone_id="Asia/Shanghai",
+            timezone_id=ZONE,
             color_scheme="dark" if dark else "light",
         )
         looker = Looker(context, (at or open_bus).url)

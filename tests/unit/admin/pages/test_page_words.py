@@ -12,7 +12,7 @@ import admin.pages
 from admin.pages.words import chinese, words_of
 
 FOLDER = Path(admin.pages.__file__).parent
-SPEAKERS = {"t", "page", "Place", "Look"}
+SPEAKERS = {"t", "page", "Place", "Look", "Span"}
 NAMED = {"_TITLES", "_SHORTCUTS", "_LOGIN_TEXTS", "TEXTS_SAID", "PHASES"}
 
 

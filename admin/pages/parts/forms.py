@@ -1,0 +1,90 @@
+"""Forms whose every field says what it is for, and what the API holds against its value."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from nicegui import ui
+from nicegui.elements.mixins.validation_element import ValidationElement
+
+from admin.pages.calls import Refused
+from admin.pages.parts.buttons import button
+from admin.pages.parts.notes import refusal
+from admin.pages.parts.tags import tag
+from admin.pages.viewer import Viewer
+
+Field = ValidationElement[Any]
+_LOOK = "outlined dense stack-label"
+
+
+class Form:
+    """Fields by the names that the API knows them by."""
+
+    def __init__(self, viewer: Viewer) -> None:
+        self._viewer = viewer
+        self._fields: dict[str, Field] = {}
+        self._troubles = tag("div", "", role="alert")
+
+    def text(self, name: str, label: str, value: str = "", *, hint: str = "", fixed: bool = False) -> None:
+        """Add a line of text; ``fixed`` shows it only."""
+        field = ui.input(label, value=value).props(_LOOK).props("spellcheck=false autocomplete=off")
+        self._add(name, field, hint, fixed=fixed)
+
+    def lines(self, name: str, label: str, value: str = "", *, hint: str = "") -> None:
+        """Add lines of text."""
+        self._add(name, ui.textarea(label, value=value).props(_LOOK).props("autogrow spellcheck=false"), hint)
+
+    def number(self, name: str, label: str, value: float | None, *, hint: str = "") -> None:
+        """Add a number, which may be left empty."""
+        self._add(name, ui.number(label, value=value).props(_LOOK), hint)
+
+    def choice(
+        self, name: str, label: str, options: Sequence[str] | Mapping[str, str], value: str, *, hint: str = ""
+    ) -> None:
+        """Add a choice of one: values, with what each is called where that is another."""
+        known = dict(options) if isinstance(options, Mapping) else list(options)
+        self._add(name, ui.select(known, label=label, value=value).props(_LOOK), hint)
+
+    def value(self, name: str) -> Any:
+        """Return what a field has now; None for an empty one."""
+        found = self._fields[name].value
+        return None if found in ("", None) else found
+
+    def whole(self, name: str) -> Any:
+        """Return a number without a fraction as a whole one; any other value as it is, for the API to judge."""
+        found = self.value(name)
+        return int(found) if isinstance(found, float) and found.is_integer() else found
+
+    def send(self, text: str, action: Callable[[], Awaitable[None]]) -> ui.button:
+        """Add the button that sends the form; what the API refuses is told at the field that it is about."""
+
+        async def submit() -> None:
+            self._clear()
+            try:
+                await action()
+            except Refused as error:
+                self._tell(error)
+
+        return button(text, submit, kind="primary")
+
+    def _add(self, name: str, field: Field, hint: str, *, fixed: bool = False) -> None:
+        field.props["hint"] = hint
+        field.classes("pier-field")
+        if fixed:
+            field.props["readonly"] = True
+        self._fields[name] = field
+
+    def _clear(self) -> None:
+        self._troubles.clear()
+        for field in self._fields.values():
+            field.error = None
+
+    def _tell(self, error: Refused) -> None:
+        field = self._fields.get(error.field.partition(".")[0])
+        if field is None:
+            with self._troubles:
+                refusal(self._viewer, error)
+            return
+        field.error = error.detail
+        field.run_method("focus")

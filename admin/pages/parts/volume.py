@@ -1,0 +1,44 @@
+"""What went in and out over time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from admin.pages.parts.charts import Chart, Line
+from admin.pages.parts.tags import tag
+from admin.pages.viewer import Viewer
+
+
+class VolumeCharts:
+    """Messages and latency of one set of figures, side by side."""
+
+    def __init__(self, viewer: Viewer) -> None:
+        t = viewer.t
+        with tag("div", "pier-grid"):
+            self._messages = Chart(
+                viewer,
+                t("Messages"),
+                [
+                    Line(t("accepted"), "accepted", "in", is_area=True),
+                    Line(t("delivered"), "deliveries.delivered", "good"),
+                    Line(t("failed attempts"), "failed_attempts", "bad"),
+                ],
+            )
+            self._latency = Chart(
+                viewer,
+                t("From accepted to delivered"),
+                [Line(t("p50"), "p50_ms", "in"), Line(t("p99"), "p99_ms", "warn")],
+                unit=" ms",
+            )
+
+    def draw(self, stats: Mapping[str, Any]) -> None:
+        """Draw what ``/stats`` answered."""
+        points = stats["series"][0]["points"] if stats["series"] else []
+        for chart in (self._messages, self._latency):
+            chart.draw(stats, points)
+
+
+def volume_charts(viewer: Viewer) -> VolumeCharts:
+    """Return the charts, to be drawn now and again."""
+    return VolumeCharts(viewer)

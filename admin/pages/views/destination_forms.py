@@ -1,0 +1,118 @@
+"""Making and changing a destination."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from nicegui import ui
+
+from admin.pages.frame import heading, page
+from admin.pages.parts.buttons import to
+from admin.pages.parts.dialogs import confirmed
+from admin.pages.parts.forms import Form
+from admin.pages.parts.tags import tag
+from admin.pages.viewer import Viewer
+from bus.domain.destination import TransportName
+
+_NEW: Final[dict[str, Any]] = {
+    "transport": TransportName.DIRECT,
+    "retention_days": 30,
+    "max_bytes": 2**20,
+    "store_rate": None,
+}
+
+
+@page("/new-destination", "New destination")
+async def new_destination(viewer: Viewer) -> None:
+    """Ask what a new destination is to be."""
+    heading(viewer.t("New destination"))
+    _form(viewer, None, _NEW)
+
+
+@page("/destinations/{code}/edit", "Edit the destination")
+async def edit_destination(viewer: Viewer) -> None:
+    """Ask what is to change."""
+    code = viewer.place["code"]
+    known = await viewer.api.get(f"/destinations/{code}")
+    heading(viewer.t("Edit {code}", code=code))
+    _form(viewer, code, known)
+
+
+def _form(viewer: Viewer, code: str | None, known: Mapping[str, Any]) -> None:
+    t = viewer.t
+    with tag("section", "pier-card", aria_label=t("Settings")):
+        form = Form(viewer)
+        with tag("div", "pier-form"):
+            if code is None:
+                form.text("code", t("Code"), hint=t("What producers send to: letters, digits, . _ -"))
+            form.choice(
+                "transport",
+                t("Transport"),
+                list(TransportName),
+                known["transport"],
+                hint=t("Can be changed while messages flow: the old road is drained."),
+            )
+            form.number(
+                "retention_days", t("Kept for (days)"), known["retention_days"], hint=t("Then whole days are dropped.")
+            )
+            form.number(
+                "max_bytes", t("Largest message (bytes)"), known["max_bytes"], hint=t("Larger ones are refused (413).")
+            )
+            form.number(
+                "store_rate",
+                t("Store writes a second"),
+                known["store_rate"],
+                hint=t("Empty for no limit; what is above it waits on disk."),
+            )
+            form.lines(
+                "mask",
+                t("Masked, a path a line"),
+                "\n".join(known.get("mask", [])),
+                hint=t("Hidden from all but admins who ask: body.card.number, headers.authorization"),
+            )
+        with tag("div", "pier-row-of q-mt-md"):
+            form.send(t("Make it") if code is None else t("Save"), lambda: _save(viewer, form, code, known))
+            to(t("Leave it"), "/admin/destinations" if code is None else f"/admin/destinations/{code}")
+
+
+async def _save(viewer: Viewer, form: Form, code: str | None, known: Mapping[str, Any]) -> None:
+    wanted = _wanted(form, known)
+    if code is None:
+        name = str(form.value("code") or "")
+        await viewer.api.put(f"/destinations/{_as_path(name)}", {"code": name, **wanted})
+        ui.navigate.to(f"/destinations/{name}")
+        return
+    if wanted["transport"] != known["transport"] and not await _switches(viewer, code, known, wanted):
+        return
+    await viewer.api.patch(f"/destinations/{code}", wanted)
+    ui.navigate.to(f"/destinations/{code}")
+
+
+def _wanted(form: Form, known: Mapping[str, Any]) -> dict[str, Any]:
+    wanted = {
+        "transport": form.value("transport"),
+        "retention_days": form.whole("retention_days"),
+        "max_bytes": form.whole("max_bytes"),
+        "store_rate": form.value("store_rate"),
+    }
+    if "mask" in known:
+        lines = str(form.value("mask") or "").splitlines()
+        wanted["mask"] = [line.strip() for line in lines if line.strip()]
+    return wanted
+
+
+async def _switches(viewer: Viewer, code: str, known: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    t = viewer.t
+    return await confirmed(
+        viewer,
+        t("Move {code} from {old} to {new}?", code=code, old=known["transport"], new=wanted["transport"]),
+        t("New messages take the new road at once; what is on the old one is delivered from there. Nothing is lost."),
+        action=t("Move it"),
+        danger=False,
+    )
+
+
+def _as_path(name: str) -> str:
+    # An empty name would be another place; the API says what is wrong with this one.
+    return name if name and "/" not in name and "?" not in name and "#" not in name else "-"

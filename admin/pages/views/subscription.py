@@ -1,0 +1,168 @@
+"""One subscription: how it does, and what can be done about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from nicegui import ui
+
+from admin.pages.frame import heading, page
+from admin.pages.parts.buttons import button, to
+from admin.pages.parts.dialogs import confirmed, show_once
+from admin.pages.parts.figures import count, figures, pairs, share
+from admin.pages.parts.history import history
+from admin.pages.parts.notes import note
+from admin.pages.parts.sample import sample
+from admin.pages.parts.spans import span_links, span_of
+from admin.pages.parts.states import chip
+from admin.pages.parts.tags import link, tag
+from admin.pages.parts.times import took
+from admin.pages.parts.volume import volume_charts
+from admin.pages.viewer import Viewer
+from bus.security.keys import Action
+
+
+@page("/destinations/{code}/subscriptions/{name}", "Subscription")
+async def subscription(viewer: Viewer) -> None:
+    """Show one subscription."""
+    code, name = viewer.place["code"], viewer.place["name"]
+    found = await viewer.api.get(f"/destinations/{code}/subscriptions/{name}")
+    _head(viewer, code, found)
+    if found["paused"]:
+        note(
+            viewer.t("This subscription is paused"),
+            viewer.t("Its messages wait and are delivered once it is resumed: {reason}", reason=found["paused_reason"]),
+            tone="warn",
+        )
+    await _volume(viewer, code, name)
+    with tag("div", "pier-grid q-mb-md"):
+        _settings(viewer, found)
+        sample(viewer, code, name)
+    await history(viewer, f"destinations/{code}/subscriptions/{name}")
+
+
+def _head(viewer: Viewer, code: str, found: Mapping[str, Any]) -> None:
+    t, name = viewer.t, found["name"]
+    with tag("p", "pier-quiet q-mb-none"):
+        link(code, f"/admin/destinations/{code}")
+    with heading(name):
+        if found["paused"]:
+            chip(t("paused"), "warn", "pause")
+        tag("span", "pier-spacer")
+        to(t("Messages"), f"/admin/find?destination={code}&subscription={name}", icon="search")
+        to(t("Failures"), f"/admin/failures?destination={code}&subscription={name}", icon="error_outline")
+        if viewer.may(Action.PAUSE, code):
+            _pause_button(viewer, code, found)
+        if viewer.may(Action.CONFIGURE, code):
+            to(t("Edit"), f"/admin/destinations/{code}/subscriptions/{name}/edit", icon="edit")
+            _rotate_button(viewer, code, found)
+            _remove_button(viewer, code, name)
+
+
+def _pause_button(viewer: Viewer, code: str, found: Mapping[str, Any]) -> None:
+    t, name, paused = viewer.t, found["name"], found["paused"]
+
+    async def switch() -> None:
+        if not paused and not await confirmed(
+            viewer,
+            t("Pause {name}?", name=name),
+            t("Its messages wait until it is resumed; other subscriptions go on. Nothing is lost."),
+            action=t("Pause"),
+            danger=False,
+        ):
+            return
+        await viewer.api.patch(f"/destinations/{code}/subscriptions/{name}", {"paused": not paused})
+        ui.navigate.reload()
+
+    button(t("Resume") if paused else t("Pause"), switch, icon="play_arrow" if paused else "pause")
+
+
+def _rotate_button(viewer: Viewer, code: str, found: Mapping[str, Any]) -> None:
+    t, name = viewer.t, found["name"]
+
+    async def rotate() -> None:
+        if not await confirmed(
+            viewer,
+            t("Make a new secret for {name}?", name=name),
+            t("For 24 hours every request has both signatures, so that the subscriber can go over without a gap."),
+            action=t("Make a new secret"),
+            danger=False,
+        ):
+            return
+        answer = await viewer.api.post(f"/destinations/{code}/subscriptions/{name}/rotate-secret", {"overlap": "24h"})
+        await show_once(viewer, t("The new secret of {name}", name=name), answer["secret"])
+
+    why = "" if found["secret"] else t("It has no secret: make one under Edit.")
+    button(t("Rotate the secret"), rotate, icon="vpn_key", disabled_because=why)
+
+
+def _remove_button(viewer: Viewer, code: str, name: str) -> None:
+    t = viewer.t
+
+    async def remove() -> None:
+        if not await confirmed(
+            viewer,
+            t("Remove {name}?", name=name),
+            t("Its open deliveries are canceled: they are shown as such, and nobody gets them. This cannot be undone."),
+            action=t("Remove the subscription"),
+            typed=name,
+        ):
+            return
+        await viewer.api.delete(f"/destinations/{code}/subscriptions/{name}")
+        ui.navigate.to(f"/destinations/{code}")
+
+    button(t("Remove"), remove, icon="delete_outline")
+
+
+async def _volume(viewer: Viewer, code: str, name: str) -> None:
+    t = viewer.t
+    span = span_of(viewer)
+    query = {"destination": code, "from": span.since(viewer), "by": "subscription", "limit": 500}
+    stats = await viewer.api.get("/stats", query)
+    stats["series"] = [one for one in stats["series"] if one["subscription"] == name]
+    totals = stats["series"][0]["totals"] if stats["series"] else {"deliveries": {}}
+    ended = totals["deliveries"]
+    with tag("section", "pier-card", aria_label=t("What went on")):
+        with tag("div", "pier-row-of"):
+            tag("h2", "", t("What went on"))
+            tag("span", "pier-spacer")
+            span_links(viewer, f"/admin/destinations/{code}/subscriptions/{name}")
+        figures(
+            [
+                (t("delivered"), count(ended.get("delivered", 0)), ""),
+                (t("dead"), count(ended.get("dead", 0)), ""),
+                (t("attempts"), count(totals.get("attempts", 0)), ""),
+                (t("success of attempts"), share(totals.get("success_rate")), ""),
+                (t("p50 / p99 to the first delivery"), took(totals.get("p50_ms")), f"/ {took(totals.get('p99_ms'))}"),
+            ]
+        )
+        volume_charts(viewer).draw(stats)
+
+
+def _settings(viewer: Viewer, found: Mapping[str, Any]) -> None:
+    t = viewer.t
+    retry = found["retry"]
+    waits = ", ".join(retry) if isinstance(retry, list) else t("{first}, then times {factor} up to {max}", **retry)
+    with tag("section", "pier-card", aria_label=t("Settings")):
+        tag("h2", "", t("Settings"))
+        pairs(
+            [
+                (t("URL"), found["url"]),
+                (t("Requests at once"), count(found["max_concurrency"])),
+                (t("Requests a second"), count(found["rate"]) if found["rate"] else t("no limit")),
+                (t("Time-out"), f"{found['timeout_seconds']:g} s"),
+                (t("Retried after"), waits),
+                (t("Given up after"), _ends(viewer, found)),
+                (t("Signed"), t("yes") if found["secret"] else t("no")),
+                (t("Filter"), found["filter"] or t("none: every message")),
+                (t("Own headers"), ", ".join(found["headers"]) or t("none")),
+                (t("Taken for stuck after"), found["stuck_after"]),
+            ]
+        )
+
+
+def _ends(viewer: Viewer, found: Mapping[str, Any]) -> str:
+    attempts = found["retry_max_attempts"]
+    more = viewer.t(" or {count} attempts", count=attempts) if attempts else ""
+    return f"{found['retry_max_age']}{more}"

@@ -1,0 +1,156 @@
+"""Making and changing a subscription."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from nicegui import ui
+
+from admin.pages.calls import Refused
+from admin.pages.frame import heading, page
+from admin.pages.parts.buttons import to
+from admin.pages.parts.dialogs import show_once
+from admin.pages.parts.forms import Form
+from admin.pages.parts.tags import tag
+from admin.pages.viewer import Viewer
+from bus.domain.retry import DEFAULT_SCHEDULE
+
+_AUTO: Final = "auto"
+_NONE: Final = "none"
+_NEW: Final[dict[str, Any]] = {
+    "url": "",
+    "max_concurrency": 16,
+    "rate": None,
+    "timeout_seconds": 10,
+    "retry": list(DEFAULT_SCHEDULE),
+    "retry_max_age": "7d",
+    "retry_max_attempts": None,
+    "secret": "set",
+    "filter": None,
+    "headers": {},
+    "routing_pattern": "#",
+    "stuck_after": "5m",
+    "paused": False,
+}
+
+
+@page("/destinations/{code}/new-subscription", "New subscription")
+async def new_subscription(viewer: Viewer) -> None:
+    """Ask what a new subscription is to be."""
+    code = viewer.place["code"]
+    await viewer.api.get(f"/destinations/{code}")
+    heading(viewer.t("New subscription of {code}", code=code))
+    _form(viewer, code, None, _NEW)
+
+
+@page("/destinations/{code}/subscriptions/{name}/edit", "Edit the subscription")
+async def edit_subscription(viewer: Viewer) -> None:
+    """Ask what is to change."""
+    code, name = viewer.place["code"], viewer.place["name"]
+    known = await viewer.api.get(f"/destinations/{code}/subscriptions/{name}")
+    heading(viewer.t("Edit {code}", code=name))
+    _form(viewer, code, name, known)
+
+
+def _form(viewer: Viewer, code: str, name: str | None, known: Mapping[str, Any]) -> None:
+    t = viewer.t
+    with tag("section", "pier-card", aria_label=t("Settings")):
+        form = Form(viewer)
+        with tag("div", "pier-form"):
+            if name is None:
+                form.text("name", t("Name"), hint=t("Letters, digits, . _ - ; it does not change."))
+            _target(viewer, form, known)
+            _retries(viewer, form, known)
+            _content(viewer, form, known)
+        with tag("div", "pier-row-of q-mt-md"):
+            form.send(t("Make it") if name is None else t("Save"), lambda: _save(viewer, form, code, name))
+            to(t("Leave it"), f"/admin/destinations/{code}" + (f"/subscriptions/{name}" if name else ""))
+
+
+def _target(viewer: Viewer, form: Form, known: Mapping[str, Any]) -> None:
+    t = viewer.t
+    form.text("url", t("URL"), known["url"], hint=t("Gets a POST for each message; any 2xx is success."))
+    form.number("max_concurrency", t("Requests at once"), known["max_concurrency"], hint=t("Over the whole bus."))
+    form.number("rate", t("Requests a second"), known["rate"], hint=t("Empty for no limit."))
+    form.number("timeout_seconds", t("Time-out (seconds)"), known["timeout_seconds"], hint=t("Of one request, in all."))
+    choices = {_AUTO: t("signed, the bus makes the secret"), _NONE: t("not signed")}
+    form.choice("secret", t("Signature"), choices, _AUTO if known["secret"] else _NONE)
+
+
+def _retries(viewer: Viewer, form: Form, known: Mapping[str, Any]) -> None:
+    t = viewer.t
+    retry = known["retry"]
+    shown = ", ".join(retry) if isinstance(retry, list) else "{first} * {factor} <= {max}".format(**retry)
+    form.text(
+        "retry", t("Wait after each failure"), shown, hint=t("5s, 30s, 2m ... the last repeats; or 5s * 3 <= 12h")
+    )
+    form.text(
+        "retry_max_age", t("Given up after"), known["retry_max_age"], hint=t("Such as 7d; then the delivery is dead.")
+    )
+    form.number(
+        "retry_max_attempts", t("or after so many attempts"), known["retry_max_attempts"], hint=t("Empty for no limit.")
+    )
+    form.text(
+        "stuck_after", t("Taken for stuck after"), known["stuck_after"], hint=t("Without an outcome and not waiting.")
+    )
+
+
+def _content(viewer: Viewer, form: Form, known: Mapping[str, Any]) -> None:
+    t = viewer.t
+    form.text(
+        "filter", t("Filter"), known["filter"] or "", hint=t("JMESPath: body.total > `100`; empty for every message.")
+    )
+    form.text("routing_pattern", t("Routing pattern"), known["routing_pattern"], hint=t("# for every routing key."))
+    lines = "\n".join(f"{name}: {value}" for name, value in known["headers"].items())
+    form.lines("headers", t("Own headers, NAME: VALUE a line"), lines)
+
+
+async def _save(viewer: Viewer, form: Form, code: str, name: str | None) -> None:
+    wanted = _wanted(viewer, form)
+    place = f"/destinations/{code}/subscriptions/{name or form.value('name') or '-'}"
+    if name is None:
+        answer = await viewer.api.put(place, {"name": form.value("name") or "", **wanted})
+    else:
+        answer = await viewer.api.patch(place, wanted)
+    if answer["secret"] not in (None, "set"):
+        await show_once(viewer, viewer.t("The secret of {name}", name=answer["name"]), answer["secret"])
+    ui.navigate.to(f"/destinations/{code}/subscriptions/{answer['name']}")
+
+
+def _wanted(viewer: Viewer, form: Form) -> dict[str, Any]:
+    wanted = {
+        "url": form.value("url") or "",
+        "rate": form.value("rate"),
+        "timeout_seconds": form.value("timeout_seconds"),
+        "retry": _waits(str(form.value("retry") or "")),
+        "retry_max_attempts": form.whole("retry_max_attempts"),
+        "secret": _AUTO if form.value("secret") == _AUTO else None,
+        "filter": form.value("filter"),
+        "headers": _headers(viewer, str(form.value("headers") or "")),
+    }
+    defaults = {"max_concurrency": 16, "retry_max_age": "7d", "routing_pattern": "#", "stuck_after": "5m"}
+    return wanted | {name: form.whole(name) or default for name, default in defaults.items()}
+
+
+def _waits(text: str) -> Any:
+    """Return a schedule as the API takes it, from ``5s, 30s`` or ``5s * 3 <= 12h``."""
+    if "*" not in text:
+        return [part.strip() for part in text.split(",") if part.strip()]
+    first, _, rest = text.partition("*")
+    factor, _, most = rest.partition("<=")
+    try:
+        grows = float(factor)
+    except ValueError:
+        grows = 0.0
+    return {"first": first.strip(), "factor": grows, "max": most.strip()}
+
+
+def _headers(viewer: Viewer, text: str) -> dict[str, str]:
+    found = {}
+    for line in filter(None, map(str.strip, text.splitlines())):
+        name, colon, value = line.partition(":")
+        if not colon:
+            raise Refused(422, viewer.t("{line} has no colon: write NAME: VALUE", line=line), field="headers")
+        found[name.strip()] = value.strip()
+    return found
