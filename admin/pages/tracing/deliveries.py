@@ -43,10 +43,15 @@ _ERROR: Final = 400
 _FAILED: Final = (Status.DEAD, Status.PARKED, Status.RETRYING)
 _OPENING: Final = """
 <q-td :props="props">
-  <button type="button" class="pier-link-button" :aria-label="props.value.said"
-    @click="$parent.$emit('open', props.row.key)">{{ props.value.text }}</button>
+  <button type="button" class="pier-link-button" :aria-label="props.value.said" :data-attempt="props.row.key"
+    >{{ props.value.text }}</button>
 </q-td>
 """
+# A row that scrolls has another parent than one that does not, so the table hears its clicks itself.
+_CHOSEN: Final = """(event) => {
+  const button = event.target.closest("[data-attempt]");
+  if (button) emit(button.dataset.attempt);
+}"""
 _BAR: Final = """
 <q-td :props="props">
   <span v-if="props.value" class="pier-phases" role="img" :aria-label="props.value.said" :title="props.value.said">
@@ -150,7 +155,7 @@ class Delivery:
         shown.classes("pier-attempts")
         shown.add_slot("body-cell-n", _OPENING)
         shown.add_slot("body-cell-phases", _BAR)
-        shown.on("open", self._opened)
+        shown.on("click", self._opened, js_handler=_CHOSEN)
         return shown
 
     async def _opened(self, event: GenericEventArguments) -> None:
