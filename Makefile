@@ -4,9 +4,10 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DATA ?= data
 PORT ?= 8700
+COUNT ?= 1000000
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: run install check test proof bench servers constraints clean help
+.PHONY: run install check test proof bench million servers constraints clean help
 
 help: ## Show the targets.
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  \1\t\2/' | expand -t 14
@@ -38,6 +39,9 @@ proof: check servers ## The long versions: kills, power cuts, soaks.
 
 bench: servers ## Measure; every figure is a ratio within one run.
 	$(BIN)/python -m bench
+
+million: $(STAMP) ## Put 1,000,000 messages (COUNT) into the store of DATA.
+	$(BIN)/python -m bench.million --data $(DATA) --count $(COUNT)
 
 constraints: $(STAMP) ## Pin what is installed now.
 	$(BIN)/python -m pip freeze --exclude-editable | grep -E '^[A-Za-z0-9_.-]+==' > constraints.txt

@@ -9,18 +9,24 @@ from fastapi.openapi.utils import get_openapi
 from starlette.types import Receive, Scope, Send
 
 from admin import (
+    actions,
     attempts,
     audit,
     destinations,
     edits,
     exports,
     failures,
+    history,
     keys,
     login,
     messages,
     operations,
+    overview,
     people,
+    processes,
     resends,
+    roads,
+    samples,
     sessions,
     stats,
     subscriptions,
@@ -34,6 +40,9 @@ from bus.bootstrap import VERSION
 _MODULES: Final = (
     destinations,
     subscriptions,
+    samples,
+    roads,
+    actions,
     exports,  # before messages, whose ids may be any text
     messages,
     edits,
@@ -41,12 +50,15 @@ _MODULES: Final = (
     resends,
     stats,
     failures,
+    overview,
+    processes,
     operations,
     keys,
     people,
     login,
     sessions,
     audit,
+    history,
 )
 
 

@@ -13,6 +13,7 @@ from admin.choosing import Chooser
 from admin.editing import Editor
 from admin.identity import identify
 from admin.jobs import JobBook
+from admin.observatory import Observatory
 from admin.resender import Resender
 from admin.runner import ResendRunner
 from bus.bootstrap import Context
@@ -34,6 +35,7 @@ class Office:
         self.context = context
         self.resender = Resender(context.store, context.registry, context.clock)
         self.rollups = RollupReader(context.store, context.clock)
+        self.observatory = Observatory(context, self.rollups)
         self.book = JobBook(context.store)
         self.audit = AuditLog(context.store, context.clock)
         settings = context.settings

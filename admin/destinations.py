@@ -12,8 +12,8 @@ from admin.deps import Configurer, Office, OfficeDep, Reader, ReaderOfSome
 from admin.merging import merged
 from admin.models import Code, DestinationBody
 from admin.taking_back import put_unless_refused
-from bus.domain.destination import Destination, switched
-from bus.errors import Conflict, InvalidMessage
+from bus.domain.destination import Destination, check_removable, switched
+from bus.errors import InvalidMessage
 
 router = APIRouter(prefix="/destinations", tags=["destinations"], route_class=AuditedRoute)
 
@@ -61,8 +61,7 @@ async def delete_destination(code: Code, services: OfficeDep, _: Configurer) -> 
     """Remove a destination that has no subscriptions; its messages stay searchable until their retention."""
     registry = services.context.registry
     registry.destination(code)
-    if registry.catalog.of(code):
-        raise Conflict(f"{code!r} still has subscriptions", hint="remove them first: bus subscription rm")
+    check_removable(code, registry.catalog.of(code))
     await registry.remove_destination(code)
     await services.settle()
     # Messages for later would go to subscriptions of another destination of this code.

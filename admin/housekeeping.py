@@ -12,6 +12,7 @@ from bus.errors import StoreError
 
 RESENDS_KEPT: Final = 1_000
 RESENDS_KEPT_FOR: Final = 30 * DAY
+_UNWRITTEN_FOR: Final = 3_600_000
 _EVERY: Final = 3600.0
 _log = logging.getLogger(__name__)
 
@@ -44,6 +45,7 @@ async def clear_resends(book: JobBook, now: int) -> int:
         for number, job in enumerate(finished)
         if number < too_many or (job.finished_at or job.created_at) < now - RESENDS_KEPT_FOR
     ]
-    for job in dropped:
-        await book.drop(job.id)
+    orphans = await book.orphans(now - _UNWRITTEN_FOR, {job.id for job in jobs})
+    for job_id in (*(job.id for job in dropped), *orphans):
+        await book.drop(job_id)
     return len(dropped)

@@ -8,10 +8,12 @@ it, and its trace says how.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from typing import Final
 
 import msgspec
 
+from bus.domain.identity import id_time
 from bus.domain.selection import Selection
 from bus.errors import Conflict, NotFound
 from bus.ports.store import DocumentStore
@@ -188,6 +190,12 @@ class JobBook:
     async def save_items(self, job_id: str, chunk: int, items: list[Item]) -> None:
         """Write a chunk; durable when it returns."""
         await self._documents.put(ITEMS, _key(job_id, chunk), msgspec.json.encode(items))
+
+    async def orphans(self, before: int, known: Collection[str]) -> set[str]:
+        """Return ids of jobs made before a time (ms) that died before they were written, of the oldest items."""
+        found = await self._documents.list(ITEMS, limit=_DROPPED_AT_ONCE)
+        owners = {document.key.partition("/")[0] for document in found}
+        return {owner for owner in owners if owner not in known and id_time(owner) < before}
 
     async def drop(self, job_id: str) -> None:
         """Delete a job with all that belongs to it, itself last, so that what is interrupted is done again."""

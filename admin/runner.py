@@ -54,7 +54,11 @@ class ResendRunner:
         job.counts = Counts(selected=len(targets), waiting=len(targets))
         items = [Item(trace.id, *target) for target in targets]
         await self._book.save_items(job.id, 0, items)
-        await self._resender.apply(trace.id, targets, Cause(job.id, by, job.reason))
+        try:
+            await self._resender.apply(trace.id, targets, Cause(job.id, by, job.reason))
+        except NotFound:
+            await self._book.drop(job.id)
+            raise
         await self.submit(job)
         return job, targets
 

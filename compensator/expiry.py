@@ -19,6 +19,7 @@ _IDEMPOTENCY: Final = "idempotency"
 _RESENDS: Final = ("resend-items", "resends")
 _RESENDS_KEPT: Final = 90 * DAY
 _CHUNK: Final = 500
+_MOST_NAMED: Final = 3
 
 
 class Expiry:
@@ -28,6 +29,16 @@ class Expiry:
         self._store = store
         self._clock = clock
         self._rollups = RollupReader(store, clock)
+        self._kept: list[str] = []
+
+    @property
+    def trouble(self) -> str:
+        """Which partitions are past their retention and kept by unfinished work; empty for none."""
+        if not self._kept:
+            return ""
+        return f"past the retention, kept by unfinished deliveries: {', '.join(self._kept[:_MOST_NAMED])}" + (
+            f" and {len(self._kept) - _MOST_NAMED} more" if len(self._kept) > _MOST_NAMED else ""
+        )
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -42,6 +53,7 @@ class Expiry:
         """Drop what can be dropped; return the names of the partitions dropped."""
         now = self._clock.now()
         dropped, kept = await self._store.expire(now)
+        self._kept = kept
         for name in dropped:
             _log.info("dropped partition %s: past its retention, nothing unfinished", name)
         for name in kept:

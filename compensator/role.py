@@ -26,6 +26,7 @@ class CompensatorService:
         self._expiry = Expiry(store, clock)
         self._removal = Removal(store, registry, clock, context.rollups)
         self._retirement = Retirement(registry, roads, clock)
+        context.conditions["retention"] = lambda: self._expiry.trouble
         context.async_meters.append(self._compensator.measure)
 
     def routes(self) -> dict[str, Callable[..., Any]]:

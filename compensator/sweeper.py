@@ -19,6 +19,7 @@ from bus.spool import is_live
 from bus.spool.retire import is_spool
 from bus.telemetry import metrics
 from compensator.leftovers import Leftovers
+from compensator.orphanage import PRODUCER, Orphanage
 
 _log = logging.getLogger(__name__)
 _INTERVAL: Final = 5.0
@@ -33,9 +34,13 @@ class SweeperService:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._roots = [Path(part.strip()) for part in context.settings.sweep.split(",") if part.strip()]
+        named = [Path(part.strip()) for part in context.settings.sweep.split(",") if part.strip()]
+        self._roots = named or [context.settings.data]
         self._turn = itertools.count()
         self._stopping = threading.Event()
+        self._orphanage = Orphanage()
+        context.swept = [str(root.absolute()) for root in self._roots]
+        context.orphans = lambda: self._orphanage.orphans
         self._leftovers = Leftovers(
             context.store, context.registry, context.roads, context.clock, context.rollups.count
         )
@@ -55,9 +60,22 @@ class SweeperService:
 
     async def _sweep_for_ever(self) -> None:
         while True:
-            for root in self._roots or [self._context.settings.data]:
+            self._look()
+            for root in self._roots:
                 await self._attempt(root, self._sweep)
+            self._look()
             await self._context.clock.sleep(_INTERVAL)
+
+    def _look(self) -> None:
+        """Note which queues are there, for whoever asks."""
+        now = self._context.clock.now() / 1000
+        try:
+            found = [(path, PRODUCER) for root in self._roots for path in orphans(root, now)]
+            found += [(path, path.name) for root in self._roots for path in self._services(root)]
+        except OSError as error:
+            _log.warning("which queues are orphaned cannot be seen: %s", error)
+        else:
+            self._orphanage.see(found)
 
     async def _sweep(self, root: Path) -> None:
         now = self._context.clock.now() / 1000
@@ -73,13 +91,16 @@ class SweeperService:
         except SpoolLocked:
             _log.info("the process of %s is back", directory)
         except (BusError, OSError) as error:
+            self._orphanage.attempted(directory, None, str(error))
             _log.warning("the orphaned queue %s stays as it is: %s", directory, error)
-        except Exception:  # noqa: BLE001 - the other directories are swept
+        except Exception as error:  # noqa: BLE001 - the other directories are swept
+            self._orphanage.attempted(directory, None, str(error))
             _log.exception("the orphaned queue %s stays as it is", directory)
 
     async def _empty(self, directory: Path) -> None:
         """Move on what a service left behind."""
         swept = await self._leftovers.drain(directory)
+        self._orphanage.attempted(directory, swept.left)
         _report(directory, swept.moved, swept.left, removed=swept.removed)
 
     async def _send(self, directory: Path) -> None:
@@ -90,6 +111,7 @@ class SweeperService:
             return
         url, key = receivers[next(self._turn) % len(receivers)].url, self._context.settings.api_key or None
         done = await asyncio.to_thread(drain, directory, url, key, rejected=False, sent=self._go_on)
+        self._orphanage.attempted(directory, done.waiting + done.rejected, done.problem)
         if done.problem:
             _log.warning("the orphaned queue %s is not empty: %s", directory, done.problem)
         _report(directory, done.sent, done.waiting + done.rejected, removed=done.removed)

@@ -10,7 +10,8 @@ from bus.domain.retry import parse_retry_after
 from bus.domain.subscription import Subscription
 from bus.domain.verdict import Answer
 from bus.errors import EgressDenied
-from bus.ports.poster import Phases, PostFailure, PostResult
+from bus.ports.poster import Phases, PostFailure, PostResult, Trial
+from bus.ports.sampling import SAMPLE_HEADER
 from dispatcher.means import Means
 from dispatcher.meter import Meter
 from dispatcher.request import RequestMaker
@@ -72,6 +73,22 @@ class Caller:
             taken_at=0 if delivery.handed_over else delivery.since,
         )
         return attempt, answer, result.failure is PostFailure.REFUSED
+
+    async def sample(self, message: Message) -> Trial:
+        """Call with a message that a person wants to be tried; it is marked as a sample."""
+        now = self._means.clock.now()
+        if self._requests is None or now >= self._requests.valid_until:
+            self.update(self._subscription)
+        requests, error = self._requests, self._broken
+        if requests is not None:
+            headers = [*requests.headers(message, 1, now), (SAMPLE_HEADER, "true")]
+            try:
+                return await self._means.poster.trial(
+                    requests.target, headers, message.body, self._subscription.timeout / 1000
+                )
+            except ValueError as denied:
+                error = str(denied)
+        return Trial(self._subscription.url, [], _unsent(error), [], 0)
 
     async def _post(self, requests: RequestMaker, message: Message, n: int, now: int) -> PostResult:
         try:

@@ -11,11 +11,14 @@ from functools import partial
 from bus.domain.breaker import Breaker, BreakerState
 from bus.domain.delivery import Delivery, Outcome, Status
 from bus.domain.filters import Filter
+from bus.domain.message import Message
 from bus.domain.rate import TokenBucket
 from bus.domain.subscription import Subscription
 from bus.domain.verdict import GONE, Answer, judge, without_post
+from bus.ports.poster import Trial
 from bus.ports.transport import Consumer, Lag
 from dispatcher.caller import Caller
+from dispatcher.guest import Guest
 from dispatcher.means import Means
 from dispatcher.meter import Meter
 from dispatcher.sieve import Sieve
@@ -39,6 +42,7 @@ class Courier:
         self._workers = 0
         self._in_flight = 0
         self._unrecorded = 0
+        self._guest = Guest(means.clock)
         self._stopping = asyncio.Event()
         self._wake = asyncio.Event()
         self._group: asyncio.TaskGroup | None = None
@@ -56,6 +60,11 @@ class Courier:
     def in_flight(self) -> int:
         """Requests in flight now."""
         return self._in_flight
+
+    @property
+    def waiting(self) -> int:
+        """Deliveries that are here and not in flight."""
+        return len(self._stock.waiting)
 
     @property
     def carried(self) -> Lag:
@@ -95,6 +104,29 @@ class Courier:
         self._stock.add(Parcel(delivery, None, until))
         self._spawn()
         return True
+
+    async def sample(self, message: Message) -> Trial | None:
+        """POST a message beside the deliveries, within the permits; None when none became free in time.
+
+        It goes before what waits, whatever the breaker says, and counts for nothing but the rate.
+        """
+        if self._stopping.is_set() or not self._means.may_start():
+            return None
+        try:
+            is_in = await self._guest.enter(lambda: self._workers < self.subscription.max_concurrency)
+            return await self._sample(message) if is_in else None
+        finally:
+            self._wake.set()
+            self._spawn()
+
+    async def _sample(self, message: Message) -> Trial:
+        self._rate.take(1)
+        self._in_flight += 1
+        try:
+            return await self._caller.sample(message)
+        finally:
+            self._in_flight -= 1
+            self._guest.leave()
 
     async def run(self) -> None:
         """Deliver until ``stop``; returns when nothing is in flight and every outcome is on its way to the disk."""
@@ -174,7 +206,8 @@ class Courier:
         """Start as many workers as there is work and permits."""
         if self._group is None or self._stopping.is_set() or self.subscription.paused:
             return
-        for _ in range(min(len(self._stock.waiting), self.subscription.max_concurrency - self._workers)):
+        free = self.subscription.max_concurrency - self._guest.count - self._workers
+        for _ in range(min(len(self._stock.waiting), free)):
             self._workers += 1
             self._group.create_task(self._work())
 
@@ -184,6 +217,7 @@ class Courier:
                 await self._step()
         finally:
             self._workers -= 1
+            self._guest.knock()
             self._wake.set()
 
     def _may_start(self) -> bool:
@@ -193,7 +227,8 @@ class Courier:
             self._stock.forget_overdue(now)
         if not waiting or self._stopping.is_set() or self.subscription.paused or not self._means.may_start():
             return False
-        if self._workers > self.subscription.max_concurrency or self._unrecorded >= self.subscription.max_concurrency:
+        most = self.subscription.max_concurrency
+        if self._workers + self._guest.count > most or self._unrecorded >= most:
             return False
         if not self._means.outcomes.has_room:
             self._again(sys.float_info.max, self._means.outcomes.room)

@@ -9,12 +9,16 @@ from typing import NamedTuple
 
 import msgspec
 
+from bus.domain.breaker import BreakerState
 from bus.domain.catalog import Catalog
 from bus.domain.delivery import Delivery
 from bus.domain.destination import Destination
 from bus.domain.leases import start_within
+from bus.domain.message import Message
 from bus.domain.shares import Shares
 from bus.domain.subscription import Subscription
+from bus.domain.vitals import BreakerFigures, CourierFigures
+from bus.ports.sampling import PERMIT_PATIENCE, Sampled
 from bus.ports.transport import Lag
 from bus.telemetry import metrics
 from bus.transports.crossing import Crossing
@@ -126,6 +130,56 @@ class Dispatcher:
     def breakers(self) -> dict[tuple[str, str], str]:
         """Return the breakers' states by name."""
         return {key: post.courier.breaker.state.name.lower() for key, post in self._posts.items()}
+
+    def open_breakers(self) -> dict[str, BreakerFigures]:
+        """Return the breakers that are not closed, by ``destination/subscription``."""
+        clock = self._means.clock
+        now, monotonic = clock.now(), clock.monotonic()
+        return {
+            "/".join(key): BreakerFigures(
+                breaker.state.name.lower(),
+                now - round((monotonic - breaker.opened_at) * 1000),
+                now + round(breaker.probe_in(monotonic) * 1000),
+            )
+            for key, post in self._posts.items()
+            if (breaker := post.courier.breaker).state is not BreakerState.CLOSED
+        }
+
+    def couriers(self) -> list[CourierFigures]:
+        """Return the permits of each subscription."""
+        return [
+            CourierFigures(
+                *key, post.courier.in_flight, self._share(configured), configured.max_concurrency, post.courier.waiting
+            )
+            for key, post in self._posts.items()
+            if (configured := self._catalog.subscriptions.get(key)) is not None
+        ]
+
+    async def sample(self, message: Message, subscription: str) -> Sampled:
+        """POST a message to a subscriber once, see ``bus.ports.sampling.Sampling``."""
+        key = (message.destination, subscription)
+        post, configured = self._posts.get(key), self._catalog.subscriptions.get(key)
+        if post is None or configured is None or not self._share(configured):
+            return Sampled(
+                refused=f"the dispatcher on {self._means.node} has no share of the permits of {'/'.join(key)}"
+            )
+        trial = await post.courier.sample(message)
+        if trial is None:
+            return Sampled(refused=f"no permit of {'/'.join(key)} became free within {PERMIT_PATIENCE:g} s")
+        result = trial.result
+        return Sampled(
+            url=trial.url,
+            headers=trial.headers,
+            status=result.status,
+            failure=result.failure or "",
+            error=result.error,
+            duration=result.duration,
+            phases=result.phases,
+            answer_headers=trial.answer_headers,
+            answer=result.response,
+            answer_bytes=trial.answer_bytes,
+            node=self._means.node,
+        )
 
     def take(self, delivery: Delivery, *, is_leased: bool = False) -> bool:
         """Take a delivery that did not come by a road, if there is a courier with room; a lease that ends frees it."""

@@ -3,66 +3,40 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
-from bus.cluster.peers import CONTENT_TYPE, DELIVERIES, MESSAGES, ROOM, PeerKey
-from bus.domain import problem
+from bus.cluster.peer_app import PeerApp
+from bus.cluster.peers import DELIVERIES, MESSAGES, ROOM, PeerKey
+from bus.cluster.sampling import SAMPLE, take_sample
 from bus.domain.catalog import Catalog
 from bus.domain.delivery import Delivery, decode_delivery
 from bus.domain.message import Message, decode_message
 from bus.errors import StoreError
 from bus.ports.dispatching import Dispatching
+from bus.ports.sampling import Sampled, Sampling
 from bus.ports.transport import Outgoing, Transport
 from bus.registry import Registry
 
 _log = logging.getLogger(__name__)
-_LONGEST: Final = 32 * 2**20
 _payloads: Final = msgspec.msgpack.Decoder(list[bytes])
 
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
+class HandoverApp(PeerApp):
+    """What a dispatcher takes from the other processes; ``direct`` is this process's direct road."""
 
-class HandoverApp:
-    """Takes msgpack from processes that have the key of this bus, and answers msgpack.
-
-    ``direct`` is this process's direct road.
-    """
-
-    def __init__(self, direct: Transport, dispatching: Dispatching, registry: Registry, key: PeerKey) -> None:
+    def __init__(
+        self, direct: Transport, dispatching: Dispatching, sampling: Sampling, registry: Registry, key: PeerKey
+    ) -> None:
         self._direct = direct
         self._dispatching = dispatching
+        self._sampling = sampling
         self._registry = registry
-        self._key = key
         self._removed: tuple[Catalog, set[tuple[str, str]]] = (registry.catalog, set())
-        self._calls = {MESSAGES: self._messages, DELIVERIES: self._deliveries, ROOM: self._room}
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        call = self._calls.get(scope["path"])
-        if call is None:
-            await _refuse(send, 404, f"there is nothing at {scope['path'][:200]}")
-        elif not await self._is_peer(scope):
-            await _refuse(send, 401, "this is for processes of the same bus")
-        else:
-            try:
-                answer = await call(await _body(receive))
-            except (msgspec.DecodeError, ValueError) as error:
-                await _refuse(send, 400, f"another version of the bus speaks here: {error}")
-            else:
-                await _send(send, 200, CONTENT_TYPE, msgspec.msgpack.encode(answer))
-
-    async def _is_peer(self, scope: Scope) -> bool:
-        shown = next((value for name, value in scope["headers"] if name == b"authorization"), None)
-        try:
-            return await self._key.is_current(shown)
-        except StoreError as error:
-            _log.warning("another process shows a key that this one does not know, and the store is away: %s", error)
-            return False
+        calls = {MESSAGES: self._messages, DELIVERIES: self._deliveries, ROOM: self._room, SAMPLE: self._sample}
+        super().__init__(key, calls)
 
     async def _messages(self, body: bytes) -> list[bool]:
         """Put messages into the direct queue, for the subscriptions that they expect; durable when it returns."""
@@ -106,27 +80,5 @@ class HandoverApp:
     async def _room(self, _: bytes) -> list[tuple[str, str, int]]:
         return [(destination, name, room) for (destination, name), room in (await self._dispatching.room()).items()]
 
-
-async def _body(receive: Receive) -> bytes:
-    parts: list[bytes] = []
-    size = 0
-    while True:
-        event = await receive()
-        if event["type"] != "http.request":
-            raise ValueError("the connection was closed before the body was whole")
-        parts.append(event.get("body", b""))
-        size += len(parts[-1])
-        if size > _LONGEST:
-            raise ValueError(f"more than {_LONGEST} bytes at once")
-        if not event.get("more_body"):
-            return b"".join(parts)
-
-
-async def _refuse(send: Send, status: int, detail: str) -> None:
-    await _send(send, status, problem.CONTENT_TYPE, msgspec.json.encode(problem.problem(status, detail)))
-
-
-async def _send(send: Send, status: int, content_type: str, body: bytes) -> None:
-    headers = [(b"content-type", content_type.encode()), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+    async def _sample(self, body: bytes) -> Sampled:
+        return await take_sample(body, self._sampling)

@@ -12,7 +12,7 @@ from typing import Any
 from bus.bootstrap import Context
 from bus.cluster.peers import PREFIX
 from bus.domain.delivery import Delivery, decode_outcome
-from bus.domain.subscription import Subscription
+from bus.domain.subscription import PAUSED_BY_410, Subscription
 from bus.errors import BusError
 from bus.stores.feed import StoreFeed
 from dispatcher.dispatcher import Dispatcher
@@ -62,7 +62,10 @@ class DispatcherService:
         )
         registry.listen(self._dispatcher.apply)
         context.dispatching = self._dispatcher
+        context.sampling = self._dispatcher
         context.carried = self._dispatcher.carried
+        context.couriers = self._dispatcher.couriers
+        context.breakers = self._dispatcher.open_breakers
         context.members.beyond = self._dispatcher.beyond
         context.members.listen(self._dispatcher.reshare)
         context.meters.append(self._dispatcher.measure)
@@ -71,7 +74,9 @@ class DispatcherService:
     def routes(self) -> dict[str, Callable[..., Any]]:
         """Return what other processes hand over to."""
         context = self._context
-        app = HandoverApp(context.roads.fallback, self._dispatcher, context.registry, context.peer_key)
+        app = HandoverApp(
+            context.roads.fallback, self._dispatcher, self._dispatcher, context.registry, context.peer_key
+        )
         return {PREFIX: app}
 
     async def run(self, ready: asyncio.Event, stopping: asyncio.Event) -> None:
@@ -102,7 +107,7 @@ class DispatcherService:
             if current is None or current.url != gone.url:
                 continue
             try:
-                await registry.pause(gone.key, "the subscriber answered 410 Gone")
+                await registry.pause(gone.key, PAUSED_BY_410)
             except BusError as error:
                 _log.warning("subscription %s of %s is paused at its next 410: %s", gone.name, gone.destination, error)
 

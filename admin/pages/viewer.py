@@ -59,6 +59,15 @@ class Viewer:
         """Return a time of the API in the person's zone, to the second; an empty text for none."""
         return self._local(text).strftime("%Y-%m-%d %H:%M:%S") if text else ""
 
+    def near(self, text: str | None) -> str:
+        """Return a time of today as the time of day, another one with its day, as short as it is clear."""
+        if not text:
+            return ""
+        moment, now = self._local(text), datetime.fromtimestamp(self.now() / 1000, self.zone)
+        if moment.date() == now.date():
+            return moment.strftime("%H:%M:%S")
+        return moment.strftime("%m-%d %H:%M:%S" if moment.year == now.year else "%Y-%m-%d %H:%M")
+
     def clock(self, text: str | None) -> str:
         """Return the time of day with milliseconds, for what is close together."""
         return self._local(text).strftime("%H:%M:%S.%f")[:-3] if text else ""

@@ -8,12 +8,20 @@ from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from typing import Any, Final, Protocol
 
+import msgspec
+
+from bus.cluster.member import Member
 from bus.cluster.members import Members
-from bus.cluster.peers import PeerKey
+from bus.cluster.peers import PeerKey, Peers
+from bus.cluster.report import Lane, Report, Reports
+from bus.cluster.sampling import Sampler
+from bus.cluster.waiting import figures
+from bus.domain.vitals import BreakerFigures, CourierFigures, Orphan
 from bus.errors import ConfigurationError
 from bus.ports.clock import Clock
 from bus.ports.dispatching import Dispatching
 from bus.ports.poster import Poster
+from bus.ports.sampling import Sampling
 from bus.ports.spool import Spool
 from bus.ports.store import Store
 from bus.ports.transport import Lag
@@ -24,6 +32,8 @@ from bus.settings import Settings
 from bus.stores.rollups import Rollups
 from bus.transports.roads import Roads
 
+_PUBLISHER: Final = "receiver"
+_BREAKERS_TOLD: Final = 100
 ROLES: Final = ("dispatcher", "receiver", "compensator", "admin")
 
 
@@ -32,8 +42,9 @@ class Context:
     """What roles of one process share.
 
     ``owner`` names its leases, also after a restart; ``dispatching`` is the dispatcher's role when it is there,
-    else the way to those of other processes; ``carried`` is what its couriers have of their roads. ``spools`` has those
-    that its roles need.
+    else the way to those of other processes; ``carried`` is what its couriers have of their roads, ``couriers`` their
+    permits, ``breakers`` those that are not closed; ``sampling`` sends samples. ``orphans`` is what its sweeper sees
+    below ``swept``. ``spools`` has those that its roles need.
     """
 
     settings: Settings
@@ -51,9 +62,15 @@ class Context:
     spools: dict[str, Spool]
     members: Members
     peer_key: PeerKey
+    peers: Peers
     dispatching: Dispatching
     rollups: Rollups
     carried: Callable[[], Mapping[tuple[str, str], Lag]] = dict
+    couriers: Callable[[], list[CourierFigures]] = list
+    breakers: Callable[[], dict[str, BreakerFigures]] = dict
+    orphans: Callable[[], list[Orphan]] = list
+    swept: Sequence[str] = ()
+    sampling: Sampling | None = None
     meters: list[Callable[[], None]] = field(default_factory=list)
     async_meters: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
     conditions: dict[str, Callable[[], str]] = field(default_factory=dict)
@@ -76,6 +93,50 @@ class Context:
         me = self.members.me
         own = {me.url: self.roads.choice.published_to} if "receiver" in me.roles else {}
         return own | {other.url: other.published_to for other in self.members.others if other.published_to}
+
+    @property
+    def sampler(self) -> Sampler:
+        """The way to have a sample sent by a dispatcher."""
+        return Sampler(self.members, self.peers, self.sampling)
+
+    @property
+    def reports(self) -> Reports:
+        """The way to ask every process how it is."""
+        return Reports(self.members, self.peers, self.report)
+
+    def described(self) -> Member:
+        """Return what the other processes need to know of this one now."""
+        me, waiting, breakers = self.members.me, figures(self.spools, self.carried()), self.breakers()
+        oldest = sorted(breakers, key=lambda lane: breakers[lane].since)[:_BREAKERS_TOLD]
+        return msgspec.structs.replace(
+            me,
+            revision=self.registry.revision,
+            unpublished=waiting.unpublished,
+            unseen=waiting.unseen,
+            held=waiting.held,
+            published_to=self.roads.choice.published_to if _PUBLISHER in me.roles else {},
+            troubles={name: text for name, text in self.own_conditions().items() if text},
+            spools=waiting.spools,
+            breakers={lane: breakers[lane] for lane in oldest},
+            open_breakers=len(breakers),
+            orphans=len(self.orphans()),
+        )
+
+    def report(self) -> Report:
+        """Return all that this process tells when it is asked."""
+        return Report(
+            member=self.described(),
+            lanes=[
+                Lane(name, *found)
+                for name, spool in self.spools.items()
+                for found in spool.stats().consumers
+                if found.records
+            ],
+            couriers=self.couriers(),
+            breakers=self.breakers(),
+            orphans=self.orphans(),
+            swept=list(self.swept),
+        )
 
     def own_conditions(self) -> dict[str, str]:
         """Return what is wrong with each part of this process, by name; empty text for one that is well."""

@@ -14,8 +14,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-import msgspec
-
 from bus.bootstrap.brokers import open_brokers
 from bus.bootstrap.context import Context
 from bus.bootstrap.identity import claim_name
@@ -26,7 +24,7 @@ from bus.cluster.kept import ViewFile
 from bus.cluster.member import Member
 from bus.cluster.members import Members
 from bus.cluster.peers import PeerKey, Peers
-from bus.cluster.waiting import figures, unstored
+from bus.cluster.waiting import unstored
 from bus.domain.catalog import Catalog
 from bus.errors import StoreError
 from bus.ports.clock import Clock
@@ -49,7 +47,6 @@ from bus.transports.roads import Roads
 
 _log = logging.getLogger(__name__)
 VERSION: Final = version("pier-bus")
-_PUBLISHER: Final = "receiver"
 # Many subscriptions may share a host, each with its own max_concurrency.
 _POOL: Final = PoolLimits(per_host=2048, total=8192)
 
@@ -126,10 +123,11 @@ async def open_context(settings: Settings, roles: Sequence[str], url: str) -> As
             spools=spools,
             members=members,
             peer_key=peer_key,
+            peers=peers,
             dispatching=RemoteDispatching(members, peers, clock),
             rollups=Rollups(store, clock, me.owner, partial(unstored, spools)),
         )
-        members.describe = partial(_describe, context)
+        members.describe = lambda _: context.described()
         registry.listen(_choosing(registry, roads))
         registry.listen(roads.apply)
         registry.listen(_telling(members))
@@ -165,20 +163,6 @@ def _telling(members: Members) -> Listener:
         members.hurry()
 
     return listener
-
-
-def _describe(context: Context, me: Member) -> Member:
-    """Return what the other processes need to know of this one now."""
-    waiting = figures(context.spools, context.carried())
-    return msgspec.structs.replace(
-        me,
-        revision=context.registry.revision,
-        unpublished=waiting.unpublished,
-        unseen=waiting.unseen,
-        held=waiting.held,
-        published_to=context.roads.choice.published_to if _PUBLISHER in me.roles else {},
-        troubles={name: text for name, text in context.own_conditions().items() if text},
-    )
 
 
 @asynccontextmanager

@@ -16,6 +16,7 @@ from bus.cli import (
     serving,
     spools,
     statistics,
+    status,
     subscriptions,
     tracing,
 )
@@ -59,4 +60,5 @@ app.command(epilog="Example:  bus export --destination orders --status dead --fr
 app.command(epilog="Example:  bus stats --from 1d --by subscription")(statistics.stats)
 app.command(epilog="Example:  bus failures --destination orders --from 1d")(failing.failures)
 app.command(epilog=_RESEND)(resending.resend)
+app.command(epilog="Example:  bus status --json")(status.status)
 app.command(epilog="Example:  bus doctor --config bus.toml")(doctor.doctor)

@@ -89,6 +89,8 @@ def _preview(api: Api, chosen: dict[str, str], *, as_json: bool) -> int:
     else:
         print_table(_COLUMNS, [[item.get(column) for column in _COLUMNS] for item in found["sample"]])
         typer.echo(f"{found['count']} deliveries would be resent")
+        if not found.get("complete", True):
+            typer.echo(f"and more: of messages made before {found['counted_since']} none was counted", err=True)
     return 0
 
 

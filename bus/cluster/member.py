@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from bus.domain.shares import View
+from bus.domain.vitals import BreakerFigures, SpoolFigures
 
 COLLECTION = "members"
 
@@ -12,11 +13,13 @@ COLLECTION = "members"
 class Held(msgspec.Struct, frozen=True, array_like=True):
     """What a dispatcher holds for a subscription, in its direct queue or on its way to the subscriber.
 
-    How many, and since when (ms), None for nothing.
+    How many, and since when (ms), None for nothing; ``queued`` of them are in the direct queue. What a courier has of
+    that queue is in ``records`` twice.
     """
 
     records: int
     oldest: int | None
+    queued: int = 0
 
 
 class Member(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,6 +47,13 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
         Of a receiver, the cluster that its messages go to now, by transport.
     troubles
         What is wrong with its parts, by name; nothing for one that is well.
+    spools
+        Its local queues.
+    breakers
+        Those that are not closed, by ``destination/subscription``, some of them when there are many; ``open_breakers``
+        is how many there are.
+    orphans
+        Of a sweeper, how many queues of processes that are gone it sees.
     """
 
     owner: str
@@ -60,6 +70,10 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     held: dict[str, Held] = {}
     published_to: dict[str, str] = {}
     troubles: dict[str, str] = {}
+    spools: dict[str, SpoolFigures] = {}
+    breakers: dict[str, BreakerFigures] = {}
+    open_breakers: int = 0
+    orphans: int = 0
 
     @property
     def is_dispatcher(self) -> bool:

@@ -125,6 +125,11 @@ class Members:
         """Every process that is alive, this one first."""
         return [self._me, *self.others]
 
+    def seen(self, owner: str) -> float:
+        """Return how many seconds ago a process told of itself last; 0 for this one and for one that is not known."""
+        sight = self._sights.get(owner)
+        return self._clock.monotonic() - sight.at if sight is not None else 0.0
+
     @property
     def may_start(self) -> bool:
         """Whether requests may be started: not by a process that stood still, until it knows if it was missed."""

@@ -85,15 +85,21 @@ class Peers:
         """Return what a process answers to a question that takes it no time; raises ``PeerUnavailable``."""
         return await self._call(member, path, None, _QUICK)
 
-    async def call(self, member: Member, path: str, content: object) -> bytes:
+    async def call(self, member: Member, path: str, content: object, *, within: float | None = None) -> bytes:
         """POST msgpack and return the answer's body.
+
+        Parameters
+        ----------
+        within
+            Seconds that the process may take, 5 when not given.
 
         Raises
         ------
         PeerUnavailable
             No answer, or another one than 200; ``indeterminate`` says whether the process may have acted on it.
         """
-        return await self._call(member, path, content, _TIMEOUT)
+        timeout = httpx.Timeout(within, connect=_TIMEOUT.connect) if within is not None else _TIMEOUT
+        return await self._call(member, path, content, timeout)
 
     async def _call(self, member: Member, path: str, content: object, timeout: httpx.Timeout) -> bytes:  # noqa: ASYNC109
         body = msgspec.msgpack.encode(content)

@@ -8,7 +8,8 @@ from typing import Final, NamedTuple
 from bus.cluster.member import Held
 from bus.cluster.members import Members
 from bus.domain.lanes import destination_of
-from bus.ports.spool import Spool
+from bus.domain.vitals import SpoolFigures
+from bus.ports.spool import Spool, SpoolStats
 from bus.ports.transport import Lag
 
 _NOTHING: Final = Held(0, None)
@@ -20,26 +21,35 @@ class Figures(NamedTuple):
     unpublished: dict[str, int]
     unseen: dict[str, int]
     held: dict[str, Held]
+    spools: dict[str, SpoolFigures]
 
 
 def figures(spools: Mapping[str, Spool], carried: Mapping[tuple[str, str], Lag]) -> Figures:
-    """Return what waits in this process's spools, and what its couriers have of other roads."""
-    direct = spools.get("direct")
+    """Return what this process's spools hold and what waits in them, and what its couriers have of other roads."""
+    stats = {name: spool.stats() for name, spool in spools.items()}
     held = {f"{code}/{name}": Held(*lag) for (code, name), lag in carried.items()}
-    for found in direct.stats().consumers if direct is not None else ():
+    for found in stats["direct"].consumers if "direct" in stats else ():
         lane = f"{found.lane}/{found.consumer}"
-        held[lane] = _sum(held.get(lane, _NOTHING), Held(found.records, found.oldest))
+        if found.records:
+            held[lane] = _sum(held.get(lane, _NOTHING), Held(found.records, found.oldest, found.records))
     return Figures(
-        unpublished=_oldest(spools.get("receiver"), "publish"),
-        unseen=_oldest(spools.get("outcomes"), "store"),
+        unpublished=_oldest(stats.get("receiver"), "publish"),
+        unseen=_oldest(stats.get("outcomes"), "store"),
         held=held,
+        spools={name: spool_figures(found) for name, found in stats.items()},
     )
+
+
+def spool_figures(stats: SpoolStats) -> SpoolFigures:
+    """Return what a spool holds, over all its lanes."""
+    oldest = min((found.oldest for found in stats.consumers if found.oldest is not None), default=None)
+    return SpoolFigures(stats.records, stats.bytes, stats.limit, stats.damaged, oldest)
 
 
 def unstored(spools: Mapping[str, Spool]) -> int | None:
     """Return since when (ms) a message or an outcome of this process waits for the store; None for never."""
-    waiting = [*_oldest(spools.get("receiver"), "store").values(), *_oldest(spools.get("outcomes"), "store").values()]
-    return min(waiting, default=None)
+    stats = [spools[name].stats() for name in ("receiver", "outcomes") if name in spools]
+    return min((oldest for found in stats for oldest in _oldest(found, "store").values()), default=None)
 
 
 class Waiting:
@@ -51,17 +61,17 @@ class Waiting:
 
     def unpublished(self) -> dict[str, int]:
         """Return since when (ms) each destination has messages that wait to be published."""
-        own = _oldest(self._spools.get("receiver"), "publish")
+        own = self._oldest("receiver", "publish")
         return _earliest([own, *(member.unpublished for member in self._members.others)])
 
     def unseen(self) -> dict[str, int]:
         """Return since when (ms) each destination has outcomes that the store has not."""
-        own = _oldest(self._spools.get("outcomes"), "store")
+        own = self._oldest("outcomes", "store")
         return _earliest([own, *(member.unseen for member in self._members.others)])
 
     def unseen_of_earlier_lives(self) -> set[str]:
         """Return where outcomes from before a dispatcher's restart wait for the store."""
-        own = _oldest(self._spools.get("outcomes"), "store"), self._members.me.started_at
+        own = self._oldest("outcomes", "store"), self._members.me.started_at
         others = [(member.unseen, member.started_at) for member in self._members.others]
         return {code for unseen, since in (own, *others) for code, oldest in unseen.items() if oldest < since}
 
@@ -71,17 +81,20 @@ class Waiting:
         found = (member.held.get(lane) for member in self._members.others)
         return [held.oldest for held in found if held is not None and held.oldest is not None]
 
+    def _oldest(self, spool: str, consumer: str) -> dict[str, int]:
+        found = self._spools.get(spool)
+        return _oldest(found.stats() if found is not None else None, consumer)
+
 
 def _sum(one: Held, other: Held) -> Held:
     times = [held.oldest for held in (one, other) if held.oldest is not None]
-    return Held(one.records + other.records, min(times, default=None))
+    return Held(one.records + other.records, min(times, default=None), one.queued + other.queued)
 
 
-def _oldest(spool: Spool | None, consumer: str) -> dict[str, int]:
-    stats = spool.stats().consumers if spool is not None else ()
+def _oldest(stats: SpoolStats | None, consumer: str) -> dict[str, int]:
     return _earliest(
         {destination_of(found.lane): found.oldest}
-        for found in stats
+        for found in (stats.consumers if stats is not None else ())
         if found.consumer == consumer and found.oldest is not None
     )
 

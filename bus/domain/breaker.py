@@ -27,6 +27,11 @@ class Breaker:
 
     While it is open one probe is let through after 1 s, then after waits that double to 30 s; a success closes it.
     Times are seconds of a monotonic clock, given by the caller.
+
+    Attributes
+    ----------
+    opened_at
+        Since when it has not been closed; of no meaning while it is.
     """
 
     def __init__(self) -> None:
@@ -36,6 +41,7 @@ class Breaker:
         self._refused = 0
         self._wait = FIRST_PROBE
         self._probe_at = 0.0
+        self.opened_at = 0.0
 
     def allows(self, now: float) -> bool:
         """Whether a request may start; taking the permission of a due probe makes the breaker half open."""
@@ -87,6 +93,8 @@ class Breaker:
             self._failed -= self._results.popleft()[1]
 
     def _open(self, now: float) -> None:
+        if self.state is BreakerState.CLOSED:
+            self.opened_at = now
         self.state = BreakerState.OPEN
         self._probe_at = now + self._wait
         self._results.clear()

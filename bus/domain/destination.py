@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Collection, Iterable
 from typing import Final
 
 import msgspec
 
 from bus.domain.message import DEFAULT_MAX_BYTES
 from bus.domain.times import DAY
+from bus.errors import Conflict
 
 FORMER_KEPT: Final = DAY
 
@@ -27,6 +29,11 @@ class FormerRoad(msgspec.Struct, frozen=True):
 
     transport: TransportName
     until: int
+
+    @property
+    def left_at(self) -> int:
+        """When the destination left it, in milliseconds since the epoch."""
+        return self.until - FORMER_KEPT
 
 
 class Destination(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,3 +82,17 @@ def switched(known: Destination | None, wanted: Destination, now: int) -> Destin
         former[known.transport] = FormerRoad(known.transport, now + FORMER_KEPT)
     former.pop(wanted.transport, None)
     return msgspec.structs.replace(wanted, former=tuple(former.values()))
+
+
+def check_removable(code: str, subscriptions: Collection[object]) -> None:
+    """Raise ``Conflict`` while a destination has subscriptions: nobody loses messages by the way."""
+    if subscriptions:
+        raise Conflict(f"{code!r} still has subscriptions", hint="remove them first: bus subscription rm")
+
+
+def is_drained(waiting: Iterable[int | None]) -> bool | None:
+    """Whether a road holds nothing for any subscription; None when that is not known of one and no other has some."""
+    found = list(waiting)
+    if any(found):
+        return False
+    return None if None in found else True

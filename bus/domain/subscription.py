@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from bus.domain.retry import RetryPolicy
 
 DEFAULT_STUCK_AFTER = 300_000
+PAUSED_BY_410: Final = "the subscriber answered 410 Gone"
 
 
 class Secret(msgspec.Struct, frozen=True):

@@ -48,6 +48,26 @@ class PostResult(NamedTuple):
     response: bytes  # the first bytes of the answer's body, capped
 
 
+class Trial(NamedTuple):
+    """One POST as it was sent and answered, for people to look at.
+
+    Attributes
+    ----------
+    headers
+        Of the request, all of them and as they went over the wire.
+    answer_headers
+        Of the answer, as sent; empty without one.
+    answer_bytes
+        How long the answer's body was, as far as it was read; ``result.response`` has the first of them.
+    """
+
+    url: str
+    headers: list[tuple[str, str]]
+    result: PostResult
+    answer_headers: list[tuple[str, str]]
+    answer_bytes: int
+
+
 class Target(Protocol):
     """A parsed URL with its constant headers, made once per subscription."""
 
@@ -78,6 +98,13 @@ class Poster(Protocol):
         Resolves the host, checks every address against the egress policy, and connects to a checked one.
         ``timeout`` is the whole call's deadline in seconds. A kept connection that the peer closed before
         any byte of an answer is replaced by a new one, once. Cancelling closes the connection.
+        """
+        ...
+
+    async def trial(self, target: Target, headers: list[tuple[str, str]], body: bytes, timeout: float) -> Trial:  # noqa: ASYNC109
+        """POST once as ``post`` does, over a connection of its own, and return all that was sent and answered.
+
+        More of the answer's body is kept than of other POSTs'.
         """
         ...
 

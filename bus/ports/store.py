@@ -64,6 +64,14 @@ class Page(NamedTuple):
     searched: Searched = Searched()
 
 
+class Unfinished(NamedTuple):
+    """The rows of one subscription: how many, how many of them can be leased now, and when (ms) the first can be."""
+
+    rows: int
+    due: int
+    next_at: int
+
+
 class TraceStore(Protocol):
     """Messages and what became of them."""
 
@@ -173,6 +181,10 @@ class CompensationStore(Protocol):
 
     async def due(self, now: int) -> dict[tuple[str, str], int]:
         """Return how many rows wait for each (destination, subscription), due or not."""
+        ...
+
+    async def unfinished(self, now: int) -> dict[tuple[str, str], Unfinished]:
+        """Return the rows of each (destination, subscription) that has some; costs more than ``due``."""
         ...
 
     async def next_due(self) -> int | None:

@@ -102,6 +102,20 @@ class Answer:
         value = self._field(b"retry-after")
         return None if value is None else value[:_LONGEST_FIELD].decode("latin-1")
 
+    @property
+    def fields(self) -> list[tuple[str, str]]:
+        """The header fields of the final answer, as sent; none while its head is not whole."""
+        if not self.status:
+            return []
+        lines = self._final_head().decode("latin-1").split("\n")[1:]
+        pairs = (line.strip().partition(":") for line in lines if line.strip())
+        return [(name.strip(), value.strip()) for name, _, value in pairs]
+
+    @property
+    def stored(self) -> int:
+        """How many bytes of the body have come."""
+        return self._stored
+
     def on_message_begin(self) -> None:
         """Stop the parser at anything that follows the final answer."""
         if self.complete:

@@ -9,7 +9,7 @@ import ssl
 import time
 from typing import Final, NamedTuple
 
-from bus.ports.poster import Phases, PostFailure, PostResult, Target
+from bus.ports.poster import Phases, PostFailure, PostResult, Target, Trial
 from bus.posters.answer import AnswerLimits
 from bus.posters.connection import Clock, Connection, Limits
 from bus.posters.dial import Dial, Dialer, DialFailed, Egress
@@ -134,6 +134,32 @@ class HttpPoster:
             return await self._post_anew(target, request, reached=connection.sent > 0.0)
         return _result(connection, failure, begun, None, reached=False)
 
+    async def trial(
+        self,
+        target: Target,
+        headers: list[tuple[str, str]],
+        body: bytes,
+        timeout: float,  # noqa: ASYNC109 - the port's name
+    ) -> Trial:
+        """POST once over a new connection, and return all that was sent and answered; raises as ``post`` does."""
+        if not isinstance(target, HttpTarget):
+            raise TypeError(f"{target!r} was not made by HttpPoster.target()")
+        shown = target.shown(headers, body)
+        begun = self._clock()
+        limits = self._answer_limits._replace(kept=self._answer_limits.body)
+        dial = Dial(self._dialer, target.endpoint, functools.partial(self._connection, target.key, limits))
+        try:
+            connection = await self._dialed(dial, begun + timeout)
+        except DialFailed as error:
+            result = _unsent(dial, error.failure, (self._clock() - begun) * 1000.0, reached=False)
+            return Trial(target.url, shown, result, [], 0)
+        try:
+            failure = await connection.exchange(*target.render(headers, body), self._clock(), begun + timeout)
+        finally:
+            connection.abort()
+        result = _result(connection, failure, begun, dial, reached=False)
+        return Trial(target.url, shown, result, connection.answer.fields, connection.answer.stored)
+
     async def close(self) -> None:
         """Close all connections; posts under way end as RESET."""
         self._closed.set()
@@ -148,7 +174,7 @@ class HttpPoster:
     async def _post_anew(self, target: HttpTarget, request: _Request, *, reached: bool) -> PostResult:
         """Post on a new connection; ``reached`` if a kept one took the whole request before it was closed."""
         data, rest, begun, deadline = request
-        dial = Dial(self._dialer, target.endpoint, functools.partial(self._connection, target.key))
+        dial = Dial(self._dialer, target.endpoint, functools.partial(self._connection, target.key, self._answer_limits))
         try:
             connection = await self._dialed(dial, deadline)
         except DialFailed as error:
@@ -171,9 +197,9 @@ class HttpPoster:
             connection.abort()
         raise DialFailed(Failure(PostFailure.CONNECT, "the poster is closed"))
 
-    def _connection(self, key: Key) -> Connection:
+    def _connection(self, key: Key, limits: AnswerLimits) -> Connection:
         lost = functools.partial(self._lost, key)
-        return Connection(self._clock, self._limits, self._answer_limits, self._open, lost)
+        return Connection(self._clock, self._limits, limits, self._open, lost)
 
     def _lost(self, key: Key, connection: Connection) -> None:
         self._pool.drop(key, connection)

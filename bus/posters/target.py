@@ -114,6 +114,12 @@ class HttpTarget:
             return b"%b%b\r\ncontent-length: %d\r\n\r\n%b" % (self._head, own, len(body), body), b""
         return b"%b%b\r\ncontent-length: %d\r\n\r\n" % (self._head, own, len(body)), body
 
+    def shown(self, headers: Sequence[tuple[str, str]], body: bytes) -> list[tuple[str, str]]:
+        """Return the header fields that ``render`` writes; raises as it does."""
+        head = self.render(headers, body)[0].partition(b"\r\n\r\n")[0]
+        pairs = (line.partition(": ") for line in head.decode().split("\r\n")[1:])
+        return [(name, value) for name, _, value in pairs]
+
     def _prefix(self, name: str) -> str:
         prefix = _line(name)
         if len(self._lines) < _MOST_NAMES:

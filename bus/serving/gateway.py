@@ -1,4 +1,4 @@
-"""Which application answers a request; health and metrics are answered here."""
+"""Which application answers a request; health, metrics and reports for other processes are answered here."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import msgspec
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from bus.bootstrap import Asgi, Context, Service
+from bus.cluster.peer_app import PeerApp
+from bus.cluster.report import REPORT, Report
 from bus.domain.problem import Problem, failure, problem
 from bus.http_protocol import Refusal
 from bus.serving.gauges import sample
@@ -26,11 +28,13 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
 class Gateway:
-    """Sends each request to the application of its path; health and metrics are answered here."""
+    """Sends each request to the application of its path; health, metrics and reports are answered here."""
 
     def __init__(self, context: Context, services: Sequence[Service]) -> None:
         self._context = context
-        self._routes = {prefix: app for service in services for prefix, app in service.routes().items()}
+        # First, since a dispatcher's own application answers what other processes ask below the same path.
+        self._routes: dict[str, Asgi] = {REPORT: PeerApp(context.peer_key, {REPORT: self._report})}
+        self._routes |= {prefix: app for service in services for prefix, app in service.routes().items()}
         self._own = {"/healthz": self._healthz, "/readyz": self._readyz, "/metrics": self._metrics}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -84,6 +88,9 @@ class Gateway:
         """Whether the Host is ours; while the bus is open another one may be a page that rebinds its name."""
         keyring = self._context.keyring
         return not keyring.is_open or keyring.is_local(dict(scope["headers"]).get(b"host"))
+
+    async def _report(self, _: bytes) -> Report:
+        return self._context.report()
 
     async def _healthz(self, _scope: Scope, _receive: Receive, send: Send) -> None:
         await _send(send, 200, "application/json", b'{"status": "ok"}')

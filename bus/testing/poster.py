@@ -7,12 +7,13 @@ from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
-from bus.ports.poster import Phases, PostFailure, PostResult, Target
+from bus.ports.poster import Phases, PostFailure, PostResult, Target, Trial
 from bus.posters.dial import Egress
 from bus.posters.target import HttpTarget
 
 _NOTHING = Phases(None, None, None, None, None, None)
 _KEPT = 4096
+_KEPT_OF_TRIAL = 65_536
 
 
 class Reply(NamedTuple):
@@ -96,15 +97,36 @@ class MemoryPoster:
         timeout: float,  # noqa: ASYNC109 - the port's name
     ) -> PostResult:
         """Record the request and return what was scripted; see `Poster.post`."""
+        return (await self._exchange(target, headers, body, timeout))[0]
+
+    async def trial(
+        self,
+        target: Target,
+        headers: list[tuple[str, str]],
+        body: bytes,
+        timeout: float,  # noqa: ASYNC109 - the port's name
+    ) -> Trial:
+        """Record the request and return it with what was scripted; see `Poster.trial`."""
+        result, reply = await self._exchange(target, headers, body, timeout)
+        shown = target.shown(headers, body) if isinstance(target, MemoryTarget) else []
+        if result.status is None:
+            return Trial(target.url, shown, result, [], 0)
+        result = result._replace(response=reply.body[:_KEPT_OF_TRIAL])
+        return Trial(target.url, shown, result, list(reply.headers), len(reply.body))
+
+    async def _exchange(
+        self, target: Target, headers: list[tuple[str, str]], body: bytes, patience: float
+    ) -> tuple[PostResult, Reply]:
         if not isinstance(target, MemoryTarget):
             raise TypeError(f"{target!r} was not made by MemoryPoster.target()")
         target.render(headers, body)
         own = {name.lower(): value for name, value in headers}
-        self.posted.append(Posted(target.url, own | target.constant, body, timeout))
+        self.posted.append(Posted(target.url, own | target.constant, body, patience))
         self.in_flight += 1
         self.peak = max(self.peak, self.in_flight)
+        reply = self._next(target.url)
         try:
-            return await self._answer(self._next(target.url), timeout)
+            return await self._answer(reply, patience), reply
         finally:
             self.in_flight -= 1
 

@@ -26,7 +26,7 @@ from bus.domain.trace import (
     start_trace,
 )
 from bus.errors import Conflict
-from bus.ports.store import MOST_GROUPS, DeliveryKey, Document, Page, Searched, Stop
+from bus.ports.store import MOST_GROUPS, DeliveryKey, Document, Page, Searched, Stop, Unfinished
 
 _OPEN = frozenset({Status.PENDING, Status.RETRYING, Status.RESEND})
 
@@ -215,6 +215,15 @@ class MemoryStore:
             lane = (row.destination, row.subscription)
             counts[lane] = counts.get(lane, 0) + 1
         return counts
+
+    async def unfinished(self, now: int) -> dict[tuple[str, str], Unfinished]:
+        """Return the rows of each (destination, subscription) that has some."""
+        found: dict[tuple[str, str], Unfinished] = {}
+        for row in self._rows.values():
+            lane, ready_at = (row.destination, row.subscription), _ready_at(row)
+            rows, due, next_at = found.get(lane, Unfinished(0, 0, ready_at))
+            found[lane] = Unfinished(rows + 1, due + (ready_at <= now), min(next_at, ready_at))
+        return found
 
     async def next_due(self) -> int | None:
         """Return the earliest time (ms) at which a row can be leased, None when there are none."""

@@ -15,7 +15,7 @@ from bus.domain.message import Message
 from bus.domain.selection import Selection
 from bus.domain.times import DAY
 from bus.domain.trace import Trace
-from bus.ports.store import Page, Store
+from bus.ports.store import Page, Searched, Store
 from bus.stores.sqlite import SqliteStore
 from bus.testing.contracts.store import StoreContract
 from bus.testing.store import MemoryStore
@@ -101,6 +101,17 @@ class ForgetsHowItFailed(MemoryStore):
         return await super().search(replace(selection, signature=None), cursor=cursor, limit=limit)
 
 
+class LooksIntoNoBody(MemoryStore):
+    async def search(self, selection: Selection, *, cursor: str | None = None, limit: int = 50) -> Page:
+        return await super().search(replace(selection, body_text=None), cursor=cursor, limit=limit)
+
+
+class SaysItLookedAtAll(MemoryStore):
+    async def search(self, selection: Selection, *, cursor: str | None = None, limit: int = 50) -> Page:
+        page = await super().search(selection, cursor=cursor, limit=limit)
+        return page._replace(searched=Searched(selection.since, selection.before))
+
+
 class CountsWhatIsOver(MemoryStore):
     """Leaves a delivery in the groups of all its failures."""
 
@@ -140,6 +151,8 @@ class OverwritesStatistics(MemoryStore):
         (CancelsLaterMessages, "test_cancel_leaves_messages_received_later_alone"),
         (CancelsLaterMessages, "test_cancel_ends_messages_to_publish_but_not_later_ones"),
         (ForgetsHowItFailed, "test_a_search_finds_what_a_group_has"),
+        (LooksIntoNoBody, "test_what_is_in_the_body_selects"),
+        (SaysItLookedAtAll, "test_a_page_says_what_it_looked_at"),
         (CountsWhatIsOver, "test_a_group_is_left_when_the_delivery_fails_otherwise_or_no_longer"),
         (OverwritesStatistics, "test_processes_add_up_whatever_the_order"),
         (OverwritesStatistics, "test_what_comes_late_is_added"),

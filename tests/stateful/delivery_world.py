@@ -15,7 +15,7 @@ from typing import Any
 
 from admin.resender import Resender
 from bus.bootstrap import Context
-from bus.cluster.peers import PeerKey
+from bus.cluster.peers import PeerKey, Peers
 from bus.domain.delivery import FINAL, Outcome
 from bus.domain.destination import Destination
 from bus.domain.identity import new_id
@@ -149,7 +149,8 @@ class Life:
             egress=EgressPolicy(allow_loopback=True),
             spools={**world.spools},
             members=alone(world.store, world.clock),
-            peer_key=PeerKey(world.store, world.clock),
+            peer_key=(peer_key := PeerKey(world.store, world.clock)),
+            peers=Peers(peer_key),
             dispatching=NoDispatching(),
             rollups=Rollups(world.store, world.clock, "owner-1", lambda: None),
         )

@@ -38,14 +38,12 @@ TEXTS = {
         "此后向它发送的生产者将被拒绝。其消息在保留期内仍可查找。"
     ),
     "Remove the destination": "移除目的地",
-    "It still has subscriptions: remove them first.": "它还有订阅：请先移除订阅。",
     "This destination is paused": "该目的地已暂停",
     "What producers send is accepted and held; it is delivered once {code} is resumed.": (
         "生产者发送的消息被接收并保留；恢复 {code} 后即投递。"
     ),
     "What went on": "运行情况",
     "success of attempts": "尝试成功率",
-    "p50 / p99 to the first delivery": "首次送达 p50 / p99",
     "Nobody takes these messages yet": "还没有人接收这些消息",
     "Messages sent now are kept as skipped, and can be resent to a later subscription.": (
         "现在发送的消息会以“已跳过”保存，之后可重发给新的订阅。"
@@ -131,4 +129,34 @@ TEXTS = {
     "no": "否",
     "none: every message": "无：全部消息",
     "none": "无",
+    "Roads": "通道",
+    "in use": "使用中",
+    "being left": "正在离开",
+    "if the other is away": "另一通道不可用时",
+    "{confirmed} of {alive} receivers use the new road.": "{alive} 个接收器中有 {confirmed} 个使用新通道。",
+    "going over": "迁移中",
+    "not known": "未知",
+    "drained": "已排空",
+    "draining": "排空中",
+    "attached until {time}": "保持连接到 {time}",
+    "Waiting on {road}": "在 {road} 上等待",
+    "Who changed what": "变更记录",
+    "No change is on record": "没有变更记录",
+    "When": "时间",
+    "Who": "操作人",
+    "What": "内容",
+    "Changes": "变更",
+    "{count} fields": "{count} 个字段",
+    "Send a sample": "发送样例",
+    "One request, now, with the signature; it is in no trace and no figure, and is not retried.": (
+        "立即发送一个带签名的请求；不进入链路和统计，也不重试。"
+    ),
+    "Body, JSON": "消息体，JSON",
+    "Send it": "发送",
+    "Request": "请求",
+    "Response": "应答",
+    "no answer": "无应答",
+    "answered {status}": "应答 {status}",
+    "… the beginning of {size}": "… 共 {size}，此为开头",
+    "This is not JSON: {error}": "这不是 JSON：{error}",
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final, NamedTuple
 from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
@@ -38,11 +38,12 @@ _PATH: Final = "/admin/find"
 
 
 class Filters(NamedTuple):
-    """What is asked for: the conditions by the API's names, and ``last`` for a range that ends now."""
+    """What is asked for: the conditions by the API's names, and ``last`` for a range that ends ``now`` (ms)."""
 
     values: Mapping[str, str]
     last: str = ""
     cursor: str = ""
+    now: int = 0
 
     @property
     def is_any(self) -> bool:
@@ -63,7 +64,7 @@ class Filters(NamedTuple):
         """
         if not self.last:
             return dict(self.values)
-        since = int(datetime.now(UTC).timestamp() * 1000) - parse_duration(self.last)
+        since = self.now - parse_duration(self.last)
         return {**self.values, "from": format_time(since)}
 
     def href(self, **changes: str) -> str:
@@ -97,7 +98,7 @@ def read(viewer: Viewer) -> Filters:
     own: dict[str, str] = {name: _moment(given[name], viewer) for name in _TIMES if name in given}
     if not last and not own:
         last = given.get("kept", "")
-    return Filters(values if last else {**values, **own}, last, given.get("cursor", ""))
+    return Filters(values if last else {**values, **own}, last, given.get("cursor", ""), viewer.now())
 
 
 def is_plain(viewer: Viewer, filters: Filters) -> bool:

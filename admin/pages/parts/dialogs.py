@@ -40,6 +40,21 @@ async def confirmed(
     return bool(answer)
 
 
+async def asked_number(viewer: Viewer, title: str, value: float | None, *, hint: str) -> float | None:
+    """Ask for a number; 0 for an empty one, None when the viewer leaves it."""
+    with ui.dialog() as dialog, ui.card():
+        dialog.props["aria-label"] = title
+        tag("h2", "", title)
+        box = ui.number(title, value=value, min=0).props("dense outlined autofocus")
+        box.props["hint"] = hint
+        with ui.row():
+            button(viewer.t("Leave it"), lambda: dialog.submit(None))
+            button(viewer.t("Save"), lambda: dialog.submit(float(box.value or 0)), kind="primary")
+    answer = await dialog
+    dialog.delete()
+    return None if answer is None else float(answer)
+
+
 async def show_once(viewer: Viewer, title: str, secret: str) -> None:
     """Show a secret that is never shown again, until the viewer has kept it."""
     t = viewer.t

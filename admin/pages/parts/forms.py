@@ -56,7 +56,19 @@ class Form:
         found = self.value(name)
         return int(found) if isinstance(found, float) and found.is_integer() else found
 
-    def send(self, text: str, action: Callable[[], Awaitable[None]]) -> ui.button:
+    def require(self, name: str, why: str) -> bool:
+        """Tell at a field that it must not be empty; whether it is not."""
+        if self.value(name) is None:
+            self.fail(name, why)
+            return False
+        return True
+
+    def fail(self, name: str, why: str) -> None:
+        """Tell at a field what is wrong with its value."""
+        self._fields[name].error = why
+        self._fields[name].run_method("focus")
+
+    def send(self, text: str, action: Callable[[], Awaitable[None]], *, disabled_because: str = "") -> ui.button:
         """Add the button that sends the form; what the API refuses is told at the field that it is about."""
 
         async def submit() -> None:
@@ -66,7 +78,7 @@ class Form:
             except Refused as error:
                 self._tell(error)
 
-        return button(text, submit, kind="primary")
+        return button(text, submit, kind="primary", disabled_because=disabled_because)
 
     def _add(self, name: str, field: Field, hint: str, *, fixed: bool = False) -> None:
         field.props["hint"] = hint
@@ -81,10 +93,9 @@ class Form:
             field.error = None
 
     def _tell(self, error: Refused) -> None:
-        field = self._fields.get(error.field.partition(".")[0])
-        if field is None:
+        name = error.field.partition(".")[0]
+        if name in self._fields:
+            self.fail(name, error.detail)
+        else:
             with self._troubles:
                 refusal(self._viewer, error)
-            return
-        field.error = error.detail
-        field.run_method("focus")

@@ -2,8 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+from admin.pages.parts.changes import SLOT, changes
+from admin.pages.parts.notes import empty
+from admin.pages.parts.tables import Column, moment, table, text
+from admin.pages.parts.tags import tag
 from admin.pages.viewer import Viewer
 
 
 async def history(viewer: Viewer, resource: str) -> None:
-    """Show the changes of a resource, the newest first."""
+    """Show the last changes of a resource, the newest first."""
+    t = viewer.t
+    found = await viewer.api.get("/history", {"resource": resource, "limit": 20})
+    with tag("section", "pier-card", aria_label=t("Who changed what")):
+        tag("h2", "", t("Who changed what"))
+        if not found["items"]:
+            empty(t("No change is on record"))
+            return
+        columns = [
+            Column("at", t("When")),
+            Column("who", t("Who")),
+            Column("what", t("What")),
+            Column("changes", t("Changes")),
+        ]
+        shown = table(columns, [_row(viewer, entry) for entry in found["items"]], label=t("Who changed what"))
+        shown.add_slot("body-cell-changes", SLOT)
+
+
+def _row(viewer: Viewer, entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "key": entry["id"],
+        "at": moment(viewer, entry["at"]),
+        "who": text(entry["who"]["name"]),
+        "what": text(f"{entry['method']} {entry['resource']}", mono=True),
+        "changes": changes(viewer, entry["changes"]),
+    }

@@ -1,9 +1,85 @@
-"""The road of a destination, and how far the change to another one is."""
+"""The roads of a destination: the one in use, and how far it has gone over from those that it has left."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any, Final
+
+from nicegui import ui
+
+from admin.pages.parts.anew import anew
+from admin.pages.parts.figures import count
+from admin.pages.parts.states import chip
+from admin.pages.parts.tables import Column, moment, number, table, text
+from admin.pages.parts.tags import tag
 from admin.pages.viewer import Viewer
+
+_TITLES: Final = {"present": "in use", "former": "being left", "fallback": "if the other is away"}
+_EVERY: Final = 2.0
 
 
 async def roads(viewer: Viewer, code: str) -> None:
-    """Show the roads of a destination."""
+    """Show the roads of a destination; while it goes over, go on showing them."""
+    t = viewer.t
+    with tag("section", "pier-card", aria_label=t("Roads")):
+        tag("h2", "", t("Roads"))
+        place = tag("div")
+
+    async def look() -> None:
+        found = await viewer.api.get(f"/destinations/{code}/roads")
+        with anew(place):
+            _show(viewer, found)
+        timer.active = found["complete"] is not True
+
+    timer = ui.timer(_EVERY, look, active=False)
+    await look()
+
+
+def _show(viewer: Viewer, found: Mapping[str, Any]) -> None:
+    t, receivers = viewer.t, found["receivers"]
+    for road in found["items"]:
+        _road(viewer, road)
+    if found["complete"]:
+        return
+    said = t(
+        "{confirmed} of {alive} receivers use the new road.",
+        **{name: receivers[name] for name in ("confirmed", "alive")},
+    )
+    with tag("p", "pier-row-of", role="status"):
+        chip(t("going over"), "warn", "autorenew") if found["complete"] is False else chip(
+            t("not known"), "wait", "help"
+        )
+        tag("span", "", said)
+
+
+def _road(viewer: Viewer, road: Mapping[str, Any]) -> None:
+    t = viewer.t
+    with tag("div", "q-mb-sm"):
+        with tag("div", "pier-row-of"):
+            tag("strong", "", road["transport"])
+            tag("span", "pier-quiet", t(_TITLES[road["role"]]))
+            if road["role"] == "former":
+                chip(t("drained"), "good", "check") if road["drained"] else chip(t("draining"), "warn", "autorenew")
+                tag("span", "pier-quiet", t("attached until {time}", time=viewer.time(road["attached_until"])))
+            if road["trouble"]:
+                chip(road["trouble"], "bad", "error")
+        waiting = [line for line in road["subscriptions"] if line["waiting"] != 0]
+        if waiting:
+            columns = [
+                Column("name", t("Subscription")),
+                Column("waiting", t("Waiting"), is_number=True),
+                Column("oldest", t("Oldest")),
+            ]
+            table(
+                columns, [_line(viewer, line) for line in waiting], label=t("Waiting on {road}", road=road["transport"])
+            )
+
+
+def _line(viewer: Viewer, line: Mapping[str, Any]) -> dict[str, Any]:
+    waiting = viewer.t("not known") if line["waiting"] is None else count(line["waiting"])
+    return {
+        "key": line["subscription"],
+        "name": text(line["subscription"]),
+        "waiting": number(waiting),
+        "oldest": moment(viewer, line["oldest"]),
+    }

@@ -96,6 +96,6 @@ def badge(value: str, tone: str = "", icon: str = "") -> Cell:
 
 
 def moment(viewer: Viewer, time: str | None, *, exact: bool = False) -> Cell:
-    """Return a cell with a time of the API, in the viewer's zone."""
-    shown = viewer.clock(time) if exact else viewer.time(time)
-    return {"text": shown or "–", "time": time, "title": viewer.utc(time), "classes": "pier-number"}
+    """Return a cell with a time of the API, in the viewer's zone; of today without its date."""
+    shown = viewer.clock(time) if exact else viewer.near(time)
+    return {"text": shown or "–", "time": time, "title": viewer.utc(time), "classes": "pier-time"}

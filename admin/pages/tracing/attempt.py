@@ -54,7 +54,7 @@ class _Attempt:
         ]
         pairs(
             [
-                (t("Started"), lambda: moment(self._viewer, attempt["started_at"])),
+                (t("Began"), lambda: moment(self._viewer, attempt["started_at"])),
                 (t("Took"), took(attempt["duration_ms"])),
                 *where,
                 (t("Node"), attempt["node"]),

@@ -144,10 +144,10 @@ class Delivery:
         columns = [
             Column("n", "#", is_number=True),
             Column("answer", t("Answer")),
-            Column("started", t("Started")),
+            Column("started", t("Began")),
             Column("took", t("Took"), is_number=True),
             Column("phases", t("Phases")),
-            Column("by", t("By")),
+            Column("by", t("Cause")),
             Column("error", t("Error")),
             Column("node", t("Node")),
         ]

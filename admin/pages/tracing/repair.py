@@ -79,7 +79,7 @@ class Repair:
         failed = {one["subscription"] for one in deliveries if one["status"] not in _WELL}
         chosen: dict[str, ui.checkbox] = {}
         with tag("fieldset", "pier-choices"):
-            tag("legend", "", self._viewer.t("To"))
+            tag("legend", "", self._viewer.t("Send it to"))
             for one in deliveries:
                 name = one["subscription"]
                 with tag("div", "pier-row-of"):

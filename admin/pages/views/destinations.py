@@ -82,7 +82,8 @@ async def destination(viewer: Viewer) -> None:
     code = viewer.place["code"]
     found = await viewer.api.get(f"/destinations/{code}")
     subscriptions = (await viewer.api.get(f"/destinations/{code}/subscriptions"))["items"]
-    _head(viewer, found, subscriptions)
+    actions = await viewer.api.get(f"/destinations/{code}/actions")
+    _head(viewer, found, actions)
     if found["paused"]:
         _tell_paused(viewer, found)
     await _volume(viewer, code)
@@ -93,7 +94,7 @@ async def destination(viewer: Viewer) -> None:
     await history(viewer, f"destinations/{code}")
 
 
-def _head(viewer: Viewer, found: Mapping[str, Any], subscriptions: list[Any]) -> None:
+def _head(viewer: Viewer, found: Mapping[str, Any], actions: Mapping[str, Any]) -> None:
     t, code = viewer.t, found["code"]
     with heading(code):
         chip(found["transport"])
@@ -104,11 +105,11 @@ def _head(viewer: Viewer, found: Mapping[str, Any], subscriptions: list[Any]) ->
         to(t("Failures"), f"/admin/failures?destination={code}", icon="error_outline")
         if viewer.may(Action.CONFIGURE, code):
             to(t("Edit"), f"/admin/destinations/{code}/edit", icon="edit")
-            _pause_button(viewer, found)
-            _remove_button(viewer, code, subscriptions)
+            _pause_button(viewer, found, actions["pause"]["why"])
+            _remove_button(viewer, code, actions["remove"]["why"])
 
 
-def _pause_button(viewer: Viewer, found: Mapping[str, Any]) -> None:
+def _pause_button(viewer: Viewer, found: Mapping[str, Any], why: str) -> None:
     t, code, paused = viewer.t, found["code"], found["paused"]
 
     async def switch() -> None:
@@ -123,10 +124,12 @@ def _pause_button(viewer: Viewer, found: Mapping[str, Any]) -> None:
         await viewer.api.patch(f"/destinations/{code}", {"paused": not paused})
         ui.navigate.reload()
 
-    button(t("Resume") if paused else t("Pause"), switch, icon="play_arrow" if paused else "pause")
+    button(
+        t("Resume") if paused else t("Pause"), switch, icon="play_arrow" if paused else "pause", disabled_because=why
+    )
 
 
-def _remove_button(viewer: Viewer, code: str, subscriptions: list[Any]) -> None:
+def _remove_button(viewer: Viewer, code: str, why: str) -> None:
     t = viewer.t
 
     async def remove() -> None:
@@ -141,7 +144,6 @@ def _remove_button(viewer: Viewer, code: str, subscriptions: list[Any]) -> None:
         await viewer.api.delete(f"/destinations/{code}")
         ui.navigate.to("/destinations")
 
-    why = t("It still has subscriptions: remove them first.") if subscriptions else ""
     button(t("Remove"), remove, icon="delete_outline", disabled_because=why)
 
 
@@ -175,7 +177,7 @@ def _totals(viewer: Viewer, totals: Mapping[str, Any]) -> None:
             (t("delivered"), count(ended.get("delivered", 0)), ""),
             (t("dead"), count(ended.get("dead", 0)), ""),
             (t("success of attempts"), share(totals["success_rate"]), ""),
-            (t("p50 / p99 to the first delivery"), took(totals["p50_ms"]), f"/ {took(totals['p99_ms'])}"),
+            (t("p50 / p99 latency"), took(totals["p50_ms"]), f"/ {took(totals['p99_ms'])}"),
         ]
     )
 

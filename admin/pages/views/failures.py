@@ -1,12 +1,141 @@
-"""The page Failures."""
+"""What fails, grouped by subscription and by how."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any, Final
+
+from nicegui import ui
+
+from admin.pages.calls import Refused
 from admin.pages.frame import heading, page
+from admin.pages.parts.anew import anew
+from admin.pages.parts.figures import count
+from admin.pages.parts.following import following
+from admin.pages.parts.notes import empty, note, refusal
+from admin.pages.parts.selections import as_query, said, selection_of
+from admin.pages.parts.spans import Span, span_links
+from admin.pages.parts.states import chip
+from admin.pages.parts.tables import Column, moment, number, place, table, text
+from admin.pages.parts.tags import link, tag
 from admin.pages.viewer import Viewer
+from bus.security.keys import Action
+
+_ANY: Final = Span("", "Any time")
+_SPANS: Final = (_ANY, Span("1h", "Last hour"), Span("1d", "Last day"), Span("7d", "Last week"))
+_ASKED: Final = ("destination", "subscription", "from", "to")
 
 
 @page("/failures", "Failures")
 async def failures(viewer: Viewer) -> None:
-    """Show it."""
-    heading(viewer.t("Failures"))
+    """Show what fails, the largest group first."""
+    t = viewer.t
+    asked = {name: value for name, value in selection_of(viewer).items() if name in _ASKED}
+    with heading(t("Failures")):
+        tag("span", "pier-spacer")
+        span_links(viewer, "/admin/failures", _SPANS)
+        tools = tag("span")
+    _conditions(viewer, asked)
+    found = await viewer.api.get("/failures", asked)
+    groups = found["items"]
+    if not groups:
+        empty(
+            t("Nothing fails"),
+            t("No delivery is retried, parked or dead in this range."),
+            action=(t("See all messages"), "/admin/find"),
+        )
+        return
+    _tell_complete(viewer, found)
+    shown = _Groups(viewer, asked, groups)
+    with tools:
+        following(viewer, shown.look)
+
+
+def _conditions(viewer: Viewer, asked: Mapping[str, str]) -> None:
+    shown = [(name, value) for name, value in said(viewer, asked)]
+    if shown:
+        with tag("p", "pier-row-of"):
+            for name, value in shown:
+                chip(f"{name}: {value}")
+            link(viewer.t("Clear"), "/admin/failures")
+
+
+def _tell_complete(viewer: Viewer, found: Mapping[str, Any]) -> None:
+    t = viewer.t
+    if found["complete_since"]:
+        since = viewer.time(found["complete_since"])
+        note(
+            t("Not everything was looked at"),
+            t("Messages made before {since} are not counted here: choose a shorter range.", since=since),
+            tone="warn",
+        )
+    elif not found["complete"]:
+        note(t("There are more groups"), t("The largest are shown: choose a destination for the others."))
+
+
+class _Groups:
+    """The table of groups, which keeps its rows in place while their counts change."""
+
+    def __init__(self, viewer: Viewer, asked: Mapping[str, str], groups: list[dict[str, Any]]) -> None:
+        t = viewer.t
+        self._viewer = viewer
+        self._asked = asked
+        self._news = tag("p", "pier-row-of")
+        columns = [
+            Column("subscription", t("Subscription")),
+            Column("signature", t("How it fails")),
+            Column("count", t("Deliveries"), is_number=True),
+            Column("states", t("States")),
+            Column("first", t("First seen")),
+            Column("last", t("Last seen")),
+            Column("sample", t("Example")),
+            Column("resend", ""),
+        ]
+        self._table = table(columns, [self._row(group) for group in groups], label=t("Groups of failures"))
+
+    async def look(self) -> None:
+        """Ask how many there are now."""
+        try:
+            found = await self._viewer.api.get("/failures", self._asked)
+        except Refused as error:
+            with anew(self._news):
+                refusal(self._viewer, error)
+            return
+        rows = {row["key"]: row for row in map(self._row, found["items"])}
+        known = [row["key"] for row in self._table.rows]
+        # Rows stay where they are: a group that is over keeps its place with no deliveries.
+        self._table.rows = [rows.get(key) or self._ended(row) for key, row in zip(known, self._table.rows, strict=True)]
+        self._tell_new(len(set(rows) - set(known)))
+
+    def _tell_new(self, new: int) -> None:
+        with anew(self._news):
+            if new:
+                ui.button(
+                    self._viewer.t("{count} new: show them", count=new), on_click=ui.navigate.reload, color=None
+                ).classes("pier-plain")
+
+    def _ended(self, row: dict[str, Any]) -> dict[str, Any]:
+        return {
+            **row,
+            "count": number("0"),
+            "states": text(self._viewer.t("none any more"), tone="quiet"),
+            "resend": None,
+        }
+
+    def _row(self, group: Mapping[str, Any]) -> dict[str, Any]:
+        viewer, code, name = self._viewer, group["destination"], group["subscription"]
+        states = ", ".join(f"{viewer.t(state)} {count(found)}" for state, found in group["deliveries"].items())
+        query = as_query(group["filter"])
+        return {
+            "key": f"{code}/{name}/{group['signature']}",
+            "subscription": place(f"{code} / {name}", f"/admin/destinations/{code}/subscriptions/{name}"),
+            "signature": text(group["signature"] or viewer.t("no reason was recorded"), mono=True, cut=True),
+            "count": {**place(count(group["count"]), f"/admin/find?{query}"), "title": viewer.t("See these messages")},
+            "states": text(states),
+            "first": moment(viewer, group["first_seen"]),
+            "last": moment(viewer, group["last_seen"]),
+            "sample": {**place(viewer.t("open"), f"/admin/messages/{group['sample']}"), "title": group["sample"]},
+            "resend": place(viewer.t("Resend…"), f"/admin/resends/new?{query}")
+            if viewer.may(Action.RESEND, code)
+            else None,
+        }

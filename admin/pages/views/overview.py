@@ -1,22 +1,205 @@
-"""The overview."""
+"""The overview: what needs a person, how much flows, and where it piles up."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any, Final
+
+from nicegui import ui
+
 from admin.pages.frame import heading, page
-from admin.pages.parts.tables import Column, place, table, text
+from admin.pages.parts.alarms import Alarms
+from admin.pages.parts.anew import anew
+from admin.pages.parts.figures import count, figures, rate, share
+from admin.pages.parts.following import following
+from admin.pages.parts.notes import empty
+from admin.pages.parts.spans import span_links, span_of
+from admin.pages.parts.tables import Cell, Column, badge, moment, number, place, table, text
+from admin.pages.parts.tags import link, tag
+from admin.pages.parts.times import took
+from admin.pages.parts.volume import VolumeCharts, volume_charts
 from admin.pages.viewer import Viewer
+from bus.security.keys import Action
+
+_SHOWN: Final = 50
+_CHARTS_EVERY: Final = 10.0
 
 
 @page("/", "Overview")
 async def overview(viewer: Viewer) -> None:
-    """Show it."""
-    heading(viewer.t("Overview"))
-    found = await viewer.api.get("/destinations")
-    table(
-        [Column("code", "Code"), Column("t", "Transport")],
-        [
-            {"key": i["code"], "code": place(i["code"], f"/admin/destinations/{i['code']}"), "t": text(i["transport"])}
-            for i in found["items"]
-        ],
-        label="x",
+    """Show how the bus is now, and go on showing it."""
+    t = viewer.t
+    with heading(t("Overview")):
+        tag("span", "pier-spacer")
+        tools = tag("span", "pier-row-of")
+    found = await viewer.api.get("/overview", {"limit": _SHOWN})
+    if not found["destinations"]:
+        _begin(viewer)
+        return
+    shown = _Now(viewer, found)
+    charts = await _history(viewer)
+    shown.tables(found)
+
+    async def look() -> None:
+        shown.draw(await viewer.api.get("/overview", {"limit": _SHOWN}))
+
+    async def look_back() -> None:
+        if timer.active:
+            charts.draw(await _stats(viewer))
+
+    with tools:
+        timer = following(viewer, look)
+    ui.timer(_CHARTS_EVERY, look_back, immediate=False)
+
+
+def _begin(viewer: Viewer) -> None:
+    t = viewer.t
+    may = viewer.may(Action.CONFIGURE)
+    empty(
+        t("Nothing flows yet"),
+        t("Make a destination, give it a subscription, and send a first message."),
+        action=(t("Make a destination"), "/admin/new-destination") if may else None,
     )
+
+
+async def _stats(viewer: Viewer) -> dict[str, Any]:
+    return await viewer.api.get("/stats", {"from": span_of(viewer).since(viewer)})
+
+
+async def _history(viewer: Viewer) -> VolumeCharts:
+    t = viewer.t
+    with tag("section", "pier-card", aria_label=t("Over time")):
+        with tag("div", "pier-row-of q-mb-sm"):
+            tag("h2", "", t("Over time"))
+            tag("span", "pier-spacer")
+            span_links(viewer, "/admin/")
+        charts = volume_charts(viewer)
+        charts.draw(await _stats(viewer))
+    return charts
+
+
+class _Now:
+    """What ``/overview`` says, drawn anew in place."""
+
+    def __init__(self, viewer: Viewer, found: Mapping[str, Any]) -> None:
+        self._viewer = viewer
+        self._alarms = Alarms(viewer)
+        self._figures = tag("div")
+        self._destinations: ui.table | None = None
+        self._news = tag("span")
+        self._breakers = tag("span")
+        self._draw_figures(found)
+        self._alarms.draw(found["alarms"])
+
+    def tables(self, found: Mapping[str, Any]) -> None:
+        """Show the destinations, and the breakers that are open."""
+        t = self._viewer.t
+        with tag("section", "pier-card", aria_label=t("Destinations")):
+            with tag("div", "pier-row-of"):
+                tag("h2", "", t("Destinations"))
+                self._news = tag("span")
+            self._destinations = table(self._columns(), self._rows(found), label=t("Destinations"))
+        self._breakers = tag("div")
+        self._draw_breakers(found["breakers"])
+
+    def draw(self, found: Mapping[str, Any]) -> None:
+        """Draw it anew; rows of tables stay where they are."""
+        self._draw_figures(found)
+        self._alarms.draw(found["alarms"])
+        self._draw_breakers(found["breakers"])
+        if self._destinations is not None:
+            rows = {row["key"]: row for row in self._rows(found)}
+            known = self._destinations.rows
+            self._destinations.rows = [rows.pop(row["key"], row) for row in known]
+            with anew(self._news):
+                if rows:
+                    link(self._viewer.t("{count} more: show them", count=len(rows)), "/admin/")
+
+    def _draw_figures(self, found: Mapping[str, Any]) -> None:
+        t, now = self._viewer.t, found["now"] or {}
+        with anew(self._figures):
+            figures(
+                [
+                    (t("accepted a second"), rate(now.get("accepted_per_second")), ""),
+                    (t("delivered a second"), rate(now.get("delivered_per_second")), ""),
+                    (t("success of attempts"), share(now.get("success_rate")), ""),
+                    (t("p50 / p99 latency"), took(now.get("p50_ms")), f"/ {took(now.get('p99_ms'))}"),
+                    (t("waiting on the roads"), count(found["backlog"]), ""),
+                    (t("waiting for a retry"), count(found["retrying"]), ""),
+                ]
+            )
+
+    def _columns(self) -> list[Column]:
+        t = self._viewer.t
+        return [
+            Column("destination", t("Destination")),
+            Column("transport", t("Transport")),
+            Column("accepted", t("In a second"), is_number=True),
+            Column("delivered", t("Out a second"), is_number=True),
+            Column("success", t("Success"), is_number=True),
+            Column("p99", t("p99"), is_number=True),
+            Column("backlog", t("Waiting"), is_number=True),
+            Column("retrying", t("Retrying"), is_number=True),
+            Column("oldest", t("Oldest")),
+            Column("state", t("State")),
+        ]
+
+    def _rows(self, found: Mapping[str, Any]) -> list[dict[str, Any]]:
+        return [self._row(one) for one in found["destinations"]]
+
+    def _row(self, one: Mapping[str, Any]) -> dict[str, Any]:
+        viewer, code = self._viewer, one["destination"]
+        return {
+            "key": code,
+            "destination": place(code, f"/admin/destinations/{code}", mono=True),
+            "transport": text(one["transport"]),
+            "accepted": number(rate(one["accepted_per_second"])),
+            "delivered": number(rate(one["delivered_per_second"])),
+            "success": number(share(one["success_rate"])),
+            "p99": number(took(one["p99_ms"])),
+            "backlog": number(count(one["backlog"])),
+            "retrying": self._retrying(code, one["retrying"]),
+            "oldest": moment(viewer, one["oldest"]),
+            "state": badge(viewer.t("paused"), "warn", "pause") if one["paused"] else badge(viewer.t("active"), "good"),
+        }
+
+    def _retrying(self, code: str, retrying: int | None) -> Cell:
+        if not retrying:
+            return number(count(retrying))
+        return {
+            **place(count(retrying), f"/admin/failures?destination={code}"),
+            "title": self._viewer.t("See what fails"),
+        }
+
+    def _draw_breakers(self, found: list[Mapping[str, Any]]) -> None:
+        viewer = self._viewer
+        with anew(self._breakers):
+            if found:
+                _breaker_table(viewer, found)
+
+
+def _breaker_table(viewer: Viewer, found: list[Mapping[str, Any]]) -> None:
+    t = viewer.t
+    rows = [
+        {
+            "key": f"{one['destination']}/{one['subscription']}/{one['node']}",
+            "subscription": place(
+                f"{one['destination']} / {one['subscription']}",
+                f"/admin/destinations/{one['destination']}/subscriptions/{one['subscription']}",
+            ),
+            "node": text(one["node"], mono=True),
+            "since": moment(viewer, one["since"]),
+            "next": moment(viewer, one["next_probe"]),
+        }
+        for one in found
+    ]
+    columns = [
+        Column("subscription", t("Subscription")),
+        Column("node", t("Process")),
+        Column("since", t("Open since")),
+        Column("next", t("Next probe")),
+    ]
+    with tag("section", "pier-card", aria_label=t("Open breakers")):
+        tag("h2", "", t("Open breakers"))
+        tag("p", "pier-quiet", t("Attempts wait and are not spent while the subscriber does not answer."))
+        table(columns, rows, label=t("Open breakers"))

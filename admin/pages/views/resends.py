@@ -1,12 +1,71 @@
-"""The page Resends."""
+"""Resends: all jobs."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any, Final
+
 from admin.pages.frame import heading, page
+from admin.pages.parts.figures import count
+from admin.pages.parts.following import following
+from admin.pages.parts.jobs import STATES, TONES
+from admin.pages.parts.notes import empty
+from admin.pages.parts.selections import in_short
+from admin.pages.parts.tables import Column, badge, number, place, table, text
+from admin.pages.parts.tags import link
 from admin.pages.viewer import Viewer
+
+_PAGE: Final = 50
 
 
 @page("/resends", "Resends")
 async def resends(viewer: Viewer) -> None:
-    """Show it."""
-    heading(viewer.t("Resends"))
+    """Show all jobs, the newest first."""
+    t = viewer.t
+    heading(t("Resends"))
+    query = {"limit": _PAGE, "cursor": viewer.query.get("cursor")}
+    found = await viewer.api.get("/resends", query)
+    if not found["items"]:
+        empty(
+            t("Nothing was resent yet"),
+            t("A resend starts from what fails, from a search, or from one message."),
+            action=(t("See what fails"), "/admin/failures"),
+        )
+        return
+    columns = [
+        Column("job", t("Begun")),
+        Column("by", t("By")),
+        Column("reason", t("Reason")),
+        Column("filter", t("What")),
+        Column("state", t("State")),
+        Column("selected", t("Selected"), is_number=True),
+        Column("delivered", t("Delivered"), is_number=True),
+        Column("failed", t("Failed"), is_number=True),
+    ]
+    shown = table(columns, [_row(viewer, job) for job in found["items"]], label=t("Resends"))
+    if found["next"]:
+        link(t("Older"), f"/admin/resends?cursor={found['next']}")
+
+    async def look() -> None:
+        jobs = {job["id"]: job for job in (await viewer.api.get("/resends", query))["items"]}
+        shown.rows = [_row(viewer, jobs[row["key"]]) if row["key"] in jobs else row for row in shown.rows]
+
+    following(viewer, look)
+
+
+def _row(viewer: Viewer, job: Mapping[str, Any]) -> dict[str, Any]:
+    counts = job["counts"]
+    return {
+        "key": job["id"],
+        "job": {
+            **place(viewer.time(job["created_at"]), f"/admin/resends/{job['id']}"),
+            "title": viewer.utc(job["created_at"]),
+        },
+        "by": text(job["by"]),
+        "reason": text(job["reason"], cut=True),
+        "filter": text(in_short(viewer, job["filter"]), cut=True),
+        "state": badge(viewer.t(STATES[job["state"]]), TONES.get(job["state"], "warn")),
+        "selected": number(count(counts["selected"])),
+        "delivered": number(count(counts["delivered"])),
+        "failed": number(count(counts["failed"] + counts["missing"])),
+    }

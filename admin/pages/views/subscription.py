@@ -28,7 +28,8 @@ async def subscription(viewer: Viewer) -> None:
     """Show one subscription."""
     code, name = viewer.place["code"], viewer.place["name"]
     found = await viewer.api.get(f"/destinations/{code}/subscriptions/{name}")
-    _head(viewer, code, found)
+    actions = await viewer.api.get(f"/destinations/{code}/subscriptions/{name}/actions")
+    _head(viewer, code, found, actions)
     if found["paused"]:
         note(
             viewer.t("This subscription is paused"),
@@ -38,11 +39,11 @@ async def subscription(viewer: Viewer) -> None:
     await _volume(viewer, code, name)
     with tag("div", "pier-grid q-mb-md"):
         _settings(viewer, found)
-        sample(viewer, code, name)
+        sample(viewer, code, name, why_not=actions["sample"]["why"])
     await history(viewer, f"destinations/{code}/subscriptions/{name}")
 
 
-def _head(viewer: Viewer, code: str, found: Mapping[str, Any]) -> None:
+def _head(viewer: Viewer, code: str, found: Mapping[str, Any], actions: Mapping[str, Any]) -> None:
     t, name = viewer.t, found["name"]
     with tag("p", "pier-quiet q-mb-none"):
         link(code, f"/admin/destinations/{code}")
@@ -53,14 +54,14 @@ def _head(viewer: Viewer, code: str, found: Mapping[str, Any]) -> None:
         to(t("Messages"), f"/admin/find?destination={code}&subscription={name}", icon="search")
         to(t("Failures"), f"/admin/failures?destination={code}&subscription={name}", icon="error_outline")
         if viewer.may(Action.PAUSE, code):
-            _pause_button(viewer, code, found)
+            _pause_button(viewer, code, found, actions["resume" if found["paused"] else "pause"]["why"])
         if viewer.may(Action.CONFIGURE, code):
             to(t("Edit"), f"/admin/destinations/{code}/subscriptions/{name}/edit", icon="edit")
             _rotate_button(viewer, code, found)
             _remove_button(viewer, code, name)
 
 
-def _pause_button(viewer: Viewer, code: str, found: Mapping[str, Any]) -> None:
+def _pause_button(viewer: Viewer, code: str, found: Mapping[str, Any], why: str) -> None:
     t, name, paused = viewer.t, found["name"], found["paused"]
 
     async def switch() -> None:
@@ -75,7 +76,9 @@ def _pause_button(viewer: Viewer, code: str, found: Mapping[str, Any]) -> None:
         await viewer.api.patch(f"/destinations/{code}/subscriptions/{name}", {"paused": not paused})
         ui.navigate.reload()
 
-    button(t("Resume") if paused else t("Pause"), switch, icon="play_arrow" if paused else "pause")
+    button(
+        t("Resume") if paused else t("Pause"), switch, icon="play_arrow" if paused else "pause", disabled_because=why
+    )
 
 
 def _rotate_button(viewer: Viewer, code: str, found: Mapping[str, Any]) -> None:
@@ -134,7 +137,7 @@ async def _volume(viewer: Viewer, code: str, name: str) -> None:
                 (t("dead"), count(ended.get("dead", 0)), ""),
                 (t("attempts"), count(totals.get("attempts", 0)), ""),
                 (t("success of attempts"), share(totals.get("success_rate")), ""),
-                (t("p50 / p99 to the first delivery"), took(totals.get("p50_ms")), f"/ {took(totals.get('p99_ms'))}"),
+                (t("p50 / p99 latency"), took(totals.get("p50_ms")), f"/ {took(totals.get('p99_ms'))}"),
             ]
         )
         volume_charts(viewer).draw(stats)

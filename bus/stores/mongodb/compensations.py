@@ -13,6 +13,7 @@ from msgspec import structs
 from pymongo import DeleteMany, UpdateOne
 
 from bus.domain.delivery import Compensation
+from bus.ports.store import Unfinished
 from bus.stores.mongodb.bodies import Bodies, Reference, reference_of
 from bus.stores.mongodb.connection import Connection, Form
 from bus.stores.mongodb.damaged import DamagedDocuments
@@ -98,12 +99,34 @@ class Compensations:
             groups = await (await self._rows.aggregate(stages)).to_list(None)
         return {lane_of(group["_id"]): int(group["rows"]) for group in groups}
 
+    async def unfinished(self, now: int) -> dict[LaneKey, Unfinished]:
+        """Return the rows of each subscription that has some."""
+        rows, due = await self._count({"$gte": 0}), await self._count({"$lte": now})
+        found: dict[LaneKey, Unfinished] = {}
+        for lane, count in rows.items():
+            # Each is one look into the index; an accumulator for the least would look at all.
+            next_at = await self._first({"lane": lane_name(*lane)})
+            if next_at is not None:
+                found[lane] = Unfinished(count, due.get(lane, 0), next_at)
+        return found
+
+    async def _count(self, ready_at: Form) -> dict[LaneKey, int]:
+        """Count rows by subscription; the index of both fields has everything."""
+        match: Form = {"$match": {"lane": {"$gte": ""}, "ready_at": ready_at}}
+        async with self._connection.exchange(f"count {COMPENSATIONS}"):
+            stages: list[Form] = [match, {"$group": {"_id": "$lane", "rows": {"$sum": 1}}}]
+            groups = await (await self._rows.aggregate(stages)).to_list(None)
+        return {lane_of(group["_id"]): int(group["rows"]) for group in groups}
+
+    async def _first(self, condition: Form) -> int | None:
+        """Return when the first row can be leased of those of which this is true."""
+        wanted = {"ready_at": {"$gte": 0}, **condition}
+        first = await self._connection.find(COMPENSATIONS, wanted, fields=["ready_at"], sort=[("ready_at", 1)], limit=1)
+        return int(first[0]["ready_at"]) if first else None
+
     async def next_due(self) -> int | None:
         """Return when the next row can be leased."""
-        first = await self._connection.find(
-            COMPENSATIONS, {"ready_at": {"$gte": 0}}, fields=["ready_at"], sort=[("ready_at", 1)], limit=1
-        )
-        return int(first[0]["ready_at"]) if first else None
+        return await self._first({})
 
     async def rows_of(self, lane: LaneKey, limit: int) -> AsyncIterator[list[Compensation]]:
         """Give the rows of a subscription, so many at a time, without what they carry."""

@@ -11,6 +11,7 @@ import apsw
 import msgspec
 
 from bus.domain.delivery import Compensation
+from bus.ports.store import Unfinished
 from bus.stores.sqlite import control_sql as sql
 from bus.stores.sqlite.control import Control
 from bus.stores.sqlite.keys import id_key
@@ -39,6 +40,11 @@ class Compensations:
             self._waiting = {(row[0], row[1]): row[2] for row in await self._control.read(sql.WAITING)}
             self._version = version
         return self._waiting
+
+    async def unfinished(self, now: int) -> dict[LaneKey, Unfinished]:
+        """Return the rows of each subscription that has some."""
+        found = await self._control.read(sql.UNFINISHED, (now,))
+        return {(row[0], row[1]): Unfinished(row[2], row[3], row[4]) for row in found}
 
     async def next_due(self) -> int | None:
         """Return when the next row can be leased."""

@@ -47,6 +47,12 @@ ADD_LANE: Final = "INSERT INTO lane (destination, subscription) VALUES (?, ?) RE
 ADD_WAITING: Final = "UPDATE lane SET waiting = waiting + ? WHERE number = ?"
 DATA_VERSION: Final = "PRAGMA data_version"  # changes with every commit of another connection
 WAITING: Final = "SELECT destination, subscription, waiting, number FROM lane WHERE waiting > 0"
+UNFINISHED: Final = """
+SELECT destination, subscription, waiting,
+    (SELECT count(*) FROM compensation INDEXED BY compensation_lane_ready WHERE lane = number AND ready_at <= ?),
+    (SELECT min(ready_at) FROM compensation INDEXED BY compensation_lane_ready WHERE lane = number)
+FROM lane WHERE waiting > 0
+"""
 
 INSERT_COMPENSATION: Final = """
 INSERT INTO compensation (message_id, lane, due_at, generation, attempts, lease_until, epoch, rest)

@@ -175,7 +175,8 @@ WHERE_SOURCE: Final = " AND m.source = :source"
 WHERE_BIZ_ID: Final = " AND m.biz_id = :biz_id"
 WHERE_STATUS: Final = " AND m.status = :status"
 WHERE_TEXT: Final = " AND (instr(m.biz_id, :text) OR instr(m.source, :text) OR instr(lower(hex(m.id)), :hex))"
+WHERE_DOCUMENT: Final = " AND instr(m.document, :inside)"
 WHERE_BODY: Final = (
-    " AND EXISTS (SELECT 1 FROM body WHERE message = m.row AND (instr(bytes, :plain) OR instr(bytes, :escaped)))"
+    " AND EXISTS (SELECT 1 FROM body WHERE message = m.row AND (instr(bytes, :{one}) OR instr(bytes, :{other})))"
 )
 BODY_OF: Final = "SELECT bytes FROM body WHERE message = ?"

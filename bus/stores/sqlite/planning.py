@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 import apsw
 
-from bus.domain.conditions import forms_of, parse_ref
+from bus.domain.conditions import forms_of, parse_header, parse_path, parse_ref
 from bus.domain.delivery import Status
 from bus.domain.selection import Selection
 from bus.stores.sqlite import partition_sql as sql
@@ -21,6 +22,7 @@ _WAYS: Final = (
     ("source", sql.BY_SOURCE, sql.WHERE_SOURCE),
 )
 Found = tuple[str, str]
+_PLAIN: Final = re.compile(r"[\w .,:;$@+-]+")  # what JSON writes as it is, or as a code of a character
 
 
 class Plan(NamedTuple):
@@ -85,11 +87,29 @@ def _conditions(connection: apsw.Connection, selection: Selection) -> tuple[dict
     if selection.text:
         rest["text"] = sql.WHERE_TEXT
         values |= {"text": selection.text, "hex": selection.text.replace("-", "").lower()}
-    if selection.body_text:
-        rest["body_text"] = sql.WHERE_BODY
-        forms = forms_of(selection.body_text)
-        values |= {"plain": forms[0], "escaped": forms[-1]}
+    for name, condition, more in _contents(selection):
+        rest[name] = condition
+        values |= more
     return values, rest
+
+
+def _contents(selection: Selection) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Give what SQLite can look for in documents and bodies, so that only what has it is decoded and checked."""
+    if selection.header is not None and (value := parse_header(selection.header)[1]):
+        yield "header", sql.WHERE_DOCUMENT, {"inside": value.encode("utf-8", "surrogatepass")}
+    if selection.body_text:
+        forms = forms_of(selection.body_text)
+        condition = sql.WHERE_BODY.format(one="plain", other="escaped")
+        yield "body_text", condition, {"plain": forms[0], "escaped": forms[-1]}
+    if selection.body_path is not None and (text := _written_plainly(selection.body_path, selection.body_value)):
+        condition = sql.WHERE_BODY.format(one="at_path", other="any_escape")
+        yield "body_path", condition, {"at_path": text.encode(), "any_escape": b"\\u"}
+
+
+def _written_plainly(path: str, value: str | None) -> str:
+    """Return a text that a body with a path and a value has, unless JSON escapes it as a code; empty for none."""
+    texts = [value, *(step for step in reversed(parse_path(path)) if isinstance(step, str))]
+    return next((text for text in texts if text and _PLAIN.fullmatch(text)), "")
 
 
 def _by_ref(ref: str, values: dict[str, Any], rest: dict[str, str]) -> Plan:

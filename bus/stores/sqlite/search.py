@@ -27,7 +27,7 @@ from bus.stores.sqlite.failures import translating
 from bus.stores.sqlite.keys import SMALLEST, Label, time_key
 from bus.stores.sqlite.planning import Plan, plan_for
 
-PATIENCE: Final = 0.25
+PATIENCE: Final = 0.2
 _FIRST_STEP: Final = 256
 _LONGEST_STEP: Final = 65_536
 _BETWEEN_LOOKS: Final = 64  # rows after which the clock is looked at
@@ -177,8 +177,8 @@ class _Scan:
             below, step = floor, self._next_step(step, now - began, self._deadline - now)
 
     def _next_step(self, step: int, spent: float, left: float) -> int:
-        """Return as many rows as the time that is left suffices for, as far as the last rows tell."""
-        return max(1, min(step * 4, _LONGEST_STEP, int(step * left / max(spent, _INSTANT))))
+        """Return as many rows as half the time that is left suffices for, as far as the last rows tell."""
+        return max(_BETWEEN_LOOKS, min(step * 4, _LONGEST_STEP, int(step * left / max(2 * spent, _INSTANT))))
 
     def _floor(self, plan: Plan, below: bytes, step: int) -> bytes | None:
         """Return the key of the last of the next ``step`` rows of the indexes; None when there are fewer."""

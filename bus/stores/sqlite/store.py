@@ -13,7 +13,7 @@ from bus.domain.failures import Failures
 from bus.domain.message import Message
 from bus.domain.selection import Selection
 from bus.domain.trace import Trace
-from bus.ports.store import MOST_GROUPS, DeliveryKey, Document, Page
+from bus.ports.store import MOST_GROUPS, DeliveryKey, Document, Page, Unfinished
 from bus.stores.gathering import Gathering
 from bus.stores.sqlite.compensations import Compensations
 from bus.stores.sqlite.control import Control
@@ -155,6 +155,10 @@ class SqliteStore:
     async def due(self, now: int) -> dict[tuple[str, str], int]:  # noqa: ARG002 - rows count, due or not
         """Return how many rows wait for each (destination, subscription)."""
         return dict(await self._compensations.due())
+
+    async def unfinished(self, now: int) -> dict[tuple[str, str], Unfinished]:
+        """Return the rows of each (destination, subscription) that has some."""
+        return await self._compensations.unfinished(now)
 
     async def next_due(self) -> int | None:
         """Return the earliest time (ms) at which a row can be leased."""

@@ -59,6 +59,36 @@ class PosterContract:
         assert posted.body == body
         assert {"x-constant": "one", "webhook-id": "m1", "bus-biz-id": "42"}.items() <= posted.headers.items()
 
+    async def test_a_trial_shows_what_was_sent_and_what_was_answered(self, world: PosterWorld) -> None:
+        reply = Reply(503, headers=(("X-Reason", "tired"), ("Retry-After", "3")), body=b"y" * 10_000)
+        target = world.poster.target(await world.subscriber(reply), {"X-Constant": "one"})
+        trial = await world.poster.trial(target, [("webhook-id", "m1")], b"hello", 5.0)
+        (posted,) = world.posted
+        assert posted.body == b"hello"
+        shown = {name.lower(): value for name, value in trial.headers}
+        assert posted.headers.items() <= shown.items()
+        assert {"x-constant": "one", "webhook-id": "m1", "content-length": "5"}.items() <= shown.items()
+        assert trial.url == target.url
+        assert (trial.result.status, trial.result.failure) == (503, None)
+        assert (trial.result.response, trial.answer_bytes) == (b"y" * 10_000, 10_000)
+        assert {("X-Reason", "tired"), ("Retry-After", "3")} <= set(trial.answer_headers)
+
+    async def test_a_trial_that_is_not_answered_has_no_answer(self, world: PosterWorld) -> None:
+        target = world.poster.target(await world.subscriber(Reply(failure=PostFailure.REFUSED)), {})
+        trial = await world.poster.trial(target, [], b"", 5.0)
+        assert (trial.result.status, trial.result.failure) == (None, PostFailure.REFUSED)
+        assert (trial.answer_headers, trial.answer_bytes) == ([], 0)
+        hung = world.poster.target(await world.subscriber(Reply(failure=PostFailure.TIMEOUT)), {})
+        trial = await world.poster.trial(hung, [], b"", 0.1)
+        assert (trial.result.failure, trial.answer_headers) == (PostFailure.TIMEOUT, [])
+        assert trial.headers
+
+    async def test_a_trial_takes_no_header_that_http_does_not_allow(self, world: PosterWorld) -> None:
+        target = world.poster.target(await world.subscriber(Reply()), {})
+        with pytest.raises(ValueError, match="control character"):
+            await world.poster.trial(target, [("x", "a\r\nb: c")], b"", 5.0)
+        assert world.posted == []
+
     async def test_constant_header_wins(self, world: PosterWorld) -> None:
         target = world.poster.target(await world.subscriber(Reply()), {"Authorization": "ours"})
         await world.poster.post(target, [("authorization", "theirs"), ("x", "y")], b"", 5.0)

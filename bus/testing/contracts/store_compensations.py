@@ -109,6 +109,15 @@ class CompensationContract:
         assert [one.epoch for one in again] == [2, 2, 2]
         assert await store.due(NOON) == {LANE: 3}
 
+    async def test_it_tells_of_each_subscription_what_waits_and_what_is_due(self, store: Store) -> None:
+        assert await store.unfinished(NOON) == {}
+        await store.compensate([row(message(n), due_at=NOON + 10 * n) for n in range(3)])
+        await store.compensate([row(message(3), "mail", due_at=LATER + 1)])
+        assert await store.unfinished(NOON + 10) == {LANE: (3, 2, NOON), MAIL: (1, 0, LATER + 1)}
+        assert len(await lease_all(store, NOON)) == 1
+        assert await store.unfinished(NOON + 10) == {LANE: (3, 1, NOON + 10), MAIL: (1, 0, LATER + 1)}
+        assert (await store.unfinished(UNTIL))[LANE] == (3, 3, NOON + 10)
+
     async def test_unlease_is_fenced(self, store: Store) -> None:
         await store.compensate([row(message())])
         (first,) = await lease_all(store, LATER, LATER + 1)

@@ -159,10 +159,11 @@ class ConditionContract:
             message(0, headers={"X-Tenant": "t1", "x-region": "eu"}),
             message(1, headers={"x-tenant": "T1"}),
             message(2, headers={"x-tenant": ""}),
-            message(3),
+            message(3, headers={"x-note": " ü ", "t1": "other"}),
         ]
         await store.write(sent)
         cases: list[tuple[Selection, Sequence[int]]] = [
+            (Selection(header="x-note: ü"), (3,)),
             (Selection(header="X-TENANT"), (2, 1, 0)),
             (Selection(header="x-tenant:"), (2, 1, 0)),
             (Selection(header="X-Tenant: t1"), (0,)),
@@ -181,6 +182,7 @@ class ConditionContract:
             b"\xff\x00 order",
             b"",
             b'["order", {"id": 7}]',
+            b'{"\\u006frder": {"note": "a\\/b", "\\u0069d": "\\u0037"}}',
         )
         sent = [message(number, body=body, retention_days=7 + number % 2) for number, body in enumerate(bodies)]
         await store.write(sent)
@@ -190,14 +192,17 @@ class ConditionContract:
             (Selection(body_text="中"), (2, 0)),
             (Selection(body_text='"id": 42'), (0,)),
             (Selection(body_text="\0"), (3,)),
-            (Selection(body_text=""), (5, 4, 3, 2, 1, 0)),
-            (Selection(body_path="order.id"), (1, 0)),
+            (Selection(body_text=""), (6, 5, 4, 3, 2, 1, 0)),
+            (Selection(body_path="order.id"), (6, 1, 0)),
+            (Selection(body_path="order.id", body_value="7"), (6,)),
+            (Selection(body_path="order.note", body_value="a/b"), (6,)),
+            (Selection(body_path="order.id", body_value=""), ()),
             (Selection(body_path="order.id", body_value="42"), (1, 0)),
             (Selection(body_path="order.id", body_value="4"), ()),
             (Selection(body_path="order.total", body_value="1.50"), (0,)),
             (Selection(body_path="order.total", body_value="1.5"), ()),
             (Selection(body_path="order.paid", body_value="true"), (0,)),
-            (Selection(body_path="order.note"), (0,)),
+            (Selection(body_path="order.note"), (6, 0)),
             (Selection(body_path="order.note", body_value="null"), (0,)),
             (Selection(body_path='order."a.b"', body_value="中"), (0,)),
             (Selection(body_path="order.lines[0].sku", body_value="A-1"), (0,)),

@@ -40,7 +40,7 @@ async def test_collections_and_indexes_are_made(store: MongodbStore, names, data
     made = client.get_default_database()["traces_20261121_30d"].index_information()
     client.close()
     assert {index["key"][0][0] for index in made.values()} == {
-        *("_id", "destination", "message.biz_id", "message.source", "status", "lanes", "received_at"),
+        *("_id", "destination", "message.biz_id", "message.source", "status", "lanes", "names", "received_at"),
     }
 
 

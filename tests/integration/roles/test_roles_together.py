@@ -376,3 +376,25 @@ async def test_a_second_life_beside_the_first_is_refused(tmp_path: Path) -> None
 def test_a_role_that_is_not_installed_is_named() -> None:
     with pytest.raises(ConfigurationError, match="unknown role 'nonsense'"):
         load_roles(["admin", "nonsense"])
+
+
+async def test_a_sample_is_one_signed_post_that_leaves_no_trace(tmp_path: Path, subscriber: Subscriber) -> None:
+    subscriber.at("/a", Answer(503))
+    async with running(tmp_path) as bus:
+        secret = (await bus.subscribe("billing", subscriber.url("/a"), secret="auto", paused=True))["secret"]
+        path = "/destinations/orders/subscriptions/billing/sample"
+        found = await bus.api("POST", path, {"body": {"order": 42}})
+        (call,) = subscriber.at("/a").calls
+        assert Webhook(secret).verify(call.body, call.headers) == {"order": 42}
+        shown = {name.lower(): value for name, value in found["request"]["headers"]}
+        assert {name: shown[name] for name in call.headers} == dict(call.headers)
+        assert (call.headers["bus-sample"], call.headers["webhook-id"]) == ("true", found["id"])
+        assert (found["response"]["status"], found["delivered"]) == (503, False)
+        assert {"connect", "send", "first_byte"} <= set(found["phases"])
+        assert await bus.trace(found["id"]) is None
+        assert secret not in str(found)
+        stats = await bus.api("GET", "/stats")
+        assert stats["totals"]["attempts"] == 0
+        await bus.api("PATCH", "/destinations/orders/subscriptions/billing", {"paused": False})
+        subscriber.at("/a", Answer(200))
+        await bus.traced(await bus.send(b"{}"), "delivered")

@@ -12,7 +12,7 @@ import httpx
 from admin.app import make_app
 from admin.deps import Office
 from bus.bootstrap import Context
-from bus.cluster.peers import PeerKey
+from bus.cluster.peers import PeerKey, Peers
 from bus.domain.delivery import Compensation, Outcome, Status
 from bus.domain.message import Message
 from bus.domain.trace import DeliveryTrace
@@ -132,7 +132,8 @@ class World:
             egress=self.egress,
             spools=dict(self.spools),
             members=alone(self.store, self.clock),
-            peer_key=PeerKey(self.store, self.clock),
+            peer_key=(peer_key := PeerKey(self.store, self.clock)),
+            peers=Peers(peer_key),
             dispatching=NoDispatching(),
             rollups=Rollups(self.store, self.clock, "owner-1", lambda: None),
         )

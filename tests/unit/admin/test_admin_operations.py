@@ -145,7 +145,11 @@ READ = [
     ),
     "/messages/MESSAGE/deliveries/billing/attempts/1",
     *("/messages/MESSAGE/body", "/resends", "/spools", "/rates", "/clusters", "/health", "/stats", "/failures"),
+    "/overview",
 ]
+READ += ["/destinations/orders/roads", "/destinations/orders/actions", f"{BILLING}/actions"]
+READ += ["/history?resource=destinations/orders"]
+READ += ["/processes", "/processes/owner-1", "/compensations", "/orphans"]
 RESEND = [
     ("POST", "/messages/MESSAGE/resend", None),
     ("POST", "/messages/MESSAGE/edit", {"reason": "x"}),
@@ -173,6 +177,7 @@ CONFIGURE = [
     ),
     *(("DELETE", BILLING, None), ("DELETE", "/destinations/orders", None), ("DELETE", "/keys/nothing", None)),
 ]
+CONFIGURE += [("POST", f"{BILLING}/sample", {})]
 ROUTES = [("read", "GET", path, None) for path in READ] + [
     (action, *route)
     for action, routes in (("resend", RESEND), ("pause", PAUSE), ("configure", CONFIGURE))
@@ -219,12 +224,20 @@ async def test_every_route_is_in_that_list(world: World) -> None:
         "subscriptions/billing": "subscriptions/{name}",
         "destinations/orders": "destinations/{code}",
         "deliveries/billing/attempts/1": "deliveries/{subscription}/attempts/{attempt}",
+        "/processes/owner-1": "/processes/{owner}",
     }
     listed = set()
     for _, method, path, _ in ROUTES:
         for given, name in names.items():
             path = path.replace(given, name)  # noqa: PLW2901
-        listed.add((method, path.replace("/keys/nothing", "/keys/{key_id}").replace("/users/nobody", "/users/{user}")))
+        listed.add(
+            (
+                method,
+                path.partition("?")[0]
+                .replace("/keys/nothing", "/keys/{key_id}")
+                .replace("/users/nobody", "/users/{user}"),
+            )
+        )
     assert routes - listed == {
         ("GET", "/resends/{job_id}"),
         ("GET", "/resends/{job_id}/items"),

@@ -14,6 +14,8 @@ from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import response_schema_conformance
 
 from bus.domain.delivery import Status
+from bus.domain.message import Message
+from bus.ports.sampling import Sampled
 from bus.serving import Gateway
 from receiver.app import PREFIX, IngestApp
 from receiver.documented import PATHS
@@ -29,6 +31,8 @@ KNOWN = {
     "user": "ann",
     "subscription": "billing",
     "attempt": "1",
+    "owner": "owner-1",
+    "resource": "destinations/orders",
 }
 
 
@@ -42,8 +46,16 @@ class Routes:
         return self._routes
 
 
+class Answering:
+    """A dispatcher whose subscribers answer every sample."""
+
+    async def sample(self, message: Message, subscription: str) -> Sampled:
+        return Sampled(url=URL, status=200, answer=f"{subscription} has {message.id}".encode())
+
+
 async def _make() -> tuple[Gateway, str, dict[str, str]]:
     world = World()
+    world.context.sampling = Answering()
     async with world.client() as client:
         await client.put("/destinations/orders", json={})
         await client.put("/destinations/orders/subscriptions/billing", json={"url": URL, "secret": "auto"})
@@ -83,9 +95,9 @@ INVALID = [(label, GenerationMode.NEGATIVE) for label, found in OPERATIONS.items
 
 
 def test_every_route_is_documented() -> None:
-    assert len(OPERATIONS) >= 42
+    assert len(OPERATIONS) >= 52
     assert "POST /v1/messages/{destination}" in OPERATIONS
-    assert len(INVALID) >= 18
+    assert len(INVALID) >= 21
 
 
 @pytest.mark.parametrize(("label", "mode"), VALID + INVALID)

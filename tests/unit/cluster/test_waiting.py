@@ -6,6 +6,7 @@ from typing import Any
 
 from bus.cluster.member import Held, Member
 from bus.cluster.waiting import Waiting, figures
+from bus.domain.vitals import SpoolFigures
 from bus.ports.spool import NewRecord
 from bus.ports.transport import Lag
 from bus.testing.spool import MemorySpool
@@ -40,8 +41,9 @@ async def test_a_process_tells_what_waits_in_its_spools() -> None:
     found = figures(await spools(), {})
     assert found.unpublished == {"orders": 500}
     assert found.unseen == {"orders": 900}
-    assert found.held == {"orders/billing": Held(2, 300)}
-    assert figures({}, {}) == ({}, {}, {})
+    assert found.held == {"orders/billing": Held(2, 300, 2)}
+    assert found.spools["outcomes"] == SpoolFigures(2, 66, 1 << 30, 0, 900)
+    assert figures({}, {}) == ({}, {}, {}, {})
 
 
 async def test_what_couriers_have_of_a_road_is_told_beside_the_direct_queue() -> None:
@@ -49,7 +51,7 @@ async def test_what_couriers_have_of_a_road_is_told_beside_the_direct_queue() ->
     (lane, queued), *_ = figures(queues, {}).held.items()
     code, _, name = lane.partition("/")
     held = figures(queues, {(code, name): Lag(3, 7), ("other", "shop"): Lag(1, 9)}).held
-    assert held[lane] == Held(queued.records + 3, 7)
+    assert held[lane] == Held(queued.records + 3, 7, 2)
     assert held["other/shop"] == Held(1, 9)
 
 

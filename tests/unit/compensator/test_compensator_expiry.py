@@ -94,3 +94,16 @@ async def test_running_it_looks_every_ten_minutes_and_outlives_the_store(world: 
     await world.clock.advance(601)
     assert await world.store.trace(done.id) is None
     running.cancel()
+
+
+async def test_partitions_that_unfinished_work_keeps_are_a_trouble_until_they_go(world: World) -> None:
+    sent = [message(day * DAY, retention_days=1, expected=("billing",)) for day in range(4)]
+    await world.store.write(sent)
+    assert world.expiry.trouble == ""
+    await world.clock.advance(6 * 86_400)
+    await world.expiry.step()
+    assert world.expiry.trouble.startswith("past the retention, kept by unfinished deliveries: ")
+    assert world.expiry.trouble.endswith("and 1 more")
+    await world.store.write([delivered(one) for one in sent])
+    await world.expiry.step()
+    assert world.expiry.trouble == ""

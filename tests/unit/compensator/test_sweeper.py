@@ -212,3 +212,24 @@ async def test_a_stop_does_not_wait_for_a_long_queue(ground: Ground) -> None:
     assert spool is not None
     assert spool.stats().records == 3000 - len(receiver.ids())
     spool.close()
+
+
+async def test_what_is_orphaned_is_told_with_what_the_last_attempt_left(ground: Ground) -> None:
+    directory, queue = ground.producer(), await ground.direct(ground.root / "a")
+    context = ground.sweeper._context
+    assert context.swept == [str(ground.root), str(ground.root / "none")]
+    ground.sweeper._look()
+    found = {orphan.directory: orphan for orphan in context.orphans()}
+    assert {path: orphan.kind for path, orphan in found.items()} == {str(directory): "producer", str(queue): "direct"}
+    assert all(orphan.records is None and orphan.bytes > 0 and not orphan.trouble for orphan in found.values())
+    with FakeReceiver(status(403)) as receiver:
+        ground.receiver(receiver.url)
+        await ground.sweep()
+    ground.sweeper._look()
+    (left,) = context.orphans()
+    assert (left.directory, left.records) == (str(directory), 3)
+    assert left.trouble
+    assert not ground.sweeper._is_idle(directory)
+    age(directory)
+    ground.sweeper._look()
+    assert ground.sweeper._is_idle(directory)  # to look is not to touch

@@ -9,11 +9,13 @@ import msgspec
 import pytest
 
 from bus.cluster.peers import DELIVERIES, MESSAGES, ROOM, PeerKey
+from bus.cluster.sampling import SAMPLE
 from bus.domain.delivery import Delivery, encode_delivery
 from bus.domain.destination import Destination
 from bus.domain.message import Message, encode_message
 from bus.domain.subscription import Subscription
 from bus.errors import SpoolFull, StoreUnavailable
+from bus.ports.sampling import Sampled
 from bus.registry import Registry
 from bus.security.secrets import SecretBox
 from bus.testing.clock import ManualClock
@@ -56,6 +58,9 @@ class FakeDispatching:
         self.offered += deliveries
         return [number % 2 == 0 for number in range(len(deliveries))]
 
+    async def sample(self, message: Message, subscription: str) -> Sampled:
+        return Sampled(url=f"{message.destination}/{subscription}", answer=message.body)
+
 
 class World:
     """A dispatcher's app, and another process that changes the configuration."""
@@ -70,7 +75,7 @@ class World:
         self.elsewhere = Registry(self.store, SecretBox(None))
         self.key = PeerKey(self.store, self.clock)
         self.dispatching = FakeDispatching()
-        self.app = HandoverApp(self.direct, self.dispatching, self.registry, self.key)
+        self.app = HandoverApp(self.direct, self.dispatching, self.dispatching, self.registry, self.key)
 
     async def subscribe(self, name: str) -> None:
         """Make a subscription in another process."""
@@ -152,7 +157,7 @@ async def test_rubbish_is_refused(world: World, path: str, body: bytes) -> None:
 
 
 async def test_too_much_at_once_is_refused_while_it_comes(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dispatcher.handover._LONGEST", 1000)
+    monkeypatch.setattr("bus.cluster.peer_app._LONGEST", 1000)
     assert (await world.call(MESSAGES, bytes(4000), chunks=8))[0] == 400
 
 
@@ -210,3 +215,13 @@ async def test_deliveries_and_room(world: World) -> None:
     assert (status, answer) == (200, [True, False, True])
     assert world.dispatching.offered == deliveries
     assert await world.call(ROOM, b"\xc0") == (200, [[DESTINATION, "billing", 7]])
+
+
+async def test_a_sample_is_sent_and_what_came_of_it_returned(world: World) -> None:
+    call = msgspec.msgpack.encode([encode_message(message(1)), "billing"])
+    status, answer = await world.call(SAMPLE, call)
+    assert status == 200
+    assert (answer["url"], answer["answer"]) == (f"{DESTINATION}/billing", message(1).body)
+    assert (await world.call(SAMPLE, b"\xc1"))[0] == 400
+    assert (await world.call(SAMPLE, msgspec.msgpack.encode([b"x", "billing"])))[0] == 400
+    assert (await world.call(SAMPLE, call, key="Bearer wrong"))[0] == 401

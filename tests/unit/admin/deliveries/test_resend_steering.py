@@ -233,6 +233,22 @@ async def test_old_jobs_are_cleared_away_with_all_that_is_theirs(world: World) -
     assert {found.key.partition("/")[0] for found in await world.store.list(ITEMS)} == set(left)
 
 
+async def test_items_of_a_job_that_was_never_written_are_cleared_away(world: World) -> None:
+    book, now = world.office.book, world.clock.now()
+    lost, young = new_id(now - 7_200_000), new_id(now)
+    for job_id in (lost, young):
+        await book.save_items(job_id, 0, [Item(new_id(now), "billing", 1)])
+    await clear_resends(book, now)
+    assert [found.key for found in await world.store.list(ITEMS)] == [f"{young}/00000000"]
+
+
+async def test_a_resend_that_is_refused_leaves_nothing(world: World, client: httpx.AsyncClient) -> None:
+    sent = message(1)
+    await world.store.write([outcome(sent, "billing", Status.DEAD)])  # the message itself has not arrived
+    problem(await client.post(f"/messages/{sent.id}/resend"), 404)
+    assert await world.store.list(ITEMS) == await world.store.list(JOBS) == []
+
+
 async def test_of_many_jobs_the_newest_are_kept(world: World) -> None:
     now = world.clock.now()
     made = [

@@ -13,7 +13,7 @@ from admin.pages.words import chinese, words_of
 
 FOLDER = Path(admin.pages.__file__).parent
 SPEAKERS = {"t", "page", "Place", "Look", "Span"}
-NAMED = {"_TITLES", "_SHORTCUTS", "_LOGIN_TEXTS", "TEXTS_SAID", "PHASES"}
+NAMED = {"_TITLES", "_SHORTCUTS", "_LOGIN_TEXTS", "NAMES", "STATES", "OUTCOMES", "PHASES"}
 
 
 def spoken(tree: ast.AST) -> Iterator[str]:

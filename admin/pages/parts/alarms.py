@@ -1,0 +1,68 @@
+"""What needs a person, the worst first, each with what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from nicegui import ui
+
+from admin.pages.parts.anew import anew
+from admin.pages.parts.states import chip
+from admin.pages.parts.tags import link, tag
+from admin.pages.parts.times import moment
+from admin.pages.viewer import Viewer
+
+_SHOWN: Final = 20
+_TITLES: Final = {"critical": "critical", "warning": "warning", "info": "note"}
+_LOOKS: Final = {"critical": ("bad", "error"), "warning": ("warn", "warning"), "info": ("wait", "info")}
+# Where a page shows what the API has at a path.
+_PLACES: Final = (("messages?", "find?"), ("processes", "health"), ("orphans", "health"), ("clusters", "health"))
+
+
+def place_of(path: str) -> str:
+    """Return the page of a path below ``/api/v1``."""
+    for api, shown in _PLACES:
+        if path.startswith(api):
+            return f"/admin/{shown}{path.removeprefix(api)}" if api.endswith("?") else f"/admin/{shown}"
+    return f"/admin/{path}"
+
+
+class Alarms:
+    """A list that is drawn anew when it has changed."""
+
+    def __init__(self, viewer: Viewer) -> None:
+        self._viewer = viewer
+        self._shown: Sequence[Mapping[str, Any]] | None = None
+        self._list = tag("section", "", aria_label=viewer.t("Alarms"), aria_live="polite")
+
+    def draw(self, alarms: Sequence[Mapping[str, Any]]) -> None:
+        """Draw it."""
+        if alarms == self._shown:
+            return
+        self._shown = alarms
+        t = self._viewer.t
+        with anew(self._list):
+            if not alarms:
+                with tag("p", "pier-row-of"):
+                    chip(t("All is well: nothing needs a person."), "good", "check_circle")
+                return
+            with tag("ul", "pier-alarms"):
+                for alarm in alarms[:_SHOWN]:
+                    self._draw_one(alarm)
+            if len(alarms) > _SHOWN:
+                tag("p", "pier-quiet", t("and {count} more", count=len(alarms) - _SHOWN))
+
+    def _draw_one(self, alarm: Mapping[str, Any]) -> None:
+        viewer = self._viewer
+        tone, icon = _LOOKS[alarm["severity"]]
+        with tag("li", f"pier-{tone}"):
+            ui.icon(icon, size="20px").props["aria-hidden"] = "true"
+            with tag("div"):
+                tag("span", "pier-hidden", f"{viewer.t(_TITLES[alarm['severity']])}: ")
+                link(alarm["what"], place_of(alarm["link"]))
+                with tag("p", "pier-quiet"):
+                    tag("span", "", alarm["next_step"])
+                    if alarm["since"]:
+                        tag("span", "", " · " + viewer.t("since") + " ")
+                        moment(viewer, alarm["since"])

@@ -1,0 +1,50 @@
+"""What a request changed: fields before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from admin.pages.viewer import Viewer
+
+_MOST: Final = 4
+_LONG: Final = 400
+# Vue writes what stands in double braces as text.
+SLOT: Final = """
+<q-td :props="props" class="pier-changes">
+  <component :is="props.value.fold ? 'details' : 'div'" v-if="props.value.fields.length">
+    <summary v-if="props.value.fold">{{ props.value.fold }}</summary>
+    <div v-for="field in props.value.fields" :key="field.name">
+      <b class="pier-bidi">{{ field.name }}</b>
+      <template v-if="field.before !== null"> <del class="pier-bidi">{{ field.before }}</del> →</template>
+      <template v-if="field.after !== null"> <ins class="pier-bidi">{{ field.after }}</ins></template>
+    </div>
+  </component>
+</q-td>
+"""
+"""How a table shows a cell of `changes`."""
+
+
+def changes(viewer: Viewer, found: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return a cell with fields before and after; many, or long ones, are folded."""
+    fields = [_field(viewer, name, change) for name, change in found.items()]
+    length = sum(len(text or "") for field in fields for text in field.values())
+    fold = viewer.t("{count} fields", count=len(fields)) if len(fields) > _MOST or length > _LONG else None
+    return {"fields": fields, "fold": fold}
+
+
+def _field(viewer: Viewer, name: str, change: Mapping[str, Any]) -> dict[str, str | None]:
+    """Return a field: only the state after where that before is not known, only its name where neither is."""
+    before, after = change["before"], change["after"]
+    is_removed = before is not None and after is None
+    return {
+        "name": name,
+        "before": _shown(before) if before is not None else None,
+        "after": viewer.t("nothing") if is_removed else None if after is None else _shown(after),
+    }
+
+
+def _shown(value: object) -> str:
+    return value if isinstance(value, str) and value else msgspec.json.encode(value).decode()

@@ -1,0 +1,231 @@
+"""One resend at work."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+from nicegui import ui
+
+from admin.pages.frame import heading, page
+from admin.pages.parts.anew import anew
+from admin.pages.parts.buttons import button, to
+from admin.pages.parts.dialogs import asked_number, confirmed
+from admin.pages.parts.figures import count, figures, pairs, rate
+from admin.pages.parts.following import following
+from admin.pages.parts.jobs import ENDED, OUTCOMES, STATES, TONES
+from admin.pages.parts.notes import empty, note
+from admin.pages.parts.selections import as_query, said
+from admin.pages.parts.states import chip
+from admin.pages.parts.tables import Column, badge, place, table, text
+from admin.pages.parts.tags import link, tag
+from admin.pages.parts.times import moment
+from admin.pages.viewer import Viewer
+from bus.security.keys import Action
+
+_SURE: Final = ("delivered", "failed", "skipped", "missing")
+
+
+@page("/resends/{id}", "Resend")
+async def resend(viewer: Viewer) -> None:
+    """Show one job at work."""
+    job = await viewer.api.get(f"/resends/{viewer.place['id']}")
+    with heading(viewer.t("Resend of {time}", time=viewer.time(job["created_at"]))):
+        state = tag("span")
+        tag("span", "pier-spacer")
+        buttons = tag("span", "pier-row-of")
+    shown = _Job(viewer, job, state, buttons)
+    await _items(viewer, job)
+    if job["state"] not in ENDED:
+        following(viewer, shown.look)
+
+
+class _Job:
+    """The state of one job, drawn anew as it goes on."""
+
+    def __init__(self, viewer: Viewer, job: Mapping[str, Any], state: ui.element, buttons: ui.element) -> None:
+        self._viewer = viewer
+        self._id = job["id"]
+        self._state = state
+        self._buttons = buttons
+        self._known: tuple[Any, ...] = ()
+        self._warning = tag("div")
+        self._counts = tag("div")
+        self._progress = ui.linear_progress(0, show_value=False, size="10px").props("rounded instant-feedback")
+        self._progress.props["aria-label"] = viewer.t("Progress")
+        self._balance = tag("p", "pier-row-of q-mt-sm")
+        with tag("section", "pier-card", aria_label=viewer.t("The job")):
+            self._pairs = tag("div")
+        self._draw(job)
+
+    async def look(self) -> None:
+        """Ask how it is now."""
+        self._draw(await self._viewer.api.get(f"/resends/{self._id}"))
+
+    def _draw(self, job: Mapping[str, Any]) -> None:
+        counts = job["counts"]
+        selected = counts["selected"]
+        with anew(self._counts):
+            figures(
+                [
+                    (self._viewer.t(OUTCOMES[part]), count(counts.get(part, 0)), "")
+                    for part in OUTCOMES
+                    if part in counts
+                ]
+            )
+        self._progress.set_value(
+            (selected - counts["waiting"]) / selected if selected else float(job["state"] == "done")
+        )
+        self._draw_balance(job)
+        look = (job["state"], job["rate"], bool((job.get("new_failures") or {}).get("count")), tuple(job["reruns"]))
+        if look != self._known:
+            self._known = look
+            self._draw_rest(job)
+
+    def _draw_balance(self, job: Mapping[str, Any]) -> None:
+        t, counts = self._viewer.t, job["counts"]
+        parts = [part for part in OUTCOMES if counts.get(part) or part in _SURE]
+        terms = " + ".join(f"{count(counts[part])} {t(OUTCOMES[part])}" for part in parts)
+        with anew(self._balance):
+            tag("span", "", t("{selected} selected = {terms}", selected=count(counts["selected"]), terms=terms))
+            if job["balanced"]:
+                chip(t("balanced"), "good", "check")
+            else:
+                chip(t("does not add up"), "bad", "error")
+
+    def _draw_rest(self, job: Mapping[str, Any]) -> None:
+        viewer = self._viewer
+        with anew(self._state):
+            chip(viewer.t(STATES[job["state"]]), TONES.get(job["state"], "warn"))
+        with anew(self._buttons):
+            if viewer.may(Action.RESEND, job["filter"].get("destination")):
+                _buttons(viewer, job, self.look)
+        with anew(self._warning):
+            _tell_new(viewer, job)
+        with anew(self._pairs):
+            _pairs(viewer, job)
+
+
+def _tell_new(viewer: Viewer, job: Mapping[str, Any]) -> None:
+    t, new = viewer.t, job.get("new_failures")
+    if not new or not new["count"]:
+        return
+    query = as_query(
+        {name: value for name, value in job["filter"].items() if name not in ("from", "to")}
+        | {"from": job["filter"]["to"]}
+    )
+    number_of = count(new["count"]) + ("" if new["complete"] else "+")
+    with note(
+        t("{count} more failed since this job was made", count=number_of),
+        t("They are not part of it: its selection was frozen then."),
+        tone="warn",
+    ):
+        link(t("Resend these too"), f"/admin/resends/new?{query}")
+
+
+def _pairs(viewer: Viewer, job: Mapping[str, Any]) -> None:
+    t = viewer.t
+    rate_now = job["rate"]
+    shown: list[tuple[str, object]] = [
+        (t("By"), job["by"]),
+        (t("Reason"), job["reason"] or "–"),
+        (t("Rate"), t("{rate} a second", rate=rate(rate_now)) if rate_now else t("as fast as subscriptions take it")),
+        (t("Made"), lambda: moment(viewer, job["created_at"])),
+        (t("Finished"), lambda: moment(viewer, job["finished_at"])),
+        *said(viewer, job["filter"]),
+    ]
+    if job["rerun_of"]:
+        shown.append((t("Again, of"), _job_link(job["rerun_of"])))
+    shown.extend((t("Done again as"), _job_link(again)) for again in job["reruns"])
+    pairs(shown)
+
+
+def _job_link(job_id: str) -> Callable[[], None]:
+    def show() -> None:
+        link(job_id, f"/admin/resends/{job_id}")
+
+    return show
+
+
+def _buttons(viewer: Viewer, job: Mapping[str, Any], look: Callable[[], Awaitable[None]]) -> None:
+    t, place_of = viewer.t, f"/resends/{job['id']}"
+
+    async def order(verb: str) -> None:
+        await viewer.api.post(f"{place_of}/{verb}")
+        await look()
+
+    async def cancel() -> None:
+        title, said_then = t("Cancel this resend?"), t("What was resent stays resent; the rest is counted as canceled.")
+        if await confirmed(viewer, title, said_then, action=t("Cancel the rest")):
+            await viewer.api.delete(place_of)
+            await look()
+
+    async def change_rate() -> None:
+        wanted = await asked_number(viewer, t("Resend how many a second?"), job["rate"], hint=t("Empty for no limit."))
+        if wanted is not None:
+            await viewer.api.patch(place_of, {"rate": wanted or None})
+            await look()
+
+    async def rerun() -> None:
+        again = await viewer.api.post(f"{place_of}/rerun")
+        ui.navigate.to(f"/resends/{again['id']}")
+
+    if job["state"] in ENDED:
+        lost = job["counts"]["failed"] + job["counts"]["missing"]
+        why = "" if lost else t("Nothing of it failed.")
+        button(t("Resend what failed ({count})", count=count(lost)), rerun, icon="replay", disabled_because=why)
+        return
+    if job["state"] == "paused":
+        button(t("Resume"), lambda: order("resume"), icon="play_arrow", kind="primary")
+    else:
+        button(t("Pause"), lambda: order("pause"), icon="pause")
+    button(t("Rate…"), change_rate, icon="speed")
+    button(t("Cancel"), cancel, icon="cancel")
+
+
+async def _items(viewer: Viewer, job: Mapping[str, Any]) -> None:
+    t, outcome, base = viewer.t, viewer.query.get("outcome"), f"/admin/resends/{job['id']}"
+    found = await viewer.api.get(
+        f"/resends/{job['id']}/items", {"outcome": outcome, "cursor": viewer.query.get("cursor"), "limit": 100}
+    )
+    with tag("section", "pier-card", aria_label=t("Each delivery")):
+        with tag("div", "pier-row-of q-mb-sm"):
+            tag("h2", "", t("Each delivery"))
+            with tag("nav", "pier-tabs", aria_label=t("Outcome")):
+                for name, said_as in [("", t("all")), *((name, t(text)) for name, text in OUTCOMES.items())]:
+                    current = "true" if name == (outcome or "") else None
+                    link(said_as, f"{base}?outcome={name}" if name else base, aria_current=current)
+            tag("span", "pier-spacer")
+            query = f"&outcome={outcome}" if outcome else ""
+            for kind in ("csv", "ndjson"):
+                to(kind.upper(), f"/api/v1/resends/{job['id']}/items/export?format={kind}{query}", icon="download")
+        if not found["items"]:
+            empty(t("Nothing to show here"), t("Another outcome may have more; a job that selects has none yet."))
+        else:
+            _item_table(viewer, found["items"])
+        if found["next"]:
+            link(t("Go on"), f"{base}?cursor={found['next']}{query}")
+
+
+def _item_table(viewer: Viewer, items: list[dict[str, Any]]) -> None:
+    t = viewer.t
+    rows = [
+        {
+            "key": f"{item['message_id']}/{item['subscription']}",
+            "message": place(item["message_id"], f"/admin/messages/{item['message_id']}", mono=True),
+            "subscription": text(item["subscription"]),
+            "outcome": badge(
+                t(OUTCOMES[item["outcome"]]),
+                TONES.get(item["outcome"], "wait"),
+            ),
+            "reason": text(item["reason"], cut=True),
+        }
+        for item in items
+    ]
+    columns = [
+        Column("message", t("Message")),
+        Column("subscription", t("Subscription")),
+        Column("outcome", t("Outcome")),
+        Column("reason", t("Why")),
+    ]
+    table(columns, rows, label=t("Each delivery"))

@@ -1,0 +1,77 @@
+"""HTTP for the other processes of the bus: msgpack in, msgpack out, for whoever has the key of this bus."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from typing import Any, Final
+
+import msgspec
+
+from bus.cluster.peers import CONTENT_TYPE, PeerKey
+from bus.domain import problem
+from bus.errors import StoreError
+
+_log = logging.getLogger(__name__)
+_LONGEST: Final = 32 * 2**20
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Call = Callable[[bytes], Awaitable[object]]
+
+
+class PeerApp:
+    """Answers calls by path; a call takes a body that it cannot read for another version's by ``ValueError``."""
+
+    def __init__(self, key: PeerKey, calls: Mapping[str, Call]) -> None:
+        self._key = key
+        self._calls = calls
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        call = self._calls.get(scope["path"])
+        if call is None:
+            await _refuse(send, 404, f"there is nothing at {scope['path'][:200]}")
+        elif not await self._is_peer(scope):
+            await _refuse(send, 401, "this is for processes of the same bus")
+        else:
+            try:
+                answer = await call(await _body(receive))
+            except (msgspec.DecodeError, ValueError) as error:
+                await _refuse(send, 400, f"another version of the bus speaks here: {error}")
+            else:
+                await _send(send, 200, CONTENT_TYPE, msgspec.msgpack.encode(answer))
+
+    async def _is_peer(self, scope: Scope) -> bool:
+        shown = next((value for name, value in scope["headers"] if name == b"authorization"), None)
+        try:
+            return await self._key.is_current(shown)
+        except StoreError as error:
+            _log.warning("another process shows a key that this one does not know, and the store is away: %s", error)
+            return False
+
+
+async def _body(receive: Receive) -> bytes:
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        event = await receive()
+        if event["type"] != "http.request":
+            raise ValueError("the connection was closed before the body was whole")
+        parts.append(event.get("body", b""))
+        size += len(parts[-1])
+        if size > _LONGEST:
+            raise ValueError(f"more than {_LONGEST} bytes at once")
+        if not event.get("more_body"):
+            return b"".join(parts)
+
+
+async def _refuse(send: Send, status: int, detail: str) -> None:
+    await _send(send, status, problem.CONTENT_TYPE, msgspec.json.encode(problem.problem(status, detail)))
+
+
+async def _send(send: Send, status: int, content_type: str, body: bytes) -> None:
+    headers = [(b"content-type", content_type.encode()), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,99 @@
+"""What a process tells when it is asked: too much, or changing too fast, to tell everybody every second."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+from bus.cluster.member import Member
+from bus.cluster.members import Members
+from bus.cluster.peers import PREFIX, Peers
+from bus.domain.vitals import BreakerFigures, CourierFigures, Orphan
+from bus.errors import PeerUnavailable
+
+REPORT: Final = f"{PREFIX}/report"
+_PATIENCE: Final = 2.0
+
+
+class Lane(msgspec.Struct, frozen=True, array_like=True):
+    """What waits in a lane of a local queue for one consumer; ``oldest`` (ms) is when its oldest record was made."""
+
+    spool: str
+    lane: str
+    consumer: str
+    records: int
+    oldest: int | None
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """One process now.
+
+    Attributes
+    ----------
+    member
+        What it tells everybody, as of now.
+    lanes
+        Of its local queues, those in which something waits.
+    breakers
+        All that are not closed, by ``destination/subscription``.
+    swept
+        Of a sweeper, the directories below which it looks for ``orphans``.
+    """
+
+    member: Member
+    lanes: list[Lane] = []
+    couriers: list[CourierFigures] = []
+    breakers: dict[str, BreakerFigures] = {}
+    orphans: list[Orphan] = []
+    swept: list[str] = []
+
+
+class Answer(NamedTuple):
+    """What came of asking a process: its report, or why there is none.
+
+    ``member`` is what it told last; ``seen`` is how many seconds ago that was.
+    """
+
+    member: Member
+    seen: float
+    report: Report | None
+    trouble: str
+
+
+_reports: Final = msgspec.msgpack.Decoder(Report)
+
+
+class Reports:
+    """Asks the processes that are alive, this one by a call and the others by HTTP, all at once."""
+
+    def __init__(self, members: Members, peers: Peers, own: Callable[[], Report]) -> None:
+        self._members = members
+        self._peers = peers
+        self._own = own
+
+    async def of_all(self) -> list[Answer]:
+        """Return what every process says, this one first; whoever does not answer in 2 s is in it with the reason."""
+        return await self.of(self._members.all)
+
+    async def of(self, members: Sequence[Member]) -> list[Answer]:
+        """Return what these processes say, in their order."""
+        return list(await asyncio.gather(*(self._ask(member) for member in members)))
+
+    async def _ask(self, member: Member) -> Answer:
+        if member.owner == self._members.me.owner:
+            report = self._own()
+            return Answer(report.member, 0.0, report, "")
+        seen = self._members.seen(member.owner)
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                found = _reports.decode(await self._peers.ask(member, REPORT))
+        except TimeoutError:
+            return Answer(member, seen, None, f"{member.url} does not answer within {_PATIENCE:g} s")
+        except PeerUnavailable as error:
+            return Answer(member, seen, None, str(error))
+        except msgspec.DecodeError as error:
+            return Answer(member, seen, None, f"{member.url} is of another version: {error}")
+        return Answer(found.member, seen, found, "")

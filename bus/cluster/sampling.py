@@ -1,0 +1,97 @@
+"""The way of a sample to a dispatcher: a call in one process, HTTP between processes."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+import msgspec
+
+from bus.cluster.member import Member
+from bus.cluster.members import Members
+from bus.cluster.peers import PREFIX, Peers
+from bus.domain.message import Message, decode_message, encode_message
+from bus.errors import PeerUnavailable
+from bus.ports.sampling import PERMIT_PATIENCE, Sampled, Sampling
+
+SAMPLE: Final = f"{PREFIX}/sample"
+_SLACK: Final = 2.0
+_NOTHING_SENT: Final = "nothing was sent to the subscriber"
+_answers: Final = msgspec.msgpack.Decoder(Sampled)
+
+
+class _Call(msgspec.Struct, frozen=True, array_like=True):
+    message: bytes
+    subscription: str
+
+
+_calls: Final = msgspec.msgpack.Decoder(_Call)
+
+
+class Sampler:
+    """Has samples sent by the dispatcher of this process, or by another one when that one cannot.
+
+    ``own`` is the dispatcher of this process, None without.
+    """
+
+    def __init__(self, members: Members, peers: Peers, own: Sampling | None) -> None:
+        self._members = members
+        self._peers = peers
+        self._own = own
+
+    def dispatchers(self) -> list[Member]:
+        """Return who could send one; raises ``PeerUnavailable`` when no dispatcher is alive."""
+        found = [member for member in self._members.all if member.is_dispatcher]
+        if not found:
+            raise PeerUnavailable(f"no dispatcher is alive; {_NOTHING_SENT}", hint="start one: bus run dispatcher")
+        return found
+
+    async def sample(self, message: Message, subscription: str, timeout: float) -> Sampled:  # noqa: ASYNC109 - of the POST
+        """Have a message sent to a subscriber once.
+
+        Parameters
+        ----------
+        timeout
+            The subscription's, in seconds.
+
+        Raises
+        ------
+        PeerUnavailable
+            No dispatcher is alive, or each refused or does not answer: nothing was sent, unless it is indeterminate.
+        """
+        dispatchers = self.dispatchers()
+        refused = ""
+        for member in dispatchers:
+            try:
+                found = await self._ask(member, message, subscription, timeout)
+            except PeerUnavailable as error:
+                if error.indeterminate:
+                    raise
+                refused = str(error)
+                continue
+            if not found.refused:
+                return found
+            refused = found.refused
+        raise PeerUnavailable(f"{refused}; {_NOTHING_SENT}", hint="try again in a moment")
+
+    async def _ask(self, member: Member, message: Message, subscription: str, patience: float) -> Sampled:
+        if member.owner == self._members.me.owner:
+            if self._own is None:
+                return Sampled(refused="this process is no dispatcher yet")
+            return await self._own.sample(message, subscription)
+        within = patience + PERMIT_PATIENCE + _SLACK
+        call = _Call(encode_message(message), subscription)
+        try:
+            async with asyncio.timeout(within + _SLACK):
+                return _answers.decode(await self._peers.call(member, SAMPLE, call, within=within))
+        except TimeoutError as error:
+            text = f"{member.url} does not answer within {within:g} s; the sample may have been sent"
+            raise PeerUnavailable(text, indeterminate=True) from error
+        except msgspec.DecodeError as error:
+            raise PeerUnavailable(f"{member.url} is of another version: {error}", indeterminate=True) from error
+
+
+async def take_sample(body: bytes, sampling: Sampling) -> Sampled:
+    """Answer what another process asks with ``Sampler``; raises ``msgspec.DecodeError`` for anything else."""
+    call = _calls.decode(body)
+    return await sampling.sample(decode_message(call.message), call.subscription)

@@ -1,0 +1,63 @@
+"""What a process tells of how it is: its local queues, its breakers, the abandoned queues that it sees."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class SpoolFigures(msgspec.Struct, frozen=True, array_like=True):
+    """One local queue: ``records`` and ``bytes`` of at most ``limit`` bytes.
+
+    ``damaged`` records were set aside; ``oldest`` (ms) is when the oldest that waits was made, None for none.
+    """
+
+    records: int
+    bytes: int
+    limit: int
+    damaged: int
+    oldest: int | None
+
+    @property
+    def used(self) -> float:
+        """The share of the limit that is in use."""
+        return self.bytes / self.limit if self.limit else 0.0
+
+
+class BreakerFigures(msgspec.Struct, frozen=True, array_like=True):
+    """A breaker that is not closed: ``open`` or ``half_open``.
+
+    ``since`` (ms) it has not been closed; ``probe_at`` (ms) is when a probe may start.
+    """
+
+    state: str
+    since: int
+    probe_at: int
+
+
+class CourierFigures(msgspec.Struct, frozen=True, array_like=True):
+    """The permits of one subscription in one dispatcher.
+
+    ``share`` of the ``total`` is what this dispatcher may use now, ``in_use`` what it does use; ``waiting`` deliveries
+    are in memory.
+    """
+
+    destination: str
+    subscription: str
+    in_use: int
+    share: int
+    total: int
+    waiting: int
+
+
+class Orphan(msgspec.Struct, frozen=True, array_like=True):
+    """A queue whose process is gone, and when (ms) it was last touched; ``kind`` is ``producer`` or a service's queue.
+
+    ``records`` is what the last attempt to empty it left, None when none did; ``trouble`` is what stopped that one.
+    """
+
+    directory: str
+    kind: str
+    records: int | None
+    bytes: int
+    touched_at: int
+    trouble: str

@@ -1,0 +1,57 @@
+"""One message that a person has sent to a subscriber now, to see what it answers."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import msgspec
+
+from bus.domain.message import Message
+from bus.ports.poster import Phases
+
+SAMPLE_HEADER = "bus-sample"
+PERMIT_PATIENCE = 2.0
+"""Seconds for which a sample waits for a permit of its subscription."""
+
+
+class Sampled(msgspec.Struct, frozen=True, kw_only=True):
+    """What was sent and answered; or, with ``refused``, why nothing was sent.
+
+    Attributes
+    ----------
+    headers
+        Of the request, all of them, as they went over the wire; the signature among them.
+    status, error, failure
+        The answer's status; or what went wrong, and its kind.
+    duration, phases
+        Milliseconds.
+    answer
+        The first bytes of the answer's body, of ``answer_bytes``.
+    node
+        Of the dispatcher.
+    """
+
+    refused: str = ""
+    url: str = ""
+    headers: list[tuple[str, str]] = []
+    status: int | None = None
+    failure: str = ""
+    error: str = ""
+    duration: float = 0.0
+    phases: Phases = Phases(None, None, None, None, None, None)
+    answer_headers: list[tuple[str, str]] = []
+    answer: bytes = b""
+    answer_bytes: int = 0
+    node: str = ""
+
+
+class Sampling(Protocol):
+    """A dispatcher as the one who POSTs samples."""
+
+    async def sample(self, message: Message, subscription: str) -> Sampled:
+        """POST a message to a subscriber once, within a permit of its subscription, whatever its breaker says.
+
+        Nothing of it is recorded, counted or retried, and neither a pause nor the filter holds it up. Network trouble
+        is an answer. Takes the subscription's time-out and ``PERMIT_PATIENCE`` at most.
+        """
+        ...

@@ -1,0 +1,55 @@
+"""A request that is no delivery and needs one of their permits."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from bus.ports.clock import Clock
+from bus.ports.sampling import PERMIT_PATIENCE
+
+
+class Guest:
+    """One at a time; while it waits or is in, workers leave one permit to it.
+
+    Attributes
+    ----------
+    count
+        How many permits are kept for it: 0 or 1.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._knocked = asyncio.Event()
+        self.count = 0
+
+    def knock(self) -> None:
+        """Have it look whether there is room now."""
+        self._knocked.set()
+
+    async def enter(self, has_room: Callable[[], bool]) -> bool:
+        """Wait until there is room; False when there was none in time, or another one is here. Then ``leave``."""
+        if self.count:
+            return False
+        self.count = 1
+        until = self._clock.monotonic() + PERMIT_PATIENCE
+        is_in = False
+        try:
+            while not (is_in := has_room()) and (left := until - self._clock.monotonic()) > 0:
+                await self._wait(left)
+        finally:
+            self.count = int(is_in)
+        return is_in
+
+    def leave(self) -> None:
+        """Give the permit back."""
+        self.count = 0
+
+    async def _wait(self, seconds: float) -> None:
+        self._knocked.clear()
+        waits = [asyncio.ensure_future(self._knocked.wait()), asyncio.ensure_future(self._clock.sleep(seconds))]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
