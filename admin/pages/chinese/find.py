@@ -76,6 +76,7 @@ TEXTS = {
     "A time such as “the last hour” stays relative.": "“最近一小时”这样的时间保持相对。",
     "Name of the view": "视图名称",
     "It needs a name.": "需要名称。",
+    "A name has no slash.": "名称不能含斜杠。",
     "For everybody who may see its destinations": "对所有可查看其目的地的人可见",
     "Cancel": "取消",
     "Save": "保存",

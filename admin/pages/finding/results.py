@@ -152,7 +152,7 @@ def next_try(viewer: Viewer, item: Mapping[str, Any]) -> str:
         return ""
     if not due:
         return viewer.t("attempt {n}", n=made)
-    return viewer.t("attempt {n}, next at {time}", n=made, time=viewer.clock(due)[:8])
+    return viewer.t("attempt {n}, next at {time}", n=made, time=viewer.near(due))
 
 
 async def failed(viewer: Viewer, error: Refused) -> None:
@@ -161,6 +161,8 @@ async def failed(viewer: Viewer, error: Refused) -> None:
     if error.status == _FORBIDDEN:
         found = await viewer.api.get("/destinations")
         with note(t("You may not search there"), error.detail, tone="warn"):
+            if error.hint:
+                tag("p", "pier-quiet", error.hint)
             tag("p", "pier-quiet", t("Choose one of the destinations that you may see:"))
             with tag("p", "pier-row-of"):
                 for one in found["items"][:_WIDEST]:

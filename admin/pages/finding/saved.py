@@ -62,7 +62,11 @@ class _Views:
         t = self._viewer.t
         with dialog(t("Save this search")) as asking:
             tag("p", "pier-quiet", t("A time such as “the last hour” stays relative."))
-            name = ui.input(t("Name of the view"), validation={t("It needs a name."): lambda text: bool(text.strip())})
+            rules = {
+                t("It needs a name."): lambda text: bool((text or "").strip()),
+                t("A name has no slash."): lambda text: "/" not in (text or ""),
+            }
+            name = ui.input(t("Name of the view"), validation=rules)
             name.props("outlined dense").without_auto_validation()
             shared = ui.checkbox(t("For everybody who may see its destinations"))
 

@@ -113,7 +113,7 @@ class Delivery:
         t, made, due = self._viewer.t, delivery.get("attempts_made"), delivery["due_at"]
         if delivery["status"] not in (Status.RETRYING, Status.RESEND) or not due:
             return ""
-        time = self._viewer.clock(due)[:8]
+        time = self._viewer.near(due)
         return t("attempt {n}, next at {time}", n=made, time=time) if made else t("next at {time}", time=time)
 
     def _left_out(self, delivery: Mapping[str, Any]) -> None:
