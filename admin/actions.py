@@ -41,7 +41,7 @@ async def get_destination_actions(code: Code, services: OfficeDep, principal: Re
         "pause": _verdict(configure),
         "add_subscription": _verdict(configure),
         "resend": _verdict(partial(principal.require, Action.RESEND, code)),
-        "remove": _verdict(configure, partial(check_removable, code, context.registry.catalog.of(code))),
+        "remove": _verdict(configure, partial(check_removable, destination, context.registry.catalog.of(code))),
         "switch": {name: _verdict(configure, check) for name, check in roads.items()},
     }
 

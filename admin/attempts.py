@@ -9,8 +9,10 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Path
 
 from admin.audit_log import Wanted
+from admin.audited import AuditedRoute
 from admin.contents import request_headers, response_view
 from admin.deps import Office, OfficeDep, ReaderOfSome
+from admin.masks import MasksDep
 from admin.messages import trace_of
 from admin.views import attempt_view
 from bus.domain.delivery import Attempt
@@ -21,7 +23,7 @@ from bus.domain.times import format_time
 from bus.domain.trace import DeliveryTrace, Trace, attempts_in_order
 from bus.errors import NotFound
 
-router = APIRouter(prefix="/messages", tags=["messages"])
+router = APIRouter(prefix="/messages", tags=["messages"], route_class=AuditedRoute)
 _PLACEHOLDER: Final = "SIGNATURE"
 _CHANGES_READ: Final = 20
 _REFUSED: Final = 400
@@ -34,6 +36,7 @@ async def get_attempt(
     attempt: Annotated[str, Path(max_length=200)],
     services: OfficeDep,
     principal: ReaderOfSome,
+    masks: MasksDep,
 ) -> dict[str, Any]:
     """Return one attempt by its number or id: the request as it was sent, and what came back.
 
@@ -42,9 +45,9 @@ async def get_attempt(
     ``(signed)``, values of the subscription's constant headers as ``***``. ``changed_at`` is when the subscription was
     last changed after the attempt, so that it may have been sent otherwise; with ``changes_known`` false the log was
     too long to be sure. ``curl`` sends it again, with the body in a file named by the message's id and the signature to
-    be filled in.
+    be filled in. ``masked``: headers that masking rules name are ``***``, and the answer's body is withheld.
     """
-    trace = await trace_of(services, message_id, principal, "read")
+    trace = masks.trace(await trace_of(services, message_id, principal, "read"))
     delivery = trace.deliveries.get(subscription)
     found = _find(delivery, attempt) if delivery is not None else None
     if delivery is None or found is None:
@@ -57,6 +60,7 @@ async def get_attempt(
         "attempt": attempt_view(found),
         "request": await _request(services, trace, subscription, delivery, found),
         "response": response_view(found),
+        "masked": bool(masks.of(trace.destination)),
     }
 
 

@@ -17,13 +17,15 @@ from bus.security.principals import Principal
 
 _PREFIX: Final = "/api/v1/"
 _LONGEST: Final = 500
+UNMASKED: Final = "unmasked"
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 class AuditedRoute(APIRoute):
     """A route of which every request that may change something is in the audit log.
 
-    Who is not known is refused before, and leaves no entry; who is known and may not do it leaves one.
+    Who is not known is refused before, and leaves no entry; who is known and may not do it leaves one. So is every
+    request that asks for what masking rules hide (``?unmasked=true``).
     """
 
     def get_route_handler(self) -> Handler:
@@ -31,12 +33,13 @@ class AuditedRoute(APIRoute):
         handle = super().get_route_handler()
 
         async def audited(request: Request) -> Response:
-            if request.method in READING:
+            asked = _unmasking(request)
+            if request.method in READING and not asked:
                 return await handle(request)
             principal = await who(request, office(request))
             body = _decoded(await request.body())
-            noting = request.state.noting = Noting(sent(body))
-            entry = await add_entry(request, principal, changes=named(body))
+            noting = request.state.noting = Noting(sent(body) | asked)
+            entry = await add_entry(request, principal, changes=named(body) | asked)
             log = office(request).audit
             try:
                 response = await handle(request)
@@ -59,6 +62,16 @@ class Noting:
     def compare(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
         """Say what differs between two states of the resource."""
         self.changes = compared(before, after)
+
+
+def _unmasking(request: Request) -> dict[str, Change]:
+    asked = request.query_params.get(UNMASKED)
+    return {UNMASKED: Change(None, asked[:_LONGEST])} if asked is not None else {}
+
+
+def is_noted(request: Request) -> bool:
+    """Whether a request is in the log."""
+    return hasattr(request.state, "noting")
 
 
 def _noting(request: Request) -> Noting:

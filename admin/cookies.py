@@ -1,8 +1,8 @@
-"""The cookies of people: one for a session, and one by which a browser is known to have logged in before."""
+"""The cookies of people: of a session, of a browser that has logged in before, and of a login at a provider."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal
 
 from fastapi import Request, Response
 
@@ -10,9 +10,11 @@ from bus.security.origins import is_secure
 
 _SESSION: Final = "bus_session"
 _DEVICE: Final = "bus_device"
+_FLOW: Final = "bus_login"
 # A browser takes a cookie of this name only over TLS, from this very host.
 _HOST: Final = "__Host-"
 _DEVICE_AGE: Final = 180 * 86_400
+_FLOW_AGE: Final = 600
 
 
 def session_token(request: Request) -> str | None:
@@ -25,10 +27,29 @@ def device_token(request: Request) -> str | None:
     return _cookie(request, _DEVICE)
 
 
-def set_tokens(request: Request, response: Response, *, session: str, device: str, lifetime: int) -> None:
+def set_tokens(
+    request: Request, response: Response, *, session: str, device: str, lifetime: int, public_url: str
+) -> None:
     """Give a browser both tokens; ``lifetime`` (ms) is the session's."""
-    _set(request, response, _SESSION, session, lifetime // 1000)
-    _set(request, response, _DEVICE, device, _DEVICE_AGE)
+    secure = _over_tls(request, public_url)
+    _set(response, _SESSION, session, lifetime // 1000, secure=secure)
+    _set(response, _DEVICE, device, _DEVICE_AGE, secure=secure)
+
+
+def flow_token(request: Request, public_url: str) -> str | None:
+    """Return what a browser keeps of a login at a provider; over TLS only what this very host gave it."""
+    return request.cookies.get(_HOST + _FLOW if _over_tls(request, public_url) else _FLOW)
+
+
+def set_flow(request: Request, response: Response, token: str, public_url: str) -> None:
+    """Have a browser keep a login; ``Lax``, since it comes back from another site."""
+    _set(response, _FLOW, token, _FLOW_AGE, secure=_over_tls(request, public_url), samesite="lax")
+
+
+def clear_flow(response: Response) -> None:
+    """Take a login from a browser: it has ended."""
+    response.delete_cookie(_FLOW, httponly=True, samesite="lax")
+    response.delete_cookie(_HOST + _FLOW, secure=True, httponly=True, samesite="lax")
 
 
 def clear_session(response: Response) -> None:
@@ -41,8 +62,20 @@ def _cookie(request: Request, name: str) -> str | None:
     return request.cookies.get(_HOST + name) or request.cookies.get(name)
 
 
-def _set(request: Request, response: Response, name: str, value: str, age: int) -> None:
-    secure = is_secure(request.url.scheme, request.headers.get("origin"))
+def _over_tls(request: Request, public_url: str) -> bool:
+    origin = request.headers.get("origin") or public_url
+    return is_secure(request.url.scheme, origin)
+
+
+def _set(
+    response: Response,
+    name: str,
+    value: str,
+    age: int,
+    *,
+    secure: bool,
+    samesite: Literal["strict", "lax"] = "strict",
+) -> None:
     response.set_cookie(
-        _HOST + name if secure else name, value, max_age=age, secure=secure, httponly=True, samesite="strict"
+        _HOST + name if secure else name, value, max_age=age, secure=secure, httponly=True, samesite=samesite
     )

@@ -16,6 +16,8 @@ from admin.jobs import JobBook
 from admin.observatory import Observatory
 from admin.resender import Resender
 from admin.runner import ResendRunner
+from admin.saved_views import SavedViews
+from admin.single_sign_on import single_sign_on
 from bus.bootstrap import Context
 from bus.security.clients import client_address, networks_of
 from bus.security.login import Login
@@ -38,6 +40,7 @@ class Office:
         self.observatory = Observatory(context, self.rollups)
         self.book = JobBook(context.store)
         self.audit = AuditLog(context.store, context.clock)
+        self.saved = SavedViews(context.store, context.clock)
         settings = context.settings
         limits = Limits(round(settings.session_idle * 1000), round(settings.session_lifetime * 1000))
         self.sessions = Sessions(context.store, context.keyring, context.clock, limits)
@@ -46,6 +49,8 @@ class Office:
         self.editor = Editor(context.store, context.registry, context.clock)
         self.chooser = Chooser(context.store, context.registry, context.clock)
         self.runner = ResendRunner(context.store, self.chooser, self.resender, self.book, context.clock)
+        self.single_sign_on = single_sign_on(settings, context.keyring, context.clock)
+        self.public_url = settings.public_url.rstrip("/")
 
     async def settle(self) -> None:
         """Wait a moment until every process that is alive has the configuration of now in force."""

@@ -58,10 +58,12 @@ async def patch_destination(
 
 @router.delete("/{code}", status_code=204)
 async def delete_destination(code: Code, services: OfficeDep, _: Configurer) -> Response:
-    """Remove a destination that has no subscriptions; its messages stay searchable until their retention."""
+    """Remove a destination that has no subscriptions and no masking rules.
+
+    Its messages stay searchable until their retention, so the rules are taken away first, by a change of their own.
+    """
     registry = services.context.registry
-    registry.destination(code)
-    check_removable(code, registry.catalog.of(code))
+    check_removable(registry.destination(code), registry.catalog.of(code))
     await registry.remove_destination(code)
     await services.settle()
     # Messages for later would go to subscriptions of another destination of this code.

@@ -12,6 +12,7 @@ from fastapi import APIRouter, Request
 from admin.audited import AuditedRoute, Noting, NotingDep
 from admin.deps import OfficeDep, ResenderOfSome
 from admin.editing import Edit
+from admin.masks import MasksDep
 from admin.messages import message_id_of, missing
 from admin.models import EditBody
 from bus.domain.audit import sent
@@ -36,15 +37,18 @@ async def edit_message(
     services: OfficeDep,
     noting: NotingDep,
     principal: ResenderOfSome,
+    masks: MasksDep,
 ) -> dict[str, Any]:
     """Make a new message of an old one, and deliver it to all subscriptions or to those named; durable when answered.
 
     The old message and its deliveries are untouched; the traces of both name each other. Limits are those of the
-    receiver. A paused destination or subscription holds it.
+    receiver. A paused destination or subscription holds it. Where masking rules hide parts of the old, only who sees
+    all of it may do this (``?unmasked=true``).
     """
     old = await services.context.store.message(message_id_of(message_id))
     if old is None or not principal.may("resend", old.destination):
         raise missing(message_id)
+    masks.require_whole(old.destination)
     edit = await _edit(body, old, request)
     made = await services.editor.make(old, edit, body.subscriptions, by=principal.name, reason=body.reason)
     _note(noting, body, edit, made)

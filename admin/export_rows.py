@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Final, Protocol
 
 import msgspec
 
+from admin.masks import Seen
 from admin.views import message_row
-from bus.domain.message import Message
 from bus.domain.trace import Trace
 
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
@@ -42,8 +42,8 @@ class Writer(Protocol):
         """Return what stands before all rows."""
         ...
 
-    def rows(self, found: Iterable[tuple[Trace, Message | None]]) -> bytes:
-        """Return rows of messages, with their bodies where the whole message comes along."""
+    def rows(self, found: Iterable[tuple[Trace, Seen | None]]) -> bytes:
+        """Return rows of messages, with their bodies as far as they come along."""
         ...
 
     def tail(self) -> bytes:
@@ -60,7 +60,7 @@ class CsvWriter:
         """Return the names of the columns."""
         return _csv([_COLUMNS])
 
-    def rows(self, found: Iterable[tuple[Trace, Message | None]]) -> bytes:
+    def rows(self, found: Iterable[tuple[Trace, Seen | None]]) -> bytes:
         """Return a row for each message."""
         return _csv([[_cell(row[name]) for name in _COLUMNS] for trace, _ in found for row in [_row(trace)]])
 
@@ -81,16 +81,16 @@ class NdjsonWriter:
         """Return nothing."""
         return b""
 
-    def rows(self, found: Iterable[tuple[Trace, Message | None]]) -> bytes:
+    def rows(self, found: Iterable[tuple[Trace, Seen | None]]) -> bytes:
         """Return a line for each message."""
         lines = []
-        for trace, message in found:
+        for trace, seen in found:
             line = _row(trace) | {"headers": trace.message.headers if trace.message else {}}
             line["deliveries"] = [
                 {"subscription": name, "status": one.status, "attempts": one.attempts_made, "reason": one.reason}
                 for name, one in sorted(trace.deliveries.items())
             ]
-            lines.append(msgspec.json.encode(line | (_body(message.body) if message is not None else {})) + b"\n")
+            lines.append(msgspec.json.encode(line | (_seen(seen) if seen is not None else {})) + b"\n")
         self._count += len(lines)
         return b"".join(lines)
 
@@ -122,6 +122,12 @@ def _csv(rows: Iterable[Iterable[str]]) -> bytes:
     text = io.StringIO(newline="")
     csv.writer(text).writerows(rows)
     return text.getvalue().encode("utf-8", "replace")
+
+
+def _seen(seen: Seen) -> dict[str, Any]:
+    """Return what a reader sees of a body."""
+    shown = _body(seen.body) if seen.body is not None else {"body_withheld": seen.why}
+    return shown | ({"masked": True} if seen.masked else {})
 
 
 def _body(body: bytes) -> dict[str, Any]:

@@ -12,8 +12,8 @@ from fastapi.responses import StreamingResponse
 from admin.audited import AuditedRoute, add_entry
 from admin.deps import OfficeDep, Reader
 from admin.export_rows import WRITERS
+from admin.masks import Masks, MasksDep, Seen
 from admin.queries import ExportQuery
-from bus.domain.message import Message
 from bus.domain.selection import Selection
 from bus.domain.times import format_time
 from bus.domain.trace import Trace
@@ -29,7 +29,7 @@ _FILES: Final[dict[int | str, dict[str, Any]]] = {
     }
 }
 _log = logging.getLogger(__name__)
-Whole = tuple[Trace, Message | None]
+Whole = tuple[Trace, Seen | None]
 
 
 class CutOff(Exception):
@@ -38,7 +38,7 @@ class CutOff(Exception):
 
 @router.get("/export", response_class=StreamingResponse, responses=_FILES)
 async def export_messages(
-    request: Request, services: OfficeDep, principal: Reader, query: Annotated[ExportQuery, Query()]
+    request: Request, services: OfficeDep, principal: Reader, masks: MasksDep, query: Annotated[ExportQuery, Query()]
 ) -> StreamingResponse:
     """Return every message of a selection as a file, the newest first; what is sent later is not in it.
 
@@ -46,7 +46,8 @@ async def export_messages(
     `headers`, and `deliveries` with their states and reasons; with `bodies=true` also `body`, where the body is JSON,
     or else `body_base64`. The last line is `{"complete": true, "count": N}`. `csv` has the columns of a search's rows
     and `key`, `content_type` and `traceparent`; a cell that a spreadsheet would run as a formula begins with an
-    apostrophe.
+    apostrophe. What masking rules hide is `***`, and `masked` is true then; a body that cannot be masked is left out,
+    and `body_withheld` says why.
 
     A file is whole only if the response ends as HTTP says (its last chunk arrives), for `ndjson` also only with that
     last line. When the store goes away in the middle the connection is cut instead, which every HTTP client reports;
@@ -56,9 +57,11 @@ async def export_messages(
         raise InvalidMessage("bodies: only format=ndjson has room for bodies", field="bodies")
     writer = WRITERS[query.format]()
     store = services.context.store
-    pages = _pages(store, query.to_domain(), bodies=query.bodies)
+    selection = query.to_domain()
+    masks.require_unprobed(selection)
+    pages = _pages(store, selection, masks, bodies=query.bodies)
     first = await anext(pages)  # what fails before the first byte is answered as a problem
-    if query.bodies:
+    if query.bodies and not masks.unmasked:
         await add_entry(request, principal, status=200)
 
     async def lines() -> AsyncIterator[bytes]:
@@ -76,16 +79,16 @@ async def export_messages(
     return StreamingResponse(lines(), media_type=writer.media_type, headers={"content-disposition": disposition})
 
 
-async def _pages(store: TraceStore, selection: Selection, *, bodies: bool) -> AsyncIterator[list[Whole]]:
+async def _pages(store: TraceStore, selection: Selection, masks: Masks, *, bodies: bool) -> AsyncIterator[list[Whole]]:
     """Give the messages of a selection; one that its retention takes away meanwhile is left out."""
     cursor: str | None = None
     while True:
         page = await store.search(selection, cursor=cursor, limit=_PAGE)
-        yield [] if bodies else [(trace, None) for trace in page.traces]
+        yield [] if bodies else [(masks.trace(trace), None) for trace in page.traces]
         for trace in page.traces if bodies else ():
             message = await store.message(trace.id)
             if message is not None:
-                yield [(trace, message)]
+                yield [(masks.trace(trace), await masks.body(message))]
         cursor = page.next
         if cursor is None:
             return

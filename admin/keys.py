@@ -45,6 +45,7 @@ async def revoke_key(key_id: str, services: OfficeDep, _: Configurer) -> Respons
     """Revoke a key: at once in this process, within seconds in the others."""
     if not await services.context.keyring.delete_key(key_id):
         raise NotFound(f"there is no key {key_id[:64]!r}", hint="bus key list")
+    await services.saved.forget("key", key_id)
     return Response(status_code=204)
 
 

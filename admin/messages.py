@@ -8,8 +8,9 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import JSONResponse
 
 from admin.audited import AuditedRoute, add_entry
-from admin.contents import body_of, pretty
+from admin.contents import pretty
 from admin.deps import OfficeDep, Reader, ReaderOfSome, ResenderOfSome
+from admin.masks import MasksDep, withheld
 from admin.models import ResendBody
 from admin.queries import SearchQuery, searched_view
 from admin.views import edit_view, message_row, origin_view, trace_view
@@ -22,7 +23,9 @@ router = APIRouter(prefix="/messages", tags=["messages"], route_class=AuditedRou
 
 
 @router.get("")
-async def search_messages(services: OfficeDep, _: Reader, query: Annotated[SearchQuery, Query()]) -> dict[str, Any]:
+async def search_messages(
+    services: OfficeDep, _: Reader, masks: MasksDep, query: Annotated[SearchQuery, Query()]
+) -> dict[str, Any]:
     """Return one page of messages, the newest first.
 
     `searched` says of which times this page has every match: from `to` (exclusive; null for now) down to `from` (null
@@ -38,8 +41,10 @@ async def search_messages(services: OfficeDep, _: Reader, query: Annotated[Searc
     A row's `attempts` are the POSTs made so far, the most of any delivery that is not finished, or of all when none is;
     `next_attempt_at` is when the next one is due, null unless it waits for one.
     """
+    selection = query.to_domain()
+    masks.require_unprobed(selection)
     try:
-        page = await services.context.store.search(query.to_domain(), cursor=query.cursor, limit=query.limit)
+        page = await services.context.store.search(selection, cursor=query.cursor, limit=query.limit)
     except ValueError as error:
         raise InvalidMessage(str(error), field="cursor") from error
     return {
@@ -54,6 +59,7 @@ async def get_trace(
     message_id: str,
     services: OfficeDep,
     principal: ReaderOfSome,
+    masks: MasksDep,
     attempts: Annotated[str, Query(pattern=r"^(all|none|(first|last):[0-9]{1,4})$")] = "all",
 ) -> dict[str, Any]:
     """Return the whole life of a message, with all attempts of each delivery, none, or the ``first:N`` or ``last:N``.
@@ -62,10 +68,13 @@ async def get_trace(
     its own (``missing``). ``attempts_kept`` of ``attempts_made`` are in the store. Of an attempt's phases ``queue`` is
     its wait in the dispatcher that had taken it from the road.
     ``edited_from`` and ``edits`` link a message with the one that it was made of by editing, and with those made of it.
+    ``masked``: its destination has masking rules; the headers that they name are ``***``, and what subscribers answered
+    is withheld (``response`` is null).
     """
-    trace = await trace_of(services, message_id, principal, "read")
+    trace = masks.trace(await trace_of(services, message_id, principal, "read"))
     origin = await services.editor.origin(trace.message) if trace.message is not None else None
     return trace_view(trace, services.context.registry.catalog, attempts) | {
+        "masked": bool(masks.of(trace.destination)),
         "edited_from": origin_view(trace.message, origin),
         "edits": [edit_view(link.id, link) for link in await services.editor.made_of(trace.id)],
     }
@@ -77,24 +86,31 @@ async def get_body(
     request: Request,
     services: OfficeDep,
     principal: ReaderOfSome,
+    masks: MasksDep,
     form: Annotated[Literal["exact", "pretty"], Query(alias="as")] = "exact",
 ) -> Response:
     """Return the exact bytes of a message, as a download: a browser never renders them. Who read it is on record.
 
     With ``as=pretty`` return ``{"json", "text", "bytes"}``: JSON indented, other text as it is (``json`` false), null
-    for what is not UTF-8.
+    for what is not UTF-8. Where masking rules hide parts of it the answer has ``Bus-Masked: true``, and is a 403 when
+    it cannot be masked.
     """
     message = await services.context.store.message(message_id_of(message_id))
     if message is None or not principal.may("read", message.destination):
         raise missing(message_id)
-    await add_entry(request, principal, status=200)
+    seen = await masks.body(message)
+    if not masks.unmasked:
+        await add_entry(request, principal, status=200 if seen.body is not None else 403)
+    if seen.body is None:
+        raise withheld(seen)
+    headers = {"bus-masked": "true"} if seen.masked else {}
     if form == "pretty":
-        return JSONResponse(pretty(body_of(message)))
-    headers = {
+        return JSONResponse(pretty(seen.body), headers=headers)
+    headers |= {
         "content-disposition": f'attachment; filename="{message.id}"',
         "content-type": message.content_type,
     }
-    return Response(body_of(message), headers=headers)
+    return Response(seen.body, headers=headers)
 
 
 @router.post("/{message_id}/resend", status_code=202)

@@ -18,6 +18,7 @@ from bus.domain.conditions import StatusClass, parse_header, parse_path
 from bus.domain.delivery import Status
 from bus.domain.destination import Destination, TransportName
 from bus.domain.durations import format_duration, parse_duration
+from bus.domain.masking import MOST_RULES, check_rules
 from bus.domain.message import DEFAULT_MAX_BYTES, check_destination
 from bus.domain.retry import DEFAULT_SCHEDULE, RetryPolicy, format_waits, parse_waits
 from bus.domain.routing_pattern import EVERY_KEY, check_pattern
@@ -60,6 +61,10 @@ def _path(value: str) -> str:
     return value
 
 
+def _mask(rules: list[str]) -> list[str]:
+    return list(check_rules(rules))
+
+
 Code = Annotated[str, AfterValidator(_code)]
 Duration = Annotated[str, AfterValidator(_duration)]
 Time = Annotated[str, AfterValidator(_time)]
@@ -85,6 +90,7 @@ class DestinationBody(Body):
     store_rate: float | None = Field(default=None, gt=0)
     max_bytes: int = Field(default=DEFAULT_MAX_BYTES, ge=1, le=MAX_BODY)
     paused: bool = False
+    mask: Annotated[list[str], Field(max_length=MOST_RULES), AfterValidator(_mask)] = Field(default_factory=list)
 
     def to_domain(self, code: str, version: int) -> Destination:
         """Return the destination that this describes."""
@@ -95,6 +101,7 @@ class DestinationBody(Body):
             store_rate=self.store_rate,
             max_bytes=self.max_bytes,
             paused=self.paused,
+            mask=tuple(self.mask),
             version=version,
         )
 
@@ -108,6 +115,7 @@ class DestinationBody(Body):
             store_rate=destination.store_rate,
             max_bytes=destination.max_bytes,
             paused=destination.paused,
+            mask=list(destination.mask),
         )
 
 
@@ -366,11 +374,12 @@ class KeyBody(Body):
 
 
 class UserBody(Body):
-    """A user to make."""
+    """A user to make; one who is ``blocked`` cannot log in, and has no session."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9._@-]{1,128}$")
     role: Literal["viewer", "operator", "admin"] = "viewer"
     destinations: list[Code] = Field(default_factory=list, max_length=1000)
+    blocked: bool = False
 
     @model_validator(mode="after")
     def _limits_hold(self) -> Self:
@@ -382,7 +391,9 @@ class UserBody(Body):
     @classmethod
     def of(cls, user: StoredUser) -> UserBody:
         """Return a user as people read it."""
-        return cls.model_validate({"name": user.name, "role": user.role, "destinations": list(user.destinations)})
+        return cls.model_validate(
+            {"name": user.name, "role": user.role, "destinations": list(user.destinations), "blocked": user.blocked}
+        )
 
 
 class LoginBody(Body):

@@ -10,7 +10,7 @@ from admin.audited import AuditedRoute, NotingDep
 from admin.deps import Configurer, Office, OfficeDep
 from admin.merging import merged
 from admin.models import UserBody, optional_time
-from bus.errors import InvalidMessage, NotFound
+from bus.errors import Conflict, InvalidMessage, NotFound
 from bus.security.keyring import StoredUser
 
 router = APIRouter(prefix="/users", tags=["users"], route_class=AuditedRoute)
@@ -26,6 +26,8 @@ async def list_users(services: OfficeDep, _: Configurer) -> dict[str, Any]:
 async def create_user(body: UserBody, services: OfficeDep, _: Configurer) -> dict[str, Any]:
     """Make a user; the password is made for it and shown once."""
     keyring = services.context.keyring
+    if body.blocked:
+        raise InvalidMessage("a user is made to log in, and blocked later", field="blocked")
     password = await keyring.add_user(body.name, body.role, tuple(body.destinations))
     return {**_view(_user(services, body.name)), "password": password}
 
@@ -40,12 +42,22 @@ async def get_user(user: str, services: OfficeDep, _: Configurer) -> dict[str, A
 async def patch_user(
     user: str, changes: dict[str, Any], services: OfficeDep, noting: NotingDep, _: Configurer
 ) -> dict[str, Any]:
-    """Change what a user may do; it holds for their sessions at once here, within seconds in other processes."""
+    """Change what a user may do; it holds for their sessions at once here, within seconds in other processes.
+
+    ``blocked`` ends them. The rights of who logs in at the OpenID Connect provider are changed there (409).
+    """
     known = _user(services, user)
     body = merged(UserBody.of(known), changes)
     if body.name != user:
         raise InvalidMessage("a user's name does not change", field="name")
-    changed = await services.context.keyring.change_user(user, body.role, tuple(body.destinations))
+    if known.subject and (body.role, tuple(body.destinations)) != (known.role, known.destinations):
+        raise Conflict(
+            f"what {user!r} may do is what the OpenID Connect provider says at each login; nothing was changed",
+            hint="change it there, or block the user here",
+        )
+    changed = await services.context.keyring.change_user(
+        user, body.role, tuple(body.destinations), blocked=body.blocked
+    )
     noting.compare(_view(known), _view(changed))
     return _view(changed)
 
@@ -62,6 +74,7 @@ async def delete_user(user: str, services: OfficeDep, _: Configurer) -> Response
     """Remove a user and end their sessions: at once here, within seconds in other processes."""
     if not await services.context.keyring.delete_user(user):
         raise _missing(user)
+    await services.saved.forget("user", user)
     return Response(status_code=204)
 
 
@@ -82,4 +95,6 @@ def _view(user: StoredUser) -> dict[str, Any]:
         "role": user.role,
         "destinations": list(user.destinations),
         "created_at": optional_time(user.created_at),
+        "logs_in_by": "oidc" if user.subject else "password",
+        "blocked": user.blocked,
     }

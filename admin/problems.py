@@ -46,7 +46,9 @@ def _http(error: HTTPException) -> Problem:
 
 def _invalid(error: RequestValidationError) -> Problem:
     first = error.errors()[0]
-    place = [str(part) for part in takewhile(_is_place, first["loc"]) if part not in ("body", "query", "path")]
+    place = [str(part) for part in takewhile(_is_place, first["loc"])]
+    if place[:1] in (["body"], ["query"], ["path"]):
+        del place[0]
     status = 400 if first["type"] == "json_invalid" else 422
     # Pydantic writes "Value error, " before what a validator of ours raised.
     why = str(first["ctx"]["error"]) if first["type"] == "value_error" else first["msg"]

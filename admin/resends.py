@@ -12,6 +12,7 @@ from admin.audited import AuditedRoute, NotingDep
 from admin.deps import Office, OfficeDep, ReaderOfSome, ResenderOfSome
 from admin.item_pages import CONTENT_TYPES, ItemReader
 from admin.jobs import Job, Orders, no_job
+from admin.masks import MasksDep
 from admin.models import OutcomeName, RerunBody, ResendRateBody, ResendsBody, SelectionBody, optional_time
 from admin.views import message_row
 from bus.domain.identity import id_time, new_id
@@ -23,7 +24,7 @@ router = APIRouter(prefix="/resends", tags=["resends"], route_class=AuditedRoute
 
 
 @router.post("", status_code=202)
-async def create_resend(body: ResendsBody, services: OfficeDep, principal: ResenderOfSome) -> Response:
+async def create_resend(body: ResendsBody, services: OfficeDep, principal: ResenderOfSome, masks: MasksDep) -> Response:
     """Resend every delivery that the filter takes; a dry run (200) counts them and shows the first messages.
 
     ``filter`` of a dry run is the frozen form, which takes exactly what was counted, without what arrives later.
@@ -34,6 +35,7 @@ async def create_resend(body: ResendsBody, services: OfficeDep, principal: Resen
     now = services.context.clock.now()
     # What arrives after this moment is not part of the job.
     selection = body.filter.to_domain()
+    masks.require_unprobed(selection)
     frozen = msgspec.structs.replace(selection, before=min(selection.before or now, now))
     if body.dry_run:
         return JSONResponse(await _preview(services, frozen))

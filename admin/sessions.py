@@ -11,7 +11,7 @@ from admin.cookies import clear_session, device_token, set_tokens
 from admin.deps import Office, OfficeDep, address_of, who
 from admin.identity import session_of
 from admin.models import PasswordBody, optional_time
-from bus.errors import AccessDenied, InvalidMessage
+from bus.errors import AccessDenied, Conflict, InvalidMessage
 from bus.security.keyring import StoredUser
 from bus.security.keys import Action
 from bus.security.login import new_device
@@ -49,6 +49,8 @@ async def change_password(
     if session is None:
         raise AccessDenied("only somebody who has logged in has a password to change")
     name = session.user.name
+    if session.user.subject:
+        raise Conflict("you log in at the OpenID Connect provider", hint="change the password there")
     try:
         wanted = check_password(body.password, name)
     except ValueError as error:
@@ -66,10 +68,17 @@ async def change_password(
 
 
 async def begin_session(request: Request, response: Response, services: Office, user: StoredUser) -> dict[str, Any]:
-    """Begin a session of a user who showed the password, and give the browser its tokens."""
+    """Begin a session of a user who showed who they are, and give the browser its tokens."""
     sessions = services.sessions
     token = await sessions.open(user)
-    set_tokens(request, response, session=token, device=new_device(user), lifetime=sessions.limits.lifetime)
+    set_tokens(
+        request,
+        response,
+        session=token,
+        device=new_device(user),
+        lifetime=sessions.limits.lifetime,
+        public_url=services.public_url,
+    )
     session = await sessions.find(token)
     if session is None:
         raise AccessDenied("the user was changed meanwhile", hint="log in again", status=401)

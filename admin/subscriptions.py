@@ -15,8 +15,11 @@ from admin.taking_back import put_unless_refused
 from bus.domain.durations import parse_duration
 from bus.domain.filters import Filter
 from bus.domain.headers import check_header
+from bus.domain.masking import MASK
 from bus.domain.subscription import Secret, Subscription
 from bus.errors import InvalidMessage
+from bus.security.keys import Action
+from bus.security.principals import Principal
 from bus.security.signatures import Signer, new_secret
 
 router = APIRouter(prefix="/destinations/{code}/subscriptions", tags=["subscriptions"], route_class=AuditedRoute)
@@ -24,18 +27,21 @@ _AUTO = "auto"
 
 
 @router.get("")
-async def list_subscriptions(code: Code, services: OfficeDep, _: Reader) -> dict[str, Any]:
-    """Return a destination's subscriptions by name."""
+async def list_subscriptions(code: Code, services: OfficeDep, principal: Reader) -> dict[str, Any]:
+    """Return a destination's subscriptions by name; values of their headers are ``***`` but for who may set them."""
     registry = services.context.registry
     registry.destination(code)
     found = sorted(registry.catalog.of(code), key=lambda subscription: subscription.name)
-    return {"items": [_view(subscription) for subscription in found], "next": None}
+    return {"items": [_shown(_view(subscription), code, principal) for subscription in found], "next": None}
 
 
 @router.get("/{name}")
-async def get_subscription(code: Code, name: str, services: OfficeDep, _: Reader) -> dict[str, Any]:
-    """Return one subscription; its secret is never shown again."""
-    return _view(services.context.registry.subscription(code, name))
+async def get_subscription(code: Code, name: str, services: OfficeDep, principal: Reader) -> dict[str, Any]:
+    """Return one subscription; its secret is never shown again.
+
+    Values of its headers may be credentials: they are ``***`` but for who may set them.
+    """
+    return _shown(_view(services.context.registry.subscription(code, name)), code, principal)
 
 
 @router.put("/{name}")
@@ -63,7 +69,7 @@ async def patch_subscription(
         changes = {**changes, "secret": _AUTO if known.secrets else None}
     body = merged(SubscriptionBody.of(known), changes)
     _check_name(body, name)
-    return await _put(services, noting, code, body, known)
+    return _shown(await _put(services, noting, code, body, known), code, principal)
 
 
 @router.post("/{name}/rotate-secret")
@@ -155,6 +161,12 @@ def _whole(subscription: Subscription | None) -> dict[str, Any]:
     if subscription is None:
         return {}
     return {**_view(subscription), "secret": [secret.value for secret in subscription.secrets] or None}
+
+
+def _shown(view: dict[str, Any], code: str, principal: Principal) -> dict[str, Any]:
+    if principal.may(Action.CONFIGURE, code):
+        return view
+    return {**view, "headers": dict.fromkeys(view["headers"], MASK)}
 
 
 def _view(subscription: Subscription) -> dict[str, Any]:

@@ -21,6 +21,7 @@
     │   ├── ReceiverUnavailable no answer, 429 or 5xx                                            (retriable)
     │   └── ReceiverRefused     any other refusal: the record cannot be accepted as it is
     ├── PeerUnavailable         another process of the bus did not answer                        (retriable)
+    ├── IssuerUnavailable       the OpenID Connect provider did not answer as one should             (retriable)
     ├── EgressDenied            a subscriber's address is one that the bus may not call
     └── AccessDenied            a key or user is missing, wrong, or not allowed to do this
         └── TooManyAttempts     somebody failed to log in too often lately                       (retriable)
@@ -152,6 +153,12 @@ class PeerUnavailable(BusError):
     def __init__(self, message: str, *, hint: str = "", indeterminate: bool = False) -> None:
         super().__init__(message, hint=hint)
         self.indeterminate = indeterminate
+
+
+class IssuerUnavailable(BusError):
+    """The OpenID Connect provider did not answer, or not as one should; nobody was logged in or out."""
+
+    retriable = True
 
 
 class EgressDenied(BusError):

@@ -198,6 +198,34 @@ class Registry:
             self.preference = preference
             await self._enforce(self.catalog)
 
+    async def stale(self) -> int:
+        """Return how many subscriptions have secrets that do not rest sealed with the key of now."""
+        return sum(self._is_stale(found) for found in await self._documents.list(SUBSCRIPTIONS))
+
+    async def reseal(self) -> int:
+        """Seal the secrets of all subscriptions with the key of now, and return how many changed; may be called again.
+
+        Raises
+        ------
+        Conflict
+            A subscription was changed at the same moment; those before it are done.
+        ConfigurationError
+            One was sealed with a key that is not known here.
+        """
+        done = 0
+        async with self._changing:
+            try:
+                for found in await self._documents.list(SUBSCRIPTIONS):
+                    if self._is_stale(found):
+                        sealed = self._seal(self._unseal(found))
+                        await self._documents.put(SUBSCRIPTIONS, found.key, sealed, version=found.version)
+                        done += 1
+            finally:
+                if done:
+                    await self._note_change()
+        await self.load()
+        return done
+
     def store_rate(self, destination: str) -> float | None:
         """Return a destination's own store rate."""
         found = self.catalog.destinations.get(destination)
@@ -229,6 +257,10 @@ class Registry:
         """Return a subscription as it rests in the store, its secrets encrypted when there is a key."""
         sealed = tuple(Secret(self._box.seal(secret.value), secret.expires_at) for secret in subscription.secrets)
         return msgspec.json.encode(msgspec.structs.replace(subscription, secrets=sealed))
+
+    def _is_stale(self, found: Document) -> bool:
+        stored = msgspec.json.decode(found.value, type=Subscription)
+        return not all(self._box.is_current(secret.value) for secret in stored.secrets)
 
     def _unseal(self, found: Document) -> Subscription:
         stored = msgspec.json.decode(found.value, type=Subscription)

@@ -63,8 +63,8 @@ class Settings(BaseSettings):
         after how long without a change it takes one.
     api_key
         What a sweeper shows to receivers once there are keys.
-    secret_key
-        Encrypts secrets at rest.
+    secret_key, secret_key_old
+        Encrypts secrets at rest; and the key before it, until ``bus secrets reseal`` has run.
     egress_allow, egress_deny
         Networks or host names, comma separated, that subscriber URLs may or may not reach beyond the defaults.
     audit_retention_days
@@ -73,6 +73,15 @@ class Settings(BaseSettings):
         Networks or addresses, comma separated, of reverse proxies: their ``X-Forwarded-For`` says who makes a request.
     session_idle, session_lifetime
         After how long a person's session ends without a request, and in any case.
+    public_url
+        Where people's browsers reach the admin, ``https://bus.example.com``; needed behind a proxy that ends TLS.
+    oidc_issuer, oidc_client_id, oidc_client_secret
+        An OpenID Connect provider at which people may log in, and what it knows this bus as.
+    oidc_label, oidc_scopes, oidc_algorithms
+        What a login page calls it; what is asked of it; and what its tokens may be signed with, comma separated.
+    oidc_name_claim, oidc_role_claim, oidc_roles, oidc_destinations_claim
+        Which claims are a user's name and groups; the groups of each role, ``admin=ops; viewer=*``; and the claim that
+        lists the destinations of operators and viewers, empty for no limit.
     receive_timeout
         Deadline for receiving one request.
     drain_timeout
@@ -116,12 +125,24 @@ class Settings(BaseSettings):
     sweep_idle: float = Field(default=60.0, ge=0)
     api_key: str = ""
     secret_key: str = ""
+    secret_key_old: str = ""
     egress_allow: str = ""
     egress_deny: str = ""
     audit_retention_days: int = Field(default=365, ge=1, le=36_500)
     trusted_proxies: str = ""
     session_idle: float = Field(default=1800.0, ge=60)
     session_lifetime: float = Field(default=43_200.0, ge=60)
+    public_url: str = Field(default="", pattern=r"^(https?://[^/?#\s]+)?/?$")
+    oidc_issuer: str = ""
+    oidc_client_id: str = ""
+    oidc_client_secret: str = ""
+    oidc_label: str = Field(default="Single sign-on", max_length=100)
+    oidc_scopes: str = "openid profile email"
+    oidc_algorithms: str = "RS256,PS256,ES256,EdDSA"
+    oidc_name_claim: str = "preferred_username"
+    oidc_role_claim: str = "groups"
+    oidc_roles: str = ""
+    oidc_destinations_claim: str = ""
     receive_timeout: float = Field(default=30.0, gt=0)
     drain_timeout: float = Field(default=30.0, gt=0)
 

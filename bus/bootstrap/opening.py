@@ -94,7 +94,8 @@ async def open_context(settings: Settings, roles: Sequence[str], url: str) -> As
         peer_key = PeerKey(kept, clock)
         peers = Peers(peer_key)
         opened.push_async_callback(peers.close)
-        registry = Registry(kept, SecretBox(settings.secret_key or None), lambda: kept.is_old)
+        box = SecretBox(settings.secret_key or None, settings.secret_key_old or None)
+        registry = Registry(kept, box, lambda: kept.is_old)
         me = Member(
             owner=opened.enter_context(claim_name(settings.data, roles)),
             node=settings.node or socket.gethostname(),

@@ -144,7 +144,7 @@ def list_users(as_json: AsJson = False, url: BusUrl = DEFAULT_URL, api_key: ApiK
     if as_json:
         print_json(found)
         return
-    columns = ("name", "role", "destinations", "created_at")
+    columns = ("name", "role", "destinations", "created_at", "logs_in_by", "blocked")
     print_table(columns, [[item.get(name) for name in columns] for item in found["items"]])
 
 
@@ -153,6 +153,20 @@ def reset_password(name: UserName, as_json: AsJson = False, url: BusUrl = DEFAUL
     """Make another password for a user, print it, and end the user's sessions; it is not shown again."""
     with Api(url, api_key) as api:
         show(api.call("POST", f"{_user_path(name)}/reset-password"), as_json=as_json)
+
+
+@users.command("block", epilog="Example:  bus user block ann")
+def block_user(name: UserName, as_json: AsJson = False, url: BusUrl = DEFAULT_URL, api_key: ApiKey = "") -> None:
+    """Let a user log in no more, and end the user's sessions."""
+    with Api(url, api_key) as api:
+        show(api.call("PATCH", _user_path(name), body={"blocked": True}), as_json=as_json)
+
+
+@users.command("unblock", epilog="Example:  bus user unblock ann")
+def unblock_user(name: UserName, as_json: AsJson = False, url: BusUrl = DEFAULT_URL, api_key: ApiKey = "") -> None:
+    """Let a user log in again."""
+    with Api(url, api_key) as api:
+        show(api.call("PATCH", _user_path(name), body={"blocked": False}), as_json=as_json)
 
 
 @users.command("rm", epilog="Example:  bus user rm ann")

@@ -12,6 +12,7 @@ from bus.cli import (
     failing,
     finding,
     resending,
+    sealing,
     sending,
     serving,
     spools,
@@ -49,7 +50,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-for group in (destinations.app, subscriptions.app, clusters.app, spools.app, access.keys, access.users):
+for group in (destinations.app, subscriptions.app, clusters.app, spools.app, access.keys, access.users, sealing.app):
     app.add_typer(group)
 app.command(epilog="Example:  bus up --data /var/lib/bus --port 8700")(serving.up)
 app.command(epilog="Example:  bus run receiver --config bus.toml")(serving.run)

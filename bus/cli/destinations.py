@@ -24,6 +24,11 @@ def set_destination(
     store_rate: Annotated[float | None, typer.Option(help="Store writes a second.")] = None,
     max_bytes: Annotated[int | None, typer.Option(help="Largest message.")] = None,
     paused: Annotated[bool | None, typer.Option("--paused/--no-paused", help="Accept and hold, or deliver.")] = None,
+    mask: Annotated[
+        list[str] | None,
+        typer.Option(help="Hide this from all but admins: body.card.number, headers.authorization; repeatable."),
+    ] = None,
+    no_mask: Annotated[bool, typer.Option("--no-mask", help="Hide nothing any more.")] = False,
     as_json: AsJson = False,
     url: BusUrl = DEFAULT_URL,
     api_key: ApiKey = "",
@@ -37,7 +42,10 @@ def set_destination(
         "store_rate": store_rate,
         "max_bytes": max_bytes,
         "paused": paused,
+        "mask": [] if no_mask else mask or None,
     }
+    if no_mask and mask:
+        raise typer.BadParameter("give --mask or --no-mask, not both")
     given = {name: value for name, value in fields.items() if value is not None}
     with Api(url, api_key) as api:
         show(put_or_patch(api, destination_path(code), given), as_json=as_json)

@@ -51,6 +51,8 @@ class Destination(msgspec.Struct, frozen=True, kw_only=True):
         Messages are accepted and held.
     former
         Roads that it has left and that are still consumed.
+    mask
+        Which parts of its messages are masked for those who may not see everything (`bus.domain.masking`).
     """
 
     code: str
@@ -61,6 +63,7 @@ class Destination(msgspec.Struct, frozen=True, kw_only=True):
     max_bytes: int = DEFAULT_MAX_BYTES
     paused: bool = False
     former: tuple[FormerRoad, ...] = ()
+    mask: tuple[str, ...] = ()
     version: int = 0
 
     @property
@@ -84,10 +87,16 @@ def switched(known: Destination | None, wanted: Destination, now: int) -> Destin
     return msgspec.structs.replace(wanted, former=tuple(former.values()))
 
 
-def check_removable(code: str, subscriptions: Collection[object]) -> None:
-    """Raise ``Conflict`` while a destination has subscriptions: nobody loses messages by the way."""
+def check_removable(destination: Destination, subscriptions: Collection[object]) -> None:
+    """Raise ``Conflict`` while removing a destination would lose messages by the way, or show what is hidden."""
+    code = destination.code
     if subscriptions:
         raise Conflict(f"{code!r} still has subscriptions", hint="remove them first: bus subscription rm")
+    if destination.mask:
+        raise Conflict(
+            f"{code!r} has masking rules, and its messages stay readable until their retention; nothing was removed",
+            hint="take the rules away first if that may be seen: bus destination set CODE --no-mask",
+        )
 
 
 def is_drained(waiting: Iterable[int | None]) -> bool | None:

@@ -14,6 +14,7 @@ from bus.errors import (
     EgressDenied,
     InvalidDestination,
     InvalidMessage,
+    IssuerUnavailable,
     MessageTooLarge,
     NotFound,
     PeerUnavailable,
@@ -59,6 +60,7 @@ _STATUS: Final[tuple[tuple[type[BusError], int], ...]] = (
     (TransportRefused, 409),
     (TransportError, 503),
     (PeerUnavailable, 503),
+    (IssuerUnavailable, 503),
     (NotFound, 404),
     (Conflict, 409),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import secrets
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
@@ -14,6 +15,7 @@ import msgspec
 from bus.errors import AccessDenied, Conflict, NotFound, StoreError
 from bus.ports.clock import Clock
 from bus.ports.store import DocumentStore
+from bus.security.identities import Identity
 from bus.security.key_uses import KeyUses
 from bus.security.keys import Role, hash_key, new_key, split_key, verify_key
 from bus.security.passwords import hash_password, new_password
@@ -27,6 +29,7 @@ _LOCAL_HOSTS: Final = frozenset({b"127.0.0.1", b"localhost", b"[::1]"})
 _CACHED: Final = 10_000
 _FOLLOW: Final = 1.0
 _SAVE_USES: Final = 60  # loads
+_STAMP_BYTES: Final = 16
 
 
 class StoredKey(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,13 +44,28 @@ class StoredKey(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoredUser(msgspec.Struct, frozen=True, kw_only=True):
-    """A user at rest; ``destinations`` empty means all."""
+    """A user at rest; ``destinations`` empty means all.
+
+    Attributes
+    ----------
+    password
+        Its hash; of who logs in at a provider random text that no password has.
+    subject
+        Who it is at an OpenID Connect provider, empty for who has a password here.
+    blocked
+        May not log in, and has no session.
+    epoch
+        Sessions of another epoch have ended.
+    """
 
     name: str
     password: str
     role: str
     destinations: tuple[str, ...] = ()
     created_at: int = 0
+    subject: str = ""
+    blocked: bool = False
+    epoch: int = 0
 
 
 class Keyring:
@@ -188,12 +206,63 @@ class Keyring:
             self._users[name] = stored
         return password
 
-    async def change_user(self, name: str, role: str, destinations: tuple[str, ...]) -> StoredUser:
-        """Change what a user may do; in force here at once and elsewhere within seconds. Raises ``NotFound``."""
-        return await self._change_user(name, role=Role(role), destinations=destinations)
+    async def sign_in(self, identity: Identity) -> StoredUser:
+        """Return the user that somebody who logged in at a provider is here, with the rights that they have now.
+
+        Raises
+        ------
+        AccessDenied
+            403: they are blocked here, or the name is somebody else's.
+        """
+        known = await self._stored_user(identity.name)
+        if known is None:
+            return await self._add_signed_in(identity)
+        if known.subject != identity.subject:
+            raise AccessDenied(
+                f"there is another user {identity.name!r} here; nobody was logged in",
+                hint="an admin can remove that user: bus user rm",
+            )
+        if known.blocked:
+            raise AccessDenied(f"{identity.name} is blocked here; nobody was logged in", hint="ask an admin of the bus")
+        if (known.role, known.destinations) == (identity.role, identity.destinations):
+            return known
+        return await self.change_user(identity.name, identity.role, identity.destinations)
+
+    async def sign_out(self, subject: str) -> None:
+        """End the sessions of who may no longer log in at a provider."""
+        for user in self.all_users():
+            if user.subject == subject:
+                await self._change_user(user.name, epoch=user.epoch + 1)
+
+    async def change_user(
+        self, name: str, role: str, destinations: tuple[str, ...], *, blocked: bool | None = None
+    ) -> StoredUser:
+        """Change what a user may do; in force here at once and elsewhere within seconds.
+
+        Raises
+        ------
+        NotFound
+            There is no such user.
+        """
+        changes: dict[str, object] = {"role": Role(role), "destinations": destinations}
+        known = self._users.get(name)
+        if blocked is not None and known is not None and blocked != known.blocked:
+            changes |= {"blocked": blocked, "epoch": known.epoch + 1}
+        return await self._change_user(name, **changes)
 
     async def set_password(self, name: str, password: str | None = None) -> tuple[StoredUser, str]:
-        """Give a user a password, or one made for it; return both. It ends their sessions. Raises ``NotFound``."""
+        """Give a user a password, or one made for it; return both. It ends their sessions.
+
+        Raises
+        ------
+        NotFound
+            There is no such user.
+        Conflict
+            They log in at a provider.
+        """
+        known = await self._stored_user(name)
+        if known is not None and known.subject:
+            raise Conflict(f"{name!r} logs in at the OpenID Connect provider", hint="the password is changed there")
         given = password if password is not None else new_password()
         return await self._change_user(name, password=await asyncio.to_thread(hash_password, given)), given
 
@@ -212,6 +281,24 @@ class Keyring:
             there = await self._documents.delete(USERS, name)
             self._users.pop(name, None)
         return there
+
+    async def _add_signed_in(self, identity: Identity) -> StoredUser:
+        stored = StoredUser(
+            name=identity.name,
+            password=f"oidc:{secrets.token_hex(_STAMP_BYTES)}",
+            role=identity.role,
+            destinations=identity.destinations,
+            created_at=self._now(),
+            subject=identity.subject,
+        )
+        async with self._changing:
+            await self._documents.put(USERS, identity.name, msgspec.json.encode(stored), version=0)
+            self._users[identity.name] = stored
+        return stored
+
+    async def _stored_user(self, name: str) -> StoredUser | None:
+        found = await self._documents.get(USERS, name)
+        return msgspec.json.decode(found.value, type=StoredUser) if found is not None else None
 
     async def _change_user(self, name: str, **changes: object) -> StoredUser:
         async with self._changing:

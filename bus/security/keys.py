@@ -29,6 +29,7 @@ class Action(enum.StrEnum):
     READ = "read"
     RESEND = "resend"
     PAUSE = "pause"
+    UNMASK = "unmask"  # see what a destination's masking rules hide
     CONFIGURE = "configure"  # anything else: destinations, subscriptions, keys, users
 
 

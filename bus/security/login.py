@@ -53,8 +53,8 @@ class Login:
         TooManyAttempts
             Somebody failed too often lately; nothing was looked at or counted.
         """
-        user = self._keyring.user(name)
-        subjects = self._subjects(name, _network(address), _nonce(user, device))
+        user = self._with_password(name)
+        subjects = self._subjects(name, network_of(address), _nonce(user, device))
         wait = max(throttle.wait(subject) for throttle, subject in subjects)
         if wait > 0 or self._waiting >= _MOST_WAITING:
             raise TooManyAttempts("too many attempts to log in failed", hint="try again later", wait=max(wait, 1.0))
@@ -68,6 +68,11 @@ class Login:
         for throttle, subject in shared:
             throttle.forgive(subject)
         return user
+
+    def _with_password(self, name: str) -> StoredUser | None:
+        """Return a user who may log in by a password; to all others the answer is the same, and takes as long."""
+        user = self._keyring.user(name)
+        return user if user is not None and not user.subject and not user.blocked else None
 
     def _subjects(self, name: str, network: str, nonce: str | None) -> list[tuple[Throttle, Hashable]]:
         if nonce is not None:
@@ -101,7 +106,7 @@ def _seal(user: StoredUser, nonce: str) -> str:
     return hmac.digest(user.password.encode(), f"device {user.name} {nonce}".encode("utf-8", "replace"), "sha256").hex()
 
 
-def _network(address: str) -> str:
+def network_of(address: str) -> str:
     """Return what addresses of one customer have in common."""
     try:
         found = ip_address(address)

@@ -25,7 +25,7 @@ _CHUNK: Final = 256
 
 
 class StoredSession(msgspec.Struct, frozen=True, kw_only=True):
-    """A session at rest; ``stamp`` follows from the user's password as it was."""
+    """A session at rest; ``stamp`` follows from the user's password and epoch as they were."""
 
     user: str
     stamp: str
@@ -71,7 +71,7 @@ class Sessions:
         return token
 
     async def find(self, token: str) -> Session | None:
-        """Return the session of a token; None when it ended, or its user is gone or has another password."""
+        """Return the session of a token; None when it ended, or its user is gone, blocked or has another password."""
         name = _hash(token)
         stored = await self._read(name)
         if stored is None or self._is_over(stored):
@@ -129,7 +129,8 @@ class Sessions:
         if user is None or _stamp(user) != stored.stamp:
             await self._keyring.load()
             user = self._keyring.user(stored.user)
-        return user if user is not None and hmac.compare_digest(_stamp(user), stored.stamp) else None
+        holds = user is not None and not user.blocked and hmac.compare_digest(_stamp(user), stored.stamp)
+        return user if holds else None
 
     def _is_over(self, stored: StoredSession) -> bool:
         now = self._clock.now()
@@ -147,7 +148,8 @@ def csrf_of(token: str) -> str:
 
 
 def _stamp(user: StoredUser) -> str:
-    return hashlib.sha256(user.password.encode()).hexdigest()
+    epoch = f" {user.epoch}" if user.epoch else ""
+    return hashlib.sha256(f"{user.password}{epoch}".encode()).hexdigest()
 
 
 def _hash(token: str) -> str:

@@ -231,6 +231,24 @@ async def test_secrets_rest_sealed_and_open_with_the_same_key_only(store: Memory
         await reloaded(store, SecretBox("other" * 8))
 
 
+async def test_secrets_are_sealed_again_with_a_new_key(store: MemoryStore) -> None:
+    old, both, new = SecretBox("k" * 32), SecretBox("n" * 32, "k" * 32), SecretBox("n" * 32)
+    registry = await reloaded(store, old)
+    await registry.put_destination(ORDERS)
+    await registry.put_subscription(BILLING)
+    changing = await reloaded(store, both)
+    assert await changing.stale() == 1
+    assert (await changing.reseal(), await changing.stale(), await changing.reseal()) == (1, 0, 0)
+    assert changing.subscription("orders", "billing").secrets == BILLING.secrets
+    after = await reloaded(store, new)
+    assert after.subscription("orders", "billing") == changing.subscription("orders", "billing")
+    await after.put_subscription(after.subscription("orders", "billing"))
+    before = registry.revision
+    with pytest.raises(ConfigurationError):
+        await registry.refresh()
+    assert registry.revision > before
+
+
 async def test_what_another_process_changes_comes_into_force_within_a_second(store: MemoryStore) -> None:
     clock = ManualClock()
     ours, theirs = await reloaded(store), await reloaded(store)

@@ -21,6 +21,7 @@ DESTINATION = {
     "store_rate": None,
     "max_bytes": 1_048_576,
     "paused": False,
+    "mask": [],
 }
 
 
@@ -58,6 +59,9 @@ async def test_patch_changes_only_what_is_sent(client: httpx.AsyncClient) -> Non
             ("max_bytes", 0),
             ("max_bytes", 16 * 2**20 + 1),
             ("paused", "perhaps"),
+            ("mask", "body"),
+            ("mask", ["bodies"]),
+            ("mask", ["body"] * 101),
         ),
         *(("code", "other"), ("code", "no way"), ("code", ""), ("code", None)),
     ],

@@ -146,10 +146,12 @@ READ = [
     "/messages/MESSAGE/deliveries/billing/attempts/1",
     *("/messages/MESSAGE/body", "/resends", "/spools", "/rates", "/clusters", "/health", "/stats", "/failures"),
     "/overview",
+    *("/views", "/views/V", "/messages/export"),
 ]
 READ += ["/destinations/orders/roads", "/destinations/orders/actions", f"{BILLING}/actions"]
 READ += ["/history?resource=destinations/orders"]
 READ += ["/processes", "/processes/owner-1", "/compensations", "/orphans"]
+OWN = [("PUT", "/views/V", {"page": "find"}), ("DELETE", "/views/V", None)]
 RESEND = [
     ("POST", "/messages/MESSAGE/resend", None),
     ("POST", "/messages/MESSAGE/edit", {"reason": "x"}),
@@ -174,13 +176,15 @@ CONFIGURE = [
         ("PATCH", "/users/nobody", {}),
         ("DELETE", "/users/nobody", None),
         ("POST", "/users/nobody/reset-password", None),
+        ("GET", "/secrets", None),
+        ("POST", "/secrets/reseal", None),
     ),
     *(("DELETE", BILLING, None), ("DELETE", "/destinations/orders", None), ("DELETE", "/keys/nothing", None)),
 ]
 CONFIGURE += [("POST", f"{BILLING}/sample", {})]
 ROUTES = [("read", "GET", path, None) for path in READ] + [
     (action, *route)
-    for action, routes in (("resend", RESEND), ("pause", PAUSE), ("configure", CONFIGURE))
+    for action, routes in (("read", OWN), ("resend", RESEND), ("pause", PAUSE), ("configure", CONFIGURE))
     for route in routes
 ]
 MAY = {
@@ -225,6 +229,7 @@ async def test_every_route_is_in_that_list(world: World) -> None:
         "destinations/orders": "destinations/{code}",
         "deliveries/billing/attempts/1": "deliveries/{subscription}/attempts/{attempt}",
         "/processes/owner-1": "/processes/{owner}",
+        "/views/V": "/views/{name}",
     }
     listed = set()
     for _, method, path, _ in ROUTES:
@@ -250,6 +255,9 @@ async def test_every_route_is_in_that_list(world: World) -> None:
         # Of whoever asks, whatever they may do.
         ("POST", "/session"),
         ("GET", "/session"),
+        ("GET", "/session/methods"),
+        ("GET", "/session/oidc"),
+        ("GET", "/session/oidc/callback"),
         ("DELETE", "/session"),
         ("PUT", "/session/password"),
     }

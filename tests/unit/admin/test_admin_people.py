@@ -25,6 +25,8 @@ async def test_a_user_is_made_shown_changed_and_removed(world: World, admin: htt
         "role": "operator",
         "destinations": ["orders"],
         "created_at": "2026-11-21T12:00:00.000Z",
+        "logs_in_by": "password",
+        "blocked": False,
     }
     assert {name: value for name, value in made.json().items() if name != "password"} == user
     assert (await admin.get("/users/ann")).json() == user

@@ -233,3 +233,20 @@ async def test_a_subscription_that_is_made_again_meanwhile_keeps_its_deliveries(
     assert (await world.delivery(old.id)).status is Status.CANCELED
     assert (await world.delivery(new.id)).status is Status.RETRYING
     assert [found.message_id for found in await world.rows()] == [new.id]
+
+
+@pytest.mark.parametrize(("role", "value"), [("viewer", "***"), ("operator", "***"), ("admin", "Bearer hidden")])
+async def test_values_of_headers_are_shown_to_who_may_set_them(
+    world: World, client: httpx.AsyncClient, orders: None, role: str, value: str
+) -> None:
+    await made(client, headers={"Authorization": "Bearer hidden"})
+    key = await world.keyring.create_key(roles=(role,))
+    async with world.client(key) as reader:
+        answers = [await reader.get(BILLING), await reader.get("/destinations/orders/subscriptions")]
+        if role != "viewer":
+            answers.append(await reader.patch(BILLING, json={"paused": True}))
+    for answer in answers:
+        assert answer.status_code == 200
+        assert ("Bearer hidden" in answer.text) is (role == "admin")
+    assert answers[0].json()["headers"] == {"Authorization": value}
+    assert world.registry.subscription("orders", "billing").headers == {"Authorization": "Bearer hidden"}

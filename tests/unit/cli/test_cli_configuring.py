@@ -34,6 +34,19 @@ def test_a_known_destination_keeps_what_was_not_given(cli: Cli, bus: FakeBus) ->
     assert ran.json["retention_days"] == 9
 
 
+def test_masking_rules_are_given_one_by_one_and_taken_away_together(cli: Cli, bus: FakeBus) -> None:
+    bus.on("GET", ORDERS, {"code": "orders"})
+    bus.on("PATCH", ORDERS, lambda asked: {"code": "orders", **asked.body})
+    rules = ["body.card.number", "headers.authorization"]
+    assert cli("destination", "set", "orders", "--mask", rules[0], "--mask", rules[1], "--json").json["mask"] == rules
+    assert bus.asked[-1].body == {"mask": rules}
+    assert cli("destination", "set", "orders", "--no-mask").code == 0
+    assert bus.asked[-1].body == {"mask": []}
+    before = len(bus.asked)
+    assert cli("destination", "set", "orders", "--no-mask", "--mask", rules[0]).code == 2
+    assert len(bus.asked) == before
+
+
 def test_a_refused_look_is_not_a_missing_destination(cli: Cli, bus: FakeBus) -> None:
     bus.on("GET", ORDERS, (401, {"detail": "a key is needed", "status": 401}))
     ran = cli("destination", "set", "orders")

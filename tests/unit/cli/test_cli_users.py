@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from tests.unit.cli.conftest import Cli, FakeBus
 
-USER = {"name": "ann", "role": "operator", "destinations": ["orders"], "created_at": "2026-11-21T12:00:00.000Z"}
+USER = {
+    "name": "ann",
+    "role": "operator",
+    "destinations": ["orders"],
+    "created_at": "2026-11-21T12:00:00.000Z",
+    "logs_in_by": "password",
+    "blocked": False,
+}
 PLACE = "/api/v1/users/ann%40example.com"
 
 
@@ -26,8 +33,8 @@ def test_limits_that_would_hold_nobody_are_refused_before_anything_is_asked(cli:
 def test_users_are_listed(cli: Cli, bus: FakeBus) -> None:
     bus.on("GET", "/api/v1/users", (200, {"items": [USER], "next": None}))
     assert cli("user", "list").out.splitlines() == [
-        "name\trole\tdestinations\tcreated_at",
-        "ann\toperator\torders\t2026-11-21T12:00:00.000Z",
+        "name\trole\tdestinations\tcreated_at\tlogs_in_by\tblocked",
+        "ann\toperator\torders\t2026-11-21T12:00:00.000Z\tpassword\tno",
     ]
     assert cli("user", "list", "--json").json["items"] == [USER]
 
@@ -35,6 +42,13 @@ def test_users_are_listed(cli: Cli, bus: FakeBus) -> None:
 def test_a_password_is_reset_and_shown(cli: Cli, bus: FakeBus) -> None:
     bus.on("POST", f"{PLACE}/reset-password", (200, {**USER, "password": "another"}))
     assert cli("user", "reset-password", "ann@example.com", "--json").json["password"] == "another"
+
+
+def test_a_user_is_blocked_and_let_in_again(cli: Cli, bus: FakeBus) -> None:
+    bus.on("PATCH", PLACE, lambda asked: {**USER, **asked.body})
+    for command, blocked in (("block", True), ("unblock", False)):
+        assert cli("user", command, "ann@example.com", "--json").json["blocked"] is blocked
+        assert bus.asked[-1].body == {"blocked": blocked}
 
 
 def test_a_user_is_removed(cli: Cli, bus: FakeBus) -> None:

@@ -45,3 +45,21 @@ def test_damage(stored):
 def test_short_key():
     with pytest.raises(ConfigurationError, match="16"):
         SecretBox("short")
+
+
+def test_the_former_key_opens_and_the_new_one_seals():
+    old, new = SecretBox(KEY), SecretBox("n" * 32, KEY)
+    assert new.open(old.seal("x")) == new.open(new.seal("x")) == new.open(SecretBox(None).seal("x")) == "x"
+    assert SecretBox("n" * 32).open(new.seal("x")) == "x"
+    for other in (old, SecretBox(KEY, "o" * 32)):
+        with pytest.raises(ConfigurationError, match="another key"):
+            other.open(new.seal("x"))
+    with pytest.raises(ConfigurationError, match="BUS_SECRET_KEY_OLD"):
+        SecretBox(KEY, "short")
+
+
+def test_what_rests_otherwise_than_it_would_today_is_stale():
+    old, new, none = SecretBox(KEY), SecretBox("n" * 32, KEY), SecretBox(None)
+    assert [new.is_current(box.seal("x")) for box in (new, old, none)] == [True, False, False]
+    assert [none.is_current(box.seal("x")) for box in (new, none)] == [False, True]
+    assert not new.is_current("aesgcm:!!")

@@ -1,0 +1,156 @@
+"""Saved views: a page and its query under a name, for oneself or for all, kept in the store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+from urllib.parse import parse_qs
+
+import msgspec
+
+from bus.errors import Conflict, NotFound
+from bus.ports.clock import Clock
+from bus.ports.store import Document, DocumentStore
+from bus.security.keys import Action
+from bus.security.principals import Principal
+
+VIEWS: Final = "views"
+MOST_OF_ONE: Final = 100
+MOST_OF_ALL: Final = 2_000
+
+
+class StoredView(msgspec.Struct, frozen=True, kw_only=True):
+    """A view at rest; ``kind`` and ``by`` are its owner's, ``owner`` their name then, ``query`` that of a URL."""
+
+    name: str
+    kind: str
+    by: str
+    owner: str
+    page: str
+    query: str
+    shared: bool
+    updated_at: int
+
+
+class Found(NamedTuple):
+    """A view with the version that a change may name."""
+
+    view: StoredView
+    version: int
+
+
+class SavedViews:
+    """Everybody's views. Names are of one owner: two people may each have one of the same name.
+
+    The bounds hold but for changes at the same moment, which may go over by their number.
+    """
+
+    def __init__(self, documents: DocumentStore, clock: Clock) -> None:
+        self._documents = documents
+        self._clock = clock
+
+    async def visible(self, principal: Principal) -> list[Found]:
+        """Return one's own views by name, then those of others that are shared with them."""
+        found = [_found(document) for document in await self._documents.list(VIEWS, limit=MOST_OF_ALL * 2)]
+        seen = [one for one in found if _is_visible(one.view, principal)]
+        return sorted(seen, key=lambda one: (not is_own(one.view, principal), one.view.name, one.view.owner))
+
+    async def find(self, principal: Principal, name: str, owner: str | None) -> Found:
+        """Return a view: one's own of that name, else a shared one; ``owner`` (``user:ann``) says whose.
+
+        Raises
+        ------
+        NotFound
+            There is none, or none that this principal may see.
+        """
+        own = await self._documents.get(VIEWS, _key(owner or _owner(principal), name))
+        if own is not None and _is_visible(_found(own).view, principal):
+            return _found(own)
+        for found in await self.visible(principal) if owner is None else ():
+            if found.view.name == name:
+                return found
+        raise _missing(name)
+
+    async def put(
+        self, principal: Principal, name: str, *, page: str, query: str, shared: bool, version: int | None
+    ) -> Found:
+        """Keep a view of one's own; durable when it returns.
+
+        Parameters
+        ----------
+        version
+            The one that must be there: 0 for none, None for any.
+
+        Raises
+        ------
+        Conflict
+            Another version is there, or there are as many as may be.
+        """
+        key = _key(_owner(principal), name)
+        if await self._documents.get(VIEWS, key) is None:
+            await self._check_room(principal)
+        view = StoredView(
+            name=name,
+            kind=principal.kind,
+            by=principal.id,
+            owner=principal.name,
+            page=page,
+            query=query,
+            shared=shared,
+            updated_at=self._clock.now(),
+        )
+        try:
+            return Found(view, await self._documents.put(VIEWS, key, msgspec.json.encode(view), version=version))
+        except Conflict as error:
+            raise Conflict(
+                f"the view {name!r} was changed meanwhile; nothing was changed", hint="read it again, then change it"
+            ) from error
+
+    async def delete(self, principal: Principal, name: str, owner: str | None) -> None:
+        """Remove a view of one's own; an admin also a shared one of others. Raises ``NotFound``."""
+        found = await self.find(principal, name, owner or _owner(principal))
+        if not is_own(found.view, principal):
+            principal.require(Action.CONFIGURE, None)
+        await self._documents.delete(VIEWS, _key(owner or _owner(principal), name))
+
+    async def forget(self, kind: str, by: str) -> None:
+        """Remove what only somebody who is gone could see; what they shared stays."""
+        for document in await self._documents.list(VIEWS, prefix=f"{kind}:{by}/"):
+            if not _found(document).view.shared:
+                await self._documents.delete(VIEWS, document.key)
+
+    async def _check_room(self, principal: Principal) -> None:
+        own = await self._documents.list(VIEWS, prefix=_key(_owner(principal), ""), limit=MOST_OF_ONE)
+        if len(own) >= MOST_OF_ONE:
+            raise Conflict(f"{principal.name} has {MOST_OF_ONE} views; nothing was saved", hint="remove one first")
+        if len(await self._documents.list(VIEWS, limit=MOST_OF_ALL)) >= MOST_OF_ALL:
+            raise Conflict(f"there are {MOST_OF_ALL} views; nothing was saved", hint="ask others to remove theirs")
+
+
+def is_own(view: StoredView, principal: Principal) -> bool:
+    """Whether a view is the principal's."""
+    return (view.kind, view.by) == (principal.kind, principal.id)
+
+
+def _is_visible(view: StoredView, principal: Principal) -> bool:
+    """Whether somebody may see a view: a shared one only if they may read all that it asks for."""
+    if is_own(view, principal):
+        return True
+    named: Sequence[str | None] = parse_qs(view.query).get("destination") or [None]
+    return view.shared and all(principal.may(Action.READ, code) for code in named)
+
+
+def _owner(principal: Principal) -> str:
+    return f"{principal.kind}:{principal.id}"
+
+
+def _key(owner: str, name: str) -> str:
+    return f"{owner}/{name}"
+
+
+def _found(document: Document) -> Found:
+    return Found(msgspec.json.decode(document.value, type=StoredView), document.version)
+
+
+def _missing(name: str) -> NotFound:
+    return NotFound(f"there is no view {name[:80]!r}", hint="GET /api/v1/views lists those that you may see")
