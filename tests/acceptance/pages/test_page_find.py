@@ -73,7 +73,7 @@ def test_the_form_is_a_url_and_what_is_relative_stays_so(look: Look, open_bus: B
     page.get_by_role("link", name="Take away: Path in the body: order.lines[0].sku").click()
     expect(page).to_have_url(f"{looker.url}/admin/find?destination=find.form&header=x-tenant%3A+north&last=1h")
     page.get_by_label("From", exact=True).fill("2026-02-03T08:30:00")
-    page.get_by_role("button", name="Search").click()
+    page.get_by_role("button", name="Search", exact=True).click()
     expect(page.get_by_label("From", exact=True)).to_have_value("2026-02-03T08:30")
     instant = datetime(2026, 2, 3, 8, 30, tzinfo=ZoneInfo("Asia/Shanghai")).astimezone(UTC)
     assert f"from={instant:%Y-%m-%dT%H}%3A30%3A00.000Z" in page.url
