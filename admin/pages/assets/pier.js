@@ -39,6 +39,15 @@
     },
   });
 
+  // What scrolls within the page must be reached by keyboard too.
+  function reachScrolling() {
+    document.querySelectorAll(".q-table__middle:not([tabindex])").forEach((part) => (part.tabIndex = 0));
+  }
+  document.addEventListener("DOMContentLoaded", () => {
+    reachScrolling();
+    new MutationObserver(reachScrolling).observe(document.body, { childList: true, subtree: true });
+  });
+
   function isTyping(target) {
     return target.isContentEditable || ["INPUT", "TEXTAREA", "SELECT"].includes(target.tagName);
   }

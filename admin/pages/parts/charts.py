@@ -51,7 +51,7 @@ class Chart:
         quiet = "#8b96ab"
         return {
             "animation": False,
-            "grid": {"left": 8, "right": 10, "top": 28, "bottom": 4, "containLabel": True},
+            "grid": {"left": 8, "right": 24, "top": 28, "bottom": 4, "containLabel": True},
             "legend": {"top": 0, "left": 0, "icon": "roundRect", "itemHeight": 8, "textStyle": {"color": quiet}},
             "tooltip": {"trigger": "axis", "confine": True},
             "xAxis": {"type": "category", "boundaryGap": False, "data": [], "axisLabel": {"color": quiet}},

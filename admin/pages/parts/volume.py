@@ -13,14 +13,15 @@ from admin.pages.viewer import Viewer
 class VolumeCharts:
     """Messages and latency of one set of figures, side by side."""
 
-    def __init__(self, viewer: Viewer) -> None:
+    def __init__(self, viewer: Viewer, *, has_accepted: bool) -> None:
         t = viewer.t
+        accepted = [Line(t("accepted"), "accepted", "in", is_area=True)] if has_accepted else []
         with tag("div", "pier-grid"):
             self._messages = Chart(
                 viewer,
                 t("Messages"),
                 [
-                    Line(t("accepted"), "accepted", "in", is_area=True),
+                    *accepted,
                     Line(t("delivered"), "deliveries.delivered", "good"),
                     Line(t("failed attempts"), "failed_attempts", "bad"),
                 ],
@@ -39,6 +40,6 @@ class VolumeCharts:
             chart.draw(stats, points)
 
 
-def volume_charts(viewer: Viewer) -> VolumeCharts:
-    """Return the charts, to be drawn now and again."""
-    return VolumeCharts(viewer)
+def volume_charts(viewer: Viewer, *, has_accepted: bool = True) -> VolumeCharts:
+    """Return the charts, to be drawn now and again; of a subscription without what was accepted."""
+    return VolumeCharts(viewer, has_accepted=has_accepted)

@@ -12,7 +12,7 @@ from admin.pages.parts.anew import anew
 from admin.pages.parts.buttons import button, to
 from admin.pages.parts.dialogs import asked_number, confirmed
 from admin.pages.parts.figures import count, figures, pairs, rate
-from admin.pages.parts.following import following
+from admin.pages.parts.following import EVERY, following
 from admin.pages.parts.jobs import ENDED, OUTCOMES, STATES, TONES
 from admin.pages.parts.notes import empty, note
 from admin.pages.parts.selections import as_query, said
@@ -23,6 +23,7 @@ from admin.pages.parts.times import moment
 from admin.pages.viewer import Viewer
 from bus.security.keys import Action
 
+_RARELY: Final = 6.0
 _SURE: Final = ("delivered", "failed", "skipped", "missing")
 
 
@@ -36,8 +37,8 @@ async def resend(viewer: Viewer) -> None:
         buttons = tag("span", "pier-row-of")
     shown = _Job(viewer, job, state, buttons)
     await _items(viewer, job)
-    if job["state"] not in ENDED:
-        following(viewer, shown.look)
+    # A job that has ended is looked at further, less often: what fails since then is told.
+    following(viewer, shown.look, every=_RARELY if job["state"] in ENDED else EVERY)
 
 
 class _Job:

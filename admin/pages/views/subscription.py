@@ -140,7 +140,7 @@ async def _volume(viewer: Viewer, code: str, name: str) -> None:
                 (t("p50 / p99 latency"), took(totals.get("p50_ms")), f"/ {took(totals.get('p99_ms'))}"),
             ]
         )
-        volume_charts(viewer).draw(stats)
+        volume_charts(viewer, has_accepted=False).draw(stats)
 
 
 def _settings(viewer: Viewer, found: Mapping[str, Any]) -> None:

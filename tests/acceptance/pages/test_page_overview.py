@@ -1,0 +1,104 @@
+"""The overview and the page of health follow the bus."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.acceptance.pages.conftest import Look
+from tests.harness.bus_process import BusProcess
+from tests.harness.subscribers import SubscriberProcess
+
+
+def test_an_empty_bus_says_how_to_begin(look: Look, tmp_path: Path) -> None:
+    with BusProcess(tmp_path / "data") as bus:
+        looker = look(bus)
+        page = looker.open()
+        expect(page.get_by_text("Nothing flows yet")).to_be_visible()
+        page.get_by_role("link", name="Make a destination").click()
+        expect(page.locator("h1")).to_have_text("New destination")
+
+
+def test_it_follows_the_bus_until_it_is_paused_and_rows_stay_where_they_are(
+    look: Look, open_bus: BusProcess, subscribers: SubscriberProcess
+) -> None:
+    for code in ("page.over1", "page.over2"):
+        open_bus.admin.destination(code)
+        open_bus.admin.subscription(code, "mail", subscribers.url(f"/{code}"))
+    looker = look()
+    page = looker.open()
+    rows = page.get_by_role("region", name="Destinations").get_by_role("row")
+    before = [row.get_by_role("link").first.inner_text() for row in rows.all()[1:]]
+    for number in range(30):
+        open_bus.admin.send(before[-1], b"%d" % number).raise_for_status()
+    expect(page.locator(".pier-figure").filter(has_text="delivered a second")).not_to_have_text("delivered a second0")
+    assert [row.get_by_role("link").first.inner_text() for row in rows.all()[1:]] == before
+    page.get_by_role("button", name="Pause updates").click()
+    expect(page.get_by_role("button", name="Go on updating")).to_be_visible()
+
+
+def test_what_needs_a_person_is_on_top_with_the_next_step(look: Look, open_bus: BusProcess) -> None:
+    open_bus.admin.destination("page.away")
+    open_bus.admin.subscription("page.away", "gone", "http://127.0.0.1:9/x")
+    for number in range(8):
+        open_bus.admin.send("page.away", b"%d" % number).raise_for_status()
+    looker = look()
+    page = looker.open()
+    alarm = page.get_by_role("region", name="Alarms").get_by_text("gone of page.away")
+    expect(alarm).to_be_visible()
+    expect(page.get_by_role("region", name="Open breakers").get_by_text("page.away / gone")).to_be_visible()
+    alarm.click()
+    expect(page).not_to_have_url(f"{looker.url}/admin/")
+
+
+def test_health_lists_processes_spools_and_due_work(look: Look) -> None:
+    looker = look()
+    page = looker.open("/health")
+    processes = page.get_by_role("region", name="Processes").get_by_role("row")
+    expect(processes).to_have_count(2)
+    expect(processes.nth(1)).to_contain_text("dispatcher, receiver, compensator, admin")
+    expect(page.get_by_role("region", name="Spools", exact=True).get_by_text("outcomes")).to_be_visible()
+    expect(page.get_by_text("Nobody looks for them")).to_be_visible()
+    page.get_by_label("Receivers").fill("500")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("In force at once.")).to_be_visible()
+    looker.open("/health")
+    expect(page.get_by_label("Receivers")).to_have_value("500")
+    page.get_by_label("Receivers").fill("")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("In force at once.")).to_be_visible()
+
+
+def test_a_sample_shows_the_exact_request_and_its_answer(
+    look: Look, open_bus: BusProcess, subscribers: SubscriberProcess
+) -> None:
+    open_bus.admin.destination("page.sample")
+    open_bus.admin.subscription("page.sample", "mail", subscribers.url("/sample"), secret="auto")
+    looker = look()
+    page = looker.open("/destinations/page.sample/subscriptions/mail")
+    part = page.get_by_role("region", name="Send a sample")
+    part.get_by_label("Body, JSON").fill("{nonsense")
+    part.get_by_role("button", name="Send it").click()
+    expect(part.get_by_text("This is not JSON")).to_be_visible()
+    part.get_by_label("Body, JSON").fill('{"hello": "<script>alert(1)</script>"}')
+    part.get_by_role("button", name="Send it").click()
+    expect(part.get_by_text("answered 200")).to_be_visible()
+    expect(part.get_by_text("webhook-signature")).to_be_visible()
+    expect(part.get_by_text("<script>alert(1)</script>")).to_be_visible()
+    assert subscribers.count("/sample") == 1
+    subscribers.configure("/sample=fail:1,status:503")
+    part.get_by_role("button", name="Send it").click()
+    expect(part.get_by_text("answered 503")).to_be_visible()
+
+
+@pytest.mark.parametrize(("width", "language"), [(1280, "en"), (390, "zh")])
+@pytest.mark.parametrize("dark", [False, True])
+def test_they_are_accessible_and_fit(look: Look, open_bus: BusProcess, width: int, language: str, dark: bool) -> None:
+    open_bus.admin.destination("page.fits")
+    looker = look(width=width, language=language, dark=dark)
+    for path in ("/", "/health", "/destinations/page.fits"):
+        looker.open(path)
+        assert not looker.findings(), path
+        assert not looker.is_too_wide(), path
