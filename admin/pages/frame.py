@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
-from fastapi import Request
+from fastapi import Request, Response
 from nicegui import ui
 
 from admin.pages.assets import url_of
@@ -18,9 +18,9 @@ from admin.pages.viewer import LANGUAGE, THEME, Viewer
 from admin.pages.words import LANGUAGES
 from bus.security.keys import Action
 
-Build = Callable[[Viewer], Awaitable[None]]
+Build = Callable[[Viewer], Awaitable[Response | None]]
 _BUILT_WITHIN: Final = 20.0
-_PAGES: Final[list[tuple[str, Callable[..., Awaitable[None]]]]] = []
+_PAGES: Final[list[tuple[str, Callable[..., Awaitable[Response | None]]]]] = []
 
 
 class Place(NamedTuple):
@@ -55,11 +55,12 @@ _SHORTCUTS: Final = (
 def page(path: str, title: str) -> Callable[[Build], Build]:
     """Register a page; ``title`` is English, and said in the viewer's language.
 
-    What the API refuses while the page is built, or later, is told in the page.
+    What the API refuses while the page is built, or later, is told in the page. One that returns a response, to go
+    elsewhere, is not shown.
     """
 
     def register(build: Build) -> Build:
-        async def show(request: Request) -> None:
+        async def show(request: Request) -> Response | None:
             viewer: Viewer = request.scope["viewer"]
             viewer.place = dict(request.path_params)
             _adopt(viewer)
@@ -67,9 +68,10 @@ def page(path: str, title: str) -> Callable[[Build], Build]:
             ui.on_exception(lambda error: _tell(viewer, error))
             with _frame(viewer, path):
                 try:
-                    await build(viewer)
+                    return await build(viewer)
                 except Refused as error:
                     refusal(viewer, error)
+            return None
 
         _PAGES.append((path, show))
         return build

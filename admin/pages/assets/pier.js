@@ -31,9 +31,6 @@
     leave() {
       leave();
     },
-    async copy(text) {
-      await navigator.clipboard.writeText(text);
-    },
     palette() {
       openPalette();
     },
@@ -148,6 +145,8 @@
       await navigator.clipboard.writeText(source.textContent);
       return true;
     } catch {
+      const fold = source.closest("details");
+      if (fold) fold.open = true;
       getSelection().selectAllChildren(source);
       return false;
     }
@@ -155,9 +154,11 @@
 
   document.addEventListener("click", async (event) => {
     const button = event.target.closest?.("[data-pier-copy]");
-    if (!button) return;
-    const done = await copyFrom(document.getElementById(button.dataset.pierCopy));
-    button.querySelector("span").textContent = done ? button.dataset.copied : button.dataset.failed;
+    const source = button && document.getElementById(button.dataset.pierCopy);
+    if (!source) return;
+    const done = await copyFrom(source);
+    const said = done ? button.dataset.copied : button.dataset.failed;
+    if (said) (button.querySelector("span") ?? button).textContent = said;
   });
 
   // --- keys ------------------------------------------------------------------------------------------------

@@ -91,7 +91,6 @@ TEXTS = {
     "open": "打开",
     "Resend…": "重发…",
     "{count} new: show them": "新增 {count} 个：显示",
-    "Any id": "任意编号",
     "Biz id": "业务编号",
     "Status": "状态",
     "Answer": "应答",
@@ -102,7 +101,5 @@ TEXTS = {
     "Path in the body": "消息体中的路径",
     "Value there": "该处的值",
     "Text in the body": "消息体中的文本",
-    "Text in ids and source": "编号与来源中的文本",
     "From": "从",
-    "To": "到",
 }

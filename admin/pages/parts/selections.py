@@ -11,8 +11,8 @@ from bus.domain.durations import parse_duration
 from bus.domain.times import format_time
 
 _LAST: Final = "last"
-NAMES: Final = {
-    "ref": "Any id",
+NAMES: Final[Mapping[str, str]] = {
+    "ref": "Id",
     "destination": "Destination",
     "subscription": "Subscription",
     "status": "Status",
@@ -25,9 +25,9 @@ NAMES: Final = {
     "body_path": "Path in the body",
     "body_value": "Value there",
     "text": "Text in the body",
-    "q": "Text in ids and source",
+    "q": "In id, biz id or source",
     "from": "From",
-    "to": "To",
+    "to": "Until",
 }
 _TIMES: Final = frozenset({"from", "to"})
 

@@ -26,6 +26,7 @@ NAMED = {
     "NAMES",
     "STATES",
     "OUTCOMES",
+    "PHASES",
 }
 
 

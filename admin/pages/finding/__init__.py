@@ -1,0 +1,1 @@
+"""What the page that finds messages is made of."""

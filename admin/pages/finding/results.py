@@ -1,0 +1,183 @@
+"""What a search found, how far it got, and what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from admin.pages.calls import Refused
+from admin.pages.finding.filters import Filters, query_of
+from admin.pages.parts.figures import count, size
+from admin.pages.parts.notes import empty, note, refusal
+from admin.pages.parts.tables import Cell, Column, moment, place, state, table, text
+from admin.pages.parts.tags import link, tag
+from admin.pages.viewer import Viewer
+from bus.domain.delivery import Status
+
+_FORBIDDEN: Final = 403
+_WRONG: Final = (400, 422)
+_AWAY: Final = (408, 503, 504)
+_WIDER: Final = {"15m": "1h", "1h": "1d", "1d": "7d"}
+_WIDEST: Final = 36
+
+
+class Results:
+    """The answer to one search."""
+
+    def __init__(self, viewer: Viewer, filters: Filters, found: Mapping[str, Any]) -> None:
+        self._viewer = viewer
+        self._filters = filters
+        self._items: list[dict[str, Any]] = found["items"]
+        self._next: str = found.get("next") or ""
+        self._searched: Mapping[str, Any] = found.get("searched") or {}
+
+    def show(self) -> None:
+        """Build it."""
+        if self._items:
+            self._reach()
+            self._table()
+            self._pages()
+        elif self._next:
+            self._ran_out()
+        else:
+            self._nothing()
+
+    def _table(self) -> None:
+        t = self._viewer.t
+        columns = [
+            Column("message", t("Message")),
+            Column("status", t("Status")),
+            Column("time", t("Received")),
+            Column("destination", t("Destination")),
+            Column("biz_id", t("Biz id")),
+            Column("source", t("Source")),
+            Column("bytes", t("Size"), is_number=True),
+        ]
+        shown = table(columns, [self._row(item) for item in self._items], label=t("Messages"))
+        shown.classes("pier-found")
+
+    def _row(self, item: Mapping[str, Any]) -> dict[str, Any]:
+        viewer, code = self._viewer, item["destination"]
+        return {
+            "key": item["id"],
+            "message": place(item["id"], f"/admin/messages/{item['id']}", mono=True),
+            "time": moment(viewer, item.get("received_at") or item.get("sent_at")),
+            "status": status_cell(viewer, item),
+            "destination": text(code, cut=True),
+            "biz_id": text(item["biz_id"], cut=True),
+            "source": text(item["source"], cut=True),
+            "bytes": text(size(item["bytes"])),
+        }
+
+    def _reach(self) -> None:
+        """Say which range was searched, and whether there is more."""
+        shown = self._viewer.t("{count} shown", count=count(len(self._items)))
+        tag("p", "pier-reach", f"{shown} · {self._range()}", role="status")
+
+    def _pages(self) -> None:
+        t = self._viewer.t
+        with tag("nav", "pier-row-of", aria_label=t("Pages of results")):
+            if self._filters.cursor:
+                link(t("Newest"), self._filters.href(), "pier-button")
+            if self._next:
+                link(t("Older"), self._older(), "pier-button", rel="next")
+
+    def _range(self) -> str:
+        t = self._viewer.t
+        reached = self._viewer.time(self._searched.get("from")) or self._oldest()
+        if self._is_short:
+            return t("partial: time ran out, searched back to {time}; go on with “Older”", time=reached)
+        if self._next:
+            return t("searched back to {time}; there are older ones", time=reached)
+        return t("complete: searched back to {time}", time=reached) if reached else t("complete: all that is stored")
+
+    @property
+    def _is_short(self) -> bool:
+        """Whether the search ended before its page was full."""
+        if not self._next or "complete" not in self._searched:
+            return False
+        return not self._searched["complete"] and self._searched.get("reason") != "limit"
+
+    def _oldest(self) -> str:
+        if not self._next or not self._items:
+            return self._viewer.time(self._filters.asked().get("from"))
+        last = self._items[-1]
+        return self._viewer.time(last.get("received_at") or last.get("sent_at"))
+
+    def _older(self) -> str:
+        return f"/admin/find?{query_of({**self._filters.query(), 'cursor': self._next})}"
+
+    def _ran_out(self) -> None:
+        t = self._viewer.t
+        reached = self._viewer.time(self._searched.get("from"))
+        said = t("Searched back to {time}, nothing so far.", time=reached) if reached else t("Nothing so far.")
+        with note(t("The search took its time and is not through"), said, tone="warn"), tag("p"):
+            link(t("Go on from there"), self._older(), "pier-button", rel="next")
+            tag("span", "pier-quiet", t("A destination, a status or a shorter time makes it quicker."))
+
+    def _nothing(self) -> None:
+        t, filters = self._viewer.t, self._filters
+        if filters.cursor:
+            empty(t("There are no older ones"), action=(t("Newest"), filters.href()))
+        elif not filters.is_any:
+            said = t("What a producer sends is here within a second.")
+            empty(t("No messages yet"), said, action=(t("Destinations"), "/admin/destinations"))
+        elif filters.get("ref"):
+            empty(
+                t("No message has this id"), t("Ids are compared whole. It may be past its retention, or not sent yet.")
+            )
+        elif filters.last:
+            wider = _WIDER.get(filters.last, "")
+            more = (t("Search a longer time"), filters.href(last=wider))
+            empty(t("No message meets these filters"), self._everywhere(), action=more)
+        else:
+            empty(t("No message meets these filters"), self._everywhere(), action=(t("Clear"), "/admin/find"))
+
+    def _everywhere(self) -> str:
+        since = self._viewer.time(self._filters.asked().get("from"))
+        if since:
+            return self._viewer.t("Everything since {time} was searched.", time=since)
+        return self._viewer.t("Everything that is stored was searched.")
+
+
+def status_cell(viewer: Viewer, item: Mapping[str, Any]) -> Cell:
+    """Return how a message stands; of one that is retried also how often, and when next."""
+    return state(viewer, item["status"], next_try(viewer, item))
+
+
+def next_try(viewer: Viewer, item: Mapping[str, Any]) -> str:
+    """Return the number of the attempt made last and when the next one is due; empty where there is none."""
+    made, due = item.get("attempts"), item.get("next_attempt_at")
+    if item["status"] != Status.RETRYING or not isinstance(made, int):
+        return ""
+    if not due:
+        return viewer.t("attempt {n}", n=made)
+    return viewer.t("attempt {n}, next at {time}", n=made, time=viewer.near(due))
+
+
+async def failed(viewer: Viewer, error: Refused) -> None:
+    """Say why there is no answer: each reason looks different, and has its next step."""
+    t = viewer.t
+    if error.status == _FORBIDDEN:
+        found = await viewer.api.get("/destinations")
+        with note(t("You may not search there"), error.detail, tone="warn"):
+            if error.hint:
+                tag("p", "pier-quiet", error.hint)
+            tag("p", "pier-quiet", t("Choose one of the destinations that you may see:"))
+            with tag("p", "pier-row-of"):
+                for one in found["items"][:_WIDEST]:
+                    link(one["code"], f"/admin/find?{query_of({'destination': one['code']})}", "pier-chip pier-bidi")
+    elif error.status in _WRONG:
+        with note(t("This filter is not possible"), error.detail, tone="bad"):
+            tag("p", "pier-quiet", error.hint or t("Correct it above, and search again; nothing was searched."))
+    elif error.status in _AWAY:
+        with note(t("The store did not answer in time"), error.detail, tone="bad"):
+            tag("p", "pier-quiet", t("No message is lost: they wait in the spools. Try again in a moment."))
+            link(t("Try again"), viewer_href(viewer), "pier-button")
+    else:
+        refusal(viewer, error)
+
+
+def viewer_href(viewer: Viewer) -> str:
+    """Return the URL that the person is at."""
+    return f"/admin/find?{query_of(viewer.query)}"

@@ -1,0 +1,28 @@
+"""Parts of a page that change while somebody looks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from admin.pages.parts.tags import tag
+
+_NOTHING: Final = object()
+
+
+class Live:
+    """A part that is built anew when what it shows has changed, and left alone as long as it has not."""
+
+    def __init__(self, build: Callable[[Any], object]) -> None:
+        self._build = build
+        self._holder = tag("div")
+        self._shown: object = _NOTHING
+
+    def update(self, data: object) -> None:
+        """Show this."""
+        if data == self._shown:
+            return
+        self._shown = data
+        self._holder.clear()
+        with self._holder:
+            self._build(data)

@@ -1,0 +1,204 @@
+"""The deliveries of a message, each with its attempts: what a long row of failures shows at a glance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from nicegui import ui
+from nicegui.events import GenericEventArguments
+
+from admin.pages.finding.filters import query_of
+from admin.pages.parts.figures import count
+from admin.pages.parts.live import Live
+from admin.pages.parts.states import state_chip
+from admin.pages.parts.strangers import visible
+from admin.pages.parts.tables import Cell, Column, badge, moment, table, text
+from admin.pages.parts.tags import link, tag
+from admin.pages.parts.times import moment as shown_moment
+from admin.pages.parts.times import took
+from admin.pages.viewer import Viewer
+from bus.domain.delivery import Status
+from bus.domain.identity import id_time
+from bus.domain.times import format_time
+
+Open = Callable[[str, str], Any]
+PHASES: Final = {
+    "queue": "queue",
+    "dns": "DNS",
+    "connect": "connect",
+    "tls": "TLS",
+    "send": "send",
+    "first_byte": "first byte",
+    "receive": "receive",
+}
+_TITLES: Final = {
+    "road": "road",
+    "retry": "retry",
+    "stuck": "stuck",
+    "resend": "resend",
+}
+_SCROLLED: Final = 14
+_ERROR: Final = 400
+_FAILED: Final = (Status.DEAD, Status.PARKED, Status.RETRYING)
+_OPENING: Final = """
+<q-td :props="props">
+  <button type="button" class="pier-link-button" :aria-label="props.value.said" :data-attempt="props.row.key"
+    >{{ props.value.text }}</button>
+</q-td>
+"""
+# A row that scrolls has another parent than one that does not, so the table hears its clicks itself.
+_CHOSEN: Final = """(event) => {
+  const button = event.target.closest("[data-attempt]");
+  if (button) emit(button.dataset.attempt);
+}"""
+_BAR: Final = """
+<q-td :props="props">
+  <span v-if="props.value" class="pier-phases" role="img" :aria-label="props.value.said" :title="props.value.said">
+    <i v-for="part in props.value.parts" :class="'pier-phase-' + part.name" :style="{ flexGrow: part.share }"></i>
+  </span>
+</q-td>
+"""
+
+
+class Delivery:
+    """One delivery; ``open`` shows an attempt of a subscription."""
+
+    def __init__(self, viewer: Viewer, trace: Mapping[str, Any], name: str, show_attempt: Open) -> None:
+        self._viewer = viewer
+        self._code: str = trace["destination"]
+        self._since = format_time(id_time(trace["id"]))
+        self._name = name
+        self._show_attempt = show_attempt
+        self._rows: list[dict[str, Any]] = []
+        with tag("section", "pier-card", aria_label=viewer.t("Delivery to {name}", name=name)):
+            self._head = Live(self._build_head)
+            self._table = self._attempts()
+            self._none = tag("p", "pier-quiet", viewer.t("No attempt yet."))
+
+    def update(self, delivery: Mapping[str, Any]) -> None:
+        """Show how it stands; rows that are there keep their place."""
+        self._head.update({name: value for name, value in delivery.items() if name != "attempts"})
+        rows = [self._row(attempt) for attempt in delivery["attempts"]]
+        self._none.set_visibility(not rows)
+        self._table.set_visibility(bool(rows))
+        if rows != self._rows:
+            self._rows = rows
+            self._table.rows = rows
+            if len(rows) > _SCROLLED:
+                self._table.props("virtual-scroll virtual-scroll-item-size=36").classes("pier-scrolled")
+
+    def _build_head(self, delivery: Mapping[str, Any]) -> None:
+        t, viewer = self._viewer.t, self._viewer
+        with tag("div", "pier-row-of pier-delivery"):
+            with tag("h2"):
+                link(self._name, f"/admin/destinations/{self._code}/subscriptions/{self._name}", "pier-bidi")
+            state_chip(viewer, delivery["status"], self._more(delivery))
+            if delivery.get("at"):
+                shown_moment(viewer, delivery["at"])
+            tag("span", "pier-spacer")
+            if delivery["status"] in _FAILED and viewer.may("resend", self._code):
+                wanted = {"destination": self._code, "subscription": self._name, "from": self._since}
+                dead = query_of({**wanted, "status": "dead"})
+                link(t("All failed since this message…"), f"/admin/resends/new?{dead}")
+        tag("p", "pier-quiet pier-address", delivery["url"])
+        why = " · ".join(part for part in (delivery["reason"], delivery["detail"]) if part)
+        if why:
+            tag("p", "pier-bidi pier-address", visible(why))
+        self._left_out(delivery)
+        self._resends(delivery)
+
+    def _more(self, delivery: Mapping[str, Any]) -> str:
+        """Return how often it was tried, and when it is tried next."""
+        t, made, due = self._viewer.t, delivery.get("attempts_made"), delivery["due_at"]
+        if delivery["status"] not in (Status.RETRYING, Status.RESEND) or not due:
+            return ""
+        time = self._viewer.near(due)
+        return t("attempt {n}, next at {time}", n=made, time=time) if made else t("next at {time}", time=time)
+
+    def _left_out(self, delivery: Mapping[str, Any]) -> None:
+        made, kept = delivery.get("attempts_made", 0), delivery.get("attempts_kept", 0)
+        if made > kept:
+            said = self._viewer.t(
+                "{made} attempts were made; {kept} of them are kept.", made=count(made), kept=count(kept)
+            )
+            tag("p", "pier-warn", said)
+
+    def _resends(self, delivery: Mapping[str, Any]) -> None:
+        t, viewer = self._viewer.t, self._viewer
+        resends = delivery.get("resends") or []
+        if not resends:
+            return
+        with tag("details", "pier-more"):
+            tag("summary", "", t("Resends ({count})", count=len(resends)))
+            with tag("ul", "pier-list"):
+                for resend in resends:
+                    with tag("li"):
+                        shown_moment(viewer, resend["at"])
+                        tag("span", "pier-bidi", f" {resend['by']} {visible(resend['reason'])} ")
+                        if resend["job"]:
+                            link(t("job"), f"/admin/resends/{resend['job']}")
+
+    def _attempts(self) -> ui.table:
+        t = self._viewer.t
+        columns = [
+            Column("n", "#", is_number=True),
+            Column("answer", t("Answer")),
+            Column("started", t("Began")),
+            Column("took", t("Took"), is_number=True),
+            Column("phases", t("Phases")),
+            Column("by", t("Cause")),
+            Column("error", t("Error")),
+            Column("node", t("Node")),
+        ]
+        shown = table(columns, [], label=t("Attempts of {name}", name=self._name))
+        shown.classes("pier-attempts")
+        shown.add_slot("body-cell-n", _OPENING)
+        shown.add_slot("body-cell-phases", _BAR)
+        shown.on("click", self._opened, js_handler=_CHOSEN)
+        return shown
+
+    async def _opened(self, event: GenericEventArguments) -> None:
+        await self._show_attempt(self._name, str(event.args))
+
+    def _row(self, attempt: Mapping[str, Any]) -> dict[str, Any]:
+        t, viewer, by = self._viewer.t, self._viewer, attempt["by"]
+        return {
+            "key": attempt["id"],
+            "n": {"text": str(attempt["n"]), "said": t("Attempt {n}: request and response", n=attempt["n"])},
+            "answer": _answer(viewer, attempt),
+            "started": moment(viewer, attempt["started_at"]),
+            "took": text(took(attempt["duration_ms"])),
+            "phases": phases(viewer, attempt["phases"]),
+            "by": text(t(_TITLES[by]) if by in _TITLES else by),
+            "error": text(visible(attempt["error"] or ""), cut=True),
+            "node": text(attempt["node"], cut=True, mono=True),
+        }
+
+
+def phases(viewer: Viewer, took_each: Mapping[str, float]) -> Cell | None:
+    """Return a cell with where the time went; None when nothing was measured."""
+    known = [(name, took_each[name]) for name in PHASES if name in took_each]
+    total = sum(max(0.0, value) for _, value in known)
+    if not known:
+        return None
+    parts = [{"name": name, "share": max(0.0, value) / total if total else 0} for name, value in known]
+    said = ", ".join(f"{viewer.t(PHASES[name])} {took(value)}" for name, value in known)
+    return {"parts": parts, "said": said}
+
+
+def legend(viewer: Viewer) -> None:
+    """Say which colour is which phase."""
+    with tag("p", "pier-row-of pier-legend pier-quiet"):
+        for name, title in PHASES.items():
+            with tag("span"):
+                tag("i", f"pier-phase-{name}", aria_hidden="true")
+                tag("span", "", viewer.t(title))
+
+
+def _answer(viewer: Viewer, attempt: Mapping[str, Any]) -> Cell:
+    code = attempt["status_code"]
+    if code is None:
+        return badge(viewer.t("no answer"), "bad", "cancel")
+    failed = code >= _ERROR or bool(attempt["error"])
+    return badge(str(code), "bad" if failed else "good", "cancel" if failed else "check_circle")

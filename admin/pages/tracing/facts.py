@@ -1,0 +1,144 @@
+"""What a message is: its state, where it comes from, when, and what was made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from admin.pages.finding.filters import query_of
+from admin.pages.parts.figures import pairs, size
+from admin.pages.parts.notes import note
+from admin.pages.parts.states import chip, state_chip
+from admin.pages.parts.strangers import visible
+from admin.pages.parts.tags import link, tag
+from admin.pages.parts.times import moment, waited
+from admin.pages.viewer import Viewer
+from bus.domain.identity import id_time
+from bus.domain.times import format_time, parse_time
+
+_TITLES: Final = {
+    "key": "Key",
+    "routing_key": "Routing key",
+    "source": "Source",
+    "content_type": "Content type",
+    "idempotency_key": "Idempotency key",
+    "original_id": "Id before",
+    "traceparent": "Trace context",
+}
+_AROUND: Final = 300_000
+_OF_A_TRACEPARENT: Final = 4
+
+
+class Facts:
+    """The head of the page."""
+
+    def __init__(self, viewer: Viewer) -> None:
+        self._viewer = viewer
+
+    def show(self, trace: Mapping[str, Any]) -> None:
+        """Build it from a trace."""
+        t = self._viewer.t
+        message = trace.get("message")
+        with tag("section", "pier-card pier-facts", aria_label=t("What it is")):
+            code = trace["destination"]
+            where = (t("Destination"), lambda: link(code, f"/admin/destinations/{code}", "pier-bidi"))
+            pairs([where, *self._times(trace), *self._names(trace, message or {})])
+            if message is None:
+                said = t(
+                    "What is shown comes from its deliveries; the message itself follows, or is past its retention."
+                )
+                note(t("The message itself is not in the store"), said, tone="warn")
+            elif message["headers"]:
+                self._headers(message["headers"])
+
+    def _times(self, trace: Mapping[str, Any]) -> list[tuple[str, object]]:
+        t, viewer = self._viewer.t, self._viewer
+        sent, received, completed = trace["sent_at"], trace["received_at"], trace["completed_at"]
+        shown: list[tuple[str, object]] = []
+        for name, time in ((t("Sent"), sent), (t("Received"), received), (t("Finished"), completed)):
+            if time:
+                shown.append((name, self._moment(time, after=sent if time != sent else None)))
+        if trace.get("message", {}).get("deliver_at"):
+            shown.append((t("Deliver at"), lambda: moment(viewer, trace["message"]["deliver_at"])))
+        return shown
+
+    def _moment(self, time: str, *, after: str | None) -> Callable[[], None]:
+        def show() -> None:
+            moment(self._viewer, time)
+            if after is not None:
+                passed = max(0, parse_time(time) - parse_time(after)) / 1000
+                said = self._viewer.t("{time} after it was sent", time=waited(passed))
+                tag("span", "pier-quiet", f" {said}")
+
+        return show
+
+    def _names(self, trace: Mapping[str, Any], message: Mapping[str, Any]) -> list[tuple[str, object]]:
+        t = self._viewer.t
+        shown: list[tuple[str, object]] = []
+        if trace["biz_id"]:
+            biz_id = trace["biz_id"]
+            shown.append((t("Biz id"), lambda: link(visible(biz_id), _found("ref", biz_id), "pier-bidi")))
+        plain = ("key", "routing_key", "source", "content_type", "idempotency_key", "original_id")
+        shown += [(t(_TITLES[name]), visible(message[name])) for name in plain if message.get(name)]
+        parts = (message.get("traceparent") or "").split("-")
+        if len(parts) >= _OF_A_TRACEPARENT:
+            shown.append((t(_TITLES["traceparent"]), lambda: link(parts[1], _found("ref", parts[1]), "pier-mono")))
+        shown.append((t("Size"), size(trace["bytes"])))
+        if message.get("retention_days"):
+            shown.append((t("Kept for"), t("{days} days", days=message["retention_days"])))
+        return shown
+
+    def _headers(self, headers: Mapping[str, str]) -> None:
+        t = self._viewer.t
+        with tag("details", "pier-more"):
+            tag("summary", "", t("Headers ({count})", count=len(headers)))
+            pairs([(visible(name), visible(value)) for name, value in headers.items()])
+
+
+def states(viewer: Viewer, trace: Mapping[str, Any]) -> None:
+    """Show how a message stands."""
+    state_chip(viewer, trace["status"])
+    if trace.get("reason"):
+        tag("span", "pier-quiet", viewer.t("no subscription takes it"))
+    if trace.get("masked"):
+        chip(viewer.t("parts are masked"), "warn", "visibility_off")
+
+
+def lineage(viewer: Viewer, trace: Mapping[str, Any]) -> None:
+    """Show of which message this one was made by editing, and which were made of it."""
+    t = viewer.t
+    origin = trace.get("edited_from")
+    if origin:
+        with note(t("Made by editing another message"), _by(viewer, origin)), tag("p"):
+            link(origin["id"], f"/admin/messages/{origin['id']}", "pier-mono")
+    for made in trace.get("edits") or ():
+        with note(t("A new message was made of this one by editing"), _by(viewer, made)), tag("p"):
+            link(made["id"], f"/admin/messages/{made['id']}", "pier-mono")
+
+
+def ways_on(viewer: Viewer, trace: Mapping[str, Any]) -> None:
+    """Show the ways from here to what happened at the same time."""
+    t, time = viewer.t, id_time(trace["id"])
+    window = {
+        "destination": trace["destination"],
+        "from": format_time(max(0, time - _AROUND)),
+        "to": format_time(time + _AROUND),
+    }
+    with tag("nav", "pier-row-of pier-ways", aria_label=t("From here")):
+        link(t("Messages within 5 minutes of it"), f"/admin/find?{query_of(window)}")
+        if viewer.may("resend", trace["destination"]):
+            failed = query_of({**window, "status": "dead"})
+            link(t("Resend what failed within 5 minutes of it"), f"/admin/resends/new?{failed}")
+        if viewer.may("configure"):
+            link(t("Who did what with it"), f"/admin/audit?{query_of({'resource': 'messages/' + trace['id']})}")
+
+
+def _by(viewer: Viewer, made: Mapping[str, Any]) -> str:
+    if not made.get("by"):
+        return ""
+    said = viewer.t("By {name}, {time}.", name=made["by"], time=viewer.time(made["at"]))
+    return f"{said} {visible(made['reason'] or '')}"
+
+
+def _found(name: str, value: str) -> str:
+    return f"/admin/find?{query_of({name: value})}"

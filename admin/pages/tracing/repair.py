@@ -1,0 +1,181 @@
+"""What a person can do with one message: deliver it again, or make another one of it."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+from nicegui import ui
+
+from admin.pages.parts.asking import answers, dialog, way_out
+from admin.pages.parts.buttons import button
+from admin.pages.parts.figures import size
+from admin.pages.parts.notes import done, note
+from admin.pages.parts.states import state_chip
+from admin.pages.parts.tags import link, tag
+from admin.pages.tracing.body import UNMASK, is_text
+from admin.pages.viewer import Viewer
+from bus.domain.delivery import Status
+from bus.security.keys import Action
+
+_EDITED: Final = 262_144
+_LONGEST_REASON: Final = 1_000
+_WELL: Final = (Status.DELIVERED, Status.SKIPPED)
+
+
+class Repair:
+    """The buttons of the page's head, and what they ask.
+
+    Parameters
+    ----------
+    said
+        Where to show what was done.
+    stir
+        Called when something was done that changes what the page shows.
+    """
+
+    def __init__(self, viewer: Viewer, said: ui.element, stir: Callable[[], None]) -> None:
+        self._viewer = viewer
+        self._said = said
+        self._stir = stir
+
+    def show(self, trace: Mapping[str, Any]) -> None:
+        """Show the buttons; what may not be done says why."""
+        t, code = self._viewer.t, trace["destination"]
+        why = self._why_not(trace)
+        button(t("Resend…"), lambda: self._ask_resend(trace), icon="replay", disabled_because=why)
+        if not why and trace.get("masked") and not self._viewer.may(UNMASK, code):
+            why = t("Parts of it are masked for you: ask an admin to edit it.")
+        button(t("Edit and resend…"), lambda: self._ask_edit(trace), icon="edit", disabled_because=why)
+
+    def _why_not(self, trace: Mapping[str, Any]) -> str:
+        t = self._viewer.t
+        if not self._viewer.may(Action.RESEND, trace["destination"]):
+            return t("You may not resend here: ask an admin for the role operator.")
+        return "" if trace.get("message") else t("The message itself is not in the store")
+
+    def _ask_resend(self, trace: Mapping[str, Any]) -> None:
+        t = self._viewer.t
+        with dialog(t("Resend this message")) as asking:
+            tag("p", "", t("It keeps its id. A subscriber that has it already gets it once more."))
+            chosen = self._choose(trace)
+            reason = _reason(self._viewer, required=False)
+
+            async def act() -> bool:
+                names = [name for name, box in chosen.items() if box.value]
+                if not names:
+                    ui.notify(t("Choose a subscription at least."), type="warning", position="top")
+                    return False
+                await self._resend(trace["id"], names, reason.value or "")
+                return True
+
+            answers(self._viewer, asking, t("Resend"), act)
+
+    def _choose(self, trace: Mapping[str, Any]) -> dict[str, ui.checkbox]:
+        """Show the subscriptions to choose from: those that did not get it, or else all, are chosen."""
+        deliveries = trace["deliveries"]
+        failed = {one["subscription"] for one in deliveries if one["status"] not in _WELL}
+        chosen: dict[str, ui.checkbox] = {}
+        with tag("fieldset", "pier-choices"):
+            tag("legend", "", self._viewer.t("Send it to"))
+            for one in deliveries:
+                name = one["subscription"]
+                with tag("div", "pier-row-of"):
+                    chosen[name] = ui.checkbox(name, value=not failed or name in failed)
+                    state_chip(self._viewer, one["status"])
+        return chosen
+
+    async def _resend(self, message_id: str, names: list[str], reason: str) -> None:
+        t = self._viewer.t
+        answer = await self._viewer.api.post(
+            f"/messages/{message_id}/resend", {"subscriptions": names, "reason": reason.strip()}
+        )
+        done(t("Resent."))
+        self._stir()
+        self._said.clear()
+        with (
+            self._said,
+            note(t("It is delivered again to {names}", names=", ".join(answer["subscriptions"])), tone="good"),
+        ):
+            link(t("What becomes of it"), f"/admin/resends/{answer['id']}")
+
+    async def _ask_edit(self, trace: Mapping[str, Any]) -> None:
+        t, code = self._viewer.t, trace["destination"]
+        path = f"/messages/{trace['id']}/body"
+        masked = trace.get("masked") and self._viewer.may(UNMASK, code)
+        content = (await self._viewer.api.content(f"{path}?unmasked=true" if masked else path)).content
+        with dialog(t("Edit and resend"), wide=True) as asking:
+            if not is_text(content) or len(content) > _EDITED:
+                said = t("Only texts up to {size} are edited here; the API takes any: POST …/edit.", size=size(_EDITED))
+                note(t("This body cannot be edited here"), said, tone="warn")
+                way_out(self._viewer, asking)
+                return
+            said = t("This makes a new message with an id of its own, linked to this one; this one stays as it is.")
+            tag("p", "", said)
+            tag("p", "pier-quiet", t("Opening this was noted as a read of the body, and so is the edit."))
+            self._edit(asking, trace, content.decode("utf-8"))
+
+    def _edit(self, asking: ui.dialog, trace: Mapping[str, Any], text: str) -> None:
+        t = self._viewer.t
+        is_json = _json_trouble(text) == ""
+        trouble = {"value": ""}
+
+        def check(value: str) -> str | None:
+            trouble["value"] = _json_trouble(value) if is_json else ""
+            return t("Not JSON: {why}", why=trouble["value"]) if trouble["value"] else None
+
+        body = ui.textarea(t("Body"), value=text, validation=check).props(
+            "outlined debounce=300 input-class=pier-editor"
+        )
+        if is_json:
+            button(t("Indent it"), lambda: _indent(body)).classes("pier-start")
+        reason = _reason(self._viewer, required=True)
+
+        async def act() -> bool:
+            if not (body.validate() and reason.validate()):
+                return False
+            await self._make(trace, body.value or "", (reason.value or "").strip())
+            return True
+
+        answers(self._viewer, asking, t("Make it and deliver it"), act)
+
+    async def _make(self, trace: Mapping[str, Any], text: str, reason: str) -> None:
+        t = self._viewer.t
+        # In base64, so that the bytes are those of the editor and not those of a value that was read and written.
+        content = base64.b64encode(text.encode()).decode()
+        answer = await self._viewer.api.post(
+            f"/messages/{trace['id']}/edit", {"body_base64": content, "reason": reason}
+        )
+        done(t("A new message was made."))
+        self._stir()
+        self._said.clear()
+        title = t("A new message goes to {names}", names=", ".join(answer["subscriptions"]))
+        with self._said, note(title, tone="good"):
+            link(answer["id"], f"/admin/messages/{answer['id']}", "pier-mono")
+
+
+def _reason(viewer: Viewer, *, required: bool) -> ui.input:
+    t = viewer.t
+    rules = {t("It needs a reason."): lambda text: bool((text or "").strip())} if required else None
+    field = ui.input(t("Reason, for whoever looks at this later"), validation=rules).props("outlined dense")
+    field.props["maxlength"] = _LONGEST_REASON
+    return field.without_auto_validation()
+
+
+def _indent(editor: ui.textarea) -> None:
+    """Give each value of JSON a line; what is not JSON stays as it is."""
+    text = editor.value or ""
+    if not _json_trouble(text):
+        editor.set_value(msgspec.json.format(text, indent=2))
+
+
+def _json_trouble(text: str) -> str:
+    """Return why a text is not JSON; empty when it is."""
+    try:
+        msgspec.json.decode(text, type=msgspec.Raw)
+        msgspec.json.format(text)
+    except (msgspec.DecodeError, RecursionError) as error:
+        return str(error)
+    return ""

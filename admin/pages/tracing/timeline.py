@@ -1,0 +1,82 @@
+"""Where a message was when, from its producer to the next attempt, with gaps and what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from nicegui import ui
+
+from admin.pages.parts.strangers import visible
+from admin.pages.parts.tags import tag
+from admin.pages.parts.times import moment, waited
+from admin.pages.viewer import Viewer
+
+_TITLES: Final = {
+    "producer": "producer",
+    "receiver": "receiver",
+    "store": "store",
+    "road": "broker",
+    "broker": "broker",
+    "dispatcher": "dispatcher",
+    "subscriber": "subscriber",
+    "compensator": "compensator",
+    "person": "person",
+}
+_FIRST: Final = 30
+_LAST: Final = 50
+_GAP: Final = 1_000
+
+
+def timeline(viewer: Viewer, hops: Sequence[Mapping[str, Any]]) -> None:
+    """Show the steps in the order of time."""
+    t = viewer.t
+    with tag("section", "pier-card"):
+        tag("h2", "", t("Timeline"))
+        with tag("ol", "pier-steps", tabindex="0", aria_label=t("Timeline")):
+            left_out = len(hops) - _FIRST - _LAST
+            if left_out <= 0:
+                _steps(viewer, hops)
+                return
+            _steps(viewer, hops[:_FIRST])
+            said = t(
+                "{count} steps in between are not listed; the attempts below are all that is kept.", count=left_out
+            )
+            tag("li", "pier-step pier-quiet", said)
+            _steps(viewer, hops[-_LAST:])
+
+
+def _steps(viewer: Viewer, hops: Sequence[Mapping[str, Any]]) -> None:
+    for hop in hops:
+        _step(viewer, hop)
+
+
+def _step(viewer: Viewer, hop: Mapping[str, Any]) -> None:
+    missing = bool(hop.get("missing"))
+    with tag("li", f"pier-step{' pier-step-missing' if missing else ''}"):
+        with tag("span", "pier-step-time"):
+            if hop["at"]:
+                moment(viewer, hop["at"], exact=True)
+            else:
+                tag("span", "pier-quiet", viewer.t("not known"))
+            _gap(viewer, hop.get("ms_since_previous"))
+        with tag("span", "pier-step-place"):
+            if missing:
+                ui.icon("help_outline", size="15px").props["aria-hidden"] = "true"
+            place = hop["place"]
+            tag("strong", "", viewer.t(_TITLES[place]) if place in _TITLES else place)
+            if missing:
+                tag("span", "pier-hidden", viewer.t("missing"))
+        with tag("span", "pier-step-what"):
+            if hop.get("subscription"):
+                tag("span", "pier-chip pier-bidi", hop["subscription"])
+            tag("span", "pier-bidi", visible(hop["what"]), title=hop.get("node"))
+
+
+def _gap(viewer: Viewer, passed: int | None) -> None:
+    """Show how long nothing happened before; a long time stands out."""
+    if not passed:
+        return
+    tone = "pier-warn" if passed >= _GAP else "pier-quiet"
+    text = f"+{waited(passed / 1000)}" if passed >= _GAP else f"{passed:+d} ms"
+    tag("small", tone, text, title=viewer.t("since the step before"))
