@@ -8,7 +8,11 @@ from fastapi import APIRouter, FastAPI
 from fastapi.openapi.utils import get_openapi
 from starlette.types import Receive, Scope, Send
 
-from admin import (
+from admin.deps import Office
+from admin.requests.bodies import limited
+from admin.requests.headers import guarded
+from admin.requests.problems import HANDLED, answer
+from admin.routes import (
     actions,
     attempts,
     audit,
@@ -34,10 +38,6 @@ from admin import (
     stats,
     subscriptions,
 )
-from admin.bodies import limited
-from admin.deps import Office
-from admin.headers import guarded
-from admin.problems import HANDLED, answer
 from bus.bootstrap import VERSION
 
 _MODULES: Final = (

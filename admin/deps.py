@@ -8,16 +8,16 @@ from typing import Annotated, Final
 
 from fastapi import Depends, Request
 
-from admin.audit_log import AuditLog
-from admin.choosing import Chooser
-from admin.editing import Editor
-from admin.identity import identify
-from admin.jobs import JobBook
-from admin.observatory import Observatory
-from admin.resender import Resender
-from admin.runner import ResendRunner
-from admin.saved_views import SavedViews
-from admin.single_sign_on import single_sign_on
+from admin.access.audit_log import AuditLog
+from admin.access.identity import identify
+from admin.access.saved_views import SavedViews
+from admin.access.single_sign_on import single_sign_on
+from admin.repair.choosing import Chooser
+from admin.repair.editing import Editor
+from admin.repair.jobs import JobBook
+from admin.repair.resender import Resender
+from admin.repair.runner import ResendRunner
+from admin.showing.observatory import Observatory
 from bus.bootstrap import Context
 from bus.security.clients import client_address, networks_of
 from bus.security.login import Login

@@ -6,7 +6,7 @@ import logging
 from typing import Final
 
 from admin.deps import Office
-from admin.jobs import JobBook
+from admin.repair.jobs import JobBook
 from bus.domain.times import DAY
 from bus.errors import StoreError
 

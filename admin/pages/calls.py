@@ -10,8 +10,8 @@ import msgspec
 from fastapi import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from admin.cookies import session_token
-from admin.identity import BY_ITSELF, CSRF_HEADER
+from admin.access.cookies import session_token
+from admin.access.identity import BY_ITSELF, CSRF_HEADER
 from bus.security.sessions import csrf_of
 
 _PASSED_ON: Final = ("authorization", "cookie", "host", "user-agent", "x-forwarded-for")

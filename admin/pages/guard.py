@@ -12,8 +12,8 @@ from fastapi import Request
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from admin.access.identity import BY_ITSELF, READING, identify, require_ours
 from admin.deps import Office
-from admin.identity import BY_ITSELF, READING, identify, require_ours
 from admin.pages.calls import Api
 from admin.pages.holding import hold
 from admin.pages.viewer import Viewer

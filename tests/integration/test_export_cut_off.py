@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from admin import exports
+from admin.routes import exports
 from bus.serving.server import Server, bind, config, url_of
 from bus.settings import Settings
 from tests.unit.admin.admin_world import World

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from admin.resender import Resender
+from admin.repair.resender import Resender
 from bus.bootstrap import Context
 from bus.cluster.peers import PeerKey, Peers
 from bus.domain.delivery import FINAL, Outcome

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from admin.audit_log import AuditLog, Wanted
+from admin.access.audit_log import AuditLog, Wanted
 from bus.clock import SystemClock
 from bus.domain.times import DAY
 from bus.security.keyring import Keyring

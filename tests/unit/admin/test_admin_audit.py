@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from admin.audit_log import AUDIT, AuditLog, Wanted
+from admin.access.audit_log import AUDIT, AuditLog, Wanted
 from admin.housekeeping import keep_house
 from bus.domain.delivery import Status
 from bus.domain.times import DAY

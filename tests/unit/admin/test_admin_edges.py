@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from admin.bodies import LARGEST
+from admin.requests.bodies import LARGEST
 from bus.domain.delivery import Status
 from tests.unit.admin.admin_world import World, problem
 

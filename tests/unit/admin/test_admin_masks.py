@@ -10,8 +10,8 @@ import msgspec
 import pytest
 from fastapi import FastAPI
 
-from admin.audit_log import Wanted
-from admin.masks import Masks, MasksDep
+from admin.access.audit_log import Wanted
+from admin.showing.masks import Masks, MasksDep
 from bus.domain.delivery import Attempt, Status
 from bus.domain.masking import LARGEST
 from bus.domain.message import Message

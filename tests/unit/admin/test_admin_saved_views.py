@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from admin import saved_views
+from admin.access import saved_views
 from tests.unit.admin.admin_world import World, problem
 
 VIEW = {"page": "failures", "query": "destination=orders&status=dead"}

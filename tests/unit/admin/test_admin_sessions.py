@@ -11,7 +11,7 @@ import httpx
 import pytest
 from argon2 import PasswordHasher
 
-from admin.audit_log import Wanted
+from admin.access.audit_log import Wanted
 from bus.domain.delivery import Status
 from bus.security import passwords
 from bus.security.keys import Action

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from admin import exports
+from admin.routes import exports
 from bus.domain.delivery import Status
 from bus.testing.writes import message
 from tests.unit.admin.admin_world import World, problem

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from admin.editing import EDITS
+from admin.repair.editing import EDITS
 from bus.domain.delivery import Origin, Status
 from bus.domain.identity import new_id
 from bus.domain.message import decode_message

@@ -9,7 +9,7 @@ import json
 import httpx
 import pytest
 
-from admin.jobs import Item, Job
+from admin.repair.jobs import Item, Job
 from bus.domain.identity import new_id
 from bus.domain.selection import Selection
 from tests.unit.admin.admin_world import World, problem

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from admin.housekeeping import RESENDS_KEPT, RESENDS_KEPT_FOR, clear_resends
-from admin.jobs import ITEMS, JOBS, ORDERS, Item, Job
+from admin.repair.jobs import ITEMS, JOBS, ORDERS, Item, Job
 from bus.domain.delivery import Status
 from bus.domain.identity import new_id
 from bus.domain.selection import Selection

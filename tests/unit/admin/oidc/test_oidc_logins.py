@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from admin.single_sign_on import single_sign_on
+from admin.access.single_sign_on import single_sign_on
 from bus.errors import ConfigurationError
 from bus.settings import Settings
 from tests.harness.oidc_provider import REMOVED, OidcProvider

@@ -1,0 +1,85 @@
+"""Who makes a request: by a key, by a session, or anyone while no key was made."""
+
+from __future__ import annotations
+
+import hmac
+from typing import Final
+
+from fastapi import Request
+
+from admin.access.cookies import session_token
+from bus.errors import AccessDenied
+from bus.security.keyring import Keyring
+from bus.security.origins import is_ours
+from bus.security.principals import Principal
+from bus.security.sessions import Session, Sessions
+
+CSRF_HEADER: Final = "x-csrf-token"
+BY_ITSELF: Final = "admin.by_itself"
+"""In the scope of a request: a page makes it, and no person; it does not put off the end of an idle session."""
+READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+async def identify(request: Request, keyring: Keyring, sessions: Sessions) -> Principal:
+    """Return who makes a request; a key goes before a cookie.
+
+    Raises
+    ------
+    AccessDenied
+        401: nobody that is known. 403: the bus is open, and the Host is another's; or a session's change does not come
+        from a page of ours.
+    """
+    known: Principal | None = getattr(request.state, "principal", None)
+    if known is None:
+        known = request.state.principal = await _identify(request, keyring, sessions)
+    return known
+
+
+def session_of(request: Request) -> Session | None:
+    """Return the session of a request that `identify` let in; None when it has a key."""
+    return getattr(request.state, "session", None)
+
+
+def require_ours(request: Request, *, always: bool = True) -> None:
+    """Refuse what another site's page makes a browser send.
+
+    Parameters
+    ----------
+    always
+        Refuse also what no browser says anything about.
+
+    Raises
+    ------
+    AccessDenied
+        403.
+    """
+    head = request.headers
+    fetch_site, origin = head.get("sec-fetch-site"), head.get("origin")
+    said = fetch_site is not None or origin is not None
+    if (always or said) and not is_ours(fetch_site, origin, head.get("host")):
+        raise AccessDenied("this request does not come from a page of this bus; nothing was changed")
+
+
+async def _identify(request: Request, keyring: Keyring, sessions: Sessions) -> Principal:
+    authorization, host = request.headers.get("authorization"), request.headers.get("host")
+    token = session_token(request)
+    if authorization is None and token is not None and not keyring.is_open:
+        return await _by_session(request, token, sessions)
+    return keyring.authenticate(
+        authorization.encode() if authorization is not None else None, host.encode() if host is not None else None
+    )
+
+
+async def _by_session(request: Request, token: str, sessions: Sessions) -> Principal:
+    session = await sessions.find(token, used=not request.scope.get(BY_ITSELF))
+    if session is None:
+        raise AccessDenied("the session has ended", hint="log in again: POST /api/v1/session", status=401)
+    if request.method not in READING:
+        require_ours(request)
+        shown = request.headers.get(CSRF_HEADER, "")
+        if not hmac.compare_digest(shown.encode(), session.csrf.encode()):
+            raise AccessDenied(
+                "the X-CSRF-Token header is missing or wrong; nothing was changed", hint="GET /api/v1/session has it"
+            )
+    request.state.session = session
+    return session.principal

@@ -1,0 +1,59 @@
+"""Bodies of keys, users and logins."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import (
+    Field,
+    model_validator,
+)
+
+from admin.models.base import Body, Code
+from bus.security.keyring import StoredUser
+from bus.security.passwords import LONGEST
+
+
+class KeyBody(Body):
+    """An API key to make."""
+
+    name: str = Field(default="", max_length=200)
+    role: Literal["producer", "viewer", "operator", "admin"] = "producer"
+    destinations: list[Code] = Field(default_factory=list)
+
+
+class UserBody(Body):
+    """A user to make; one who is ``blocked`` cannot log in, and has no session."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9._@-]{1,128}$")
+    role: Literal["viewer", "operator", "admin"] = "viewer"
+    destinations: list[Code] = Field(default_factory=list, max_length=1000)
+    blocked: bool = False
+
+    @model_validator(mode="after")
+    def _limits_hold(self) -> Self:
+        """Refuse limits that would hold nobody."""
+        if self.role == "admin" and self.destinations:
+            raise ValueError("an admin is not limited to destinations")
+        return self
+
+    @classmethod
+    def of(cls, user: StoredUser) -> UserBody:
+        """Return a user as people read it."""
+        return cls.model_validate(
+            {"name": user.name, "role": user.role, "destinations": list(user.destinations), "blocked": user.blocked}
+        )
+
+
+class LoginBody(Body):
+    """Who logs in."""
+
+    name: str = Field(max_length=128)
+    password: str = Field(max_length=LONGEST)
+
+
+class PasswordBody(Body):
+    """One's present password, and the one to have from now on."""
+
+    current_password: str = Field(max_length=LONGEST)
+    password: str = Field(max_length=LONGEST)

@@ -1,0 +1,60 @@
+"""What bodies of the admin API have in common."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+)
+
+from bus.domain.durations import parse_duration
+from bus.domain.message import check_destination
+from bus.domain.times import format_time, parse_time
+from bus.errors import InvalidDestination
+
+MAX_BODY = 16 * 2**20
+
+
+def _code(value: str) -> str:
+    try:
+        return check_destination(value)
+    except InvalidDestination as error:
+        raise ValueError(str(error)) from error
+
+
+def _duration(value: str) -> str:
+    if parse_duration(value) <= 0:
+        raise ValueError("the duration must be above zero")
+    return value
+
+
+def _time(value: str) -> str:
+    parse_time(value)
+    return value
+
+
+Code = Annotated[str, AfterValidator(_code)]
+
+
+Duration = Annotated[str, AfterValidator(_duration)]
+
+
+Time = Annotated[str, AfterValidator(_time)]
+
+
+Some = Annotated[str, Field(min_length=1, max_length=4096)]
+
+
+class Body(BaseModel):
+    """A body whose fields are all known."""
+
+    model_config = ConfigDict(extra="forbid", validate_assignment=True, allow_inf_nan=False)
+
+
+def optional_time(time: int) -> str | None:
+    """Return a time for people, null for one that is not known."""
+    return format_time(time) if time else None

@@ -1,0 +1,163 @@
+"""Bodies of destinations, subscriptions, rates and clusters."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    Field,
+)
+
+from admin.models.base import MAX_BODY, Body, Code, Duration
+from bus.domain.destination import Destination, TransportName
+from bus.domain.durations import format_duration, parse_duration
+from bus.domain.masking import MOST_RULES, check_rules
+from bus.domain.message import DEFAULT_MAX_BYTES
+from bus.domain.retry import DEFAULT_SCHEDULE, RetryPolicy, format_waits, parse_waits
+from bus.domain.routing_pattern import EVERY_KEY, check_pattern
+from bus.domain.subscription import Secret, Subscription
+
+
+def _mask(rules: list[str]) -> list[str]:
+    return list(check_rules(rules))
+
+
+class DestinationBody(Body):
+    """A destination as people write it."""
+
+    code: Code = ""
+    transport: TransportName = TransportName.DIRECT
+    cluster: None = None
+    routing: None = None
+    ordering: Literal["none"] = "none"
+    retention_days: int = Field(default=30, ge=1, le=3650)
+    store_rate: float | None = Field(default=None, gt=0)
+    max_bytes: int = Field(default=DEFAULT_MAX_BYTES, ge=1, le=MAX_BODY)
+    paused: bool = False
+    mask: Annotated[list[str], Field(max_length=MOST_RULES), AfterValidator(_mask)] = Field(default_factory=list)
+
+    def to_domain(self, code: str, version: int) -> Destination:
+        """Return the destination that this describes."""
+        return Destination(
+            code=code,
+            transport=self.transport,
+            retention_days=self.retention_days,
+            store_rate=self.store_rate,
+            max_bytes=self.max_bytes,
+            paused=self.paused,
+            mask=tuple(self.mask),
+            version=version,
+        )
+
+    @classmethod
+    def of(cls, destination: Destination) -> DestinationBody:
+        """Return a destination as people read it."""
+        return cls(
+            code=destination.code,
+            transport=destination.transport,
+            retention_days=destination.retention_days,
+            store_rate=destination.store_rate,
+            max_bytes=destination.max_bytes,
+            paused=destination.paused,
+            mask=list(destination.mask),
+        )
+
+
+class ExponentialBody(Body):
+    """Waits that grow."""
+
+    first: Duration
+    factor: float = Field(ge=1, le=100)
+    max: Duration
+
+
+class SubscriptionBody(Body):
+    """A subscription as people write it."""
+
+    name: str = Field(default="", pattern=r"^([A-Za-z0-9_][A-Za-z0-9._-]{0,63})?$")
+    url: str
+    max_concurrency: int = Field(default=16, ge=1, le=10_000)
+    rate: float | None = Field(default=None, gt=0)
+    timeout_seconds: float = Field(default=10, ge=0.001, le=600)
+    retry: Annotated[list[Duration], Field(min_length=1, max_length=100)] | ExponentialBody = Field(
+        default_factory=lambda: list(DEFAULT_SCHEDULE)
+    )
+    retry_max_age: Duration = "7d"
+    retry_max_attempts: int | None = Field(default=None, ge=1, le=1_000_000)
+    secret: str | None = None
+    filter: str | None = None
+    headers: dict[str, str] = Field(default_factory=dict, max_length=64)
+    batch: Literal[1] = 1
+    on_failure: Literal["block"] = "block"
+    routing_pattern: Annotated[str, AfterValidator(check_pattern)] = EVERY_KEY
+    stuck_after: Duration = "5m"
+    paused: bool = False
+
+    def to_domain(
+        self, destination: str, name: str, *, secrets: tuple[Secret, ...], known: Subscription | None, now: int
+    ) -> Subscription:
+        """Return the subscription that this describes; ``known`` is the one that it replaces."""
+        form = self.retry if isinstance(self.retry, list) else self.retry.model_dump()
+        return Subscription(
+            destination=destination,
+            name=name,
+            url=self.url,
+            max_concurrency=self.max_concurrency,
+            rate=self.rate,
+            timeout=round(self.timeout_seconds * 1000),
+            retry=RetryPolicy(parse_waits(form), parse_duration(self.retry_max_age), self.retry_max_attempts),
+            secrets=secrets,
+            filter=self.filter or None,
+            headers=self.headers,
+            routing_pattern=self.routing_pattern,
+            stuck_after=parse_duration(self.stuck_after),
+            paused=self.paused,
+            paused_reason=self._paused_reason(known),
+            created_at=known.created_at if known else now,
+            version=known.version if known else 0,
+        )
+
+    def _paused_reason(self, known: Subscription | None) -> str:
+        if not self.paused:
+            return ""
+        return known.paused_reason if known is not None and known.paused else "paused by a person"
+
+    @classmethod
+    def of(cls, subscription: Subscription) -> SubscriptionBody:
+        """Return a subscription as people read it, without its secret."""
+        retry: Any = format_waits(subscription.retry.waits)
+        return cls(
+            name=subscription.name,
+            url=subscription.url,
+            max_concurrency=subscription.max_concurrency,
+            rate=subscription.rate,
+            timeout_seconds=subscription.timeout / 1000,
+            retry=retry,
+            retry_max_age=format_duration(subscription.retry.max_age),
+            retry_max_attempts=subscription.retry.max_attempts,
+            filter=subscription.filter,
+            headers=subscription.headers,
+            routing_pattern=subscription.routing_pattern,
+            stuck_after=format_duration(subscription.stuck_after),
+            paused=subscription.paused,
+        )
+
+
+class RotateBody(Body):
+    """How long the old secret still signs as well."""
+
+    overlap: Duration = "24h"
+
+
+class RatesBody(Body):
+    """Store writes a second of each process; null for no limit."""
+
+    receiver: float | None = Field(default=None, gt=0)
+    dispatcher: float | None = Field(default=None, gt=0)
+
+
+class PreferenceBody(Body):
+    """The cluster to publish to; null leaves it to the transport, whose primary comes first."""
+
+    preferred: str | None

@@ -1,0 +1,68 @@
+"""Bodies of resends and edits."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    Field,
+    model_validator,
+)
+
+from admin.models.base import Body
+from admin.models.selection import SelectionBody
+
+OutcomeName = Literal["waiting", "delivered", "failed", "skipped", "missing", "canceled"]
+
+
+class ResendBody(Body):
+    """Which subscriptions get one message again; null for all."""
+
+    subscriptions: Annotated[list[str], Field(min_length=1)] | None = None
+    reason: str = Field(default="", max_length=1000)
+
+
+class EditBody(Body):
+    """What a message edited from another has instead; what is not given is as in that one.
+
+    ``body`` is JSON and is delivered as the exact bytes of that value; ``body_base64`` is any bytes.
+    """
+
+    body: Any = None
+    body_base64: str | None = None
+    content_type: str | None = None
+    headers: Annotated[dict[str, str], Field(max_length=64)] | None = None
+    key: str | None = None
+    biz_id: str | None = None
+    subscriptions: Annotated[list[str], Field(min_length=1)] | None = None
+    reason: str = Field(min_length=1, max_length=1000)
+
+    @model_validator(mode="after")
+    def _one_body(self) -> Self:
+        """Refuse two bodies."""
+        if "body" in self.model_fields_set and self.body_base64 is not None:
+            raise ValueError("give body or body_base64, not both")
+        return self
+
+
+class ResendsBody(Body):
+    """A bulk resend: ``rate`` in messages a second."""
+
+    filter: SelectionBody
+    rate: float | None = Field(default=None, gt=0)
+    dry_run: bool = False
+    reason: str = Field(default="", max_length=1000)
+
+
+class ResendRateBody(Body):
+    """Another rate of a bulk resend, in messages a second; null for no limit."""
+
+    rate: float | None = Field(gt=0)
+
+
+class RerunBody(Body):
+    """Which items of a finished bulk resend are resent again: those that ended so."""
+
+    outcomes: list[OutcomeName] = Field(default=["failed", "missing"], min_length=1, max_length=6)
+    rate: float | None = Field(default=None, gt=0)
+    reason: str = Field(default="", max_length=1000)

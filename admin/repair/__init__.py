@@ -1,0 +1,1 @@
+"""Sending again: one message, a changed one, or many as a job."""

@@ -1,0 +1,121 @@
+"""Which deliveries a selection takes: for the count before a job, for the job, and for what came after it."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Final, NamedTuple
+
+import msgspec
+
+from admin.repair.jobs import Item, Job
+from admin.repair.resender import is_pending, target_of
+from bus.domain.selection import Selection
+from bus.domain.signature import FAILING
+from bus.domain.trace import Trace, is_chosen
+from bus.ports.clock import Clock
+from bus.ports.store import TraceStore
+from bus.registry import Registry
+
+_PAGE: Final = 500
+_SAMPLE: Final = 10
+_LONGEST_COUNT: Final = 10.0
+_LOOKED_AT: Final = 1_000
+_KNOWN_FOR: Final = 5.0
+_MOST_KNOWN: Final = 100
+
+
+class Preview(NamedTuple):
+    """How many deliveries a selection takes, and the first messages of it.
+
+    ``counted_to`` is None when all were counted; else the id of the last message that was, the newest being first.
+    """
+
+    deliveries: int
+    sample: list[Trace]
+    counted_to: str | None
+
+
+class NewFailures(NamedTuple):
+    """How many deliveries failed after a job was frozen; ``complete`` is False when there may be more."""
+
+    deliveries: int
+    complete: bool
+
+
+class Chooser:
+    """Asks the store which deliveries a selection takes now."""
+
+    def __init__(self, store: TraceStore, registry: Registry, clock: Clock) -> None:
+        self._store = store
+        self._registry = registry
+        self._clock = clock
+        # By job, with when it was counted: people look at a job again and again while it runs.
+        self._known: OrderedDict[str, tuple[float, NewFailures]] = OrderedDict()
+
+    async def preview(self, selection: Selection) -> Preview:
+        """Count what a selection takes, for some seconds at most; the part that was counted is exact."""
+        end = self._clock.monotonic() + _LONGEST_COUNT
+        count, cursor, sample = 0, None, list[Trace]()
+        while True:
+            page = await self._store.search(selection, cursor=cursor, limit=_PAGE)
+            count += sum(len(self.names(trace, selection)) for trace in page.traces)
+            sample += page.traces[: _SAMPLE - len(sample)]
+            cursor = page.next
+            if cursor is None:
+                return Preview(count, sample, None)
+            if self._clock.monotonic() >= end:
+                return Preview(count, sample, page.traces[-1].id if page.traces else cursor)
+
+    async def new_failures(self, job: Job) -> NewFailures | None:
+        """Count failures that a job's selection would take had it no end, and that came after the job was made.
+
+        Only so many of the newest messages are looked at, and for some seconds the answer is the same. What the job
+        resent itself is not new. None when the selection takes nothing that fails.
+        """
+        if job.selection.status is not None and job.selection.status not in FAILING:
+            return None
+        now = self._clock.monotonic()
+        counted_at, found = self._known.get(job.id, (0.0, None))
+        if found is None or now - counted_at >= _KNOWN_FOR:
+            found = await self._count_failures(job)
+            self._known[job.id] = (now, found)
+            if len(self._known) > _MOST_KNOWN:
+                self._known.popitem(last=False)
+        return found
+
+    async def _count_failures(self, job: Job) -> NewFailures:
+        endless = msgspec.structs.replace(job.selection, before=None)
+        page = await self._store.search(endless, limit=_LOOKED_AT)
+        count = sum(self._failed_since(trace, endless, job) for trace in page.traces)
+        return NewFailures(count, page.next is None)
+
+    def items(self, trace: Trace, selection: Selection) -> list[Item]:
+        """Return the items of one message: what is still on its way for the first time is skipped."""
+        return [item_of(trace, name) for name in self.names(trace, selection)]
+
+    def names(self, trace: Trace, selection: Selection) -> list[str]:
+        """Return the subscriptions that a selection takes of a message."""
+        known = self._registry.catalog.names(trace.destination)
+        names = [name for name in trace.deliveries if name in known]
+        if selection.subscription is not None:
+            names = [selection.subscription] if selection.subscription in known else []
+        if selection.status is not None or selection.asks_how_it_went:
+            names = [name for name in names if is_chosen(trace.deliveries[name], selection)]
+        return names
+
+    def _failed_since(self, trace: Trace, selection: Selection, job: Job) -> int:
+        found = [trace.deliveries[name] for name in self.names(trace, selection) if name in trace.deliveries]
+        return sum(
+            delivery.status in FAILING
+            and delivery.at > job.created_at
+            and all(resend.job != job.id for resend in delivery.resends)
+            for delivery in found
+        )
+
+
+def item_of(trace: Trace, subscription: str) -> Item:
+    """Return the item that resends a delivery with its next generation."""
+    item = Item(trace.id, subscription, target_of(trace, subscription).generation)
+    if is_pending(trace, subscription):
+        item.outcome, item.reason = "skipped", "still pending: it is on its way"
+    return item

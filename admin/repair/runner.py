@@ -1,0 +1,165 @@
+"""Takes resends, has them worked through side by side, and goes on where a restart interrupted."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+from admin.repair.choosing import Chooser
+from admin.repair.jobs import Counts, Item, Job, JobBook, Orders
+from admin.repair.resender import Cause, Resender, Target
+from admin.repair.work import Work
+from bus.domain.identity import new_id
+from bus.domain.selection import Selection
+from bus.domain.trace import Trace
+from bus.errors import Conflict, NotFound, StoreError
+from bus.ports.clock import Clock
+from bus.ports.store import Store
+
+_log = logging.getLogger(__name__)
+_AFTER_FAILURE: Final = 1.0
+
+
+class ResendRunner:
+    """Owns the jobs of this process while it lives."""
+
+    def __init__(self, store: Store, chooser: Chooser, resender: Resender, book: JobBook, clock: Clock) -> None:
+        self._store = store
+        self._chooser = chooser
+        self._resender = resender
+        self._book = book
+        self._clock = clock
+        self._wake = asyncio.Event()
+        self._working: set[str] = set()
+
+    async def submit(self, job: Job) -> None:
+        """Take a job; durable when it returns."""
+        await self._book.save(job)
+        self._wake.set()
+
+    async def resend_one(
+        self, trace: Trace, subscriptions: Sequence[str] | None, by: str, reason: str = ""
+    ) -> tuple[Job, list[Target]]:
+        """Resend deliveries of one message; durable when it returns, and watched as a job.
+
+        Raises as ``Resender.choose`` and ``Resender.apply`` do.
+        """
+        targets = self._resender.choose(trace, subscriptions)
+        now = self._clock.now()
+        selection = Selection(destination=trace.destination, text=trace.id)
+        job = Job(new_id(now), selection, None, reason or f"resent by {by}", by, now, "waiting", started_at=now)
+        job.chunks = job.sent = 1
+        job.counts = Counts(selected=len(targets), waiting=len(targets))
+        items = [Item(trace.id, *target) for target in targets]
+        await self._book.save_items(job.id, 0, items)
+        try:
+            await self._resender.apply(trace.id, targets, Cause(job.id, by, job.reason))
+        except NotFound:
+            await self._book.drop(job.id)
+            raise
+        await self.submit(job)
+        return job, targets
+
+    async def rerun(self, job: Job, outcomes: Sequence[str], rate: float | None, reason: str, by: str) -> Job:
+        """Resend exactly those items of a finished job again that ended so; durable when it returns.
+
+        Raises
+        ------
+        Conflict
+            The job is not finished, so that its items are not known.
+        """
+        if not job.is_done:
+            raise Conflict(
+                f"resend {job.id} is not finished, so which items ended how is not known yet",
+                hint="wait for its end, or cancel it",
+            )
+        now = self._clock.now()
+        again = Job(new_id(now), job.selection, rate, reason or job.reason, by, now)
+        again.rerun_of, again.outcomes, again.rerun_chunks = job.id, tuple(outcomes), job.chunks
+        await self.submit(again)
+        job.reruns += (again.id,)
+        await self._book.save(job)
+        return again
+
+    async def cancel(self, job: Job) -> Orders:
+        """Resend nothing more of a job, also after a restart; what was resent stays resent."""
+        return Orders() if job.is_done else await self._book.order(job.id, canceled=True)
+
+    async def pause(self, job: Job) -> Orders:
+        """Select and resend nothing of a job until it is resumed, also after a restart; outcomes are still noted.
+
+        Raises
+        ------
+        Conflict
+            Everything was resent already, or the job is canceled.
+        """
+        await self._refuse_unless_at_work(job)
+        return await self._book.order(job.id, paused=True)
+
+    async def resume(self, job: Job) -> Orders:
+        """Go on with a job that was paused; raises as ``pause`` does."""
+        await self._refuse_unless_at_work(job)
+        return await self._book.order(job.id, paused=False)
+
+    async def change_rate(self, job: Job, rate: float | None) -> Orders:
+        """Resend at another rate within a second, also after a restart; raises as ``pause`` does."""
+        await self._refuse_unless_at_work(job)
+        return await self._book.order(job.id, rate=rate, has_rate=True)
+
+    async def _refuse_unless_at_work(self, job: Job) -> None:
+        state = (await self._book.orders(job.id)).state(job)
+        if state not in ("selecting", "sending", "paused"):
+            raise Conflict(f"resend {job.id} is {state}: nothing is left to be resent, and nothing was changed")
+
+    async def run(self) -> None:
+        """Work until cancelled; the store may be away for any time."""
+        async with asyncio.TaskGroup() as group:
+            while True:
+                self._wake.clear()
+                try:
+                    jobs = await self._book.jobs()
+                except StoreError as error:
+                    _log.warning("resends wait for the store: %s", error)
+                    await self._clock.sleep(_AFTER_FAILURE)
+                    continue
+                for job in jobs:
+                    if not job.is_done and job.id not in self._working:
+                        self._working.add(job.id)
+                        group.create_task(self._work(job))
+                await self._wake.wait()
+
+    async def _work(self, job: Job) -> None:
+        while True:
+            try:
+                await self._worker(job).finish()
+                break
+            except StoreError as error:
+                _log.warning("resend %s waits for the store: %s", job.id, error)
+            found = await self._stored(job.id)
+            if found is None:
+                break
+            job = found
+        self._working.discard(job.id)
+
+    async def _stored(self, job_id: str) -> Job | None:
+        """Return a job as the store has it, once it answers: what was not written there did not happen."""
+        while True:
+            await self._clock.sleep(_AFTER_FAILURE)
+            try:
+                return await self._book.job(job_id)
+            except NotFound:
+                return None
+            except StoreError as error:
+                _log.debug("resend %s waits for the store: %s", job_id, error)
+
+    def _worker(self, job: Job) -> Work:
+        return Work(
+            job,
+            store=self._store,
+            chooser=self._chooser,
+            resender=self._resender,
+            book=self._book,
+            clock=self._clock,
+        )

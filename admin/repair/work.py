@@ -1,0 +1,245 @@
+"""One job at work: select, resend, and watch until each item has an outcome."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from typing import Final
+
+from admin.repair.choosing import Chooser, item_of
+from admin.repair.jobs import Counts, Item, Job, JobBook, Orders
+from admin.repair.resender import Cause, Resender, Target
+from bus.domain.delivery import Status
+from bus.domain.rate import TokenBucket
+from bus.errors import NotFound
+from bus.ports.clock import Clock
+from bus.ports.store import Store
+
+_PAGE: Final = 100
+_POLL: Final = 0.1
+_LONGEST_SLEEP: Final = 0.5
+_ORDERS_EVERY: Final = 0.2
+_OUTCOMES: Final = {Status.DELIVERED: "delivered", Status.SKIPPED: "skipped"}
+_CANCELED: Final = "the job was canceled before this was resent"
+_UNKNOWN: Final = "resent; the job was canceled before the outcome was known, which its trace has"
+
+
+class Work:
+    """Begins where the store says that a job stands; after an error of the store a new one begins there again."""
+
+    def __init__(
+        self, job: Job, *, store: Store, chooser: Chooser, resender: Resender, book: JobBook, clock: Clock
+    ) -> None:
+        self._job = job
+        self._store = store
+        self._chooser = chooser
+        self._resender = resender
+        self._book = book
+        self._clock = clock
+        self._bucket = TokenBucket(job.rate)
+        self._orders = Orders()
+        self._orders_at = float("-inf")
+        # The chunk that is being resent, and what of it was not resent yet.
+        self._items: list[Item] | None = None
+        self._unsent: list[Item] = []
+        self._open: deque[int] = deque()
+
+    async def finish(self) -> None:
+        """Work until the job is done or canceled; raises ``StoreError`` when the store does not answer."""
+        job = self._job
+        # A crash may have fallen between a chunk and its job, so the counts are taken from the chunks.
+        job.counts = await self._count()
+        self._open.extend(range(job.sent))
+        while not job.is_done:
+            await self._read_orders()
+            if self._orders.canceled:
+                await self._cancel()
+            elif job.state == "waiting":
+                await self._wait()
+            elif self._orders.paused:
+                await self._watch(_LONGEST_SLEEP)
+            elif job.state == "selecting":
+                await self._select()
+            elif job.sent < job.chunks:
+                await self._send()
+            else:
+                job.state = "waiting"
+                await self._book.save(job)
+
+    async def _read_orders(self) -> None:
+        now = self._clock.monotonic()
+        if now - self._orders_at >= _ORDERS_EVERY:
+            self._orders, self._orders_at = await self._book.orders(self._job.id), now
+            self._bucket.change(self._orders.rate_of(self._job))
+
+    # --- selecting -------------------------------------------------------------------------------------------
+
+    async def _select(self) -> None:
+        """Freeze one page of the selection as a chunk."""
+        job = self._job
+        items, following = await (self._chosen_again() if job.rerun_of else self._chosen())
+        if items:
+            await self._book.save_items(job.id, job.chunks, items)
+            job.chunks += 1
+            for item in items:
+                job.counts.add(item.outcome)
+        job.cursor = following
+        if following is None:
+            job.state, job.started_at = "sending", self._clock.now()
+        await self._book.save(job)
+
+    async def _chosen(self) -> tuple[list[Item], str | None]:
+        selection = self._job.selection
+        page = await self._store.search(selection, cursor=self._job.cursor, limit=_PAGE)
+        return [item for trace in page.traces for item in self._chooser.items(trace, selection)], page.next
+
+    async def _chosen_again(self) -> tuple[list[Item], str | None]:
+        """Return the items of one chunk of the job that this one reruns."""
+        job, chunk = self._job, int(self._job.cursor or 0)
+        found = [item for item in await self._book.items(job.rerun_of, chunk) if item.outcome in job.outcomes]
+        items = await asyncio.gather(*(self._again(item) for item in found))
+        return list(items), str(chunk + 1) if chunk + 1 < job.rerun_chunks else None
+
+    async def _again(self, item: Item) -> Item:
+        trace = await self._store.trace(item.message_id)
+        if trace is None:
+            return Item(item.message_id, item.subscription, item.generation, "missing", "it is past its retention")
+        return item_of(trace, item.subscription)
+
+    # --- resending -------------------------------------------------------------------------------------------
+
+    async def _send(self) -> None:
+        """Resend what the rate allows of one chunk; repeated it changes nothing, since the generations are frozen."""
+        job = self._job
+        if self._items is None:
+            self._items = await self._book.items(job.id, job.sent)
+            self._unsent = [item for item in self._items if item.outcome == "waiting"]
+        now = self._clock.monotonic()
+        count = self._bucket.available(now, len(self._unsent))
+        if self._unsent and not count:
+            await self._watch(min(self._bucket.wait(now), _LONGEST_SLEEP))
+            return
+        self._bucket.take(count)
+        await self._resend(self._unsent[:count])
+        del self._unsent[:count]
+        if not self._unsent:
+            await self._book.save_items(job.id, job.sent, self._items)
+            self._open_chunk(job.sent)
+            self._items = None
+            job.sent += 1
+            await self._book.save(job)
+            await self._settle()
+
+    async def _resend(self, items: Sequence[Item]) -> None:
+        """Resend items at once, so that they share the store's commits."""
+        results = await asyncio.gather(*(self._apply(item) for item in items), return_exceptions=True)
+        for item, result in zip(items, results, strict=True):
+            if isinstance(result, NotFound):
+                item.outcome, item.reason = "missing", str(result)
+                self._job.counts.move("waiting", "missing")
+            elif result is not None:
+                raise result
+
+    async def _apply(self, item: Item) -> None:
+        target = Target(item.subscription, item.generation)
+        cause = Cause(self._job.id, self._job.by, self._job.reason)
+        await self._resender.apply(item.message_id, [target], cause)
+
+    # --- watching --------------------------------------------------------------------------------------------
+
+    async def _wait(self) -> None:
+        """Look for the last outcomes; a job whose every item has one is done."""
+        job = self._job
+        if job.counts.waiting:
+            self._open = self._open or deque(range(job.chunks))
+            await self._watch(_POLL)
+        if not job.counts.waiting:
+            job.state, job.finished_at = "done", self._clock.now()
+            await self._book.save(job)
+
+    async def _watch(self, seconds: float) -> None:
+        """Look at one chunk, and wait when nothing of it ended."""
+        if self._items is not None:
+            self._open_chunk(self._job.sent)
+        if not await self._settle():
+            await self._clock.sleep(seconds)
+
+    def _open_chunk(self, chunk: int) -> None:
+        if chunk not in self._open:
+            self._open.append(chunk)
+
+    async def _settle(self) -> bool:
+        """Note the outcomes of one chunk that has open items; whether there were any."""
+        if not self._open:
+            return False
+        chunk = self._open.popleft()
+        items = await self._items_of(chunk)
+        unsent = {id(item) for item in self._unsent}
+        waiting = [item for item in items if item.outcome == "waiting"]
+        await asyncio.gather(*(self._look(item) for item in waiting if id(item) not in unsent))
+        ended = await self._note(chunk, items, waiting)
+        if ended < len(waiting):
+            self._open.append(chunk)
+        return ended > 0
+
+    async def _items_of(self, chunk: int) -> list[Item]:
+        if self._items is not None and chunk == self._job.sent:
+            return self._items
+        return await self._book.items(self._job.id, chunk)
+
+    async def _note(self, chunk: int, items: list[Item], waiting: Sequence[Item]) -> int:
+        """Write what became of items that waited; return of how many."""
+        ended = [item for item in waiting if item.outcome != "waiting"]
+        if ended:
+            await self._book.save_items(self._job.id, chunk, items)
+            for item in ended:
+                self._job.counts.move("waiting", item.outcome)
+            await self._book.save(self._job)
+        return len(ended)
+
+    async def _look(self, item: Item) -> bool:
+        """Note an item's outcome if it has one; return whether it was resent."""
+        trace = await self._store.trace(item.message_id)
+        delivery = trace.deliveries.get(item.subscription) if trace is not None else None
+        if delivery is None:
+            item.outcome, item.reason = "missing", "the message is past its retention"
+            return False
+        if delivery.generation > item.generation:
+            item.outcome, item.reason = "skipped", "resent again since"
+        elif delivery.generation == item.generation and delivery.status is not Status.RESEND:
+            item.outcome = _OUTCOMES.get(delivery.status, "failed")
+            item.reason = delivery.reason
+        return delivery.generation >= item.generation
+
+    # --- canceling -------------------------------------------------------------------------------------------
+
+    async def _cancel(self) -> None:
+        """Give every item that was not resent the outcome ``canceled``; what was resent stays resent."""
+        job = self._job
+        for chunk in range(job.chunks):
+            items = await self._items_of(chunk)
+            waiting = [item for item in items if item.outcome == "waiting"]
+            if chunk > job.sent:
+                for item in waiting:
+                    item.outcome, item.reason = "canceled", _CANCELED
+            else:
+                await asyncio.gather(*(self._end(item, was_sent=chunk < job.sent) for item in waiting))
+            if waiting:
+                await self._book.save_items(job.id, chunk, items)
+        job.counts = await self._count()
+        job.state, job.finished_at = "canceled", self._clock.now()
+        await self._book.save(job)
+
+    async def _end(self, item: Item, *, was_sent: bool) -> None:
+        if not (await self._look(item) or was_sent):
+            item.outcome, item.reason = "canceled", _CANCELED
+        elif item.outcome == "waiting":
+            item.reason = _UNKNOWN
+
+    async def _count(self) -> Counts:
+        counts = Counts()
+        for chunk in range(self._job.chunks):
+            for item in await self._book.items(self._job.id, chunk):
+                counts.add(item.outcome)
+        return counts

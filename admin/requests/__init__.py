@@ -1,0 +1,1 @@
+"""What a request goes through before and after its route."""

@@ -1,0 +1,33 @@
+"""How much anybody may send to the admin API, known or not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, Final
+
+from starlette.exceptions import HTTPException
+
+from admin.models.base import MAX_BODY
+
+LARGEST: Final = 2**20
+# One that carries a message's body in base64, with what else there is to say.
+_LARGEST_EDIT: Final = MAX_BODY // 3 * 4 + LARGEST
+_EDIT: Final = re.compile(r"/api/v1/messages/[^/]+/edit")
+_Event = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[_Event]]
+
+
+def limited(scope: MutableMapping[str, Any], receive: Receive) -> Receive:
+    """Return a ``receive`` that refuses a body over the limit (413) as soon as it is over it."""
+    total, largest = 0, _LARGEST_EDIT if _EDIT.fullmatch(scope.get("path", "")) else LARGEST
+
+    async def count() -> _Event:
+        nonlocal total
+        event = await receive()
+        total += len(event.get("body", b""))
+        if total > largest:
+            raise HTTPException(413, f"this request of the admin API has at most {largest} bytes; nothing was changed")
+        return event
+
+    return count

@@ -1,0 +1,49 @@
+"""Searches and exports as they stand in a URL, and what a page of one looked at."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import ConfigDict, Field
+
+from admin.models.selection import SelectionBody
+from bus.domain.times import format_time
+from bus.ports.store import Searched
+
+
+class _Query(SelectionBody):
+    """A selection in a URL; names that are not known are left alone, as in every URL."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+class SearchQuery(_Query):
+    """One page of a search."""
+
+    cursor: str | None = None
+    limit: int = Field(default=50, ge=1, le=1000)
+
+
+class ExportQuery(_Query):
+    """An export of a whole selection."""
+
+    format: Literal["csv", "ndjson"] = "ndjson"
+    bodies: bool = Field(default=False, description="with the messages' bodies; ndjson only, and on record")
+
+
+def searched_view(searched: Searched) -> dict[str, Any]:
+    """Return what a page looked at, as people read it."""
+    return {
+        "from": _time(searched.since),
+        "to": _time(searched.before),
+        "complete": searched.stop is None,
+        "reason": searched.stop,
+    }
+
+
+def _time(time: int | None) -> str | None:
+    """Return a time; null for none, and for one that is past all calendars, as a cursor of a person's own may be."""
+    try:
+        return None if time is None else format_time(time)
+    except OverflowError:
+        return None

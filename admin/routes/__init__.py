@@ -1,0 +1,1 @@
+"""The routes of the admin API, a module for each subject."""

@@ -1,0 +1,74 @@
+"""Routes that say which actions are allowed now, and why another one is not.
+
+Each action is checked as the route that does it checks, by the same functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import msgspec
+from fastapi import APIRouter
+
+from admin.deps import OfficeDep, Reader
+from admin.models.base import Code
+from bus.domain.destination import TransportName, check_removable
+from bus.errors import BusError
+from bus.security.keys import Action
+
+router = APIRouter(prefix="/destinations/{code}", tags=["destinations"])
+Check = Callable[[], object]
+
+
+@router.get("/actions")
+async def get_destination_actions(code: Code, services: OfficeDep, principal: Reader) -> dict[str, Any]:
+    """Return for each action on a destination whether whoever asks may do it now, and if not, why.
+
+    ``switch`` has each other transport.
+    """
+    context = services.context
+    destination = context.registry.destination(code)
+    configure = partial(principal.require, Action.CONFIGURE, code)
+    roads = {
+        name: partial(context.roads.check, msgspec.structs.replace(destination, transport=name))
+        for name in TransportName
+        if name is not destination.transport
+    }
+    return {
+        "change": _verdict(configure),
+        "pause": _verdict(configure),
+        "add_subscription": _verdict(configure),
+        "resend": _verdict(partial(principal.require, Action.RESEND, code)),
+        "remove": _verdict(configure, partial(check_removable, destination, context.registry.catalog.of(code))),
+        "switch": {name: _verdict(configure, check) for name, check in roads.items()},
+    }
+
+
+@router.get("/subscriptions/{name}/actions")
+async def get_subscription_actions(code: Code, name: str, services: OfficeDep, principal: Reader) -> dict[str, Any]:
+    """Return for each action on a subscription whether whoever asks may do it now, and if not, why."""
+    context = services.context
+    subscription = context.registry.subscription(code, name)
+    configure, pause = (partial(principal.require, action, code) for action in (Action.CONFIGURE, Action.PAUSE))
+    allowed_url = partial(context.egress.check_url, subscription.url)
+    return {
+        "change": _verdict(pause, configure),
+        "pause": _verdict(pause, allowed_url),
+        "resume": _verdict(pause, allowed_url),
+        "rotate": _verdict(configure),
+        "resend": _verdict(partial(principal.require, Action.RESEND, code)),
+        "sample": _verdict(configure, allowed_url, context.sampler.dispatchers),
+        "remove": _verdict(configure),
+    }
+
+
+def _verdict(*checks: Check) -> dict[str, Any]:
+    """Return what the first check that refuses says."""
+    for check in checks:
+        try:
+            check()
+        except BusError as error:
+            return {"allowed": False, "why": str(error), "hint": error.hint}
+    return {"allowed": True, "why": "", "hint": ""}

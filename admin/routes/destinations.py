@@ -1,0 +1,96 @@
+"""Routes of destinations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from fastapi import APIRouter, Response
+
+from admin.deps import Configurer, Office, OfficeDep, Reader, ReaderOfSome
+from admin.models.base import Code
+from admin.models.configuration import DestinationBody
+from admin.requests.audited import AuditedRoute, Noting, NotingDep
+from admin.requests.merging import merged
+from admin.requests.taking_back import put_unless_refused
+from bus.domain.destination import Destination, check_removable, switched
+from bus.errors import InvalidMessage
+
+router = APIRouter(prefix="/destinations", tags=["destinations"], route_class=AuditedRoute)
+
+
+@router.get("")
+async def list_destinations(services: OfficeDep, principal: ReaderOfSome) -> dict[str, Any]:
+    """Return by code all destinations that the key may read."""
+    found = services.context.registry.catalog.destinations
+    codes = [code for code in sorted(found) if principal.may("read", code)]
+    return {"items": [DestinationBody.of(found[code]) for code in codes], "next": None}
+
+
+@router.get("/{code}")
+async def get_destination(code: Code, services: OfficeDep, _: Reader) -> DestinationBody:
+    """Return one destination."""
+    return DestinationBody.of(services.context.registry.destination(code))
+
+
+@router.put("/{code}")
+async def put_destination(
+    code: Code, body: DestinationBody, services: OfficeDep, noting: NotingDep, _: Configurer
+) -> DestinationBody:
+    """Make or replace a destination."""
+    if body.code:
+        _check_code(body, code)
+    registry = services.context.registry
+    known = registry.catalog.destinations.get(code)
+    return await _put(services, noting, body.to_domain(code, known.version if known else 0))
+
+
+@router.patch("/{code}")
+async def patch_destination(
+    code: Code, changes: dict[str, Any], services: OfficeDep, noting: NotingDep, _: Configurer
+) -> DestinationBody:
+    """Change the fields that are sent."""
+    registry = services.context.registry
+    known = registry.destination(code)
+    body = merged(DestinationBody.of(known), changes)
+    _check_code(body, code)
+    return await _put(services, noting, body.to_domain(code, known.version))
+
+
+@router.delete("/{code}", status_code=204)
+async def delete_destination(code: Code, services: OfficeDep, _: Configurer) -> Response:
+    """Remove a destination that has no subscriptions and no masking rules.
+
+    Its messages stay searchable until their retention, so the rules are taken away first, by a change of their own.
+    """
+    registry = services.context.registry
+    check_removable(registry.destination(code), registry.catalog.of(code))
+    await registry.remove_destination(code)
+    await services.settle()
+    # Messages for later would go to subscriptions of another destination of this code.
+    await services.context.store.cancel(code, "", services.context.clock.now())
+    return Response(status_code=204)
+
+
+async def _put(services: Office, noting: Noting, destination: Destination) -> DestinationBody:
+    context = services.context
+    context.roads.check(destination)
+    known = context.registry.catalog.destinations.get(destination.code)
+    registry = context.registry
+
+    async def undo(stored: Destination) -> None:
+        if known is None:
+            await registry.remove_destination(stored.code)
+        else:
+            await registry.put_destination(msgspec.structs.replace(known, version=stored.version))
+
+    wanted = switched(known, destination, context.clock.now())
+    stored = await put_unless_refused(services, destination.code, lambda: registry.put_destination(wanted), undo)
+    view = DestinationBody.of(stored)
+    noting.compare(DestinationBody.of(known).model_dump() if known is not None else {}, view.model_dump())
+    return view
+
+
+def _check_code(body: DestinationBody, code: str) -> None:
+    if body.code != code:
+        raise InvalidMessage(f"the path says {code!r}, the body {body.code!r}", field="code")

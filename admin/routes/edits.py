@@ -1,0 +1,75 @@
+"""The route of edit-and-resend."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Any, Final
+
+import msgspec
+from fastapi import APIRouter, Request
+
+from admin.deps import OfficeDep, ResenderOfSome
+from admin.models.repair import EditBody
+from admin.repair.editing import Edit
+from admin.requests.audited import AuditedRoute, Noting, NotingDep
+from admin.routes.messages import message_id_of, missing
+from admin.showing.masks import MasksDep
+from bus.domain.audit import sent
+from bus.domain.message import Message
+from bus.errors import InvalidMessage
+
+router = APIRouter(prefix="/messages", tags=["messages"], route_class=AuditedRoute)
+_JSON: Final = "application/json"
+
+
+class _Exact(msgspec.Struct):
+    """The bytes of the JSON value that the body is to have."""
+
+    body: msgspec.Raw = msgspec.Raw()
+
+
+@router.post("/{message_id}/edit", status_code=202)
+async def edit_message(
+    message_id: str,
+    body: EditBody,
+    request: Request,
+    services: OfficeDep,
+    noting: NotingDep,
+    principal: ResenderOfSome,
+    masks: MasksDep,
+) -> dict[str, Any]:
+    """Make a new message of an old one, and deliver it to all subscriptions or to those named; durable when answered.
+
+    The old message and its deliveries are untouched; the traces of both name each other. Limits are those of the
+    receiver. A paused destination or subscription holds it. Where masking rules hide parts of the old, only who sees
+    all of it may do this (``?unmasked=true``).
+    """
+    old = await services.context.store.message(message_id_of(message_id))
+    if old is None or not principal.may("resend", old.destination):
+        raise missing(message_id)
+    masks.require_whole(old.destination)
+    edit = await _edit(body, old, request)
+    made = await services.editor.make(old, edit, body.subscriptions, by=principal.name, reason=body.reason)
+    _note(noting, body, edit, made)
+    return {"id": made.id, "edited_from": old.id, "subscriptions": list(made.expected)}
+
+
+async def _edit(body: EditBody, old: Message, request: Request) -> Edit:
+    content, content_type = None, body.content_type
+    if "body" in body.model_fields_set:
+        content = bytes(msgspec.json.decode(await request.body(), type=_Exact).body)
+        content_type = content_type or (old.content_type if "json" in old.content_type else _JSON)
+    elif body.body_base64 is not None:
+        try:
+            content = base64.b64decode(body.body_base64, validate=True)
+        except (binascii.Error, ValueError) as error:
+            raise InvalidMessage(f"body_base64 is not base64: {error}", field="body_base64") from error
+    return Edit(body=content, content_type=content_type, headers=body.headers, key=body.key, biz_id=body.biz_id)
+
+
+def _note(noting: Noting, body: EditBody, edit: Edit, made: Message) -> None:
+    """Say what was made and why, without its body."""
+    asked = body.model_dump(exclude_unset=True, exclude={"body", "body_base64"})
+    size = {"body": f"edited, {len(edit.body)} bytes"} if edit.body is not None else {}
+    noting.changes = sent({**asked, **size, "id": made.id})

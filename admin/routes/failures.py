@@ -1,0 +1,72 @@
+"""The route of failures, grouped by subscription and what they have in common."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+
+from admin.deps import OfficeDep, ReaderOfSome
+from admin.models.base import Time
+from admin.models.selection import SelectionBody
+from bus.domain.failures import FailureGroup
+from bus.domain.selection import Selection
+from bus.domain.times import format_time, parse_time
+from bus.errors import InvalidMessage
+from bus.ports.store import MOST_GROUPS
+
+router = APIRouter(tags=["failures"])
+
+
+@router.get("/failures")
+async def list_failures(
+    services: OfficeDep,
+    principal: ReaderOfSome,
+    destination: str | None = None,
+    subscription: str | None = None,
+    since: Annotated[Time | None, Query(alias="from")] = None,
+    before: Annotated[Time | None, Query(alias="to")] = None,
+    limit: Annotated[int, Query(ge=1, le=MOST_GROUPS)] = 100,
+) -> dict[str, Any]:
+    """Return the groups of deliveries that are retried, parked or dead, the largest first.
+
+    The times are those of the messages' ids. ``filter`` of a group is what a search and a bulk resend take for exactly
+    its deliveries. ``complete`` is false when there are more groups, or when the time did not suffice for messages made
+    before ``complete_since``.
+    """
+    if destination is not None:
+        principal.require("read", destination)
+    start, end = parse_time(since) if since else None, parse_time(before) if before else None
+    if start is not None and end is not None and start >= end:
+        raise InvalidMessage("from: it must be before to", field="from")
+    selection = Selection(destination=destination, subscription=subscription, since=start, before=end)
+    found = await services.context.store.failures(selection)
+    groups = [group for group in found.groups if principal.may("read", group.destination)]
+    has_more = len(groups) > limit or found.left_out > 0
+    return {
+        "items": [_view(group, selection) for group in groups[:limit]],
+        "next": None,
+        "complete": found.since is None and not has_more,
+        "complete_since": format_time(found.since) if found.since is not None else None,
+    }
+
+
+def _view(group: FailureGroup, asked: Selection) -> dict[str, Any]:
+    exactly = Selection(
+        destination=group.destination,
+        subscription=group.subscription,
+        signature=group.signature,
+        since=asked.since,
+        before=asked.before,
+    )
+    return {
+        "destination": group.destination,
+        "subscription": group.subscription,
+        "signature": group.signature,
+        "count": group.count,
+        "deliveries": {status.value: count for status, count in sorted(group.counts.items())},
+        "first_seen": format_time(group.first_at),
+        "last_seen": format_time(group.last_at),
+        "sample": group.sample,
+        "filter": SelectionBody.of(exactly).model_dump(by_alias=True, exclude_none=True),
+    }

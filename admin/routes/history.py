@@ -1,0 +1,71 @@
+"""The route that tells who changed what of one destination or subscription."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Final
+
+import msgspec
+from fastapi import APIRouter, Query
+
+from admin.access.audit_log import Wanted
+from admin.deps import OfficeDep, ReaderOfSome
+from bus.domain.audit import Entry
+from bus.domain.identity import id_time, parse_id
+from bus.domain.times import format_time
+from bus.errors import InvalidMessage
+
+router = APIRouter(tags=["audit"])
+_RESOURCE: Final = re.compile(r"destinations/([A-Za-z0-9_][A-Za-z0-9._-]{0,127})(/subscriptions/[A-Za-z0-9._-]{1,64})?")
+_SAMPLE: Final = "/sample"
+_FIRST_REFUSAL: Final = 400
+
+
+@router.get("/history")
+async def get_history(
+    services: OfficeDep,
+    principal: ReaderOfSome,
+    resource: Annotated[
+        str, Query(description="destinations/CODE, with all its subscriptions, or destinations/CODE/subscriptions/NAME")
+    ],
+    cursor: str | None = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 50,
+) -> dict[str, Any]:
+    """Return who changed what of a destination or subscription, the newest first, for whoever may read it.
+
+    Secrets and the values of headers are not in it; neither is what was refused, or sent as a sample. ``outcome`` is
+    ``done``, or ``unknown`` when the process went away meanwhile. A page may hold fewer than ``limit``, or nothing,
+    while ``next`` goes on. What is removed keeps its history for as long as the audit log is kept.
+    """
+    named = _RESOURCE.fullmatch(resource)
+    if named is None:
+        raise InvalidMessage(
+            "resource: it is destinations/CODE or destinations/CODE/subscriptions/NAME", field="resource"
+        )
+    principal.require("read", named[1])
+    found = await services.audit.read(Wanted(what=resource), after=_place(cursor), limit=limit)
+    return {"items": [_view(entry) for entry in found.entries if _is_change(entry)], "next": found.next}
+
+
+def _is_change(entry: Entry) -> bool:
+    was_refused = entry.status is not None and entry.status >= _FIRST_REFUSAL
+    return not was_refused and not entry.resource.endswith(_SAMPLE)
+
+
+def _place(cursor: str | None) -> str | None:
+    try:
+        return parse_id(cursor) if cursor is not None else None
+    except ValueError as error:
+        raise InvalidMessage("cursor: it is not one that a page gave", field="cursor") from error
+
+
+def _view(entry: Entry) -> dict[str, Any]:
+    return {
+        "id": entry.id,
+        "at": format_time(id_time(entry.id)),
+        "who": {"kind": entry.kind, "name": entry.name},
+        "method": entry.method,
+        "resource": entry.resource,
+        "changes": msgspec.to_builtins(entry.changes),
+        "outcome": "unknown" if entry.status is None else "done",
+    }

@@ -1,0 +1,62 @@
+"""Routes of API keys."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Response
+
+from admin.deps import Configurer, OfficeDep
+from admin.models.access import KeyBody
+from admin.models.base import optional_time
+from admin.requests.audited import AuditedRoute
+from bus.errors import NotFound
+from bus.security.keyring import StoredKey
+from bus.security.keys import split_key
+
+router = APIRouter(prefix="/keys", tags=["keys"], route_class=AuditedRoute)
+
+
+@router.get("")
+async def list_keys(services: OfficeDep, _: Configurer) -> dict[str, Any]:
+    """Return the API keys without their secrets, the oldest first; ``last_used_at`` is to the minute."""
+    keyring = services.context.keyring
+    uses = await keyring.last_uses()
+    return {"items": [_view(key, uses.get(key.id, 0)) for key in keyring.all_keys()], "next": None}
+
+
+@router.post("", status_code=201)
+async def create_key(body: KeyBody, services: OfficeDep, _: Configurer) -> dict[str, Any]:
+    """Make an API key; it is shown once."""
+    secret = await services.context.keyring.create_key(
+        roles=(body.role,), destinations=tuple(body.destinations), name=body.name
+    )
+    made = split_key(secret)
+    return {
+        "id": made[0] if made is not None else None,
+        "key": secret,
+        "name": body.name,
+        "role": body.role,
+        "destinations": body.destinations,
+    }
+
+
+@router.delete("/{key_id}", status_code=204)
+async def revoke_key(key_id: str, services: OfficeDep, _: Configurer) -> Response:
+    """Revoke a key: at once in this process, within seconds in the others."""
+    if not await services.context.keyring.delete_key(key_id):
+        raise NotFound(f"there is no key {key_id[:64]!r}", hint="bus key list")
+    await services.saved.forget("key", key_id)
+    return Response(status_code=204)
+
+
+def _view(key: StoredKey, used_at: int) -> dict[str, Any]:
+    return {
+        "id": key.id,
+        "name": key.name,
+        "role": key.roles[0] if key.roles else None,
+        "roles": list(key.roles),
+        "destinations": list(key.destinations),
+        "created_at": optional_time(key.created_at),
+        "last_used_at": optional_time(used_at),
+    }

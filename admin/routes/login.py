@@ -1,0 +1,32 @@
+"""The route by which people log in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+
+from admin.access.cookies import device_token
+from admin.access.identity import require_ours
+from admin.deps import OfficeDep, address_of
+from admin.models.access import LoginBody
+from admin.requests.audited import add_entry
+from admin.routes.sessions import begin_session
+from bus.security.sessions import principal_of
+
+# Not an audited route: who it is must first be found out, and a stranger must not fill the log.
+router = APIRouter(prefix="/session", tags=["session"])
+
+
+@router.post("", status_code=201)
+async def log_in(body: LoginBody, request: Request, response: Response, services: OfficeDep) -> dict[str, Any]:
+    """Begin a session: its cookie, and what its changes must show as ``X-CSRF-Token``.
+
+    Whoever fails often waits ever longer (429), and never for good.
+    """
+    require_ours(request, always=False)
+    device = device_token(request)
+    user = await services.login.check(body.name, body.password, address=address_of(request), device=device)
+    begun = await begin_session(request, response, services, user)
+    await add_entry(request, principal_of(user), status=201)
+    return begun

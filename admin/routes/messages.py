@@ -1,0 +1,145 @@
+"""Routes of messages: search, trace, body, resend."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import JSONResponse
+
+from admin.deps import OfficeDep, Reader, ReaderOfSome, ResenderOfSome
+from admin.models.repair import ResendBody
+from admin.requests.audited import AuditedRoute, add_entry
+from admin.requests.queries import SearchQuery, searched_view
+from admin.showing.contents import pretty
+from admin.showing.masks import MasksDep, withheld
+from admin.showing.views import edit_view, message_row, origin_view, trace_view
+from bus.domain.identity import parse_id
+from bus.domain.trace import Trace
+from bus.errors import InvalidMessage, NotFound
+from bus.security.principals import Principal
+
+router = APIRouter(prefix="/messages", tags=["messages"], route_class=AuditedRoute)
+
+
+@router.get("")
+async def search_messages(
+    services: OfficeDep, _: Reader, masks: MasksDep, query: Annotated[SearchQuery, Query()]
+) -> dict[str, Any]:
+    """Return one page of messages, the newest first.
+
+    `searched` says of which times this page has every match: from `to` (exclusive; null for now) down to `from` (null
+    for the beginning of what is stored), by the times in the messages' ids. `complete` is true when that reaches down
+    to all that was asked for: then `next` is null, and a search without items has found that there are none. Otherwise
+    `reason` is `limit` (the page is full) or `time` (what no index answers, such as a text in bodies, was looked for
+    as long as a page may take): the page may be empty though there are matches further down, and `next` goes on from
+    there. At an end that the limit made, messages of that millisecond may be on the next page too.
+
+    Pages hold each message once. Conditions are checked when the page is read: a message whose state changes between
+    two pages is in the page that finds it, or in none. Messages that arrive meanwhile are newer than the first page.
+
+    A row's `attempts` are the POSTs made so far, the most of any delivery that is not finished, or of all when none is;
+    `next_attempt_at` is when the next one is due, null unless it waits for one.
+    """
+    selection = query.to_domain()
+    masks.require_unprobed(selection)
+    try:
+        page = await services.context.store.search(selection, cursor=query.cursor, limit=query.limit)
+    except ValueError as error:
+        raise InvalidMessage(str(error), field="cursor") from error
+    return {
+        "items": [message_row(trace) for trace in page.traces],
+        "next": page.next,
+        "searched": searched_view(page.searched),
+    }
+
+
+@router.get("/{message_id}")
+async def get_trace(
+    message_id: str,
+    services: OfficeDep,
+    principal: ReaderOfSome,
+    masks: MasksDep,
+    attempts: Annotated[str, Query(pattern=r"^(all|none|(first|last):[0-9]{1,4})$")] = "all",
+) -> dict[str, Any]:
+    """Return the whole life of a message, with all attempts of each delivery, none, or the ``first:N`` or ``last:N``.
+
+    ``hops`` are its steps in the order of time, from the producer to the next attempt due; what is missing is a hop of
+    its own (``missing``). ``attempts_kept`` of ``attempts_made`` are in the store. Of an attempt's phases ``queue`` is
+    its wait in the dispatcher that had taken it from the road.
+    ``edited_from`` and ``edits`` link a message with the one that it was made of by editing, and with those made of it.
+    ``masked``: its destination has masking rules; the headers that they name are ``***``, and what subscribers answered
+    is withheld (``response`` is null).
+    """
+    trace = masks.trace(await trace_of(services, message_id, principal, "read"))
+    origin = await services.editor.origin(trace.message) if trace.message is not None else None
+    return trace_view(trace, services.context.registry.catalog, attempts) | {
+        "masked": bool(masks.of(trace.destination)),
+        "edited_from": origin_view(trace.message, origin),
+        "edits": [edit_view(link.id, link) for link in await services.editor.made_of(trace.id)],
+    }
+
+
+@router.get("/{message_id}/body")
+async def get_body(
+    message_id: str,
+    request: Request,
+    services: OfficeDep,
+    principal: ReaderOfSome,
+    masks: MasksDep,
+    form: Annotated[Literal["exact", "pretty"], Query(alias="as")] = "exact",
+) -> Response:
+    """Return the exact bytes of a message, as a download: a browser never renders them. Who read it is on record.
+
+    With ``as=pretty`` return ``{"json", "text", "bytes"}``: JSON indented, other text as it is (``json`` false), null
+    for what is not UTF-8. Where masking rules hide parts of it the answer has ``Bus-Masked: true``, and is a 403 when
+    it cannot be masked.
+    """
+    message = await services.context.store.message(message_id_of(message_id))
+    if message is None or not principal.may("read", message.destination):
+        raise missing(message_id)
+    seen = await masks.body(message)
+    if not masks.unmasked:
+        await add_entry(request, principal, status=200 if seen.body is not None else 403)
+    if seen.body is None:
+        raise withheld(seen)
+    headers = {"bus-masked": "true"} if seen.masked else {}
+    if form == "pretty":
+        return JSONResponse(pretty(seen.body), headers=headers)
+    headers |= {
+        "content-disposition": f'attachment; filename="{message.id}"',
+        "content-type": message.content_type,
+    }
+    return Response(seen.body, headers=headers)
+
+
+@router.post("/{message_id}/resend", status_code=202)
+async def resend_message(
+    message_id: str, services: OfficeDep, principal: ResenderOfSome, body: ResendBody | None = None
+) -> dict[str, Any]:
+    """Deliver a message again, to all subscriptions or to those named; the id is that of a job of one message."""
+    body = body or ResendBody()
+    trace = await trace_of(services, message_id, principal, "resend")
+    job, targets = await services.runner.resend_one(trace, body.subscriptions, principal.name, body.reason)
+    return {"id": job.id, "subscriptions": [target.subscription for target in targets]}
+
+
+async def trace_of(services: OfficeDep, message_id: str, principal: Principal, action: str) -> Trace:
+    """Return a trace; to who may not do that, a message of another destination is one that is not there."""
+    trace = await services.context.store.trace(message_id_of(message_id))
+    if trace is None or not principal.may(action, trace.destination):
+        raise missing(message_id)
+    return trace
+
+
+def message_id_of(text: str) -> str:
+    """Return the id that a path names; raises ``NotFound`` for what is none."""
+    try:
+        return parse_id(text)
+    except ValueError as error:
+        raise missing(text) from error
+
+
+def missing(message_id: str) -> NotFound:
+    """Return the error for a message that is not there."""
+    return NotFound(f"there is no message {message_id[:64]}", hint="check the id; it may be past its retention")

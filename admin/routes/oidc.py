@@ -1,0 +1,97 @@
+"""Routes by which people log in at an OpenID Connect provider, and the list of the ways to log in."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import RedirectResponse
+
+from admin.access.cookies import clear_flow, flow_token, set_flow
+from admin.access.landing import go_on, told
+from admin.access.single_sign_on import CALLBACK, SingleSignOn
+from admin.deps import Office, OfficeDep, address_of
+from admin.requests.audited import add_entry
+from admin.requests.problems import problem_for
+from admin.routes.sessions import begin_session
+from bus.errors import AccessDenied, BusError, NotFound
+from bus.security.sessions import principal_of
+
+# Not audited routes: who it is must first be found out, and a stranger must not fill the log.
+router = APIRouter(prefix="/session", tags=["session"])
+_LONGEST: Final = 4096
+_SHOWN: Final = 200
+Text = Annotated[str | None, Query(max_length=_LONGEST)]
+
+
+@router.get("/methods")
+async def list_methods(services: OfficeDep) -> dict[str, Any]:
+    """Return the ways to log in, for who has not: ``password``, and ``oidc`` with its label and where to begin.
+
+    ``open`` says that nobody needs to.
+    """
+    items: list[dict[str, Any]] = [{"kind": "password", "label": "Password", "url": "/api/v1/session"}]
+    if services.single_sign_on is not None:
+        items.append({"kind": "oidc", "label": services.single_sign_on.label, "url": "/api/v1/session/oidc"})
+    return {"items": items, "open": services.context.keyring.is_open}
+
+
+@router.get("/oidc", status_code=303, response_class=RedirectResponse)
+async def begin_oidc(
+    request: Request,
+    services: OfficeDep,
+    place: Annotated[str | None, Query(alias="next", max_length=_LONGEST, description="a path, for afterwards")] = None,
+) -> Response:
+    """Send the browser to the provider; it has ten minutes to come back, and only this browser can."""
+    url, flow = await _single_sign_on(services).begin(place, _redirect_uri(request, services))
+    response = RedirectResponse(url, status_code=303)
+    set_flow(request, response, flow.cookie, services.public_url)
+    return response
+
+
+@router.get("/oidc/callback")
+async def end_oidc(
+    request: Request,
+    services: OfficeDep,
+    code: Text = None,
+    state: Text = None,
+    iss: Text = None,
+    error: Text = None,
+    error_description: Text = None,
+) -> Response:
+    """Begin a session of who comes back from the provider, as a password does; a page leads on to where they were.
+
+    Who may not is told why (403), also when the provider does not answer (503): as a page to a browser.
+    """
+    single = _single_sign_on(services)
+    try:
+        flow = single.flow(flow_token(request, services.public_url), state)
+        single.check_issuer(iss)
+        if code is None:
+            raise _denied(error, error_description)
+        user = await single.finish(flow, code, _redirect_uri(request, services), address=address_of(request))
+        response = go_on(flow.place)
+        await begin_session(request, response, services, user)
+        await add_entry(request, principal_of(user), status=200)
+    except BusError as problem:
+        if "text/html" not in request.headers.get("accept", ""):
+            raise
+        return told(problem_for(problem))
+    clear_flow(response)
+    return response
+
+
+def _single_sign_on(services: Office) -> SingleSignOn:
+    if services.single_sign_on is None:
+        raise NotFound("this bus has no OpenID Connect provider", hint="set BUS_OIDC_ISSUER, or log in with a password")
+    return services.single_sign_on
+
+
+def _redirect_uri(request: Request, services: Office) -> str:
+    base = services.public_url or f"{request.url.scheme}://{request.url.netloc}"
+    return f"{base}{CALLBACK}"
+
+
+def _denied(error: str | None, description: str | None) -> AccessDenied:
+    said = ": ".join(part[:_SHOWN] for part in (error, description) if part) or "there is no code in its answer"
+    return AccessDenied(f"the provider logged nobody in: {said}", hint="log in again, or ask who runs the provider")

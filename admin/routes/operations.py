@@ -1,0 +1,99 @@
+"""Routes of spools, store rates, clusters and health."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter
+
+from admin.deps import Configurer, OfficeDep, Reader
+from admin.models.base import optional_time
+from admin.models.configuration import PreferenceBody, RatesBody
+from admin.requests.audited import AuditedRoute, NotingDep
+from bus.bootstrap import Context
+from bus.ports.spool import Spool
+from bus.registry import Preference, Rates
+
+router = APIRouter(tags=["operations"], route_class=AuditedRoute)
+
+
+@router.get("/spools")
+async def list_spools(services: OfficeDep, _: Reader) -> dict[str, Any]:
+    """Return the local queues of this process and how far each consumer is behind."""
+    return {"items": [_spool_view(name, spool) for name, spool in services.context.spools.items()], "next": None}
+
+
+@router.get("/rates")
+async def get_rates(services: OfficeDep, _: Reader) -> RatesBody:
+    """Return the store writes a second of each process."""
+    rates = services.context.registry.rates
+    return RatesBody(receiver=rates.receiver, dispatcher=rates.dispatcher)
+
+
+@router.put("/rates")
+async def put_rates(body: RatesBody, services: OfficeDep, noting: NotingDep, _: Configurer) -> RatesBody:
+    """Change the store rates; in force at once."""
+    rates = services.context.registry.rates
+    noting.compare({"receiver": rates.receiver, "dispatcher": rates.dispatcher}, body.model_dump())
+    await services.context.registry.set_rates(Rates(body.receiver, body.dispatcher))
+    await services.settle()
+    return body
+
+
+@router.get("/clusters")
+async def list_clusters(services: OfficeDep, _: Reader) -> dict[str, Any]:
+    """Return the clusters of transports that have several, and which receivers publish to which."""
+    return _clusters_view(services.context)
+
+
+@router.put("/clusters")
+async def put_clusters(body: PreferenceBody, services: OfficeDep, noting: NotingDep, _: Configurer) -> dict[str, Any]:
+    """Choose the cluster to publish to, in every process; at once if it is well, else as soon as it is."""
+    services.context.roads.choice.check(body.preferred)
+    noting.compare({"preferred": services.context.registry.preference.cluster}, {"preferred": body.preferred})
+    await services.context.registry.set_preference(Preference(body.preferred))
+    await services.settle()
+    return _clusters_view(services.context)
+
+
+@router.get("/health")
+async def get_health(services: OfficeDep, _: Reader) -> dict[str, Any]:
+    """Return what is well and what is not, a line for each part."""
+    return services.context.health()
+
+
+def _clusters_view(context: Context) -> dict[str, Any]:
+    choice, conditions, notes = context.roads.choice, context.own_conditions(), context.roads.choice.notes()
+    preferred, publishers = context.registry.preference.cluster, context.publishers()
+    items = [
+        {
+            "name": name,
+            "transport": transport,
+            "preferred": name == preferred,
+            "ok": not conditions.get(name),
+            "detail": conditions.get(name) or notes.get(name, ""),
+            "published_by": [url for url, active in publishers.items() if active.get(transport) == name],
+        }
+        for name, transport in choice.clusters.items()
+    ]
+    return {"preferred": preferred, "items": items, "next": None}
+
+
+def _spool_view(name: str, spool: Spool) -> dict[str, Any]:
+    stats = spool.stats()
+    return {
+        "name": name,
+        "records": stats.records,
+        "bytes": stats.bytes,
+        "limit": stats.limit,
+        "damaged": stats.damaged,
+        "consumers": [
+            {
+                "lane": consumer.lane,
+                "consumer": consumer.consumer,
+                "records": consumer.records,
+                "oldest": optional_time(consumer.oldest or 0),
+            }
+            for consumer in stats.consumers
+        ],
+    }

@@ -1,0 +1,195 @@
+"""The route of the overview: what an operator sees first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Query
+
+from admin.deps import OfficeDep, ReaderOfSome
+from admin.models.base import optional_time
+from admin.showing.observatory import Backlog, Lane, Rates, Sight, breakers
+from bus.cluster.member import Member
+from bus.domain.alarms import SPOOL_NEARLY_FULL, Alarm, OpenBreaker
+from bus.domain.catalog import Catalog
+from bus.domain.series import Figures
+from bus.domain.subscription import Subscription
+from bus.domain.times import format_time
+from bus.domain.vitals import SpoolFigures
+
+router = APIRouter(tags=["operations"])
+_NONE: Final = Backlog(0, None)
+
+
+@router.get("/overview")
+async def get_overview(
+    services: OfficeDep, principal: ReaderOfSome, limit: Annotated[int, Query(ge=0, le=1000)] = 50
+) -> dict[str, Any]:
+    """Return how the bus is now, in one call that may be repeated every two seconds; it never looks at messages.
+
+    ``now`` has the rates of the present minute and the one before; null, as ``retrying``, while the store does not
+    answer. ``backlog`` is what waits on the roads, null where a broker cannot say; ``retrying`` waits for another
+    attempt; ``scheduled`` are messages for later. ``destinations`` and ``subscriptions`` are those with the most
+    waiting and going on, at most ``limit`` of each; ``left_out`` says how many are not shown. An alarm's ``link`` is
+    the path below ``/api/v1`` of what it is about. Who is limited to destinations sees these, and no alarm of the
+    whole bus; ``spools``, ``processes`` and ``degraded`` are null then.
+    """
+    sight, catalog = await services.observatory.look(), services.context.registry.catalog
+
+    def may(code: str | None) -> bool:
+        return principal.may("read", code)
+
+    codes = [code for code in catalog.destinations if may(code)]
+    lanes = [found.key for code in codes for found in catalog.of(code)]
+    busiest = sorted(codes, key=lambda code: _order([found.key for found in catalog.of(code)], sight, code))
+    busiest_lanes = sorted(lanes, key=lambda lane: (_order([lane], sight, None), lane))
+    return {
+        "at": format_time(sight.now),
+        "now": _now(sight.rates, codes),
+        **_waiting(lanes, sight),
+        "destinations": [_destination(code, sight, catalog) for code in busiest[:limit]],
+        "subscriptions": [_subscription(catalog.subscriptions[lane], sight) for lane in busiest_lanes[:limit]],
+        "left_out": {"destinations": max(0, len(codes) - limit), "subscriptions": max(0, len(lanes) - limit)},
+        "breakers": [_breaker(found) for found in breakers(sight.members) if may(found.destination)],
+        "alarms": [_alarm(found) for found in sight.alarms if may(found.destination)],
+        **_whole_bus(sight.members, may),
+    }
+
+
+def _whole_bus(members: list[Member], may: Callable[[str | None], bool]) -> dict[str, Any]:
+    if not may(None):
+        return {"spools": None, "processes": None, "degraded": None}
+    return {
+        "spools": [
+            spool_view(name, found) | {"owner": member.owner, "node": member.node}
+            for member in members
+            for name, found in member.spools.items()
+        ],
+        "processes": [
+            {"owner": member.owner, "node": member.node, "url": member.url, "roles": list(member.roles)}
+            for member in members
+        ],
+        "degraded": [
+            {"name": name, "detail": trouble, "owner": member.owner, "node": member.node}
+            for member in members
+            for name, trouble in member.troubles.items()
+        ],
+    }
+
+
+def spool_view(name: str, found: SpoolFigures) -> dict[str, Any]:
+    """Return a local queue as people read it."""
+    return {
+        "name": name,
+        "records": found.records,
+        "bytes": found.bytes,
+        "limit": found.limit,
+        "used": round(found.used, 4),
+        "is_nearly_full": found.used >= SPOOL_NEARLY_FULL,
+        "damaged": found.damaged,
+        "oldest": optional_time(found.oldest or 0),
+    }
+
+
+def _now(rates: Rates | None, codes: Iterable[str]) -> dict[str, Any] | None:
+    if rates is None:
+        return None
+    total = Figures()
+    for code in codes:
+        if (found := rates.destinations.get(code)) is not None:
+            total.add(found)
+    return {"from": format_time(rates.since), "to": format_time(rates.until), **_figures(total, rates)}
+
+
+def _figures(figures: Figures, rates: Rates) -> dict[str, Any]:
+    seconds = max(1.0, (rates.until - rates.since) / 1000)
+    p50, p99, success = figures.latency(0.5), figures.latency(0.99), figures.success_rate
+    return {
+        "accepted_per_second": round(figures.accepted / seconds, 3),
+        "delivered_per_second": round(figures.counts.delivered / seconds, 3),
+        "attempts_per_second": round(figures.counts.attempts / seconds, 3),
+        "success_rate": round(success, 6) if success is not None else None,
+        "p50_ms": round(p50, 1) if p50 is not None else None,
+        "p99_ms": round(p99, 1) if p99 is not None else None,
+    }
+
+
+def _destination(code: str, sight: Sight, catalog: Catalog) -> dict[str, Any]:
+    lanes = [found.key for found in catalog.of(code)]
+    unpublished = [member.unpublished[code] for member in sight.members if code in member.unpublished]
+    later = sight.retrying.get((code, ""), 0) if sight.retrying is not None else None
+    return {
+        "destination": code,
+        "transport": catalog.destinations[code].transport,
+        "paused": catalog.destinations[code].paused,
+        "subscriptions": len(lanes),
+        **_waiting(lanes, sight),
+        "scheduled": later,
+        "unpublished_since": optional_time(min(unpublished, default=0)),
+        **_rated(sight.rates, sight.rates.destinations.get(code) if sight.rates is not None else None),
+    }
+
+
+def _subscription(found: Subscription, sight: Sight) -> dict[str, Any]:
+    return {
+        "destination": found.destination,
+        "subscription": found.name,
+        "paused": found.paused,
+        "paused_reason": found.paused_reason,
+        **_waiting([found.key], sight),
+        **_rated(sight.rates, sight.rates.lanes.get(found.key) if sight.rates is not None else None),
+    }
+
+
+def _waiting(lanes: Sequence[Lane], sight: Sight) -> dict[str, Any]:
+    backlogs = [sight.backlog.get(lane, _NONE) for lane in lanes]
+    known = [found.records for found in backlogs if found.records is not None]
+    times = [found.oldest for found in backlogs if found.oldest is not None]
+    retrying = sum(sight.retrying.get(lane, 0) for lane in lanes) if sight.retrying is not None else None
+    return {
+        "backlog": sum(known) if len(known) == len(backlogs) else None,
+        "retrying": retrying,
+        "oldest": optional_time(min(times, default=0)),
+    }
+
+
+def _rated(rates: Rates | None, figures: Figures | None) -> dict[str, Any]:
+    """Return the rates of one line; null while they are not known."""
+    if rates is None:
+        return dict.fromkeys(_figures(Figures(), Rates(0, 1, {}, {})))
+    return _figures(figures if figures is not None else Figures(), rates)
+
+
+def _order(lanes: Sequence[Lane], sight: Sight, code: str | None) -> tuple[int, int, str]:
+    """Put first what has the most waiting, then what has the most going on."""
+    retrying = sight.retrying if sight.retrying is not None else {}
+    waiting = sum((sight.backlog.get(lane, _NONE).records or 0) + retrying.get(lane, 0) for lane in lanes)
+    going_on = 0
+    if sight.rates is not None:
+        counted = [sight.rates.lanes.get(lane) for lane in lanes] + [sight.rates.destinations.get(code or "")]
+        going_on = sum(found.counts.attempts + found.accepted for found in counted if found is not None)
+    return (-waiting, -going_on, code or "")
+
+
+def _breaker(found: OpenBreaker) -> dict[str, Any]:
+    return {
+        "destination": found.destination,
+        "subscription": found.subscription,
+        "node": found.node,
+        "state": found.figures.state,
+        "since": format_time(found.figures.since),
+        "next_probe": format_time(found.figures.probe_at),
+    }
+
+
+def _alarm(found: Alarm) -> dict[str, Any]:
+    return {
+        "severity": found.severity,
+        "what": found.what,
+        "since": optional_time(found.since or 0),
+        "destination": found.destination,
+        "subscription": found.subscription,
+        "next_step": found.next_step,
+        "link": found.link,
+    }

@@ -1,0 +1,102 @@
+"""Routes of users: who may log in, and what they may do. No answer has a password's hash."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Response
+
+from admin.deps import Configurer, Office, OfficeDep
+from admin.models.access import UserBody
+from admin.models.base import optional_time
+from admin.requests.audited import AuditedRoute, NotingDep
+from admin.requests.merging import merged
+from admin.routes.sessions import login_of
+from bus.errors import Conflict, InvalidMessage, NotFound
+from bus.security.keyring import StoredUser
+
+router = APIRouter(prefix="/users", tags=["users"], route_class=AuditedRoute)
+
+
+@router.get("")
+async def list_users(services: OfficeDep, _: Configurer) -> dict[str, Any]:
+    """Return the users by name."""
+    return {"items": [_view(user) for user in services.context.keyring.all_users()], "next": None}
+
+
+@router.post("", status_code=201)
+async def create_user(body: UserBody, services: OfficeDep, _: Configurer) -> dict[str, Any]:
+    """Make a user; the password is made for it and shown once."""
+    keyring = services.context.keyring
+    if body.blocked:
+        raise InvalidMessage("a user is made to log in, and blocked later", field="blocked")
+    password = await keyring.add_user(body.name, body.role, tuple(body.destinations))
+    return {**_view(_user(services, body.name)), "password": password}
+
+
+@router.get("/{user}")
+async def get_user(user: str, services: OfficeDep, _: Configurer) -> dict[str, Any]:
+    """Return one user."""
+    return _view(_user(services, user))
+
+
+@router.patch("/{user}")
+async def patch_user(
+    user: str, changes: dict[str, Any], services: OfficeDep, noting: NotingDep, _: Configurer
+) -> dict[str, Any]:
+    """Change what a user may do; it holds for their sessions at once here, within seconds in other processes.
+
+    ``blocked`` ends them. The rights of who logs in at the OpenID Connect provider are changed there (409).
+    """
+    known = _user(services, user)
+    body = merged(UserBody.of(known), changes)
+    if body.name != user:
+        raise InvalidMessage("a user's name does not change", field="name")
+    if known.subject and (body.role, tuple(body.destinations)) != (known.role, known.destinations):
+        raise Conflict(
+            f"what {user!r} may do is what the OpenID Connect provider says at each login; nothing was changed",
+            hint="change it there, or block the user here",
+        )
+    changed = await services.context.keyring.change_user(
+        user, body.role, tuple(body.destinations), blocked=body.blocked
+    )
+    noting.compare(_view(known), _view(changed))
+    return _view(changed)
+
+
+@router.post("/{user}/reset-password")
+async def reset_password(user: str, services: OfficeDep, _: Configurer) -> dict[str, Any]:
+    """Make another password, shown once, and end the user's sessions."""
+    changed, password = await services.context.keyring.set_password(user)
+    return {**_view(changed), "password": password}
+
+
+@router.delete("/{user}", status_code=204)
+async def delete_user(user: str, services: OfficeDep, _: Configurer) -> Response:
+    """Remove a user and end their sessions: at once here, within seconds in other processes."""
+    if not await services.context.keyring.delete_user(user):
+        raise _missing(user)
+    await services.saved.forget("user", user)
+    return Response(status_code=204)
+
+
+def _user(services: Office, name: str) -> StoredUser:
+    found = services.context.keyring.user(name)
+    if found is None:
+        raise _missing(name)
+    return found
+
+
+def _missing(name: str) -> NotFound:
+    return NotFound(f"there is no user {name[:128]!r}", hint="bus user list")
+
+
+def _view(user: StoredUser) -> dict[str, Any]:
+    return {
+        "name": user.name,
+        "role": user.role,
+        "destinations": list(user.destinations),
+        "created_at": optional_time(user.created_at),
+        "logs_in_by": login_of(user),
+        "blocked": user.blocked,
+    }

@@ -1,0 +1,204 @@
+"""Routes of the processes of the bus, each asked how it is, and of what they have in hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Query
+
+from admin.deps import OfficeDep, Reader, ReaderOfSome
+from admin.models.base import Code, optional_time
+from admin.routes.overview import spool_view
+from bus.cluster.report import Answer, Report
+from bus.domain.times import format_time
+from bus.domain.vitals import BreakerFigures, CourierFigures, Orphan
+from bus.errors import NotFound
+
+router = APIRouter(tags=["operations"])
+_DETAILS: Final = ("couriers", "lanes", "breakers", "orphans", "watched", "left_out")
+
+
+@router.get("/processes")
+async def list_processes(services: OfficeDep, _: Reader) -> dict[str, Any]:
+    """Return every process that is alive, each as it says now, the one that answers this first.
+
+    All are asked at once, for 2 s at most. One that does not answer has ``answers`` false, the reason in ``trouble``,
+    what it told last, and no permits; after some seconds of silence it is taken for gone and listed no more.
+    ``is_current`` says whether it has the configuration of now in force.
+    """
+    answers = await services.context.reports.of_all()
+    revision = services.context.registry.revision
+    return {"revision": revision, "items": [_view(answer, revision) for answer in answers], "next": None}
+
+
+@router.get("/processes/{owner}")
+async def get_process(
+    owner: str, services: OfficeDep, _: Reader, limit: Annotated[int, Query(ge=0, le=1000)] = 100
+) -> dict[str, Any]:
+    """Return one process with its permits by subscription, what waits in its queues, breakers and orphans.
+
+    At most ``limit`` of each, the busiest first; ``left_out`` says how many are not shown. All of it is null when the
+    process does not answer.
+    """
+    members = services.context.members
+    member = next((found for found in members.all if found.owner == owner), None)
+    if member is None:
+        raise NotFound(f"there is no live process {owner!r}", hint="GET /api/v1/processes lists those that are alive")
+    (answer,) = await services.context.reports.of([member])
+    view = _view(answer, services.context.registry.revision)
+    # Of one that does not answer, what is not known is null: an empty list would say that there is nothing.
+    return view | (_details(answer.report, limit) if answer.report is not None else dict.fromkeys(_DETAILS))
+
+
+@router.get("/compensations")
+async def list_compensations(
+    services: OfficeDep, principal: ReaderOfSome, destination: Code | None = None
+) -> dict[str, Any]:
+    """Return what waits for another attempt, by subscription, the most first; without one, messages for later.
+
+    ``due`` can be handed to a dispatcher now, and waits for room there; the others wait for their time, or are being
+    delivered. ``next_due`` is when the next one can be handed over.
+    """
+    if destination is not None:
+        principal.require("read", destination)
+    now = services.context.clock.now()
+    found = {
+        lane: rows
+        for lane, rows in (await services.context.store.unfinished(now)).items()
+        if principal.may("read", lane[0]) and destination in (None, lane[0])
+    }
+    items = [
+        {
+            "destination": code,
+            "subscription": name or None,
+            "waiting": rows.rows,
+            "due": rows.due,
+            "next_due": format_time(rows.next_at),
+        }
+        for (code, name), rows in sorted(found.items(), key=lambda one: (-one[1].rows, one[0]))
+    ]
+    totals = {"waiting": sum(rows.rows for rows in found.values()), "due": sum(rows.due for rows in found.values())}
+    return {"totals": totals, "items": items, "next": None}
+
+
+@router.get("/orphans")
+async def list_orphans(services: OfficeDep, _: Reader) -> dict[str, Any]:
+    """Return the local queues whose process is gone, as the sweepers see them.
+
+    Only what a sweeper can see is known: ``watched`` has their directories, and nothing is known of other machines.
+    ``records`` is what the last attempt to empty a queue left, null when there was none.
+    """
+    context = services.context
+    answers = await context.reports.of([member for member in context.members.all if "sweeper" in member.roles])
+    return {
+        "watched": [
+            {
+                "owner": answer.member.owner,
+                "node": answer.member.node,
+                "directories": answer.report.swept if answer.report is not None else [],
+                "answers": answer.report is not None,
+                "trouble": answer.trouble,
+            }
+            for answer in answers
+        ],
+        "items": [
+            _orphan(found) | {"owner": answer.member.owner, "node": answer.member.node}
+            for answer in answers
+            if answer.report is not None
+            for found in answer.report.orphans
+        ],
+        "next": None,
+    }
+
+
+def _view(answer: Answer, revision: int) -> dict[str, Any]:
+    member, report = answer.member, answer.report
+    couriers = report.couriers if report is not None else []
+    return {
+        "owner": member.owner,
+        "node": member.node,
+        "url": member.url,
+        "roles": list(member.roles),
+        "version": member.version,
+        "started_at": format_time(member.started_at),
+        "seen_seconds_ago": round(answer.seen, 3),
+        "answers": report is not None,
+        "trouble": answer.trouble,
+        "revision": member.revision,
+        "is_current": member.revision >= revision,
+        "troubles": [{"name": name, "detail": detail} for name, detail in member.troubles.items()],
+        "spools": [spool_view(name, found) for name, found in member.spools.items()],
+        "publishes_to": member.published_to,
+        "permits": {
+            "in_use": sum(found.in_use for found in couriers),
+            "share": sum(found.share for found in couriers),
+            "subscriptions": len(couriers),
+        }
+        if report is not None and member.is_dispatcher
+        else None,
+        "open_breakers": member.open_breakers,
+        "orphans": member.orphans,
+    }
+
+
+def _details(report: Report, limit: int) -> dict[str, Any]:
+    couriers = sorted(report.couriers, key=lambda one: (-one.in_use, -one.waiting, one.destination, one.subscription))
+    lanes = sorted(report.lanes, key=lambda one: (-one.records, one.spool, one.lane, one.consumer))
+    breakers = sorted(report.breakers.items(), key=lambda one: one[1].since)
+    whole: dict[str, Sequence[object]] = {
+        "couriers": couriers,
+        "lanes": lanes,
+        "breakers": breakers,
+        "orphans": report.orphans,
+    }
+    return {
+        "couriers": [_courier(found) for found in couriers[:limit]],
+        "lanes": [
+            {
+                "spool": found.spool,
+                "lane": found.lane,
+                "consumer": found.consumer,
+                "records": found.records,
+                "oldest": optional_time(found.oldest or 0),
+            }
+            for found in lanes[:limit]
+        ],
+        "breakers": [_breaker(lane, found) for lane, found in breakers[:limit]],
+        "orphans": [_orphan(found) for found in report.orphans[:limit]],
+        "watched": report.swept,
+        "left_out": {name: max(0, len(found) - limit) for name, found in whole.items()},
+    }
+
+
+def _courier(found: CourierFigures) -> dict[str, Any]:
+    return {
+        "destination": found.destination,
+        "subscription": found.subscription,
+        "in_use": found.in_use,
+        "share": found.share,
+        "max_concurrency": found.total,
+        "waiting": found.waiting,
+    }
+
+
+def _breaker(lane: str, found: BreakerFigures) -> dict[str, Any]:
+    destination, _, name = lane.partition("/")
+    return {
+        "destination": destination,
+        "subscription": name,
+        "state": found.state,
+        "since": format_time(found.since),
+        "next_probe": format_time(found.probe_at),
+    }
+
+
+def _orphan(found: Orphan) -> dict[str, Any]:
+    return {
+        "directory": found.directory,
+        "kind": found.kind,
+        "records": found.records,
+        "bytes": found.bytes,
+        "touched_at": optional_time(found.touched_at),
+        "trouble": found.trouble,
+    }

@@ -1,0 +1,198 @@
+"""Routes of bulk resends."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from fastapi import APIRouter, Query, Response
+from fastapi.responses import JSONResponse, StreamingResponse
+
+from admin.deps import Office, OfficeDep, ReaderOfSome, ResenderOfSome
+from admin.models.base import optional_time
+from admin.models.repair import OutcomeName, RerunBody, ResendRateBody, ResendsBody
+from admin.models.selection import SelectionBody
+from admin.repair.item_pages import CONTENT_TYPES, ItemReader
+from admin.repair.jobs import Job, Orders, no_job
+from admin.requests.audited import AuditedRoute, NotingDep
+from admin.showing.masks import MasksDep
+from admin.showing.views import message_row
+from bus.domain.identity import id_time, new_id
+from bus.domain.selection import Selection
+from bus.domain.times import format_time
+from bus.security.principals import Principal
+
+router = APIRouter(prefix="/resends", tags=["resends"], route_class=AuditedRoute)
+
+
+@router.post("", status_code=202)
+async def create_resend(body: ResendsBody, services: OfficeDep, principal: ResenderOfSome, masks: MasksDep) -> Response:
+    """Resend every delivery that the filter takes; a dry run (200) counts them and shows the first messages.
+
+    ``filter`` of a dry run is the frozen form, which takes exactly what was counted, without what arrives later.
+    ``complete`` is false when the time did not suffice: then ``count`` is that of messages made at ``counted_since``
+    or later, and there are more.
+    """
+    principal.require("resend", body.filter.destination)
+    now = services.context.clock.now()
+    # What arrives after this moment is not part of the job.
+    selection = body.filter.to_domain()
+    masks.require_unprobed(selection)
+    frozen = msgspec.structs.replace(selection, before=min(selection.before or now, now))
+    if body.dry_run:
+        return JSONResponse(await _preview(services, frozen))
+    job = Job(new_id(now), frozen, body.rate, body.reason, principal.name, now)
+    await services.runner.submit(job)
+    return JSONResponse({"id": job.id}, status_code=202)
+
+
+@router.get("")
+async def list_resends(
+    services: OfficeDep,
+    principal: ReaderOfSome,
+    cursor: str | None = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 50,
+) -> dict[str, Any]:
+    """Return one page of jobs, the newest first."""
+    orders = await services.book.all_orders()
+    jobs = [
+        job
+        for job in reversed(await services.book.jobs())
+        if (cursor is None or job.id < cursor) and principal.may("read", job.selection.destination)
+    ]
+    following = jobs[limit - 1].id if len(jobs) > limit else None
+    return {"items": [_view(job, orders.get(job.id, Orders())) for job in jobs[:limit]], "next": following}
+
+
+@router.get("/{job_id}")
+async def get_resend(job_id: str, services: OfficeDep, principal: ReaderOfSome) -> dict[str, Any]:
+    """Return a job's progress and counts.
+
+    ``state`` is selecting, sending, waiting (for the last outcomes), paused, done or canceled. ``balanced`` says
+    whether ``counts.selected`` is the sum of the other counts. ``total`` is null while the selection goes on.
+    ``new_failures`` counts what failed since the job was made and its filter would take had it no upper time; when not
+    ``complete`` there may be more.
+    """
+    job = await _job(services, job_id, principal, "read")
+    return await _whole_view(services, job, await services.book.orders(job_id))
+
+
+@router.patch("/{job_id}")
+async def change_resend(
+    job_id: str, body: ResendRateBody, services: OfficeDep, noting: NotingDep, principal: ResenderOfSome
+) -> dict[str, Any]:
+    """Change the rate of a job that is at work or paused."""
+    job = await _job(services, job_id, principal, "resend")
+    before = (await services.book.orders(job_id)).rate_of(job)
+    noting.compare({"rate": before}, {"rate": body.rate})
+    return _view(job, await services.runner.change_rate(job, body.rate))
+
+
+@router.post("/{job_id}/pause")
+async def pause_resend(job_id: str, services: OfficeDep, principal: ResenderOfSome) -> dict[str, Any]:
+    """Resend nothing more of a job until it is resumed, also over restarts; outcomes are still noted."""
+    job = await _job(services, job_id, principal, "resend")
+    return _view(job, await services.runner.pause(job))
+
+
+@router.post("/{job_id}/resume")
+async def resume_resend(job_id: str, services: OfficeDep, principal: ResenderOfSome) -> dict[str, Any]:
+    """Go on with a job that was paused; one that was not goes on anyway."""
+    job = await _job(services, job_id, principal, "resend")
+    return _view(job, await services.runner.resume(job))
+
+
+@router.post("/{job_id}/rerun", status_code=202)
+async def rerun_resend(
+    job_id: str, services: OfficeDep, principal: ResenderOfSome, body: RerunBody | None = None
+) -> dict[str, Any]:
+    """Resend exactly those items of a finished job again that ended so, as a new job."""
+    body = body or RerunBody()
+    job = await _job(services, job_id, principal, "resend")
+    again = await services.runner.rerun(job, body.outcomes, body.rate, body.reason, principal.name)
+    return {"id": again.id, "rerun_of": job.id}
+
+
+@router.get("/{job_id}/items")
+async def list_items(
+    job_id: str,
+    services: OfficeDep,
+    principal: ReaderOfSome,
+    outcome: OutcomeName | None = None,
+    cursor: Annotated[str, Query(pattern=r"^[0-9]{1,8}(\.[0-9]{1,8})?$")] = "0",
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+) -> dict[str, Any]:
+    """Return one page of a job's items, or of those that ended so; a page may have few and still a ``next``."""
+    reader = ItemReader(services.book, await _job(services, job_id, principal, "read"), outcome)
+    items, following = await reader.page(cursor, limit)
+    return {"items": msgspec.to_builtins(items), "next": following}
+
+
+@router.get("/{job_id}/items/export")
+async def export_items(
+    job_id: str,
+    services: OfficeDep,
+    principal: ReaderOfSome,
+    outcome: OutcomeName | None = None,
+    kind: Annotated[Literal["csv", "ndjson"], Query(alias="format")] = "csv",
+) -> Response:
+    """Return all items of a job, or those that ended so, as a download; one that breaks off is not whole."""
+    reader = ItemReader(services.book, await _job(services, job_id, principal, "read"), outcome)
+    headers = {"content-disposition": f'attachment; filename="resend-{job_id}.{kind}"'}
+    return StreamingResponse(reader.exported(kind), headers=headers, media_type=CONTENT_TYPES[kind])
+
+
+@router.delete("/{job_id}")
+async def cancel_resend(job_id: str, services: OfficeDep, principal: ResenderOfSome) -> dict[str, Any]:
+    """Resend nothing more of a job; what was resent stays resent, and the rest is counted as canceled."""
+    job = await _job(services, job_id, principal, "resend")
+    return _view(job, await services.runner.cancel(job))
+
+
+async def _job(services: Office, job_id: str, principal: Principal, action: str) -> Job:
+    """Return a job; to who may not do that, one over another destination is one that is not there."""
+    job = await services.book.job(job_id)
+    if not principal.may(action, job.selection.destination):
+        raise no_job(job_id)
+    return job
+
+
+async def _preview(services: Office, frozen: Selection) -> dict[str, Any]:
+    found = await services.chooser.preview(frozen)
+    return {
+        "count": found.deliveries,
+        "sample": [message_row(trace) for trace in found.sample],
+        "filter": _filter(frozen),
+        "complete": found.counted_to is None,
+        "counted_since": format_time(id_time(found.counted_to)) if found.counted_to is not None else None,
+    }
+
+
+async def _whole_view(services: Office, job: Job, orders: Orders) -> dict[str, Any]:
+    found = await services.chooser.new_failures(job)
+    new_failures = {"count": found.deliveries, "complete": found.complete} if found is not None else None
+    return _view(job, orders) | {"new_failures": new_failures}
+
+
+def _filter(selection: Selection) -> dict[str, Any]:
+    return SelectionBody.of(selection).model_dump(by_alias=True, exclude_none=True)
+
+
+def _view(job: Job, orders: Orders) -> dict[str, Any]:
+    return {
+        "id": job.id,
+        "state": orders.state(job),
+        "by": job.by,
+        "reason": job.reason,
+        "rate": orders.rate_of(job),
+        "created_at": optional_time(job.created_at),
+        "started_at": optional_time(job.started_at),
+        "finished_at": optional_time(job.finished_at),
+        "filter": _filter(job.selection),
+        "counts": msgspec.to_builtins(job.counts),
+        "balanced": job.counts.is_balanced,
+        "total": None if job.state == "selecting" else job.counts.selected,
+        "rerun_of": job.rerun_of or None,
+        "outcomes": list(job.outcomes),
+        "reruns": list(job.reruns),
+    }

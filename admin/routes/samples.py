@@ -1,0 +1,136 @@
+"""The route that sends a subscriber one message now, and shows what was sent and answered."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Any, Final
+
+import msgspec
+from fastapi import APIRouter
+from pydantic import Field
+
+from admin.deps import Configurer, OfficeDep
+from admin.models.base import Body, Code
+from admin.requests.audited import AuditedRoute, NotingDep
+from bus.domain.headers import check_header
+from bus.domain.identity import new_id
+from bus.domain.message import Message
+from bus.errors import InvalidMessage, MessageTooLarge
+from bus.ports.sampling import Sampled
+
+router = APIRouter(prefix="/destinations/{code}/subscriptions", tags=["subscriptions"], route_class=AuditedRoute)
+_JSON: Final = "application/json"
+_BINARY: Final = "application/octet-stream"
+_SOURCE: Final = "sample"
+
+
+class SampleBody(Body):
+    """A message to send once: ``body`` is any JSON value, ``body_base64`` any bytes; one of the two."""
+
+    body: Any = None
+    body_base64: str | None = None
+    content_type: str | None = Field(default=None, pattern=r"^[\x20-\x7e]{1,200}$")
+    headers: dict[str, str] = Field(default_factory=dict, max_length=64)
+
+
+@router.post("/{name}/sample")
+async def send_sample(
+    code: Code, name: str, body: SampleBody, services: OfficeDep, noting: NotingDep, _: Configurer
+) -> dict[str, Any]:
+    """Send one message to the subscriber now, and return the exact request and what came of it.
+
+    A dispatcher sends it as it sends deliveries: within ``max_concurrency``, to no address that is denied, signed with
+    the subscription's secrets, with ``bus-sample: true`` and a message id of its own. It is sent once, also while the
+    subscription or its destination is paused or its breaker is open, whatever the filter says. It leaves no trace, is
+    in no statistics, and neither opens nor closes the breaker. ``response`` is null when no answer came; ``error`` says
+    why. The signature that is shown is good for this message only.
+
+    503 when nothing was sent: no dispatcher is alive, or no permit became free within 2 s; the detail says so when it
+    is not known whether it was sent.
+    """
+    context = services.context
+    destination = context.registry.destination(code)
+    subscription = context.registry.subscription(code, name)
+    context.egress.check_url(subscription.url)
+    now = context.clock.now()
+    content, content_type = _content(body)
+    if len(content) > destination.max_bytes:
+        raise MessageTooLarge(f"the body has {len(content)} bytes; the limit is {destination.max_bytes}", field="body")
+    message = Message(
+        id=new_id(now),
+        destination=code,
+        body=content,
+        content_type=content_type,
+        sent_at=now,
+        received_at=now,
+        source=_SOURCE,
+        headers=_headers(body),
+    )
+    noting.compare({}, {"id": message.id, "bytes": len(content), "content_type": content_type})
+    sampled = await context.sampler.sample(message, name, subscription.timeout / 1000)
+    return _view(message, sampled)
+
+
+def _content(body: SampleBody) -> tuple[bytes, str]:
+    if body.body_base64 is not None:
+        if "body" in body.model_fields_set:
+            raise InvalidMessage("body_base64: send body or body_base64, not both", field="body_base64")
+        try:
+            return base64.b64decode(body.body_base64, validate=True), body.content_type or _BINARY
+        except (binascii.Error, ValueError) as error:
+            raise InvalidMessage(f"body_base64: {error}", field="body_base64") from error
+    if "body" not in body.model_fields_set:
+        raise InvalidMessage("body: send body, any JSON, or body_base64", field="body")
+    try:
+        return msgspec.json.encode(body.body), body.content_type or _JSON
+    except (UnicodeEncodeError, OverflowError, RecursionError) as error:
+        raise InvalidMessage(f"body: it cannot be sent as JSON: {error}", field="body") from error
+
+
+def _headers(body: SampleBody) -> dict[str, str]:
+    try:
+        for name, value in body.headers.items():
+            check_header(name, value)
+    except ValueError as error:
+        raise InvalidMessage(f"headers: {error}", field="headers") from error
+    return body.headers
+
+
+def _view(message: Message, sampled: Sampled) -> dict[str, Any]:
+    return {
+        "id": message.id,
+        "node": sampled.node,
+        "request": {
+            "method": "POST",
+            "url": sampled.url,
+            "headers": [list(pair) for pair in sampled.headers],
+            **_body_view(message.body, len(message.body)),
+        },
+        "response": {
+            "status": sampled.status,
+            "headers": [list(pair) for pair in sampled.answer_headers],
+            **_body_view(sampled.answer, sampled.answer_bytes),
+        }
+        if sampled.status is not None
+        else None,
+        "delivered": sampled.status is not None and 200 <= sampled.status < 300,  # noqa: PLR2004 - HTTP's own border
+        "error": sampled.error or None,
+        "failure": sampled.failure or None,
+        "duration_ms": round(sampled.duration, 3),
+        "phases": {name: round(value, 3) for name, value in sampled.phases._asdict().items() if value is not None},
+    }
+
+
+def _body_view(body: bytes, length: int) -> dict[str, Any]:
+    """Return a body as text where it is text; the bytes are always there, and whether more came is said."""
+    try:
+        text = body.decode()
+    except UnicodeDecodeError:
+        text = None
+    return {
+        "body": text,
+        "body_base64": base64.b64encode(body).decode(),
+        "bytes": length,
+        "truncated": length > len(body),
+    }

@@ -1,0 +1,91 @@
+"""Routes of saved views: what somebody looks at often, under a name."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query, Response
+from pydantic import AfterValidator, Field
+
+from admin.access.saved_views import Found, is_own
+from admin.deps import OfficeDep, ReaderOfSome
+from admin.models.base import Body
+from admin.requests.audited import AuditedRoute
+from bus.domain.times import format_time
+from bus.errors import InvalidMessage
+from bus.security.principals import Principal
+
+router = APIRouter(prefix="/views", tags=["views"], route_class=AuditedRoute)
+
+
+def _printable(value: str) -> str:
+    if not value.isprintable() or value != value.strip() or value in (".", ".."):
+        raise ValueError("it has characters that cannot be shown, or spaces at an end")
+    return value
+
+
+Name = Annotated[str, Path(min_length=1, max_length=80), AfterValidator(_printable)]
+Owner = Annotated[
+    str | None, Query(max_length=140, description="whose it is: user:NAME or key:ID; left out: one's own goes first")
+]
+
+
+class ViewBody(Body):
+    """A view as people write it: a page and the query string of its URL.
+
+    ``version`` is the one that must be there (0: none yet); null takes whatever is there.
+    """
+
+    name: str | None = None
+    page: str = Field(pattern=r"^[a-z][a-z0-9_-]{0,31}$")
+    query: Annotated[str, Field(max_length=2000), AfterValidator(_printable)] = ""
+    shared: bool = False
+    version: int | None = Field(default=None, ge=0)
+
+
+@router.get("")
+async def list_views(services: OfficeDep, principal: ReaderOfSome) -> dict[str, Any]:
+    """Return one's own views by name, then those that others share.
+
+    A shared view is shown to who may read every destination that its query names, or all if it names none.
+    """
+    found = await services.saved.visible(principal)
+    return {"items": [_view(one, principal) for one in found], "next": None}
+
+
+@router.get("/{name}")
+async def get_view(name: Name, services: OfficeDep, principal: ReaderOfSome, owner: Owner = None) -> dict[str, Any]:
+    """Return a view: one's own of that name, else a shared one."""
+    return _view(await services.saved.find(principal, name, owner), principal)
+
+
+@router.put("/{name}")
+async def put_view(name: Name, body: ViewBody, services: OfficeDep, principal: ReaderOfSome) -> dict[str, Any]:
+    """Keep a view of one's own; at most 100 of one person and 2,000 of all."""
+    if body.name not in (None, name):
+        raise InvalidMessage(f"the path says {name!r}, the body {body.name!r}", field="name")
+    found = await services.saved.put(
+        principal, name, page=body.page, query=body.query.removeprefix("?"), shared=body.shared, version=body.version
+    )
+    return _view(found, principal)
+
+
+@router.delete("/{name}", status_code=204)
+async def delete_view(name: Name, services: OfficeDep, principal: ReaderOfSome, owner: Owner = None) -> Response:
+    """Remove a view of one's own; an admin also a shared one of somebody else."""
+    await services.saved.delete(principal, name, owner)
+    return Response(status_code=204)
+
+
+def _view(found: Found, principal: Principal) -> dict[str, Any]:
+    view = found.view
+    return {
+        "name": view.name,
+        "page": view.page,
+        "query": view.query,
+        "shared": view.shared,
+        "owner": {"kind": view.kind, "id": view.by, "name": view.owner},
+        "mine": is_own(view, principal),
+        "version": found.version,
+        "updated_at": format_time(view.updated_at),
+    }

@@ -1,0 +1,105 @@
+"""The route of statistics."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Query
+
+from admin.deps import OfficeDep, ReaderOfSome
+from admin.models.base import Time
+from bus.domain.durations import format_duration
+from bus.domain.rollup import LONGEST, MINUTE, Resolution, resolution_for
+from bus.domain.series import NAMES, Figures, Grouping, Series, series_of
+from bus.domain.times import format_time, parse_time
+from bus.errors import InvalidMessage
+
+router = APIRouter(tags=["stats"])
+_HOUR: Final = 60 * MINUTE
+
+
+@router.get("/stats")
+async def get_stats(
+    services: OfficeDep,
+    principal: ReaderOfSome,
+    since: Annotated[Time | None, Query(alias="from")] = None,
+    before: Annotated[Time | None, Query(alias="to")] = None,
+    by: Grouping | None = None,
+    destination: str | None = None,
+    limit: Annotated[int, Query(ge=1, le=500)] = 50,
+) -> dict[str, Any]:
+    """Return what was accepted and delivered over time, the last hour unless a range is given.
+
+    Whole periods are returned, from the one that has ``from`` to the one that has ``to``, and of them only those with
+    something in them. Series are in the order of what goes on in them; ``left_out`` says how many are not shown.
+    """
+    if destination is not None:
+        principal.require("read", destination)
+    now = services.context.clock.now()
+    start, end = _range(since, before, now)
+    resolution = resolution_for(start, end, now)
+    await services.context.rollups.flush()
+    complete_until = await services.rollups.complete_until()
+    sheets = await services.rollups.sheets(resolution, resolution.start(start), end)
+
+    def wanted(code: str) -> bool:
+        return destination in (None, code) and principal.may("read", code)
+
+    # In a thread, since a hundred subscriptions over many periods would hold up deliveries of this process.
+    series = await asyncio.to_thread(series_of, sheets, by, wanted)
+    total = await asyncio.to_thread(series_of, sheets, None, wanted)
+    return _span(resolution, start, end, now) | {
+        "by": by,
+        "complete": complete_until >= end and start >= now - resolution.kept,
+        "complete_until": format_time(complete_until),
+        "totals": _figures(total[0].total if total else Figures()),
+        "series": [_series(one, by) for one in series[:limit]],
+        "left_out": max(0, len(series) - limit),
+    }
+
+
+def _range(since: str | None, before: str | None, now: int) -> tuple[int, int]:
+    """Return the range (ms); what is ahead of now is left out."""
+    end = min(parse_time(before), now) if before else now
+    start = parse_time(since) if since else end - _HOUR
+    if start >= now:
+        raise InvalidMessage("from: it is in the future", field="from")
+    if start >= end:
+        raise InvalidMessage("from: it must be before to", field="from")
+    if end - start > LONGEST:
+        raise InvalidMessage(f"from: a range of {format_duration(LONGEST)} at most is kept", field="from")
+    return start, end
+
+
+def _span(resolution: Resolution, start: int, end: int, now: int) -> dict[str, Any]:
+    last = resolution.start(end - 1)
+    return {
+        "from": format_time(resolution.start(start)),
+        "to": format_time(last + resolution.step),
+        "step_seconds": resolution.step // 1000,
+        "kept_since": format_time(now - resolution.kept),
+    }
+
+
+def _series(series: Series, by: Grouping | None) -> dict[str, Any]:
+    names = dict(zip(NAMES[by], series.name, strict=True))
+    points = [{"at": format_time(start)} | _figures(figures) for start, figures in series.points.items()]
+    return names | {"totals": _figures(series.total), "points": points}
+
+
+def _figures(figures: Figures) -> dict[str, Any]:
+    counts = figures.counts
+    return {
+        "accepted": figures.accepted,
+        "deliveries": {status.value: count for status, count in sorted(counts.ended.items())},
+        "attempts": counts.attempts,
+        "failed_attempts": counts.failed,
+        "success_rate": _rounded(figures.success_rate, 6),
+        "p50_ms": _rounded(figures.latency(0.5), 1),
+        "p99_ms": _rounded(figures.latency(0.99), 1),
+    }
+
+
+def _rounded(value: float | None, digits: int) -> float | None:
+    return round(value, digits) if value is not None else None

@@ -1,0 +1,177 @@
+"""Routes of subscriptions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from fastapi import APIRouter, Response
+
+from admin.deps import Configurer, Office, OfficeDep, Pauser, Reader
+from admin.models.base import Code
+from admin.models.configuration import RotateBody, SubscriptionBody
+from admin.requests.audited import AuditedRoute, Noting, NotingDep
+from admin.requests.merging import merged
+from admin.requests.taking_back import put_unless_refused
+from bus.domain.durations import parse_duration
+from bus.domain.filters import Filter
+from bus.domain.headers import check_header
+from bus.domain.masking import MASK
+from bus.domain.subscription import Secret, Subscription
+from bus.errors import InvalidMessage
+from bus.security.keys import Action
+from bus.security.principals import Principal
+from bus.security.signatures import Signer, new_secret
+
+router = APIRouter(prefix="/destinations/{code}/subscriptions", tags=["subscriptions"], route_class=AuditedRoute)
+_AUTO = "auto"
+
+
+@router.get("")
+async def list_subscriptions(code: Code, services: OfficeDep, principal: Reader) -> dict[str, Any]:
+    """Return a destination's subscriptions by name; values of their headers are ``***`` but for who may set them."""
+    registry = services.context.registry
+    registry.destination(code)
+    found = sorted(registry.catalog.of(code), key=lambda subscription: subscription.name)
+    return {"items": [_shown(_view(subscription), code, principal) for subscription in found], "next": None}
+
+
+@router.get("/{name}")
+async def get_subscription(code: Code, name: str, services: OfficeDep, principal: Reader) -> dict[str, Any]:
+    """Return one subscription; its secret is never shown again.
+
+    Values of its headers may be credentials: they are ``***`` but for who may set them.
+    """
+    return _shown(_view(services.context.registry.subscription(code, name)), code, principal)
+
+
+@router.put("/{name}")
+async def put_subscription(
+    code: Code, name: str, body: SubscriptionBody, services: OfficeDep, noting: NotingDep, _: Configurer
+) -> dict[str, Any]:
+    """Make or replace a subscription; answers once its queue is there. The secret is shown once, when it was made."""
+    if body.name:
+        _check_name(body, name)
+    registry = services.context.registry
+    registry.destination(code)
+    named = merged(body, {"name": name})
+    return await _put(services, noting, code, named, registry.catalog.subscriptions.get((code, name)))
+
+
+@router.patch("/{name}")
+async def patch_subscription(
+    code: Code, name: str, changes: dict[str, Any], services: OfficeDep, noting: NotingDep, principal: Pauser
+) -> dict[str, Any]:
+    """Change the fields that are sent; without ``secret`` the secrets stay. An operator may pause and resume only."""
+    if set(changes) != {"paused"}:
+        principal.require("configure", code)
+    known = services.context.registry.subscription(code, name)
+    if "secret" not in changes:
+        changes = {**changes, "secret": _AUTO if known.secrets else None}
+    body = merged(SubscriptionBody.of(known), changes)
+    _check_name(body, name)
+    return _shown(await _put(services, noting, code, body, known), code, principal)
+
+
+@router.post("/{name}/rotate-secret")
+async def rotate_secret(code: Code, name: str, body: RotateBody, services: OfficeDep, _: Configurer) -> dict[str, Any]:
+    """Make a new secret; until the overlap is over both sign. The new one is shown once."""
+    registry = services.context.registry
+    known = registry.subscription(code, name)
+    expires_at = services.context.clock.now() + parse_duration(body.overlap)
+    fresh = new_secret()
+    old = tuple(Secret(secret.value, expires_at) for secret in known.secrets[:1])
+    stored = await registry.put_subscription(msgspec.structs.replace(known, secrets=(Secret(fresh), *old)))
+    await services.settle()
+    return {**_view(stored), "secret": fresh}
+
+
+@router.delete("/{name}", status_code=204)
+async def delete_subscription(code: Code, name: str, services: OfficeDep, _: Configurer) -> Response:
+    """Remove a subscription; its open deliveries are canceled."""
+    context = services.context
+    context.registry.subscription(code, name)
+    await context.registry.remove_subscription(code, name)
+    await services.settle()
+    count = await context.store.cancel(code, name, context.clock.now())
+    context.rollups.canceled((code, name), count)
+    return Response(status_code=204)
+
+
+def _check_name(body: SubscriptionBody, name: str) -> None:
+    if body.name != name:
+        raise InvalidMessage(f"the path says {name!r}, the body {body.name!r}", field="name")
+
+
+async def _put(
+    services: Office, noting: Noting, code: str, body: SubscriptionBody, known: Subscription | None
+) -> dict[str, Any]:
+    context = services.context
+    _check(services, body)
+    secrets, made = _secrets(body.secret, known)
+    registry = context.registry
+    wanted = body.to_domain(code, body.name, secrets=secrets, known=known, now=context.clock.now())
+
+    async def undo(stored: Subscription) -> None:
+        if known is None:
+            await registry.remove_subscription(code, stored.name)
+        else:
+            await registry.put_subscription(msgspec.structs.replace(known, version=stored.version))
+
+    stored = await put_unless_refused(services, code, lambda: registry.put_subscription(wanted), undo)
+    noting.compare(_whole(known), _whole(stored))
+    return {**_view(stored), "secret": made} if made else _view(stored)
+
+
+def _check(services: Office, body: SubscriptionBody) -> None:
+    """Refuse what a dispatcher could not work with; raises ``InvalidMessage`` or ``EgressDenied``."""
+    services.context.egress.check_url(body.url)
+    for header, value in body.headers.items():
+        _field("headers", lambda header=header, value=value: check_header(header, value))
+    if body.filter:
+        expression = body.filter
+        _field("filter", lambda: Filter(expression))
+    if not isinstance(body.retry, list):
+        _field("retry", lambda: body.to_domain("x", "x", secrets=(), known=None, now=0))
+    if body.secret not in (None, _AUTO):
+        secret = str(body.secret)
+        _field("secret", lambda: Signer([secret]))
+
+
+def _field(name: str, check: Any) -> None:
+    try:
+        check()
+    except ValueError as error:
+        raise InvalidMessage(str(error), field=name) from error
+
+
+def _secrets(wanted: str | None, known: Subscription | None) -> tuple[tuple[Secret, ...], str | None]:
+    """Return the secrets to store, and the one that was made now."""
+    if wanted is None:
+        return (), None
+    if wanted != _AUTO:
+        return (Secret(wanted),), None
+    if known is not None and known.secrets:
+        return known.secrets, None
+    made = new_secret()
+    return (Secret(made),), made
+
+
+def _whole(subscription: Subscription | None) -> dict[str, Any]:
+    """Return all that is set of a subscription, its secrets included: to compare, not to show."""
+    if subscription is None:
+        return {}
+    return {**_view(subscription), "secret": [secret.value for secret in subscription.secrets] or None}
+
+
+def _shown(view: dict[str, Any], code: str, principal: Principal) -> dict[str, Any]:
+    if principal.may(Action.CONFIGURE, code):
+        return view
+    return {**view, "headers": dict.fromkeys(view["headers"], MASK)}
+
+
+def _view(subscription: Subscription) -> dict[str, Any]:
+    view = SubscriptionBody.of(subscription).model_dump()
+    view["secret"] = "set" if subscription.secrets else None
+    view["paused_reason"] = subscription.paused_reason
+    return view

@@ -1,0 +1,1 @@
+"""What people see of messages and of the bus, as far as they may."""

@@ -1,0 +1,140 @@
+"""The lines of an exported file."""
+
+from __future__ import annotations
+
+import csv
+import io
+from base64 import b64encode
+from collections.abc import Iterable
+from typing import Any, ClassVar, Final, Protocol
+
+import msgspec
+
+from admin.showing.masks import Seen
+from admin.showing.views import message_row
+from bus.domain.trace import Trace
+
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
+_COLUMNS: Final = (
+    "id",
+    "destination",
+    "biz_id",
+    "key",
+    "source",
+    "status",
+    "attempts",
+    "next_attempt_at",
+    "sent_at",
+    "received_at",
+    "completed_at",
+    "bytes",
+    "content_type",
+    "traceparent",
+)
+
+
+class Writer(Protocol):
+    """Makes a file of one format; counts what it wrote."""
+
+    media_type: ClassVar[str]
+
+    def head(self) -> bytes:
+        """Return what stands before all rows."""
+        ...
+
+    def rows(self, found: Iterable[tuple[Trace, Seen | None]]) -> bytes:
+        """Return rows of messages, with their bodies as far as they come along."""
+        ...
+
+    def tail(self) -> bytes:
+        """Return what stands after all rows, so that a file without it is not whole."""
+        ...
+
+
+class CsvWriter:
+    """RFC 4180 in UTF-8 with the names of the columns first."""
+
+    media_type: ClassVar[str] = "text/csv; charset=utf-8; header=present"
+
+    def head(self) -> bytes:
+        """Return the names of the columns."""
+        return _csv([_COLUMNS])
+
+    def rows(self, found: Iterable[tuple[Trace, Seen | None]]) -> bytes:
+        """Return a row for each message."""
+        return _csv([[_cell(row[name]) for name in _COLUMNS] for trace, _ in found for row in [_row(trace)]])
+
+    def tail(self) -> bytes:
+        """Return nothing: a line more would be a row of the table."""
+        return b""
+
+
+class NdjsonWriter:
+    """A JSON object a line, and a last one that says how many there were."""
+
+    media_type: ClassVar[str] = "application/x-ndjson"
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def head(self) -> bytes:
+        """Return nothing."""
+        return b""
+
+    def rows(self, found: Iterable[tuple[Trace, Seen | None]]) -> bytes:
+        """Return a line for each message."""
+        lines = []
+        for trace, seen in found:
+            line = _row(trace) | {"headers": trace.message.headers if trace.message else {}}
+            line["deliveries"] = [
+                {"subscription": name, "status": one.status, "attempts": one.attempts_made, "reason": one.reason}
+                for name, one in sorted(trace.deliveries.items())
+            ]
+            lines.append(msgspec.json.encode(line | (_seen(seen) if seen is not None else {})) + b"\n")
+        self._count += len(lines)
+        return b"".join(lines)
+
+    def tail(self) -> bytes:
+        """Return the line that makes the file whole."""
+        return msgspec.json.encode({"complete": True, "count": self._count}) + b"\n"
+
+
+WRITERS: Final[dict[str, type[CsvWriter | NdjsonWriter]]] = {"csv": CsvWriter, "ndjson": NdjsonWriter}
+
+
+def _row(trace: Trace) -> dict[str, Any]:
+    message = trace.message
+    return {
+        **message_row(trace),
+        "key": message.key if message else "",
+        "content_type": message.content_type if message else "",
+        "traceparent": message.traceparent if message else "",
+    }
+
+
+def _cell(value: object) -> str:
+    """Return a cell's text; one that a spreadsheet would run gets an apostrophe, which it does not show."""
+    text = "" if value is None else str(value)
+    return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+def _csv(rows: Iterable[Iterable[str]]) -> bytes:
+    text = io.StringIO(newline="")
+    csv.writer(text).writerows(rows)
+    return text.getvalue().encode("utf-8", "replace")
+
+
+def _seen(seen: Seen) -> dict[str, Any]:
+    """Return what a reader sees of a body."""
+    shown = _body(seen.body) if seen.body is not None else {"body_withheld": seen.why}
+    return shown | ({"masked": True} if seen.masked else {})
+
+
+def _body(body: bytes) -> dict[str, Any]:
+    """Return a body that is JSON as it stands, on one line, and any other as base64."""
+    try:
+        msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return {"body_base64": b64encode(body).decode()}
+    # Between the parts of JSON a line break is a space; inside them there is none.
+    return {"body": msgspec.Raw(body.replace(b"\n", b" ").replace(b"\r", b" "))}

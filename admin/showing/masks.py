@@ -1,0 +1,141 @@
+"""What a reader sees of messages whose destination has masking rules: everything that shows content asks here."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Annotated, Final, NamedTuple
+
+import msgspec
+from fastapi import Depends, Query, Request
+
+from admin.deps import OfficeDep, who
+from admin.requests.audited import UNMASKED, is_noted
+from bus.domain.catalog import Catalog
+from bus.domain.masking import Masking, Unmaskable, masking
+from bus.domain.message import Message
+from bus.domain.selection import Selection
+from bus.domain.trace import DeliveryTrace, Trace
+from bus.errors import AccessDenied
+from bus.security.keys import Action
+from bus.security.principals import Principal
+
+_NOTHING: Final = Masking()
+_AT_ONCE: Final = 65_536  # bytes that are masked on the event loop
+_HINT: Final = "an admin sees it with ?unmasked=true, which the audit log notes"
+
+
+class Seen(NamedTuple):
+    """A body as a reader sees it; None when it is withheld, and then why. ``masked``: it may be less than all."""
+
+    body: bytes | None
+    masked: bool = False
+    why: str = ""
+
+
+class Masks:
+    """Applies the rules to what one principal reads.
+
+    Parameters
+    ----------
+    unmasked
+        Asked to see everything; the request is in the audit log (`AuditedRoute`).
+
+    Raises
+    ------
+    AccessDenied
+        Asked for, and not allowed.
+    """
+
+    def __init__(self, catalog: Catalog, principal: Principal, *, unmasked: bool = False) -> None:
+        if unmasked:
+            principal.require_somewhere(Action.UNMASK)
+        self._catalog = catalog
+        self._principal = principal
+        self.unmasked = unmasked
+
+    def of(self, destination: str) -> Masking:
+        """Return the rules that hold for this reader; none is false."""
+        if self.unmasked and self._principal.may(Action.UNMASK, destination):
+            return _NOTHING
+        return _rules(self._catalog, destination)
+
+    async def body(self, message: Message) -> Seen:
+        """Return a message's body as this reader sees it."""
+        rules = self.of(message.destination)
+        if not rules.body:
+            return Seen(message.body)
+        try:
+            if len(message.body) <= _AT_ONCE:
+                return Seen(rules.mask_body(message.body), masked=True)
+            return Seen(await asyncio.to_thread(rules.mask_body, message.body), masked=True)
+        except Unmaskable as error:
+            return Seen(None, masked=True, why=str(error))
+
+    def headers(self, destination: str, headers: Mapping[str, str]) -> dict[str, str]:
+        """Return a message's own headers as this reader sees them."""
+        return self.of(destination).mask_headers(headers)
+
+    def trace(self, trace: Trace) -> Trace:
+        """Return a trace as this reader sees it, without what subscribers answered: that may quote the message."""
+        rules = self.of(trace.destination)
+        if not rules:
+            return trace
+        deliveries = {name: _without_answers(delivery) for name, delivery in trace.deliveries.items()}
+        message = trace.message
+        if message is not None:
+            message = msgspec.structs.replace(message, headers=rules.mask_headers(message.headers))
+        return msgspec.structs.replace(trace, message=message, deliveries=deliveries)
+
+    def require_whole(self, destination: str) -> None:
+        """Raise ``AccessDenied`` unless this reader sees everything: for who sends on what was read."""
+        if self.of(destination):
+            raise AccessDenied(f"messages of {destination!r} are masked for {self._principal.name}", hint=_HINT)
+
+    def require_unprobed(self, selection: Selection) -> None:
+        """Refuse a selection by which hidden values could be guessed.
+
+        Raises
+        ------
+        AccessDenied
+            403: a condition looks into bodies or headers, and there are masking rules that hold for this reader.
+        """
+        destination = selection.destination
+        reads_content = selection.reads_bodies or selection.header is not None
+        asked = [destination] if destination is not None else sorted(self._catalog.destinations)
+        hidden = next((code for code in asked if self.of(code)), None)
+        if reads_content and hidden is not None:
+            raise AccessDenied(
+                f"{self._principal.name} may not search in bodies and headers of {hidden!r}, which has masking rules",
+                hint=f"name a destination without such rules, or leave that condition out; {_HINT}",
+            )
+
+
+def withheld(seen: Seen) -> AccessDenied:
+    """Return the refusal of a body that is withheld."""
+    return AccessDenied(seen.why, hint=_HINT)
+
+
+async def _masks(
+    request: Request,
+    services: OfficeDep,
+    unmasked: Annotated[
+        bool, Query(alias=UNMASKED, description="See what masking rules hide: for admins, and in the audit log.")
+    ] = False,
+) -> Masks:
+    if unmasked and not is_noted(request):
+        raise RuntimeError("a route that shows what is hidden has no AuditedRoute")
+    return Masks(services.context.registry.catalog, await who(request, services), unmasked=unmasked)
+
+
+MasksDep = Annotated[Masks, Depends(_masks)]
+
+
+def _rules(catalog: Catalog, destination: str) -> Masking:
+    found = catalog.destinations.get(destination)
+    return masking(found.mask) if found is not None and found.mask else _NOTHING
+
+
+def _without_answers(delivery: DeliveryTrace) -> DeliveryTrace:
+    attempts = {name: msgspec.structs.replace(one, response=b"") for name, one in delivery.attempts.items()}
+    return msgspec.structs.replace(delivery, attempts=attempts)

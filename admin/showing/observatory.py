@@ -1,0 +1,177 @@
+"""The whole bus as this process sees it now: what every process told last, the roads, and counters; no message."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+from admin.showing.reading import Reading
+from bus.bootstrap import Context
+from bus.cluster.member import Member
+from bus.domain.alarms import Alarm, Facts, OpenBreaker, Part, Publishing, Queue, alarms
+from bus.domain.delivery import Status
+from bus.domain.destination import TransportName
+from bus.domain.rollup import MINUTE, RESOLUTIONS
+from bus.domain.series import Figures, Grouping, series_of
+from bus.stores.rollups import RollupReader
+
+_HOUR: Final = 60 * MINUTE
+_BY_MINUTE, _BY_TEN_MINUTES, *_ = RESOLUTIONS
+Lane = tuple[str, str]
+
+
+class Rates(NamedTuple):
+    """What was counted from ``since`` (ms) to ``until``, by destination and by subscription."""
+
+    since: int
+    until: int
+    destinations: Mapping[str, Figures]
+    lanes: Mapping[Lane, Figures]
+
+
+class Backlog(NamedTuple):
+    """What waits on the roads of a subscription, None where a broker cannot say; ``oldest`` in ms, None for none."""
+
+    records: int | None
+    oldest: int | None
+
+
+class Sight(NamedTuple):
+    """The bus at one moment.
+
+    ``rates``, ``retrying`` and ``dead`` come from the store and are None while it does not answer. ``retrying`` is what
+    waits in the compensations, ``dead`` what died within the last hour.
+    """
+
+    now: int
+    members: list[Member]
+    backlog: Mapping[Lane, Backlog]
+    rates: Rates | None
+    retrying: Mapping[Lane, int] | None
+    dead: Mapping[Lane, int] | None
+    alarms: list[Alarm]
+
+
+class Observatory:
+    """Looks at most twice a second, however many ask; what the store has to count, less often where that takes long."""
+
+    def __init__(self, context: Context, rollups: RollupReader) -> None:
+        self._context = context
+        self._rollups = rollups
+        self._rates = Reading(self._read_rates, context.clock, least=1.0)
+        self._retrying = Reading(self._read_retrying, context.clock, least=1.0)
+        self._dead = Reading(self._read_dead, context.clock, least=5.0)
+        self._sight = Reading(self._look, context.clock, least=0.5)
+
+    async def look(self) -> Sight:
+        """Return the bus as of now, half a second ago at most."""
+        found = await self._sight.value()
+        return found if found is not None else await self._look()
+
+    async def _look(self) -> Sight:
+        context = self._context
+        rates, retrying, dead = await asyncio.gather(self._rates.value(), self._retrying.value(), self._dead.value())
+        members = [context.described(), *context.members.others]
+        return Sight(
+            now=context.clock.now(),
+            members=members,
+            backlog=dict(_backlogs(context, members)),
+            rates=rates,
+            retrying=retrying,
+            dead=dead,
+            alarms=alarms(_facts(context, members, dead or {})),
+        )
+
+    async def _read_rates(self) -> Rates:
+        """Count the last minute or two: the present minute and the one before."""
+        now = self._context.clock.now()
+        since = _BY_MINUTE.start(now - MINUTE)
+        sheets = await self._rollups.sheets(_BY_MINUTE, since, now + 1)
+        # In a thread, since many subscriptions would hold up deliveries of this process.
+        destinations = await asyncio.to_thread(series_of, sheets, Grouping.DESTINATION, _everything)
+        lanes = await asyncio.to_thread(series_of, sheets, Grouping.SUBSCRIPTION, _everything)
+        return Rates(
+            since,
+            now,
+            {one.name[0]: one.total for one in destinations},
+            {(one.name[0], one.name[1]): one.total for one in lanes},
+        )
+
+    async def _read_retrying(self) -> Mapping[Lane, int]:
+        return await self._context.store.due(self._context.clock.now())
+
+    async def _read_dead(self) -> Mapping[Lane, int]:
+        now = self._context.clock.now()
+        sheets = await self._rollups.sheets(_BY_TEN_MINUTES, _BY_TEN_MINUTES.start(now - _HOUR), now + 1)
+        found: dict[Lane, int] = {}
+        for sheet in sheets.values():
+            for destination, lanes in sheet.deliveries.items():
+                for name, counts in lanes.items():
+                    if dead := counts.others.get(Status.DEAD, 0):
+                        found[destination, name] = found.get((destination, name), 0) + dead
+        return found
+
+
+def _everything(_: str) -> bool:
+    return True
+
+
+def _backlogs(context: Context, members: list[Member]) -> Iterator[tuple[Lane, Backlog]]:
+    """Yield what waits for each subscription: in the direct queues of all dispatchers, and on its brokers."""
+    catalog, transports = context.registry.catalog, {one.name: one for one in context.roads.transports}
+    lags = {name: one.lags() for name, one in transports.items() if name != TransportName.DIRECT}
+    for key in catalog.subscriptions:
+        destination = catalog.destinations.get(key[0])
+        held = [found for member in members if (found := member.held.get("/".join(key))) is not None]
+        records: int | None = sum(found.queued for found in held)
+        times = [found.oldest for found in held if found.oldest is not None]
+        for road in destination.roads if destination is not None else ():
+            if road in lags:
+                known = lags[road]
+                lag = known.get(key) if known is not None else None
+                records = None if known is None or records is None else records + (lag.records if lag else 0)
+                times += [lag.oldest] if lag is not None and lag.oldest is not None else []
+        yield key, Backlog(records, min(times, default=None))
+
+
+def _facts(context: Context, members: list[Member], dead: Mapping[Lane, int]) -> Facts:
+    return Facts(
+        roles={role for member in members for role in member.roles},
+        parts=[
+            Part(name, trouble, member.owner, member.node)
+            for member in members
+            for name, trouble in member.troubles.items()
+        ],
+        queues=[
+            Queue(member.owner, member.node, name, found) for member in members for name, found in member.spools.items()
+        ],
+        breakers=list(breakers(members)),
+        subscriptions=context.registry.catalog.subscriptions.values(),
+        publishing=list(_publishing(context, members)),
+        dead={lane: count for lane, count in dead.items() if lane in context.registry.catalog.subscriptions},
+        # Sweepers of one machine look at the same directories, as a rule.
+        orphans={
+            node: max(member.orphans for member in members if member.node == node)
+            for node in {member.node for member in members}
+        },
+    )
+
+
+def breakers(members: list[Member]) -> Iterator[OpenBreaker]:
+    """Yield the breakers that are not closed, of every dispatcher."""
+    for member in members:
+        for lane, figures in member.breakers.items():
+            destination, _, name = lane.partition("/")
+            yield OpenBreaker(member.node, destination, name, figures)
+
+
+def _publishing(context: Context, members: list[Member]) -> Iterator[Publishing]:
+    primaries: dict[str, str] = {}
+    for cluster, transport in context.roads.choice.clusters.items():
+        primaries.setdefault(transport, cluster)
+    preferred = context.registry.preference.cluster
+    for member in members:
+        for transport, cluster in member.published_to.items():
+            primary = primaries.get(transport, cluster)
+            yield Publishing(member.url, transport, cluster, primary, is_chosen=preferred == cluster)
