@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 from playwright.sync_api import BrowserContext, Page, expect
 
@@ -64,6 +64,11 @@ class Looker:
         """Whether the page has to be scrolled sideways."""
         wide: bool = self.page.evaluate("document.documentElement.scrollWidth > window.innerWidth + 1")
         return wide
+
+    def begin_anew(self) -> Self:
+        """Go on in a new tab."""
+        self.page = self._new()
+        return self
 
     def _new(self) -> Page:
         page = self.context.new_page()

@@ -91,12 +91,12 @@ def session(cookies: list[dict[str, object]]) -> list[dict[str, object]]:
 
 def test_a_page_left_open_leads_to_log_in_and_back(look: Look, closed: Closed) -> None:
     looker = look(closed.bus)
-    page = looker.log_in("ann", closed.reset("ann"), "/find?ref=42&x=%26")
+    page = looker.log_in("ann", closed.reset("ann"), "/find?ref=42&q=%26")
     # Nothing is clicked: the page finds out by itself, within seconds.
     password = closed.reset("ann")
     expect(page.get_by_text("Your session has ended.")).to_be_visible(timeout=10_000)
     fill(page, "ann", password)
-    expect(page).to_have_url(f"{closed.bus.url}/admin/find?ref=42&x=%26")
+    expect(page).to_have_url(f"{closed.bus.url}/admin/find?ref=42&q=%26")
 
 
 def test_who_fails_often_is_told_how_long_to_wait(look: Look, closed: Closed) -> None:

@@ -37,7 +37,7 @@ def test_a_destination_and_a_subscription_are_made_and_take_messages(
     open_bus.admin.send("page.made", b'{"a": 1}').raise_for_status()
     wait_until(lambda: subscribers.count("/page-made") == 1, within=30, what="the message arrives")
     looker.open("/destinations/page.made")
-    expect(page.get_by_role("table").get_by_text("mail")).to_be_visible()
+    expect(page.get_by_role("region", name="Subscriptions").get_by_role("link", name="mail")).to_be_visible()
 
 
 def test_what_is_wrong_is_told_at_its_field(look: Look, open_bus: BusProcess) -> None:
@@ -95,7 +95,7 @@ def test_pausing_and_removing_ask_first(look: Look, open_bus: BusProcess) -> Non
     expect(page.get_by_text("This destination is paused")).to_be_visible()
     page.get_by_role("button", name="Resume").click()
     expect(page.get_by_text("This destination is paused")).to_have_count(0)
-    page.get_by_role("table").get_by_role("link", name="mail").click()
+    page.get_by_role("region", name="Subscriptions").get_by_role("link", name="mail").click()
     page.get_by_role("button", name="Remove").click()
     deed = page.get_by_role("button", name="Remove the subscription")
     expect(deed).to_be_disabled()
