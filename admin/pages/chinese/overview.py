@@ -19,6 +19,7 @@ TEXTS = {
     "p50 / p99 latency": "延迟 p50 / p99",
     "waiting on the roads": "通道中等待",
     "waiting for a retry": "等待重试",
+    "records in spools": "队列文件中的记录",
     "In a second": "每秒入",
     "Out a second": "每秒出",
     "Waiting": "等待",

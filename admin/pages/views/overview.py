@@ -88,6 +88,7 @@ class _Now:
         self._destinations: ui.table | None = None
         self._news = tag("span")
         self._breakers = tag("span")
+        self._open: list[Mapping[str, Any]] | None = None
         self._draw_figures(found)
         self._alarms.draw(found["alarms"])
 
@@ -116,7 +117,8 @@ class _Now:
                     link(self._viewer.t("{count} more: show them", count=len(rows)), "/admin/")
 
     def _draw_figures(self, found: Mapping[str, Any]) -> None:
-        t, now = self._viewer.t, found["now"] or {}
+        t, now, spools = self._viewer.t, found["now"] or {}, found["spools"]
+        in_spools = sum(spool["records"] for spool in spools) if spools is not None else None
         with anew(self._figures):
             figures(
                 [
@@ -126,6 +128,7 @@ class _Now:
                     (t("p50 / p99 latency"), took(now.get("p50_ms")), f"/ {took(now.get('p99_ms'))}"),
                     (t("waiting on the roads"), count(found["backlog"]), ""),
                     (t("waiting for a retry"), count(found["retrying"]), ""),
+                    (t("records in spools"), count(in_spools), ""),
                 ]
             )
 
@@ -172,10 +175,12 @@ class _Now:
         }
 
     def _draw_breakers(self, found: list[Mapping[str, Any]]) -> None:
-        viewer = self._viewer
+        if found == self._open:
+            return
+        self._open = found
         with anew(self._breakers):
             if found:
-                _breaker_table(viewer, found)
+                _breaker_table(self._viewer, found)
 
 
 def _breaker_table(viewer: Viewer, found: list[Mapping[str, Any]]) -> None:
