@@ -172,14 +172,43 @@ async def test_the_login_page_runs_nothing_that_stands_in_it(browser: httpx.Asyn
     assert (await browser.post("/admin/login")).status_code == 405
 
 
-async def test_pages_that_cannot_be_opened_say_so(world: World) -> None:
+async def test_pages_that_failed_to_load_disturb_nothing_and_are_tried_again(
+    world: World, pages: Pages, caplog: pytest.LogCaptureFixture
+) -> None:
+    stopping, failing = asyncio.Event(), [ImportError("no such module"), ImportError("still none")]
+
+    def load() -> Pages:
+        if failing:
+            raise failing.pop(0)
+        return pages
+
+    made = Site(world.office, world.app, load)
+    async with (
+        asyncio.TaskGroup() as group,
+        httpx.AsyncClient(transport=httpx.ASGITransport(made), base_url="http://localhost") as client,
+    ):
+        running = group.create_task(made.run(stopping))
+        at_once = await asyncio.gather(client.get("/admin/"), client.get("/admin/find"))
+        assert [answer.status_code for answer in at_once] == [503, 503]
+        assert "cannot be opened" in at_once[0].json()["detail"]
+        assert (await client.get("/admin/")).status_code == 503
+        assert "no such module" in caplog.text
+        assert not running.done()
+        assert (await client.get("/admin/")).status_code == 200
+        stopping.set()
+        await running
+        assert (await client.get("/admin/")).status_code == 503
+
+
+async def test_who_asks_for_pages_of_a_bus_that_stops_does_not_wait(world: World) -> None:
     stopping = asyncio.Event()
     closed = Site(world.office, world.app, Pages)
     stopping.set()
     await closed.run(stopping)
-    transport = httpx.ASGITransport(closed)
-    closed._opened.set()
-    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+    async with (
+        asyncio.timeout(5),
+        httpx.AsyncClient(transport=httpx.ASGITransport(closed), base_url="http://localhost") as client,
+    ):
         assert (await client.get("/admin/")).status_code == 503
 
 
