@@ -11,6 +11,7 @@ from fastapi import FastAPI
 from nicegui import app, core, ui
 
 import admin.pages.views
+from admin.pages.belonging import keep_apart
 from admin.pages.calls import Refused
 from admin.pages.frame import serve_pages
 
@@ -41,6 +42,7 @@ def make_pages() -> FastAPI:
         binding_refresh_interval=None,
     )
     core.sio.eio.cors_allowed_origins = []  # the guard has looked at the origin
+    keep_apart()
     app.on_exception(_note)
     return outer
 
