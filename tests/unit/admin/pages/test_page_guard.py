@@ -13,6 +13,7 @@ import pytest
 
 from admin.pages.calls import Refused
 from admin.pages.site import Site
+from bus.security.clients import networks_of
 from tests.unit.admin.admin_world import World
 
 SOCKET = "/admin/_nicegui_ws/socket.io/"
@@ -303,3 +304,14 @@ async def test_a_page_that_goes_on_by_itself_keeps_no_session_from_ending(
         await world.clock.advance(5)
         assert (held.sent[-1]["type"] != "websocket.close") == lasts
         held.say({"type": "websocket.disconnect", "code": 1000})
+
+
+async def test_what_a_page_does_is_noted_with_the_address_that_the_proxy_tells(
+    world: World, browser: httpx.AsyncClient, pages: Pages
+) -> None:
+    world.office.proxies = networks_of("127.0.0.1")
+    lines = [("x-forwarded-for", "192.0.2.66"), ("x-forwarded-for", "198.51.100.7")]  # the first one is made up
+    await browser.get("/admin/", headers=lines)
+    await pages.seen[0]["viewer"].api.put("/destinations/orders", {"transport": "direct"})
+    entries = (await pages.seen[0]["viewer"].api.get("/audit"))["items"]
+    assert [entry["who"]["address"] for entry in entries] == ["198.51.100.7"]
