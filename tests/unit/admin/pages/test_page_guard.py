@@ -68,6 +68,10 @@ async def site(world: World, pages: Pages) -> AsyncIterator[Site]:
     made = Site(world.office, world.app, lambda: pages)
     async with asyncio.TaskGroup() as group:
         group.create_task(made.run(stopping))
+        # Loaded in a thread, which the clock of the test does not wait for.
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(made), base_url="http://localhost") as client:
+            await client.get("/admin/")
+        pages.seen.clear()
         yield made
         stopping.set()
 
