@@ -8,7 +8,7 @@ import pkgutil
 from typing import Final
 
 from fastapi import FastAPI
-from nicegui import app, core, ui
+from nicegui import core, ui
 
 import admin.pages.views
 from admin.pages.belonging import keep_apart
@@ -21,7 +21,6 @@ _FAVICON: Final = (
     '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="7" fill="#1f5eff"/>'
     '<path d="M6 12h20M9 12v13M16 12v13M23 12v13" stroke="#fff" stroke-width="3" stroke-linecap="round"/></svg>'
 )
-_log = logging.getLogger(__name__)
 
 
 def make_pages() -> FastAPI:
@@ -43,11 +42,10 @@ def make_pages() -> FastAPI:
     )
     core.sio.eio.cors_allowed_origins = []  # the guard has looked at the origin
     keep_apart()
-    app.on_exception(_note)
+    logging.getLogger("nicegui").addFilter(_is_ours_to_know)
     return outer
 
 
-def _note(error: Exception) -> None:
-    """Log what a page did wrong; what the API refused is the viewer's to read, and was shown."""
-    if not isinstance(error, Refused):
-        _log.error("a page failed", exc_info=error)
+def _is_ours_to_know(record: logging.LogRecord) -> bool:
+    """Whether a log has to say it: what the API refused is the viewer's to read, and was shown."""
+    return not isinstance(record.msg, Refused)

@@ -136,6 +136,7 @@ def test_a_change_after_the_role_was_taken_is_refused_in_the_open_page(look: Loo
     expect(page.get_by_text("olga may not pause")).to_be_visible()
     assert not staffed.paused(ORDERS)
     root.call("PATCH", "/users/olga", json={"role": "operator"})
+    assert "Refused" not in staffed.bus.child.output()  # it is the viewer's to read, and nobody else's trouble
 
 
 def test_a_page_that_may_follow_no_more_says_since_when_and_goes_on_later(look: Look, staffed: Staffed) -> None:
