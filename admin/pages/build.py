@@ -5,9 +5,10 @@ from __future__ import annotations
 import importlib
 import logging
 import pkgutil
-from typing import Final
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request, Response
 from nicegui import core, ui
 
 import admin.pages.views
@@ -42,8 +43,21 @@ def make_pages() -> FastAPI:
     )
     core.sio.eio.cors_allowed_origins = []  # the guard has looked at the origin
     keep_apart()
+    core.app.add_exception_handler(404, _missing(core.app.exception_handlers[404]))
     logging.getLogger("nicegui").addFilter(_is_ours_to_know)
     return outer
+
+
+def _missing(page_of: Callable[..., Any]) -> Callable[..., Awaitable[Response]]:
+    """Return what answers for a place that is not there: with a page, which is kept a minute, only to who is known."""
+
+    async def answer(request: Request, error: Exception) -> Response:
+        if "viewer" not in request.scope:
+            return Response("there is no such file", 404)
+        found: Response = await page_of(request, error)
+        return found
+
+    return answer
 
 
 def _is_ours_to_know(record: logging.LogRecord) -> bool:

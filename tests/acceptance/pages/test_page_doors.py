@@ -137,6 +137,14 @@ def test_polling_instead_of_a_socket_is_refused_just_so(guarded: Guarded, strang
     assert stranger.post(f"{SOCKET}polling", headers=crossing).status_code == 403
 
 
+def test_strangers_have_no_page_made_for_them(guarded: Guarded, stranger: httpx.Client) -> None:
+    for path in ("0/static/x", "0/esm/x", "0/resources/x", "0/libraries/x", "0/components/x"):
+        answer = stranger.get(f"/admin/_nicegui/{path}")
+        assert (answer.status_code, answer.text) == (404, "there is no such file")
+    known = stranger.get("/admin/nowhere", headers={"cookie": guarded.root.cookie})
+    assert (known.status_code, known.headers["content-type"]) == (404, "text/html; charset=utf-8")
+
+
 @pytest.mark.parametrize("path", ["/", "/audit", "/access", "/account", "/login", "/destinations"])
 def test_no_page_can_be_framed(guarded: Guarded, stranger: httpx.Client, path: str) -> None:
     answer = stranger.get(f"/admin{path}", headers={"cookie": guarded.root.cookie})
