@@ -17,6 +17,8 @@ from bus.security.sessions import Session, Sessions
 CSRF_HEADER: Final = "x-csrf-token"
 BY_ITSELF: Final = "admin.by_itself"
 """In the scope of a request: a page makes it, and no person; it does not put off the end of an idle session."""
+HOLDER: Final = "admin.holder"
+"""In the scope of a socket: the principal who opened it."""
 READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import importlib
 import logging
 import pkgutil
-from typing import Final
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
 
-from fastapi import FastAPI
-from nicegui import app, core, ui
+from fastapi import FastAPI, Request, Response
+from nicegui import core, ui
 
 import admin.pages.views
+from admin.pages.belonging import keep_apart
 from admin.pages.calls import Refused
 from admin.pages.frame import serve_pages
 
@@ -20,7 +22,6 @@ _FAVICON: Final = (
     '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="7" fill="#1f5eff"/>'
     '<path d="M6 12h20M9 12v13M16 12v13M23 12v13" stroke="#fff" stroke-width="3" stroke-linecap="round"/></svg>'
 )
-_log = logging.getLogger(__name__)
 
 
 def make_pages() -> FastAPI:
@@ -41,11 +42,24 @@ def make_pages() -> FastAPI:
         binding_refresh_interval=None,
     )
     core.sio.eio.cors_allowed_origins = []  # the guard has looked at the origin
-    app.on_exception(_note)
+    keep_apart()
+    core.app.add_exception_handler(404, _missing(core.app.exception_handlers[404]))
+    logging.getLogger("nicegui").addFilter(_is_ours_to_know)
     return outer
 
 
-def _note(error: Exception) -> None:
-    """Log what a page did wrong; what the API refused is the viewer's to read, and was shown."""
-    if not isinstance(error, Refused):
-        _log.error("a page failed", exc_info=error)
+def _missing(page_of: Callable[..., Any]) -> Callable[..., Awaitable[Response]]:
+    """Return what answers for a place that is not there: with a page, which is kept a minute, only to who is known."""
+
+    async def answer(request: Request, error: Exception) -> Response:
+        if "viewer" not in request.scope:
+            return Response("there is no such file", 404)
+        found: Response = await page_of(request, error)
+        return found
+
+    return answer
+
+
+def _is_ours_to_know(record: logging.LogRecord) -> bool:
+    """Whether a log has to say it: what the API refused is the viewer's to read, and was shown."""
+    return not isinstance(record.msg, Refused)

@@ -46,12 +46,13 @@ class Api:
         transport = httpx.ASGITransport(
             _by_itself(app), client=(client.host, client.port) if client else ("", 0), raise_app_exceptions=False
         )
-        headers = {name: request.headers[name] for name in _PASSED_ON if name in request.headers}
+        # Every line of a name: the last one of x-forwarded-for is the proxy's, the first one anybody's.
+        headers = [(name, line) for name in _PASSED_ON for line in request.headers.getlist(name)]
         token = session_token(request)
         self.csrf = csrf_of(token) if token is not None else ""
         if self.csrf:
-            headers[CSRF_HEADER] = self.csrf
-        headers["sec-fetch-site"] = "same-origin"
+            headers.append((CSRF_HEADER, self.csrf))
+        headers.append(("sec-fetch-site", "same-origin"))
         self._http = httpx.AsyncClient(transport=transport, base_url="http://bus/api/v1", headers=headers)
 
     async def get(self, path: str, query: Mapping[str, Any] | None = None) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from fastapi import Request
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from admin.access.identity import BY_ITSELF, READING, identify, require_ours
+from admin.access.identity import BY_ITSELF, HOLDER, READING, identify, require_ours
 from admin.deps import Office
 from admin.pages.calls import Api
 from admin.pages.holding import hold
@@ -72,7 +72,9 @@ class Guard:
         if path == "/admin":
             await _redirect(send, "/admin/")
             return
-        if not path.startswith(_SOCKET):
+        if path.startswith(_SOCKET):
+            scope[HOLDER] = principal
+        else:
             scope["viewer"] = Viewer(request, principal, Api(self._api, request), self._office.context.clock.now)
         if scope["type"] == "websocket":
             await self._hold(request, scope, receive, send)

@@ -18,6 +18,7 @@ from bus.http_protocol import Refusal
 
 ROOT: Final = "/admin"
 _OPENED_WITHIN: Final = 30.0
+_NOT_THERE: Final = "the pages are not there yet, or no longer"
 _log = logging.getLogger(__name__)
 
 
@@ -39,6 +40,7 @@ class Site:
         self._wanted = asyncio.Event()
         self._opened = asyncio.Event()
         self._app: ASGIApp | None = None
+        self._trouble = _NOT_THERE
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, or hold one socket."""
@@ -48,9 +50,22 @@ class Site:
             await self._guard(scope, receive, send)
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Open the pages when somebody wants them, and close them at ``stopping``."""
-        if not await _first(self._wanted, stopping):
-            return
+        """Open the pages when somebody wants them, and close them at ``stopping``.
+
+        Pages that cannot be opened are tried again when somebody wants them again; nothing else is disturbed.
+        """
+        while await _first(self._wanted, stopping):
+            try:
+                await self._open(stopping)
+            except Exception:  # noqa: BLE001 - whatever it is, only the pages are away
+                _log.exception("the pages cannot be opened; everything else goes on")
+                self._trouble = "the pages cannot be opened; the log of this process says why"
+                self._let_in(asyncio.Event())
+            self._wanted.clear()
+        self._let_in(self._opened)
+
+    async def _open(self, stopping: asyncio.Event) -> None:
+        self._trouble = _NOT_THERE
         app = await asyncio.to_thread(self._load)
         async with app.router.lifespan_context(app):
             self._app = app
@@ -58,15 +73,21 @@ class Site:
             await stopping.wait()
             self._app = None
 
+    def _let_in(self, next_time: asyncio.Event) -> None:
+        """Have those who wait see how it stands; whoever comes later waits for ``next_time``."""
+        self._opened.set()
+        self._opened = next_time
+
     async def _page(self, scope: Scope, receive: Receive, send: Send) -> None:
+        opened = self._opened
         self._wanted.set()
         try:
-            await asyncio.wait_for(self._opened.wait(), _OPENED_WITHIN)
+            await asyncio.wait_for(opened.wait(), _OPENED_WITHIN)
         except TimeoutError:
             _log.warning("the pages were not there within %g s", _OPENED_WITHIN)
         if self._app is None:
             if scope["type"] == "http":
-                answer = problem(503, "the pages are not there yet, or no longer", hint="reload in a moment")
+                answer = problem(503, self._trouble, hint="reload in a moment")
                 await Refusal(answer)(scope, receive, send)
             else:
                 await send({"type": "websocket.close", "code": 1012})

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from admin.repair.resender import Resender
+from admin.repair.resender import Cause, Resender
 from bus.bootstrap import Context
 from bus.cluster.peers import PeerKey, Peers
 from bus.domain.delivery import FINAL, Outcome
@@ -235,7 +235,7 @@ class World:
             if trace is None:
                 return
             targets = resender.choose(trace, [name])
-            await resender.apply(message_id, targets, "a person")
+            await resender.apply(message_id, targets, Cause("job", "ann", "by hand"))
             self.resends[message_id, name] += 1
 
     def is_at_rest(self) -> bool:

@@ -17,4 +17,5 @@ TEXTS = {
     "Last day": "最近一天",
     "Last week": "最近一周",
     "Span of time": "时间范围",
+    "Not up to date since {time}: {why}": "自 {time} 起未更新：{why}",
 }

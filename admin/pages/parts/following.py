@@ -7,15 +7,40 @@ from typing import Final
 
 from nicegui import ui
 
+from admin.pages.calls import Refused
+from admin.pages.parts.live import Live
+from admin.pages.parts.tags import tag
 from admin.pages.viewer import Viewer
+from bus.domain.times import format_time
 
 EVERY: Final = 2.0
+_NOBODY: Final = 401
 
 
 def following(viewer: Viewer, look: Callable[[], Awaitable[None]], *, every: float = EVERY) -> ui.timer:
-    """Have ``look`` called every so many seconds while the page is open, and show a switch that pauses it."""
+    """Have ``look`` called every so many seconds while the page is open, and show a switch that pauses it.
+
+    While the API refuses, what the page shows stays, with a word on since when it is not up to date and why.
+    """
     t = viewer.t
-    timer = ui.timer(every, look, immediate=False)
+    trouble = Live(_tell)
+    trouble.update("")
+    seen = viewer.now()
+
+    async def follow() -> None:
+        nonlocal seen
+        try:
+            await look()
+        except Refused as error:
+            if error.status == _NOBODY:
+                raise
+            why = " · ".join(part for part in (error.detail, error.hint) if part)
+            trouble.update(t("Not up to date since {time}: {why}", time=viewer.near(format_time(seen)), why=why))
+        else:
+            seen = viewer.now()
+            trouble.update("")
+
+    timer = ui.timer(every, follow, immediate=False)
 
     def switch() -> None:
         timer.active = not timer.active
@@ -26,3 +51,8 @@ def following(viewer: Viewer, look: Callable[[], Awaitable[None]], *, every: flo
     button.classes("pier-plain pier-live").props("unelevated dense")
     button.props["padding"] = "3px 10px"
     return timer
+
+
+def _tell(text: str) -> None:
+    if text:
+        tag("span", "pier-warn pier-bidi", text, role="status")

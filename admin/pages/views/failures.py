@@ -7,12 +7,11 @@ from typing import Any, Final
 
 from nicegui import ui
 
-from admin.pages.calls import Refused
 from admin.pages.frame import heading, page
 from admin.pages.parts.anew import anew
 from admin.pages.parts.figures import count
 from admin.pages.parts.following import following
-from admin.pages.parts.notes import empty, note, refusal
+from admin.pages.parts.notes import empty, note
 from admin.pages.parts.selections import as_query, said, selection_of
 from admin.pages.parts.spans import Span, span_links
 from admin.pages.parts.states import chip
@@ -95,12 +94,7 @@ class _Groups:
 
     async def look(self) -> None:
         """Ask how many there are now."""
-        try:
-            found = await self._viewer.api.get("/failures", self._asked)
-        except Refused as error:
-            with anew(self._news):
-                refusal(self._viewer, error)
-            return
+        found = await self._viewer.api.get("/failures", self._asked)
         rows = {row["key"]: row for row in map(self._row, found["items"])}
         known = [row["key"] for row in self._table.rows]
         # Rows stay where they are: a group that is over keeps its place with no deliveries.

@@ -9,9 +9,9 @@ from nicegui import ui
 
 from admin.pages.frame import heading, page
 from admin.pages.parts.alarms import Alarms
-from admin.pages.parts.anew import anew
 from admin.pages.parts.figures import count, figures, rate, share
 from admin.pages.parts.following import following
+from admin.pages.parts.live import Live
 from admin.pages.parts.notes import empty
 from admin.pages.parts.spans import span_links, span_of
 from admin.pages.parts.tables import Cell, Column, badge, moment, number, place, table, text
@@ -23,6 +23,7 @@ from bus.security.keys import Action
 
 _SHOWN: Final = 50
 _CHARTS_EVERY: Final = 10.0
+_NAMED: Final = ("key", "destination", "transport")
 
 
 @page("/", "Overview")
@@ -36,12 +37,14 @@ async def overview(viewer: Viewer) -> None:
     if not found["destinations"]:
         _begin(viewer)
         return
-    shown = _Now(viewer, found)
+    now = _Now(viewer, found)
     charts = await _history(viewer)
-    shown.tables(found)
+    tables = _Tables(viewer, found)
 
     async def look() -> None:
-        shown.draw(await viewer.api.get("/overview", {"limit": _SHOWN}))
+        seen = await viewer.api.get("/overview", {"limit": _SHOWN})
+        now.draw(seen)
+        tables.draw(seen)
 
     async def look_back() -> None:
         if timer.active:
@@ -79,58 +82,64 @@ async def _history(viewer: Viewer) -> VolumeCharts:
 
 
 class _Now:
-    """What ``/overview`` says, drawn anew in place."""
+    """What needs a person and how much flows, drawn anew in place."""
 
     def __init__(self, viewer: Viewer, found: Mapping[str, Any]) -> None:
         self._viewer = viewer
         self._alarms = Alarms(viewer)
-        self._figures = tag("div")
-        self._destinations: ui.table | None = None
-        self._news = tag("span")
-        self._breakers = tag("span")
-        self._open: list[Mapping[str, Any]] | None = None
-        self._draw_figures(found)
-        self._alarms.draw(found["alarms"])
+        self._figures = Live(figures)
+        self.draw(found)
 
-    def tables(self, found: Mapping[str, Any]) -> None:
-        """Show the destinations, and the breakers that are open."""
-        t = self._viewer.t
+    def draw(self, found: Mapping[str, Any]) -> None:
+        """Draw it anew where it has changed."""
+        self._alarms.draw(found["alarms"])
+        t, now, spools = self._viewer.t, found["now"] or {}, found["spools"]
+        in_spools = sum(spool["records"] for spool in spools) if spools is not None else None
+        self._figures.update(
+            [
+                (t("accepted a second"), rate(now.get("accepted_per_second")), ""),
+                (t("delivered a second"), rate(now.get("delivered_per_second")), ""),
+                (t("success of attempts"), share(now.get("success_rate")), ""),
+                (t("p50 / p99 latency"), took(now.get("p50_ms")), f"/ {took(now.get('p99_ms'))}"),
+                (t("waiting on the roads"), count(found["backlog"]), ""),
+                (t("waiting for a retry"), count(found["retrying"]), ""),
+                (t("records in spools"), count(in_spools), ""),
+            ]
+        )
+
+
+class _Tables:
+    """The destinations, and the breakers that are open; rows stay where they are."""
+
+    def __init__(self, viewer: Viewer, found: Mapping[str, Any]) -> None:
+        t = viewer.t
+        self._viewer = viewer
         with tag("section", "pier-card", aria_label=t("Destinations")):
             with tag("div", "pier-row-of"):
                 tag("h2", "", t("Destinations"))
-                self._news = tag("span")
+                self._news = Live(self._tell_new)
             self._destinations = table(self._columns(), self._rows(found), label=t("Destinations"))
-        self._breakers = tag("div")
-        self._draw_breakers(found["breakers"])
+            self._left_out = Live(self._tell_left_out)
+        self._breakers = Live(lambda seen: _breaker_table(viewer, seen) if seen else None)
+        self.draw(found)
 
     def draw(self, found: Mapping[str, Any]) -> None:
-        """Draw it anew; rows of tables stay where they are."""
-        self._draw_figures(found)
-        self._alarms.draw(found["alarms"])
-        self._draw_breakers(found["breakers"])
-        if self._destinations is not None:
-            rows = {row["key"]: row for row in self._rows(found)}
-            known = self._destinations.rows
-            self._destinations.rows = [rows.pop(row["key"], row) for row in known]
-            with anew(self._news):
-                if rows:
-                    link(self._viewer.t("{count} more: show them", count=len(rows)), "/admin/")
+        """Draw it anew where it has changed."""
+        self._breakers.update(found["breakers"])
+        self._left_out.update(found["left_out"]["destinations"])
+        rows = {row["key"]: row for row in self._rows(found)}
+        shown = [rows.pop(row["key"], {}) or _unknown(row) for row in self._destinations.rows]
+        if shown != self._destinations.rows:
+            self._destinations.rows = shown
+        self._news.update(len(rows))
 
-    def _draw_figures(self, found: Mapping[str, Any]) -> None:
-        t, now, spools = self._viewer.t, found["now"] or {}, found["spools"]
-        in_spools = sum(spool["records"] for spool in spools) if spools is not None else None
-        with anew(self._figures):
-            figures(
-                [
-                    (t("accepted a second"), rate(now.get("accepted_per_second")), ""),
-                    (t("delivered a second"), rate(now.get("delivered_per_second")), ""),
-                    (t("success of attempts"), share(now.get("success_rate")), ""),
-                    (t("p50 / p99 latency"), took(now.get("p50_ms")), f"/ {took(now.get('p99_ms'))}"),
-                    (t("waiting on the roads"), count(found["backlog"]), ""),
-                    (t("waiting for a retry"), count(found["retrying"]), ""),
-                    (t("records in spools"), count(in_spools), ""),
-                ]
-            )
+    def _tell_new(self, new: int) -> None:
+        if new:
+            link(self._viewer.t("{count} more: show them", count=new), "/admin/")
+
+    def _tell_left_out(self, left_out: int) -> None:
+        if left_out:
+            link(self._viewer.t("and {count} more", count=left_out), "/admin/destinations")
 
     def _columns(self) -> list[Column]:
         t = self._viewer.t
@@ -174,13 +183,10 @@ class _Now:
             "title": self._viewer.t("See what fails"),
         }
 
-    def _draw_breakers(self, found: list[Mapping[str, Any]]) -> None:
-        if found == self._open:
-            return
-        self._open = found
-        with anew(self._breakers):
-            if found:
-                _breaker_table(self._viewer, found)
+
+def _unknown(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the row of a destination that is not among the busiest any more, or gone: its figures are not known."""
+    return {name: value if name in _NAMED else number("–") for name, value in row.items()}
 
 
 def _breaker_table(viewer: Viewer, found: list[Mapping[str, Any]]) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlencode
 
 import httpx
 import pytest
@@ -12,6 +16,7 @@ from websockets.typing import Origin
 
 from tests.acceptance.pages.entering import Person, add_user
 from tests.harness.bus_process import BusProcess
+from tests.harness.waiting import wait_until
 
 SOCKET = "/admin/_nicegui_ws/socket.io/?EIO=4&transport="
 FOREIGN = "https://evil.example"
@@ -25,9 +30,14 @@ class Guarded:
         self.root = root
         self.vera = vera
 
-    def socket(self, origin: str | None, cookie: str | None) -> ClientConnection:
+    def users(self) -> list[dict[str, Any]]:
+        """All users, asked of the bus."""
+        found: list[dict[str, Any]] = self.root.call("GET", "/users").json()["items"]
+        return found
+
+    def socket(self, origin: str | None, cookie: str | None, query: str = "") -> ClientConnection:
         """Open a socket as a browser would, from a page of that origin."""
-        url = self.bus.url.replace("http://", "ws://") + SOCKET + "websocket"
+        url = self.bus.url.replace("http://", "ws://") + SOCKET + f"websocket&{query}"
         headers = {"Cookie": cookie} if cookie else {}
         return connect(
             url, origin=Origin(origin) if origin else None, additional_headers=headers, open_timeout=20, proxy=None
@@ -46,6 +56,30 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
 def stranger(guarded: Guarded) -> Iterator[httpx.Client]:
     with httpx.Client(base_url=guarded.bus.url, trust_env=False, timeout=30) as client:
         yield client
+
+
+def page_of(cookie: str, client: httpx.Client) -> str:
+    """Open a page; return the id by which its socket names it."""
+    answer = client.get("/admin/account", headers={"cookie": cookie})
+    return re.findall(r"""["']client_id["']: ["']([^"']+)""", answer.text)[0]
+
+
+def joined(socket: ClientConnection) -> str:
+    """Join as the pages' script does; return the answer."""
+    assert str(socket.recv(timeout=20)).startswith("0{")
+    socket.send("40")
+    return str(socket.recv(timeout=20))
+
+
+def handshaken(socket: ClientConnection, handshake: dict[str, str]) -> str:
+    """Ask for a page over an open socket; return the answer."""
+    socket.send(f"421{json.dumps(['handshake', handshake])}")
+    return str(socket.recv(timeout=20))
+
+
+def say(socket: ClientConnection, client_id: str, text: str) -> None:
+    """Have a text in the log, as a page that warns."""
+    socket.send("42" + json.dumps(["log", {"client_id": client_id, "level": "warning", "message": text}]))
 
 
 def test_a_socket_is_for_a_page_of_ours_and_for_who_is_logged_in(guarded: Guarded) -> None:
@@ -70,6 +104,29 @@ def test_a_socket_is_closed_when_its_user_is_blocked(guarded: Guarded) -> None:
         guarded.socket(guarded.bus.url, guarded.vera.cookie)
 
 
+def test_nobody_gets_at_a_page_of_somebody_else(guarded: Guarded, stranger: httpx.Client) -> None:
+    """The id of a page stands in the address of its socket, so that a proxy's log may have it."""
+    url, root = guarded.bus.url, guarded.root.cookie
+    password = add_user(guarded.bus.data, "vic", "viewer")
+    handshake = {"client_id": page_of(root, stranger), "tab_id": "t", "document_id": "d", "next_message_id": "0"}
+    implicit = urlencode({**handshake, "implicit_handshake": "true"})
+    wait_until(lambda: "vic" in {user["name"] for user in guarded.users()}, within=10, what="vic is known")
+    with Person(url, "vic", password) as vic:
+        with guarded.socket(url, vic.cookie, implicit) as socket:
+            assert "Implicit handshake failed" in joined(socket)
+        with guarded.socket(url, vic.cookie) as socket:
+            assert joined(socket).startswith("40{")
+            assert handshaken(socket, handshake) == "431[false]"
+        with guarded.socket(url, root, implicit) as own, guarded.socket(url, vic.cookie) as other:
+            assert joined(own).startswith("40{")
+            assert joined(other).startswith("40{")
+            say(other, handshake["client_id"], "vic was here")
+            assert handshaken(other, handshake) == "431[false]"
+            say(own, handshake["client_id"], "root was here")
+            wait_until(lambda: "root was here" in guarded.bus.child.output(), within=10, what="root is heard")
+    assert "vic was here" not in guarded.bus.child.output()
+
+
 def test_polling_instead_of_a_socket_is_refused_just_so(guarded: Guarded, stranger: httpx.Client) -> None:
     cookie, home = guarded.root.cookie, guarded.bus.url
     for origin, shown, status in ((home, "", 401), (FOREIGN, cookie, 403), ("", cookie, 403), (home, cookie, 200)):
@@ -78,6 +135,14 @@ def test_polling_instead_of_a_socket_is_refused_just_so(guarded: Guarded, strang
         assert stranger.get(f"{SOCKET}polling", headers=given).status_code == status
     crossing = {"origin": home, "cookie": cookie, "sec-fetch-site": "cross-site"}
     assert stranger.post(f"{SOCKET}polling", headers=crossing).status_code == 403
+
+
+def test_strangers_have_no_page_made_for_them(guarded: Guarded, stranger: httpx.Client) -> None:
+    for path in ("0/static/x", "0/esm/x", "0/resources/x", "0/libraries/x", "0/components/x"):
+        answer = stranger.get(f"/admin/_nicegui/{path}")
+        assert (answer.status_code, answer.text) == (404, "there is no such file")
+    known = stranger.get("/admin/nowhere", headers={"cookie": guarded.root.cookie})
+    assert (known.status_code, known.headers["content-type"]) == (404, "text/html; charset=utf-8")
 
 
 @pytest.mark.parametrize("path", ["/", "/audit", "/access", "/account", "/login", "/destinations"])

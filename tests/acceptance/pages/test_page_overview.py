@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import httpx
 import pytest
 from playwright.sync_api import expect
 
@@ -37,6 +38,24 @@ def test_it_follows_the_bus_until_it_is_paused_and_rows_stay_where_they_are(
     assert [row.get_by_role("link").first.inner_text() for row in rows.all()[1:]] == before
     page.get_by_role("button", name="Pause updates").click()
     expect(page.get_by_role("button", name="Go on updating")).to_be_visible()
+
+
+def test_a_destination_that_is_not_shown_is_counted_and_one_that_is_gone_has_no_figures(
+    look: Look, tmp_path: Path
+) -> None:
+    with BusProcess(tmp_path / "data") as bus:
+        for number in range(51):
+            bus.admin.destination(f"of.many{number:02}")
+        page = look(bus).open()
+        table = page.get_by_role("region", name="Destinations")
+        expect(table.get_by_role("link", name="and 1 more")).to_have_attribute("href", "/admin/destinations")
+        gone = table.get_by_role("row").filter(has_text="of.many07")
+        expect(gone).to_contain_text("active")
+        httpx.delete(f"{bus.url}/api/v1/destinations/of.many07", trust_env=False).raise_for_status()
+        expect(gone).not_to_contain_text("active")
+        expect(gone).to_contain_text("–")
+        expect(table.get_by_role("link", name="1 more: show them")).to_be_visible()
+        expect(table.get_by_role("link", name="and 1 more")).to_have_count(0)
 
 
 def test_what_needs_a_person_is_on_top_with_the_next_step(look: Look, open_bus: BusProcess) -> None:

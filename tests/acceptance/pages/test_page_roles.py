@@ -136,6 +136,20 @@ def test_a_change_after_the_role_was_taken_is_refused_in_the_open_page(look: Loo
     expect(page.get_by_text("olga may not pause")).to_be_visible()
     assert not staffed.paused(ORDERS)
     root.call("PATCH", "/users/olga", json={"role": "operator"})
+    assert "Refused" not in staffed.bus.child.output()  # it is the viewer's to read, and nobody else's trouble
+
+
+def test_a_page_that_may_follow_no_more_says_since_when_and_goes_on_later(look: Look, staffed: Staffed) -> None:
+    root = staffed.people["root"]
+    job = root.call("POST", "/resends", json={"filter": {"destination": "orders"}, "reason": "to look at"}).json()
+    page = enter(look, staffed, "olga", f"/resends/{job['id']}")
+    root.call("PATCH", "/users/olga", json={"destinations": ["mails"]})
+    stale = page.get_by_role("status").filter(has_text="Not up to date since")
+    expect(stale).to_have_count(1, timeout=15_000)
+    expect(page.get_by_text("0 selected = ")).to_be_visible()
+    expect(page.locator(".q-notification")).to_have_count(0)
+    root.call("PATCH", "/users/olga", json={"destinations": ["orders"]})
+    expect(stale).to_have_count(0, timeout=15_000)
 
 
 def test_the_open_page_of_who_is_removed_stops_within_seconds(look: Look, staffed: Staffed) -> None:

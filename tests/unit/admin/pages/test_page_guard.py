@@ -13,6 +13,7 @@ import pytest
 
 from admin.pages.calls import Refused
 from admin.pages.site import Site
+from bus.security.clients import networks_of
 from tests.unit.admin.admin_world import World
 
 SOCKET = "/admin/_nicegui_ws/socket.io/"
@@ -67,6 +68,10 @@ async def site(world: World, pages: Pages) -> AsyncIterator[Site]:
     made = Site(world.office, world.app, lambda: pages)
     async with asyncio.TaskGroup() as group:
         group.create_task(made.run(stopping))
+        # Loaded in a thread, which the clock of the test does not wait for.
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(made), base_url="http://localhost") as client:
+            await client.get("/admin/")
+        pages.seen.clear()
         yield made
         stopping.set()
 
@@ -172,14 +177,43 @@ async def test_the_login_page_runs_nothing_that_stands_in_it(browser: httpx.Asyn
     assert (await browser.post("/admin/login")).status_code == 405
 
 
-async def test_pages_that_cannot_be_opened_say_so(world: World) -> None:
+async def test_pages_that_failed_to_load_disturb_nothing_and_are_tried_again(
+    world: World, pages: Pages, caplog: pytest.LogCaptureFixture
+) -> None:
+    stopping, failing = asyncio.Event(), [ImportError("no such module"), ImportError("still none")]
+
+    def load() -> Pages:
+        if failing:
+            raise failing.pop(0)
+        return pages
+
+    made = Site(world.office, world.app, load)
+    async with (
+        asyncio.TaskGroup() as group,
+        httpx.AsyncClient(transport=httpx.ASGITransport(made), base_url="http://localhost") as client,
+    ):
+        running = group.create_task(made.run(stopping))
+        at_once = await asyncio.gather(client.get("/admin/"), client.get("/admin/find"))
+        assert [answer.status_code for answer in at_once] == [503, 503]
+        assert "cannot be opened" in at_once[0].json()["detail"]
+        assert (await client.get("/admin/")).status_code == 503
+        assert "no such module" in caplog.text
+        assert not running.done()
+        assert (await client.get("/admin/")).status_code == 200
+        stopping.set()
+        await running
+        assert (await client.get("/admin/")).status_code == 503
+
+
+async def test_who_asks_for_pages_of_a_bus_that_stops_does_not_wait(world: World) -> None:
     stopping = asyncio.Event()
     closed = Site(world.office, world.app, Pages)
     stopping.set()
     await closed.run(stopping)
-    transport = httpx.ASGITransport(closed)
-    closed._opened.set()
-    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+    async with (
+        asyncio.timeout(5),
+        httpx.AsyncClient(transport=httpx.ASGITransport(closed), base_url="http://localhost") as client,
+    ):
         assert (await client.get("/admin/")).status_code == 503
 
 
@@ -274,3 +308,14 @@ async def test_a_page_that_goes_on_by_itself_keeps_no_session_from_ending(
         await world.clock.advance(5)
         assert (held.sent[-1]["type"] != "websocket.close") == lasts
         held.say({"type": "websocket.disconnect", "code": 1000})
+
+
+async def test_what_a_page_does_is_noted_with_the_address_that_the_proxy_tells(
+    world: World, browser: httpx.AsyncClient, pages: Pages
+) -> None:
+    world.office.proxies = networks_of("127.0.0.1")
+    lines = [("x-forwarded-for", "192.0.2.66"), ("x-forwarded-for", "198.51.100.7")]  # the first one is made up
+    await browser.get("/admin/", headers=lines)
+    await pages.seen[0]["viewer"].api.put("/destinations/orders", {"transport": "direct"})
+    entries = (await pages.seen[0]["viewer"].api.get("/audit"))["items"]
+    assert [entry["who"]["address"] for entry in entries] == ["198.51.100.7"]

@@ -1,0 +1,67 @@
+"""A socket is of one person: it gets at this person's pages, and at nobody else's.
+
+NiceGUI takes the id of a page as proof. It stands in the address of the page's socket, which a proxy may log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from inspect import isawaitable
+from typing import Any, Final
+from urllib.parse import parse_qs
+
+from nicegui import Client, core
+from socketio.exceptions import ConnectionRefusedError as Refuse
+
+from admin.access.identity import HOLDER
+from bus.security.principals import Principal
+
+_OF_A_PAGE: Final = ("event", "javascript_response", "ack", "log")
+_FAILED: Final = "Implicit handshake failed"
+"""Has the browser load its page anew, as somebody else's may be."""
+
+
+def keep_apart() -> None:
+    """Have what sockets say heard for pages of their own only; once in a process."""
+    handlers = core.sio.handlers["/"]
+    core.sio.on("connect", _connect(handlers["connect"]))
+    core.sio.on("handshake", _handshake(handlers["handshake"]))
+    for name in _OF_A_PAGE:
+        core.sio.on(name, _of_a_page(handlers[name]))
+
+
+def _connect(go_on: Callable[..., Any]) -> Callable[..., Any]:
+    async def connect(sid: str, environ: dict[str, Any], auth: Any = None) -> None:
+        asked = parse_qs(environ.get("QUERY_STRING", "")).get("client_id")
+        if asked and not _is_of(asked[0], environ):
+            raise Refuse(_FAILED)
+        await go_on(sid, environ, auth)
+
+    return connect
+
+
+def _handshake(go_on: Callable[..., Any]) -> Callable[..., Any]:
+    async def handshake(sid: str, said: dict[str, Any]) -> bool:
+        return _is_of(said["client_id"], core.sio.get_environ(sid)) and bool(await go_on(sid, said))
+
+    return handshake
+
+
+def _of_a_page(go_on: Callable[..., Any]) -> Callable[..., Any]:
+    async def hear(sid: str, said: dict[str, Any]) -> Any:
+        if said["client_id"] not in core.sio.rooms(sid):  # which only a handshake lets in
+            return None
+        answer = go_on(sid, said)
+        return await answer if isawaitable(answer) else answer
+
+    return hear
+
+
+def _is_of(client_id: str, environ: dict[str, Any]) -> bool:
+    """Whether a page was made for who opened a socket."""
+    client = Client.instances.get(client_id)
+    if client is None:
+        return False
+    owner: Principal = client.request.scope["viewer"].principal
+    holder: Principal = environ["asgi.scope"][HOLDER]
+    return (owner.kind, owner.id) == (holder.kind, holder.id)
