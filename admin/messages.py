@@ -65,8 +65,10 @@ async def get_trace(
     """Return the whole life of a message, with all attempts of each delivery, none, or the ``first:N`` or ``last:N``.
 
     ``hops`` are its steps in the order of time, from the producer to the next attempt due; what is missing is a hop of
-    its own (``missing``). ``attempts_kept`` of ``attempts_made`` are in the store. Of an attempt's phases ``queue`` is
-    its wait in the dispatcher that had taken it from the road.
+    its own (``missing``). A hop's ``what_text`` has the ``template`` of the English sentence and its ``values``, to say
+    it in another language; a value may have both itself, and one called ``time`` is a time. It is null where ``what``
+    are words of the subscriber's side. ``attempts_kept`` of ``attempts_made`` are in the store. Of an attempt's phases
+    ``queue`` is its wait in the dispatcher that had taken it from the road.
     ``edited_from`` and ``edits`` link a message with the one that it was made of by editing, and with those made of it.
     ``masked``: its destination has masking rules; the headers that they name are ``***``, and what subscribers answered
     is withheld (``response`` is null).

@@ -24,7 +24,7 @@ from bus.domain.retry import DEFAULT_SCHEDULE, RetryPolicy, format_waits, parse_
 from bus.domain.routing_pattern import EVERY_KEY, check_pattern
 from bus.domain.selection import Selection
 from bus.domain.signature import MOST_CHARACTERS
-from bus.domain.subscription import Secret, Subscription
+from bus.domain.subscription import PAUSED_BY_PERSON, Secret, Subscription
 from bus.domain.times import format_time, parse_time
 from bus.errors import InvalidDestination
 from bus.security.keyring import StoredUser
@@ -176,7 +176,7 @@ class SubscriptionBody(Body):
     def _paused_reason(self, known: Subscription | None) -> str:
         if not self.paused:
             return ""
-        return known.paused_reason if known is not None and known.paused else "paused by a person"
+        return known.paused_reason if known is not None and known.paused else PAUSED_BY_PERSON
 
     @classmethod
     def of(cls, subscription: Subscription) -> SubscriptionBody:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from bus.domain.delivery import Outcome, Resend, Status
 from bus.domain.message import Message, encode_message
+from bus.domain.reasons import RESENT
 from bus.domain.trace import DeliveryTrace, Trace
 from bus.errors import Conflict, NotFound
 from bus.ports.clock import Clock
@@ -92,7 +93,7 @@ class Resender:
             status=Status.RESEND,
             generation=target.generation,
             at=now,
-            reason=cause.reason or "resent by a person",
+            reason=cause.reason or RESENT,
             due_at=now,
             attempts=_attempts_begun(trace.deliveries.get(target.subscription), now),
             since=now,
