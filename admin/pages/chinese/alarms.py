@@ -35,7 +35,7 @@ TEXTS = {
     "{name} of {destination} is paused: {reason}; its messages wait": (
         "{destination} 的 {name} 已暂停：{reason}；其消息在等待"
     ),
-    "give it another URL and resume it, or remove it": "为其更换 URL 并恢复，或将其删除",
+    "give it another URL and resume it, or remove it": "为其更换 URL 并恢复，或将其移除",
     "{count} deliveries to {name} of {destination} died within the last hour: no retry is left": (
         "最近一小时内，向 {destination} 的 {name} 的 {count} 个投递已放弃：重试已用尽"
     ),

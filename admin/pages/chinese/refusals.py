@@ -8,9 +8,9 @@ TEXTS = {
         "仅限 {destinations}：请指定其一，或向管理员申请另一个密钥"
     ),
     "{code} still has subscriptions": "{code} 仍有订阅",
-    "remove them first: bus subscription rm": "请先删除订阅：bus subscription rm",
+    "remove them first: bus subscription rm": "请先移除订阅：bus subscription rm",
     "{code} has masking rules, and its messages stay readable until their retention; nothing was removed": (
-        "{code} 有遮盖规则，其消息在保留期内仍可读取；未删除任何内容"
+        "{code} 有遮盖规则，其消息在保留期内仍可读取；未移除任何内容"
     ),
     "take the rules away first if that may be seen: bus destination set CODE --no-mask": (
         "若允许他人看到，请先去掉规则：bus destination set CODE --no-mask"
