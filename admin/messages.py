@@ -18,6 +18,7 @@ from bus.domain.identity import parse_id
 from bus.domain.trace import Trace
 from bus.errors import InvalidMessage, NotFound
 from bus.security.principals import Principal
+from bus.sentences import sentence
 
 router = APIRouter(prefix="/messages", tags=["messages"], route_class=AuditedRoute)
 
@@ -144,4 +145,7 @@ def message_id_of(text: str) -> str:
 
 def missing(message_id: str) -> NotFound:
     """Return the error for a message that is not there."""
-    return NotFound(f"there is no message {message_id[:64]}", hint="check the id; it may be past its retention")
+    return NotFound(
+        sentence("there is no message {id}", id=message_id[:64]),
+        hint=sentence("check the id; it may be past its retention"),
+    )

@@ -13,6 +13,7 @@ from bus.errors import Conflict, NotFound
 from bus.ports.clock import Clock
 from bus.ports.store import Store
 from bus.registry import Registry
+from bus.sentences import sentence
 
 
 class Target(NamedTuple):
@@ -62,7 +63,7 @@ class Resender:
         ready = [name for name in names if not is_pending(trace, name)]
         if not ready or (subscriptions is not None and len(ready) < len(names)):
             raise Conflict(
-                "a delivery of this message is still pending: it is on its way", hint=f"bus trace {trace.id}"
+                sentence("a delivery of this message is still pending: it is on its way"), hint=f"bus trace {trace.id}"
             )
         return [target_of(trace, name) for name in ready]
 
@@ -77,7 +78,9 @@ class Resender:
         trace = await self._store.trace(message_id)
         message = await self._store.message(message_id)
         if trace is None or message is None:
-            raise NotFound(f"there is no message {message_id}", hint="it may be past its retention")
+            raise NotFound(
+                sentence("there is no message {id}", id=message_id), hint=sentence("it may be past its retention")
+            )
         outcomes = [self._outcome(message, target, trace, cause) for target in targets if _is_next(target, trace)]
         await self._store.write(outcomes)
 

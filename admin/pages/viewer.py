@@ -11,6 +11,7 @@ from fastapi import Request
 
 from admin.pages.calls import Api, Refused
 from admin.pages.words import LANGUAGES, Words, words_of
+from admin.sentences import told
 from bus.domain.reasons import reason_of
 from bus.domain.times import DAY, format_time, parse_time
 from bus.errors import AccessDenied
@@ -66,7 +67,8 @@ class Viewer:
             else:
                 self.principal.require(action, destination)
         except AccessDenied as error:
-            raise Refused(error.status, str(error), error.hint) from error
+            texts = told("detail", error.said) | told("hint", error.hint_said)
+            raise Refused(error.status, str(error), error.hint, texts=texts) from error
 
     def told(self, found: Mapping[str, Any], name: str) -> str:
         """Return what the API tells under a name, in the person's language where it is a sentence of the bus."""

@@ -1,6 +1,15 @@
 """Why something may not be done, and what to do."""
 
 TEXTS = {
+    "there is no destination {code}": "没有目的地 {code}",
+    "there is no subscription {name} of {destination}": "{destination} 没有订阅 {name}",
+    "make it with: {command}": "可用此命令创建：{command}",
+    "there is no resend {id}": "没有重发 {id}",
+    "{command} lists them": "{command} 可列出",
+    "there is no message {id}": "没有消息 {id}",
+    "check the id; it may be past its retention": "请检查编号；它可能已过保留期",
+    "it may be past its retention": "它可能已过保留期",
+    "a delivery of this message is still pending: it is on its way": "此消息有投递仍待进行：正在途中",
     "{name} may not {action}": "{name} 无权执行 {action}",
     "{name} may not {action} on {destination}": "{name} 无权在 {destination} 上执行 {action}",
     "ask an admin for a key with that role": "请向管理员申请具有该角色的密钥",

@@ -69,6 +69,12 @@ def test_why_something_waits_and_may_not_be_done(look: Look, open_bus: BusProces
     expect(page.get_by_text("resent by x")).to_be_visible()
 
 
+def test_a_refusal(look: Look) -> None:
+    page = look(language="zh").open("/destinations/page.nobody")
+    expect(page.get_by_text("没有目的地 'page.nobody'")).to_be_visible()
+    expect(page.get_by_text("可用此命令创建：bus destination set page.nobody")).to_be_visible()
+
+
 def test_who_resent_without_a_word(look: Look, open_bus: BusProcess, dead: str) -> None:
     job = open_bus.admin.call("POST", f"/api/v1/messages/{dead}/resend", json={"subscriptions": None})
     page = look(language="zh").open(f"/resends/{job.raise_for_status().json()['id']}")

@@ -47,6 +47,10 @@ async def test_a_destination_with_subscriptions_is_not_removed(client: httpx.Asy
         "hint": refused["hint"],
         "hint_text": {"template": refused["hint"], "values": {}},
     }
+    assert {name: refused[name] for name in ("detail_text", "hint_text")} == {
+        "detail_text": found["remove"]["why_text"],
+        "hint_text": found["remove"]["hint_text"],
+    }
     assert (await get(client, "/destinations/empty/actions"))["remove"] == ALLOWED
     assert (await client.delete("/destinations/empty")).status_code == 204
 
