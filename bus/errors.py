@@ -34,6 +34,8 @@ from __future__ import annotations
 import math
 from typing import ClassVar
 
+from bus.sentences import Said
+
 
 class BusError(Exception):
     """Root of every error of the bus.
@@ -44,13 +46,20 @@ class BusError(Exception):
         What happened, and what was not lost.
     hint
         What to do next; shown by the command line after the message.
+
+    Attributes
+    ----------
+    said, hint_said
+        Both as they were given: sentences can be said in another language.
     """
 
     retriable: ClassVar[bool] = False
 
-    def __init__(self, message: str, *, hint: str = "") -> None:
-        super().__init__(message)
-        self.hint = hint
+    def __init__(self, message: Said, *, hint: Said = "") -> None:
+        super().__init__(str(message))
+        self.hint = str(hint)
+        self.said = message
+        self.hint_said = hint
 
 
 class ConfigurationError(BusError):
@@ -60,7 +69,7 @@ class ConfigurationError(BusError):
 class InvalidMessage(BusError):
     """The message cannot be accepted as it is, now or later."""
 
-    def __init__(self, message: str, *, hint: str = "", field: str = "") -> None:
+    def __init__(self, message: Said, *, hint: Said = "", field: str = "") -> None:
         super().__init__(message, hint=hint)
         self.field = field
 
@@ -130,7 +139,7 @@ class Conflict(StoreError):
 class ReceiverError(BusError):
     """What a receiver answered."""
 
-    def __init__(self, message: str, *, hint: str = "", status: int | None = None) -> None:
+    def __init__(self, message: Said, *, hint: Said = "", status: int | None = None) -> None:
         super().__init__(message, hint=hint)
         self.status = status
 
@@ -150,7 +159,7 @@ class PeerUnavailable(BusError):
 
     retriable = True
 
-    def __init__(self, message: str, *, hint: str = "", indeterminate: bool = False) -> None:
+    def __init__(self, message: Said, *, hint: Said = "", indeterminate: bool = False) -> None:
         super().__init__(message, hint=hint)
         self.indeterminate = indeterminate
 
@@ -168,7 +177,7 @@ class EgressDenied(BusError):
 class AccessDenied(BusError):
     """The key or user is missing or wrong (``status`` 401), or not allowed to do this (403)."""
 
-    def __init__(self, message: str, *, hint: str = "", status: int = 403) -> None:
+    def __init__(self, message: Said, *, hint: Said = "", status: int = 403) -> None:
         super().__init__(message, hint=hint)
         self.status = status
 
@@ -178,6 +187,6 @@ class TooManyAttempts(AccessDenied):
 
     retriable = True
 
-    def __init__(self, message: str, *, hint: str = "", wait: float = 1.0) -> None:
+    def __init__(self, message: Said, *, hint: Said = "", wait: float = 1.0) -> None:
         super().__init__(message, hint=hint, status=429)
         self.wait = math.ceil(wait)

@@ -15,6 +15,7 @@ from bus.errors import NotFound, StoreError
 from bus.ports.clock import Clock
 from bus.ports.store import Document, DocumentStore
 from bus.security.secrets import SecretBox
+from bus.sentences import sentence
 
 DESTINATIONS = "destinations"
 SUBSCRIPTIONS = "subscriptions"
@@ -119,7 +120,10 @@ class Registry:
         """Return a destination; raises ``NotFound``."""
         found = self.catalog.destinations.get(code)
         if found is None:
-            raise NotFound(f"there is no destination {code!r}", hint=f"make it with: bus destination set {code}")
+            raise NotFound(
+                sentence("there is no destination {code}", code=repr(code)),
+                hint=sentence("make it with: {command}", command=f"bus destination set {code}"),
+            )
         return found
 
     def subscription(self, destination: str, name: str) -> Subscription:
@@ -127,8 +131,12 @@ class Registry:
         found = self.catalog.subscriptions.get((destination, name))
         if found is None:
             raise NotFound(
-                f"there is no subscription {name!r} of {destination!r}",
-                hint=f"make it with: bus subscription set {destination} {name} --url URL",
+                sentence(
+                    "there is no subscription {name} of {destination}", name=repr(name), destination=repr(destination)
+                ),
+                hint=sentence(
+                    "make it with: {command}", command=f"bus subscription set {destination} {name} --url URL"
+                ),
             )
         return found
 

@@ -13,6 +13,7 @@ from bus.domain.delivery import Delivery, Outcome, Status
 from bus.domain.filters import Filter
 from bus.domain.message import Message
 from bus.domain.rate import TokenBucket
+from bus.domain.reasons import FILTERED
 from bus.domain.subscription import Subscription
 from bus.domain.verdict import GONE, Answer, judge, without_post
 from bus.ports.poster import Trial
@@ -261,7 +262,7 @@ class Courier:
         delivery = parcel.delivery
         if self._filter is not None and not self._wants(delivery):
             self.breaker.abandoned(self._means.clock.monotonic())
-            outcome = without_post(delivery, self.subscription, Status.SKIPPED, "filter", self._means.clock.now())
+            outcome = without_post(delivery, self.subscription, Status.SKIPPED, FILTERED, self._means.clock.now())
             self._record(outcome, parcel)
             return
         self._rate.take(1)

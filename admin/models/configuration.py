@@ -16,7 +16,7 @@ from bus.domain.masking import MOST_RULES, check_rules
 from bus.domain.message import DEFAULT_MAX_BYTES
 from bus.domain.retry import DEFAULT_SCHEDULE, RetryPolicy, format_waits, parse_waits
 from bus.domain.routing_pattern import EVERY_KEY, check_pattern
-from bus.domain.subscription import Secret, Subscription
+from bus.domain.subscription import PAUSED_BY_PERSON, Secret, Subscription
 
 
 def _mask(rules: list[str]) -> list[str]:
@@ -121,7 +121,7 @@ class SubscriptionBody(Body):
     def _paused_reason(self, known: Subscription | None) -> str:
         if not self.paused:
             return ""
-        return known.paused_reason if known is not None and known.paused else "paused by a person"
+        return known.paused_reason if known is not None and known.paused else PAUSED_BY_PERSON
 
     @classmethod
     def of(cls, subscription: Subscription) -> SubscriptionBody:

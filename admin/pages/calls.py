@@ -28,14 +28,19 @@ class Refused(Exception):
         What happened, and what to do.
     field
         The field of the request that is at fault, empty for none.
+    told
+        ``detail`` and ``hint`` as the API tells them, for another language.
     """
 
-    def __init__(self, status: int, detail: str, hint: str = "", field: str = "") -> None:
+    def __init__(
+        self, status: int, detail: str, hint: str = "", field: str = "", texts: Mapping[str, Any] | None = None
+    ) -> None:
         super().__init__(detail)
         self.status = status
         self.detail = detail
         self.hint = hint
         self.field = field
+        self.told = {**(texts or {}), "detail": detail, "hint": hint}
 
 
 class Api:
@@ -106,5 +111,9 @@ def _refused(answer: httpx.Response) -> Refused:
     except msgspec.DecodeError:
         found = {}
     return Refused(
-        answer.status_code, found.get("detail", answer.reason_phrase), found.get("hint", ""), found.get("field", "")
+        answer.status_code,
+        found.get("detail", answer.reason_phrase),
+        found.get("hint", ""),
+        found.get("field", ""),
+        {name: found[name] for name in ("detail_text", "hint_text") if name in found},
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -11,9 +11,12 @@ from fastapi import Request
 
 from admin.pages.calls import Api, Refused
 from admin.pages.words import LANGUAGES, Words, words_of
+from admin.showing.sentences import told
+from bus.domain.reasons import reason_of
 from bus.domain.times import DAY, format_time, parse_time
 from bus.errors import AccessDenied
 from bus.security.principals import Principal
+from bus.sentences import Sentence
 
 LANGUAGE: Final = "bus_language"
 THEME: Final = "bus_theme"
@@ -64,7 +67,28 @@ class Viewer:
             else:
                 self.principal.require(action, destination)
         except AccessDenied as error:
-            raise Refused(error.status, str(error), error.hint) from error
+            texts = told("detail", error.said) | told("hint", error.hint_said)
+            raise Refused(error.status, str(error), error.hint, texts=texts) from error
+
+    def told(self, found: Mapping[str, Any], name: str) -> str:
+        """Return what the API tells under a name, in the person's language where it is a sentence of the bus."""
+        sentence = found.get(f"{name}_text")
+        return self._say(sentence["template"], sentence["values"]) if sentence else found[name]
+
+    def reason(self, text: str, *, by: str = "") -> str:
+        """Return a reason of a delivery or an item in the person's language where it is one of the bus."""
+        found = reason_of(text, by=by)
+        return self._say(found.template, found.values) if isinstance(found, Sentence) else found
+
+    def _say(self, template: str, values: Mapping[str, Any]) -> str:
+        return self.t(template, **{name: self._value(name, value) for name, value in values.items()})
+
+    def _value(self, name: str, value: Any) -> Any:
+        if isinstance(value, Sentence):
+            return self._say(value.template, value.values)
+        if isinstance(value, dict):
+            return self._say(value["template"], value["values"])
+        return self.time(value) if name == "time" else value
 
     def time(self, text: str | None) -> str:
         """Return a time of the API in the person's zone, to the second; an empty text for none."""

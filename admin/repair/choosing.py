@@ -9,6 +9,7 @@ import msgspec
 
 from admin.repair.jobs import Item, Job
 from admin.repair.resender import is_pending, target_of
+from bus.domain.reasons import ON_ITS_WAY
 from bus.domain.selection import Selection
 from bus.domain.signature import FAILING
 from bus.domain.trace import Trace, is_chosen
@@ -117,5 +118,5 @@ def item_of(trace: Trace, subscription: str) -> Item:
     """Return the item that resends a delivery with its next generation."""
     item = Item(trace.id, subscription, target_of(trace, subscription).generation)
     if is_pending(trace, subscription):
-        item.outcome, item.reason = "skipped", "still pending: it is on its way"
+        item.outcome, item.reason = "skipped", ON_ITS_WAY
     return item

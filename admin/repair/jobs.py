@@ -17,6 +17,7 @@ from bus.domain.identity import id_time
 from bus.domain.selection import Selection
 from bus.errors import Conflict, NotFound
 from bus.ports.store import DocumentStore
+from bus.sentences import sentence
 
 JOBS: Final = "resends"
 ITEMS: Final = "resend-items"
@@ -209,7 +210,10 @@ class JobBook:
 
 def no_job(job_id: str) -> NotFound:
     """Return the error for a job that is not there."""
-    return NotFound(f"there is no resend {job_id[:64]}", hint="GET /api/v1/resends lists them")
+    return NotFound(
+        sentence("there is no resend {id}", id=job_id[:64]),
+        hint=sentence("{command} lists them", command="GET /api/v1/resends"),
+    )
 
 
 def _key(job_id: str, chunk: int) -> str:

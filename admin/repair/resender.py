@@ -7,11 +7,13 @@ from typing import NamedTuple
 
 from bus.domain.delivery import Outcome, Resend, Status
 from bus.domain.message import Message, encode_message
+from bus.domain.reasons import RESENT
 from bus.domain.trace import DeliveryTrace, Trace
 from bus.errors import Conflict, NotFound
 from bus.ports.clock import Clock
 from bus.ports.store import Store
 from bus.registry import Registry
+from bus.sentences import sentence
 
 
 class Target(NamedTuple):
@@ -61,7 +63,7 @@ class Resender:
         ready = [name for name in names if not is_pending(trace, name)]
         if not ready or (subscriptions is not None and len(ready) < len(names)):
             raise Conflict(
-                "a delivery of this message is still pending: it is on its way", hint=f"bus trace {trace.id}"
+                sentence("a delivery of this message is still pending: it is on its way"), hint=f"bus trace {trace.id}"
             )
         return [target_of(trace, name) for name in ready]
 
@@ -76,7 +78,9 @@ class Resender:
         trace = await self._store.trace(message_id)
         message = await self._store.message(message_id)
         if trace is None or message is None:
-            raise NotFound(f"there is no message {message_id}", hint="it may be past its retention")
+            raise NotFound(
+                sentence("there is no message {id}", id=message_id), hint=sentence("it may be past its retention")
+            )
         outcomes = [self._outcome(message, target, trace, cause) for target in targets if _is_next(target, trace)]
         await self._store.write(outcomes)
 
@@ -92,7 +96,7 @@ class Resender:
             status=Status.RESEND,
             generation=target.generation,
             at=now,
-            reason=cause.reason or "resent by a person",
+            reason=cause.reason or RESENT,
             due_at=now,
             attempts=_attempts_begun(trace.deliveries.get(target.subscription), now),
             since=now,

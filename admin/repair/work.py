@@ -12,6 +12,7 @@ from admin.repair.jobs import Counts, Item, Job, JobBook, Orders
 from admin.repair.resender import Cause, Resender, Target
 from bus.domain.delivery import Status
 from bus.domain.rate import TokenBucket
+from bus.domain.reasons import EXPIRED, NOT_RESENT, OUTCOME_UNKNOWN, RESENT_SINCE
 from bus.errors import NotFound
 from bus.ports.clock import Clock
 from bus.ports.store import Store
@@ -21,8 +22,6 @@ _POLL: Final = 0.1
 _LONGEST_SLEEP: Final = 0.5
 _ORDERS_EVERY: Final = 0.2
 _OUTCOMES: Final = {Status.DELIVERED: "delivered", Status.SKIPPED: "skipped"}
-_CANCELED: Final = "the job was canceled before this was resent"
-_UNKNOWN: Final = "resent; the job was canceled before the outcome was known, which its trace has"
 
 
 class Work:
@@ -104,7 +103,7 @@ class Work:
     async def _again(self, item: Item) -> Item:
         trace = await self._store.trace(item.message_id)
         if trace is None:
-            return Item(item.message_id, item.subscription, item.generation, "missing", "it is past its retention")
+            return Item(item.message_id, item.subscription, item.generation, "missing", EXPIRED)
         return item_of(trace, item.subscription)
 
     # --- resending -------------------------------------------------------------------------------------------
@@ -203,10 +202,10 @@ class Work:
         trace = await self._store.trace(item.message_id)
         delivery = trace.deliveries.get(item.subscription) if trace is not None else None
         if delivery is None:
-            item.outcome, item.reason = "missing", "the message is past its retention"
+            item.outcome, item.reason = "missing", EXPIRED
             return False
         if delivery.generation > item.generation:
-            item.outcome, item.reason = "skipped", "resent again since"
+            item.outcome, item.reason = "skipped", RESENT_SINCE
         elif delivery.generation == item.generation and delivery.status is not Status.RESEND:
             item.outcome = _OUTCOMES.get(delivery.status, "failed")
             item.reason = delivery.reason
@@ -222,7 +221,7 @@ class Work:
             waiting = [item for item in items if item.outcome == "waiting"]
             if chunk > job.sent:
                 for item in waiting:
-                    item.outcome, item.reason = "canceled", _CANCELED
+                    item.outcome, item.reason = "canceled", NOT_RESENT
             else:
                 await asyncio.gather(*(self._end(item, was_sent=chunk < job.sent) for item in waiting))
             if waiting:
@@ -233,9 +232,9 @@ class Work:
 
     async def _end(self, item: Item, *, was_sent: bool) -> None:
         if not (await self._look(item) or was_sent):
-            item.outcome, item.reason = "canceled", _CANCELED
+            item.outcome, item.reason = "canceled", NOT_RESENT
         elif item.outcome == "waiting":
-            item.reason = _UNKNOWN
+            item.reason = OUTCOME_UNKNOWN
 
     async def _count(self) -> Counts:
         counts = Counts()

@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from admin.models.configuration import ExponentialBody
 from bus.domain.problem import CONTENT_TYPE, Problem, failure, headers_of, problem, problem_of
 from bus.errors import BusError, TooManyAttempts
+from bus.sentences import Sentence
 
 HANDLED = (BusError, RequestValidationError, HTTPException, Exception)
 
@@ -35,7 +36,14 @@ async def answer(_: Request, error: Exception) -> Response:
     headers = {**(own or {}), **headers_of(found.status)}
     if isinstance(error, TooManyAttempts):
         headers["retry-after"] = str(error.wait)
-    return Response(msgspec.json.encode(found), found.status, headers=headers, media_type=CONTENT_TYPE)
+    return Response(_content(error, found), found.status, headers=headers, media_type=CONTENT_TYPE)
+
+
+def _content(error: Exception, found: Problem) -> bytes:
+    """Return the document; of sentences it has the templates and values too, to say them in another language."""
+    said = {"detail_text": error.said, "hint_text": error.hint_said} if isinstance(error, BusError) else {}
+    texts = {name: text for name, text in said.items() if isinstance(text, Sentence)}
+    return msgspec.json.encode({**msgspec.to_builtins(found), **texts})
 
 
 def _http(error: HTTPException) -> Problem:

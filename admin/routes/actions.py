@@ -14,6 +14,7 @@ from fastapi import APIRouter
 
 from admin.deps import OfficeDep, Reader
 from admin.models.base import Code
+from admin.showing.sentences import told
 from bus.domain.destination import TransportName, check_removable
 from bus.errors import BusError
 from bus.security.keys import Action
@@ -26,7 +27,8 @@ Check = Callable[[], object]
 async def get_destination_actions(code: Code, services: OfficeDep, principal: Reader) -> dict[str, Any]:
     """Return for each action on a destination whether whoever asks may do it now, and if not, why.
 
-    ``switch`` has each other transport.
+    ``switch`` has each other transport. ``why_text`` and ``hint_text`` have the ``template`` of the English sentence
+    and its ``values``, to say it in another language; null where there is none.
     """
     context = services.context
     destination = context.registry.destination(code)
@@ -48,7 +50,10 @@ async def get_destination_actions(code: Code, services: OfficeDep, principal: Re
 
 @router.get("/subscriptions/{name}/actions")
 async def get_subscription_actions(code: Code, name: str, services: OfficeDep, principal: Reader) -> dict[str, Any]:
-    """Return for each action on a subscription whether whoever asks may do it now, and if not, why."""
+    """Return for each action on a subscription whether whoever asks may do it now, and if not, why.
+
+    ``why_text`` and ``hint_text`` are as those of a destination's actions.
+    """
     context = services.context
     subscription = context.registry.subscription(code, name)
     configure, pause = (partial(principal.require, action, code) for action in (Action.CONFIGURE, Action.PAUSE))
@@ -70,5 +75,5 @@ def _verdict(*checks: Check) -> dict[str, Any]:
         try:
             check()
         except BusError as error:
-            return {"allowed": False, "why": str(error), "hint": error.hint}
-    return {"allowed": True, "why": "", "hint": ""}
+            return {"allowed": False, **told("why", error.said), **told("hint", error.hint_said)}
+    return {"allowed": True, **told("why", ""), **told("hint", "")}

@@ -18,6 +18,7 @@ from bus.domain.identity import parse_id
 from bus.domain.trace import Trace
 from bus.errors import InvalidMessage, NotFound
 from bus.security.principals import Principal
+from bus.sentences import sentence
 
 router = APIRouter(prefix="/messages", tags=["messages"], route_class=AuditedRoute)
 
@@ -65,8 +66,10 @@ async def get_trace(
     """Return the whole life of a message, with all attempts of each delivery, none, or the ``first:N`` or ``last:N``.
 
     ``hops`` are its steps in the order of time, from the producer to the next attempt due; what is missing is a hop of
-    its own (``missing``). ``attempts_kept`` of ``attempts_made`` are in the store. Of an attempt's phases ``queue`` is
-    its wait in the dispatcher that had taken it from the road.
+    its own (``missing``). A hop's ``what_text`` has the ``template`` of the English sentence and its ``values``, to say
+    it in another language; a value may have both itself, and one called ``time`` is a time. It is null where ``what``
+    are words of the subscriber's side. ``attempts_kept`` of ``attempts_made`` are in the store. Of an attempt's phases
+    ``queue`` is its wait in the dispatcher that had taken it from the road.
     ``edited_from`` and ``edits`` link a message with the one that it was made of by editing, and with those made of it.
     ``masked``: its destination has masking rules; the headers that they name are ``***``, and what subscribers answered
     is withheld (``response`` is null).
@@ -142,4 +145,7 @@ def message_id_of(text: str) -> str:
 
 def missing(message_id: str) -> NotFound:
     """Return the error for a message that is not there."""
-    return NotFound(f"there is no message {message_id[:64]}", hint="check the id; it may be past its retention")
+    return NotFound(
+        sentence("there is no message {id}", id=message_id[:64]),
+        hint=sentence("check the id; it may be past its retention"),
+    )

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Query
 from admin.deps import OfficeDep, ReaderOfSome
 from admin.models.base import optional_time
 from admin.showing.observatory import Backlog, Lane, Rates, Sight, breakers
+from admin.showing.sentences import told
 from bus.cluster.member import Member
 from bus.domain.alarms import SPOOL_NEARLY_FULL, Alarm, OpenBreaker
 from bus.domain.catalog import Catalog
@@ -32,8 +33,9 @@ async def get_overview(
     answer. ``backlog`` is what waits on the roads, null where a broker cannot say; ``retrying`` waits for another
     attempt; ``scheduled`` are messages for later. ``destinations`` and ``subscriptions`` are those with the most
     waiting and going on, at most ``limit`` of each; ``left_out`` says how many are not shown. An alarm's ``link`` is
-    the path below ``/api/v1`` of what it is about. Who is limited to destinations sees these, and no alarm of the
-    whole bus; ``spools``, ``processes`` and ``degraded`` are null then.
+    the path below ``/api/v1`` of what it is about; ``what_text`` and ``next_step_text`` have the ``template`` of the
+    English sentence and its ``values``, to say it in another language; a value may have both itself. Who is limited to
+    destinations sees these, and no alarm of the whole bus; ``spools``, ``processes`` and ``degraded`` are null then.
     """
     sight, catalog = await services.observatory.look(), services.context.registry.catalog
 
@@ -186,10 +188,10 @@ def _breaker(found: OpenBreaker) -> dict[str, Any]:
 def _alarm(found: Alarm) -> dict[str, Any]:
     return {
         "severity": found.severity,
-        "what": found.what,
+        **told("what", found.what),
         "since": optional_time(found.since or 0),
         "destination": found.destination,
         "subscription": found.subscription,
-        "next_step": found.next_step,
+        **told("next_step", found.next_step),
         "link": found.link,
     }

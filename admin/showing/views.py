@@ -8,6 +8,7 @@ from typing import Any
 from admin.models.base import optional_time
 from admin.repair.editing import Link
 from admin.showing.contents import headers_of, response_text
+from admin.showing.sentences import told
 from bus.domain.catalog import Catalog
 from bus.domain.delivery import Attempt, Resend, Status
 from bus.domain.hops import Hop, hops_of
@@ -82,7 +83,7 @@ def _hops_view(hops: Sequence[Hop]) -> list[dict[str, Any]]:
         {
             "at": format_time(hop.at) if hop.at is not None else None,
             "place": hop.place,
-            "what": hop.what,
+            **told("what", hop.what),
             "subscription": hop.subscription or None,
             "node": hop.node or None,
             "attempt": hop.attempt or None,

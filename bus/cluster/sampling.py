@@ -13,10 +13,10 @@ from bus.cluster.peers import PREFIX, Peers
 from bus.domain.message import Message, decode_message, encode_message
 from bus.errors import PeerUnavailable
 from bus.ports.sampling import PERMIT_PATIENCE, Sampled, Sampling
+from bus.sentences import sentence
 
 SAMPLE: Final = f"{PREFIX}/sample"
 _SLACK: Final = 2.0
-_NOTHING_SENT: Final = "nothing was sent to the subscriber"
 _answers: Final = msgspec.msgpack.Decoder(Sampled)
 
 
@@ -43,7 +43,10 @@ class Sampler:
         """Return who could send one; raises ``PeerUnavailable`` when no dispatcher is alive."""
         found = [member for member in self._members.all if member.is_dispatcher]
         if not found:
-            raise PeerUnavailable(f"no dispatcher is alive; {_NOTHING_SENT}", hint="start one: bus run dispatcher")
+            raise PeerUnavailable(
+                sentence("no dispatcher is alive; nothing was sent to the subscriber"),
+                hint=sentence("start one: {command}", command="bus run dispatcher"),
+            )
         return found
 
     async def sample(self, message: Message, subscription: str, timeout: float) -> Sampled:  # noqa: ASYNC109 - of the POST
@@ -72,7 +75,7 @@ class Sampler:
             if not found.refused:
                 return found
             refused = found.refused
-        raise PeerUnavailable(f"{refused}; {_NOTHING_SENT}", hint="try again in a moment")
+        raise PeerUnavailable(f"{refused}; nothing was sent to the subscriber", hint="try again in a moment")
 
     async def _ask(self, member: Member, message: Message, subscription: str, patience: float) -> Sampled:
         if member.owner == self._members.me.owner:

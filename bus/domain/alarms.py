@@ -6,15 +6,17 @@ import enum
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from bus.domain.reasons import reason_of
 from bus.domain.subscription import PAUSED_BY_410, Subscription
 from bus.domain.vitals import BreakerFigures, SpoolFigures
+from bus.sentences import Sentence, sentence
 
 SPOOL_NEARLY_FULL: Final = 0.8
 _QUARANTINE: Final = "quarantine"
 _NEEDED: Final = {
-    "receiver": "new messages are refused; producers keep theirs in their spools",
-    "dispatcher": "nothing is delivered; what was accepted waits",
-    "compensator": "retries, resends and messages for later wait",
+    "receiver": "no receiver is alive: new messages are refused; producers keep theirs in their spools",
+    "dispatcher": "no dispatcher is alive: nothing is delivered; what was accepted waits",
+    "compensator": "no compensator is alive: retries, resends and messages for later wait",
 }
 
 
@@ -34,8 +36,8 @@ class Alarm(NamedTuple):
     """
 
     severity: Severity
-    what: str
-    next_step: str
+    what: Sentence
+    next_step: Sentence
     link: str
     since: int | None = None
     destination: str | None = None
@@ -115,45 +117,66 @@ def alarms(facts: Facts) -> list[Alarm]:
         *_orphans(facts),
     ]
     order = list(Severity)
-    return sorted(found, key=lambda one: (order.index(one.severity), one.since is None, one.since or 0, one.what))
+    return sorted(found, key=lambda one: (order.index(one.severity), one.since is None, one.since or 0, str(one.what)))
 
 
 def _roles(facts: Facts) -> Iterator[Alarm]:
-    for role, effect in _NEEDED.items():
+    for role in _NEEDED:
         if role not in facts.roles:
-            what = f"no {role} is alive: {effect}"
-            yield Alarm(Severity.CRITICAL, what, f"start one: bus run {role}", "processes")
+            step = sentence("start one: {command}", command=f"bus run {role}")
+            yield Alarm(Severity.CRITICAL, sentence(_NEEDED[role]), step, "processes")
 
 
 def _parts(facts: Facts) -> Iterator[Alarm]:
     for part in facts.parts:
         # Of spools the figures tell more.
         if not part.name.startswith("spool "):
-            what = f"{part.name} is not well on {part.node}: {part.trouble}"
-            step = "see docs/operations.md; bus doctor tells of each part"
+            what = sentence(
+                "{part} is not well on {node}: {trouble}", part=part.name, node=part.node, trouble=part.trouble
+            )
+            step = sentence("see docs/operations.md; bus doctor tells of each part")
             yield Alarm(Severity.CRITICAL, what, step, f"processes/{part.owner}")
 
 
 def _queues(facts: Facts) -> Iterator[Alarm]:
-    for owner, node, name, figures in facts.queues:
+    for queue in facts.queues:
+        owner, node, name, figures = queue
         link = f"processes/{owner}"
         if figures.used >= SPOOL_NEARLY_FULL:
-            is_full = figures.used >= 1
-            state = "full: new records are refused" if is_full else f"{figures.used:.0%} full"
-            yield Alarm(
-                Severity.CRITICAL if is_full else Severity.WARNING,
-                f"spool {name} of {node} is {state}; nothing stored is lost",
-                "find what its consumers wait for (store, broker, subscriber), or raise spool_limit",
-                link,
-                since=figures.oldest,
-            )
+            yield _filling(queue, link)
         if figures.damaged:
-            what = f"{figures.damaged} damaged records of spool {name} of {node} were set aside"
-            yield Alarm(Severity.WARNING, what, "see docs/operations.md, Damaged files", link)
+            what = sentence(
+                "{count} damaged records of spool {name} of {node} were set aside",
+                count=figures.damaged,
+                name=name,
+                node=node,
+            )
+            yield Alarm(Severity.WARNING, what, sentence("see docs/operations.md, Damaged files"), link)
         if name == _QUARANTINE and figures.records:
-            what = f"{figures.records} records on the brokers are not messages of the bus; {node} has set them aside"
-            step = "find who else writes there; look at them with bus spool show"
+            what = sentence(
+                "{count} records on the brokers are not messages of the bus; {node} has set them aside",
+                count=figures.records,
+                node=node,
+            )
+            step = sentence("find who else writes there; look at them with bus spool show")
             yield Alarm(Severity.WARNING, what, step, link, since=figures.oldest)
+
+
+def _filling(queue: Queue, link: str) -> Alarm:
+    _, node, name, figures = queue
+    step = sentence("find what its consumers wait for (store, broker, subscriber), or raise spool_limit")
+    if figures.used >= 1:
+        what = sentence(
+            "spool {name} of {node} is full: new records are refused; nothing stored is lost", name=name, node=node
+        )
+        return Alarm(Severity.CRITICAL, what, step, link, since=figures.oldest)
+    what = sentence(
+        "spool {name} of {node} is {used} full; nothing stored is lost",
+        name=name,
+        node=node,
+        used=f"{figures.used:.0%}",
+    )
+    return Alarm(Severity.WARNING, what, step, link, since=figures.oldest)
 
 
 def _breakers(facts: Facts) -> Iterator[Alarm]:
@@ -161,59 +184,78 @@ def _breakers(facts: Facts) -> Iterator[Alarm]:
     for breaker in facts.breakers:
         found.setdefault((breaker.destination, breaker.subscription), []).append(breaker)
     for (destination, name), breakers in found.items():
-        nodes = ", ".join(sorted({breaker.node for breaker in breakers}))
-        yield Alarm(
-            Severity.WARNING,
-            f"the subscriber {name} of {destination} does not answer; its breaker is open on {nodes}",
-            "look at its failures, and send it a sample once it is repaired; what it missed is delivered then",
-            _subscription(destination, name),
-            min(breaker.figures.since for breaker in breakers),
-            destination,
-            name,
+        what = sentence(
+            "the subscriber {name} of {destination} does not answer; its breaker is open on {nodes}",
+            name=name,
+            destination=destination,
+            nodes=", ".join(sorted({breaker.node for breaker in breakers})),
         )
+        step = sentence(
+            "look at its failures, and send it a sample once it is repaired; what it missed is delivered then"
+        )
+        since = min(breaker.figures.since for breaker in breakers)
+        yield Alarm(Severity.WARNING, what, step, _subscription(destination, name), since, destination, name)
 
 
 def _gone(facts: Facts) -> Iterator[Alarm]:
     for found in facts.subscriptions:
         if found.paused and found.paused_reason == PAUSED_BY_410:
-            yield Alarm(
-                Severity.WARNING,
-                f"{found.name} of {found.destination} is paused: {PAUSED_BY_410}; its messages wait",
-                "give it another URL and resume it, or remove it",
-                _subscription(*found.key),
-                None,
-                *found.key,
+            what = sentence(
+                "{name} of {destination} is paused: {reason}; its messages wait",
+                name=found.name,
+                destination=found.destination,
+                reason=reason_of(PAUSED_BY_410),
             )
+            step = sentence("give it another URL and resume it, or remove it")
+            yield Alarm(Severity.WARNING, what, step, _subscription(*found.key), None, *found.key)
 
 
 def _dead(facts: Facts) -> Iterator[Alarm]:
     for (destination, name), count in facts.dead.items():
         if count:
-            yield Alarm(
-                Severity.WARNING,
-                f"{count} deliveries to {name} of {destination} died within the last hour: no retry is left",
-                "see what they have in common (failures), repair the subscriber, then resend the group",
-                _subscription(destination, name),
-                None,
-                destination,
-                name,
+            what = sentence(
+                "{count} deliveries to {name} of {destination} died within the last hour: no retry is left",
+                count=count,
+                name=name,
+                destination=destination,
             )
+            step = sentence("see what they have in common (failures), repair the subscriber, then resend the group")
+            yield Alarm(Severity.WARNING, what, step, _subscription(destination, name), None, destination, name)
 
 
 def _publishing(facts: Facts) -> Iterator[Alarm]:
-    for url, transport, cluster, primary, is_chosen in facts.publishing:
-        if cluster != primary:
-            why = "as chosen by hand" if is_chosen else f"since {primary} is not well"
-            step = "bus cluster auto goes back to the primary" if is_chosen else f"repair {primary}; it goes back then"
-            severity = Severity.INFO if is_chosen else Severity.WARNING
-            yield Alarm(severity, f"{url} publishes over {transport} to {cluster}, {why}", step, "clusters")
+    for found in facts.publishing:
+        if found.cluster != found.primary:
+            yield _chosen(found) if found.is_chosen else _failed_over(found)
+
+
+def _chosen(found: Publishing) -> Alarm:
+    what = sentence(
+        "{url} publishes over {transport} to {cluster}, as chosen by hand",
+        url=found.url,
+        transport=found.transport,
+        cluster=found.cluster,
+    )
+    return Alarm(Severity.INFO, what, sentence("bus cluster auto goes back to the primary"), "clusters")
+
+
+def _failed_over(found: Publishing) -> Alarm:
+    what = sentence(
+        "{url} publishes over {transport} to {cluster}, since {primary} is not well",
+        url=found.url,
+        transport=found.transport,
+        cluster=found.cluster,
+        primary=found.primary,
+    )
+    step = sentence("repair {primary}; it goes back then", primary=found.primary)
+    return Alarm(Severity.WARNING, what, step, "clusters")
 
 
 def _orphans(facts: Facts) -> Iterator[Alarm]:
     for node, count in facts.orphans.items():
         if count:
-            what = f"{count} local queues on {node} belong to processes that are gone"
-            step = "the sweeper empties them once they are idle; one that stays says why in its log"
+            what = sentence("{count} local queues on {node} belong to processes that are gone", count=count, node=node)
+            step = sentence("the sweeper empties them once they are idle; one that stays says why in its log")
             yield Alarm(Severity.INFO, what, step, "orphans")
 
 

@@ -11,6 +11,7 @@ import msgspec
 from bus.domain.message import DEFAULT_MAX_BYTES
 from bus.domain.times import DAY
 from bus.errors import Conflict
+from bus.sentences import sentence
 
 FORMER_KEPT: Final = DAY
 
@@ -91,11 +92,17 @@ def check_removable(destination: Destination, subscriptions: Collection[object])
     """Raise ``Conflict`` while removing a destination would lose messages by the way, or show what is hidden."""
     code = destination.code
     if subscriptions:
-        raise Conflict(f"{code!r} still has subscriptions", hint="remove them first: bus subscription rm")
+        raise Conflict(
+            sentence("{code} still has subscriptions", code=repr(code)),
+            hint=sentence("remove them first: bus subscription rm"),
+        )
     if destination.mask:
         raise Conflict(
-            f"{code!r} has masking rules, and its messages stay readable until their retention; nothing was removed",
-            hint="take the rules away first if that may be seen: bus destination set CODE --no-mask",
+            sentence(
+                "{code} has masking rules, and its messages stay readable until their retention; nothing was removed",
+                code=repr(code),
+            ),
+            hint=sentence("take the rules away first if that may be seen: bus destination set CODE --no-mask"),
         )
 
 

@@ -8,15 +8,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from bus.domain.delivery import FINAL, Attempt, Origin, Status
+from bus.domain.delivery import FINAL, Attempt, Origin, Resend, Status
 from bus.domain.message import Message
+from bus.domain.reasons import reason_of
 from bus.domain.trace import DeliveryTrace, Trace
+from bus.sentences import Said, sentence
 
-_BY: Final = {
-    Origin.ROAD: "",
-    Origin.RETRY: ", a retry that the compensator handed over",
-    Origin.STUCK: ", stuck until the compensator handed it over",
-    Origin.RESEND: ", a resend that the compensator handed over",
+_ATTEMPT: Final = {
+    Origin.ROAD: "attempt {n}",
+    Origin.RETRY: "attempt {n}, a retry that the compensator handed over",
+    Origin.STUCK: "attempt {n}, stuck until the compensator handed it over",
+    Origin.RESEND: "attempt {n}, a resend that the compensator handed over",
+}
+_ENDED: Final = {
+    Status.DELIVERED: "delivered",
+    Status.SKIPPED: "skipped",
+    Status.CANCELED: "canceled",
+    Status.PARKED: "parked",
+    Status.DEAD: "dead",
 }
 
 
@@ -30,7 +39,7 @@ class Hop(NamedTuple):
     place
         ``producer``, ``receiver``, ``road``, ``dispatcher``, ``subscriber``, ``compensator`` or ``person``.
     what
-        In words.
+        A sentence, or what the subscriber's side said.
     subscription, node, attempt
         Of which delivery, on which process, and the id of the attempt; empty where there is none.
     is_missing
@@ -39,7 +48,7 @@ class Hop(NamedTuple):
 
     at: int | None
     place: str
-    what: str
+    what: Said
     subscription: str = ""
     node: str = ""
     attempt: str = ""
@@ -70,27 +79,27 @@ def hops_of(trace: Trace, attempts: Mapping[str, Sequence[Attempt]]) -> list[Hop
 _NOT_ARRIVED: Final = Hop(
     None,
     "receiver",
-    "the message itself has not arrived in the store; what is known comes from dispatchers",
+    sentence("the message itself has not arrived in the store; what is known comes from dispatchers"),
     is_missing=True,
 )
 
 
 def _arrival(message: Message, trace: Trace) -> Iterable[Hop]:
     if message.edited_from:
-        yield Hop(message.sent_at, "person", f"made of {message.edited_from} by editing")
+        yield Hop(message.sent_at, "person", sentence("made of {message} by editing", message=message.edited_from))
     else:
-        yield Hop(message.sent_at or None, "producer", f"sent by {message.source}" if message.source else "sent")
-    yield Hop(message.received_at, "receiver", f"received, {trace.body_bytes} bytes")
+        sent = sentence("sent by {source}", source=message.source) if message.source else sentence("sent")
+        yield Hop(message.sent_at or None, "producer", sent)
+    yield Hop(message.received_at, "receiver", sentence("received, {count} bytes", count=trace.body_bytes))
     if message.deliver_at > message.received_at:
-        yield Hop(message.deliver_at, "compensator", "time to deliver it")
+        yield Hop(message.deliver_at, "compensator", sentence("time to deliver it"))
     if not trace.deliveries:
-        yield Hop(message.received_at, "receiver", "no subscription takes it")
+        yield Hop(message.received_at, "receiver", sentence("no subscription takes it"))
 
 
 def _delivery(name: str, delivery: DeliveryTrace, attempts: Sequence[Attempt]) -> Iterable[Hop]:
     for resend in delivery.resends:
-        why = f": {resend.reason}" if resend.reason else ""
-        yield Hop(resend.at, "person", f"resent by {resend.by}{why}", name)
+        yield Hop(resend.at, "person", _resent(resend), name)
     before = 0
     for attempt in attempts:
         if attempt.n > before + 1:
@@ -102,29 +111,39 @@ def _delivery(name: str, delivery: DeliveryTrace, attempts: Sequence[Attempt]) -
     yield from _state(name, delivery)
 
 
+def _resent(resend: Resend) -> Said:
+    if not resend.reason:
+        return sentence("resent by {name}", name=resend.by)
+    return sentence("resent by {name}: {reason}", name=resend.by, reason=reason_of(resend.reason, by=resend.by))
+
+
 def _left_out(name: str, first: int, last: int, at: int) -> Hop:
-    which = f"attempt {first} is" if first == last else f"attempts {first} to {last} are"
-    return Hop(at, "dispatcher", f"{which} not told here", name, is_missing=True)
+    if first == last:
+        return Hop(at, "dispatcher", sentence("attempt {n} is not told here", n=first), name, is_missing=True)
+    what = sentence("attempts {first} to {last} are not told here", first=first, last=last)
+    return Hop(at, "dispatcher", what, name, is_missing=True)
 
 
 def _attempt(name: str, attempt: Attempt) -> Iterable[Hop]:
     if attempt.taken_at:
-        yield Hop(attempt.taken_at, "road", "taken over by a dispatcher", name, attempt.node, attempt.id)
-    what = f"attempt {attempt.n}{_BY[attempt.by]}"
+        yield Hop(attempt.taken_at, "road", sentence("taken over by a dispatcher"), name, attempt.node, attempt.id)
+    what = sentence(_ATTEMPT[attempt.by], n=attempt.n)
     yield Hop(attempt.started_at, "dispatcher", what, name, attempt.node, attempt.id)
-    answer = attempt.error or f"answered HTTP {attempt.status_code}"
+    answer = attempt.error or sentence("answered HTTP {status}", status=str(attempt.status_code))
     ended = attempt.started_at + round(attempt.duration)
     yield Hop(ended, "subscriber", answer, name, attempt.node, attempt.id)
 
 
 def _state(name: str, delivery: DeliveryTrace) -> Iterable[Hop]:
     if delivery.status in FINAL:
-        why = f": {delivery.reason}" if delivery.reason else ""
-        yield Hop(delivery.at, "dispatcher", f"{delivery.status}{why}", name)
+        ended: Said = sentence(_ENDED[delivery.status])
+        if delivery.reason:
+            ended = sentence("{state}: {reason}", state=ended, reason=reason_of(delivery.reason))
+        yield Hop(delivery.at, "dispatcher", ended, name)
     elif delivery.status is Status.PENDING:
-        yield Hop(None, "road", "no dispatcher has told of it yet", name, is_missing=True)
+        yield Hop(None, "road", sentence("no dispatcher has told of it yet"), name, is_missing=True)
     else:
-        yield Hop(delivery.due_at, "compensator", "the next attempt is due", name)
+        yield Hop(delivery.due_at, "compensator", sentence("the next attempt is due"), name)
 
 
 def _at(hop: Hop) -> int:

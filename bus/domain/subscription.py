@@ -10,6 +10,7 @@ from bus.domain.retry import RetryPolicy
 
 DEFAULT_STUCK_AFTER = 300_000
 PAUSED_BY_410: Final = "the subscriber answered 410 Gone"
+PAUSED_BY_PERSON: Final = "paused by a person"
 
 
 class Secret(msgspec.Struct, frozen=True):

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from bus.errors import AccessDenied
 from bus.security.keys import Role, allows
+from bus.sentences import Sentence, sentence
 
 
 class Principal(NamedTuple):
@@ -25,22 +26,31 @@ class Principal(NamedTuple):
     def require(self, action: str, destination: str | None) -> None:
         """Raise ``AccessDenied`` (403) unless this may do that."""
         if not self.may(action, destination):
-            where = f" on {destination!r}" if destination else ""
-            raise AccessDenied(f"{self.name} may not {action}{where}", hint=self._hint(action))
+            raise AccessDenied(self._refusal(action, destination), hint=self._hint(action))
 
     def require_somewhere(self, action: str) -> None:
         """Raise ``AccessDenied`` (403) unless this may do that to one destination at least."""
         if not self.may_somewhere(action):
-            raise AccessDenied(f"{self.name} may not {action}", hint=self._hint(action))
+            raise AccessDenied(self._refusal(action, None), hint=self._hint(action))
 
     def may_somewhere(self, action: str) -> bool:
         """Whether this may do that to one destination at least."""
         return _allows(self.roles, (), action, None)
 
-    def _hint(self, action: str) -> str:
+    def _refusal(self, action: str, destination: str | None) -> Sentence:
+        if destination:
+            return sentence(
+                "{name} may not {action} on {destination}", name=self.name, action=action, destination=repr(destination)
+            )
+        return sentence("{name} may not {action}", name=self.name, action=action)
+
+    def _hint(self, action: str) -> Sentence:
         if self.destinations and self.may_somewhere(action):
-            return f"it is limited to {', '.join(self.destinations)}: name one, or ask an admin for another key"
-        return "ask an admin for a key with that role"
+            destinations = ", ".join(self.destinations)
+            return sentence(
+                "it is limited to {destinations}: name one, or ask an admin for another key", destinations=destinations
+            )
+        return sentence("ask an admin for a key with that role")
 
 
 _allows = lru_cache(maxsize=4096)(allows)

@@ -13,6 +13,7 @@ from bus.domain.subscription import Subscription
 from bus.errors import InvalidDestination, InvalidMessage, TransportError, TransportRefused
 from bus.ports.clock import Clock
 from bus.ports.transport import Lag, Transport
+from bus.sentences import sentence
 from bus.transports.choice import Choice
 from bus.transports.crossing import Crossing
 
@@ -79,14 +80,18 @@ class Roads:
         transport = self._transports.get(destination.transport)
         if transport is None:
             raise InvalidMessage(
-                f"transport {destination.transport} is not set up here; there are: {', '.join(self._transports)}",
-                hint="name its servers in the configuration: docs/configuration.md",
+                sentence(
+                    "transport {transport} is not set up here; there are: {transports}",
+                    transport=destination.transport,
+                    transports=", ".join(self._transports),
+                ),
+                hint=sentence("name its servers in the configuration: docs/configuration.md"),
                 field="transport",
             )
         try:
             transport.check(destination)
         except InvalidDestination as error:
-            raise InvalidMessage(str(error), hint=error.hint, field=error.field or "code") from error
+            raise InvalidMessage(error.said, hint=error.hint_said, field=error.field or "code") from error
 
     def trouble(self, code: str) -> TransportError | None:
         """Return what stops a destination's queues from being made on the road that it takes."""

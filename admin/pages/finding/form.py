@@ -123,7 +123,8 @@ class Form:
         with field:
             tag("label", "", title_of(self._viewer, name), for_=f"pier-by-{name}")
             if self._is_wrong(name) and self._trouble is not None:
-                tag("span", "pier-bad pier-cond-wrong", self._trouble.detail, id=f"pier-wrong-{name}")
+                detail = self._viewer.told(self._trouble.told, "detail")
+                tag("span", "pier-bad pier-cond-wrong", detail, id=f"pier-wrong-{name}")
         return field
 
     def _control(self, kind: str, name: str, **attributes: Any) -> ui.element:

@@ -157,21 +157,21 @@ def next_try(viewer: Viewer, item: Mapping[str, Any]) -> str:
 
 async def failed(viewer: Viewer, error: Refused) -> None:
     """Say why there is no answer: each reason looks different, and has its next step."""
-    t = viewer.t
+    t, detail, hint = viewer.t, viewer.told(error.told, "detail"), viewer.told(error.told, "hint")
     if error.status == _FORBIDDEN:
         found = await viewer.api.get("/destinations")
-        with note(t("You may not search there"), error.detail, tone="warn"):
-            if error.hint:
-                tag("p", "pier-quiet", error.hint)
+        with note(t("You may not search there"), detail, tone="warn"):
+            if hint:
+                tag("p", "pier-quiet", hint)
             tag("p", "pier-quiet", t("Choose one of the destinations that you may see:"))
             with tag("p", "pier-row-of"):
                 for one in found["items"][:_WIDEST]:
                     link(one["code"], f"/admin/find?{query_of({'destination': one['code']})}", "pier-chip pier-bidi")
     elif error.status in _WRONG:
-        with note(t("This filter is not possible"), error.detail, tone="bad"):
-            tag("p", "pier-quiet", error.hint or t("Correct it above, and search again; nothing was searched."))
+        with note(t("This filter is not possible"), detail, tone="bad"):
+            tag("p", "pier-quiet", hint or t("Correct it above, and search again; nothing was searched."))
     elif error.status in _AWAY:
-        with note(t("The store did not answer in time"), error.detail, tone="bad"):
+        with note(t("The store did not answer in time"), detail, tone="bad"):
             tag("p", "pier-quiet", t("No message is lost: they wait in the spools. Try again in a moment."))
             link(t("Try again"), viewer_href(viewer), "pier-button")
     else:

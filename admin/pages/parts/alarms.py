@@ -60,9 +60,9 @@ class Alarms:
             ui.icon(icon, size="20px").props["aria-hidden"] = "true"
             with tag("div"):
                 tag("span", "pier-hidden", f"{viewer.t(_TITLES[alarm['severity']])}: ")
-                link(alarm["what"], place_of(alarm["link"]))
+                link(viewer.told(alarm, "what"), place_of(alarm["link"]))
                 with tag("p", "pier-quiet"):
-                    tag("span", "", alarm["next_step"])
+                    tag("span", "", viewer.told(alarm, "next_step"))
                     if alarm["since"]:
                         tag("span", "", " · " + viewer.t("since") + " ")
                         moment(viewer, alarm["since"])

@@ -95,7 +95,7 @@ class Form:
     def _tell(self, error: Refused) -> None:
         name = error.field.partition(".")[0]
         if name in self._fields:
-            self.fail(name, error.detail)
+            self.fail(name, self._viewer.told(error.told, "detail"))
         else:
             with self._troubles:
                 refusal(self._viewer, error)

@@ -102,7 +102,9 @@ class Delivery:
                 dead = query_of({**wanted, "status": "dead"})
                 link(t("All failed since this message…"), f"/admin/resends/new?{dead}")
         tag("p", "pier-quiet pier-address", delivery["url"])
-        why = " · ".join(part for part in (delivery["reason"], delivery["detail"]) if part)
+        by = next((resend["by"] for resend in reversed(delivery.get("resends") or [])), "")
+        told = (viewer.reason(part, by=by) for part in (delivery["reason"], delivery["detail"]) if part)
+        why = " · ".join(told)
         if why:
             tag("p", "pier-bidi pier-address", visible(why))
         self._left_out(delivery)
@@ -135,7 +137,11 @@ class Delivery:
                 for resend in resends:
                     with tag("li"):
                         shown_moment(viewer, resend["at"])
-                        tag("span", "pier-bidi", f" {resend['by']} {visible(resend['reason'])} ")
+                        tag(
+                            "span",
+                            "pier-bidi",
+                            f" {resend['by']} {visible(viewer.reason(resend['reason'], by=resend['by']))} ",
+                        )
                         if resend["job"]:
                             link(t("job"), f"/admin/resends/{resend['job']}")
 

@@ -70,7 +70,7 @@ def _step(viewer: Viewer, hop: Mapping[str, Any]) -> None:
         with tag("span", "pier-step-what"):
             if hop.get("subscription"):
                 tag("span", "pier-chip pier-bidi", hop["subscription"])
-            tag("span", "pier-bidi", visible(hop["what"]), title=hop.get("node"))
+            tag("span", "pier-bidi", visible(viewer.told(hop, "what")), title=hop.get("node"))
 
 
 def _gap(viewer: Viewer, passed: int | None) -> None:

@@ -105,8 +105,8 @@ def _head(viewer: Viewer, found: Mapping[str, Any], actions: Mapping[str, Any]) 
         to(t("Failures"), f"/admin/failures?destination={code}", icon="error_outline")
         if viewer.may(Action.CONFIGURE, code):
             to(t("Edit"), f"/admin/destinations/{code}/edit", icon="edit")
-            _pause_button(viewer, found, actions["pause"]["why"])
-            _remove_button(viewer, code, actions["remove"]["why"])
+            _pause_button(viewer, found, viewer.told(actions["pause"], "why"))
+            _remove_button(viewer, code, viewer.told(actions["remove"], "why"))
 
 
 def _pause_button(viewer: Viewer, found: Mapping[str, Any], why: str) -> None:
@@ -221,7 +221,7 @@ def _subscription_row(viewer: Viewer, code: str, item: Mapping[str, Any], found:
         "success": number(share(found.get("success_rate"))),
         "p99": number(took(found.get("p99_ms"))),
         "permits": number(count(item["max_concurrency"])),
-        "state": {**state, "title": item["paused_reason"] or None},
+        "state": {**state, "title": viewer.reason(item["paused_reason"]) or None},
     }
 
 

@@ -129,7 +129,7 @@ def _pairs(viewer: Viewer, job: Mapping[str, Any]) -> None:
     rate_now = job["rate"]
     shown: list[tuple[str, object]] = [
         (t("By"), job["by"]),
-        (t("Reason"), job["reason"] or "–"),
+        (t("Reason"), viewer.reason(job["reason"], by=job["by"]) or "–"),
         (t("Rate"), t("{rate} a second", rate=rate(rate_now)) if rate_now else t("as fast as subscriptions take it")),
         (t("Made"), lambda: moment(viewer, job["created_at"])),
         (t("Finished"), lambda: moment(viewer, job["finished_at"])),
@@ -203,12 +203,12 @@ async def _items(viewer: Viewer, job: Mapping[str, Any]) -> None:
         if not found["items"]:
             empty(t("Nothing to show here"), t("Another outcome may have more; a job that selects has none yet."))
         else:
-            _item_table(viewer, found["items"])
+            _item_table(viewer, found["items"], job["by"])
         if found["next"]:
             link(t("Go on"), f"{base}?cursor={found['next']}{query}")
 
 
-def _item_table(viewer: Viewer, items: list[dict[str, Any]]) -> None:
+def _item_table(viewer: Viewer, items: list[dict[str, Any]], by: str) -> None:
     t = viewer.t
     rows = [
         {
@@ -219,7 +219,7 @@ def _item_table(viewer: Viewer, items: list[dict[str, Any]]) -> None:
                 t(OUTCOMES[item["outcome"]]),
                 TONES.get(item["outcome"], "wait"),
             ),
-            "reason": text(item["reason"], cut=True),
+            "reason": text(viewer.reason(item["reason"], by=by), cut=True),
         }
         for item in items
     ]

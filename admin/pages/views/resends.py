@@ -62,7 +62,7 @@ def _row(viewer: Viewer, job: Mapping[str, Any]) -> dict[str, Any]:
             "title": viewer.utc(job["created_at"]),
         },
         "by": text(job["by"]),
-        "reason": text(job["reason"], cut=True),
+        "reason": text(viewer.reason(job["reason"], by=job["by"]), cut=True),
         "filter": text(in_short(viewer, job["filter"]), cut=True),
         "state": badge(viewer.t(STATES[job["state"]]), TONES.get(job["state"], "warn")),
         "selected": number(count(counts["selected"])),

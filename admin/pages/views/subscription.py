@@ -37,13 +37,16 @@ async def subscription(viewer: Viewer) -> None:
     if found["paused"]:
         note(
             viewer.t("This subscription is paused"),
-            viewer.t("Its messages wait and are delivered once it is resumed: {reason}", reason=found["paused_reason"]),
+            viewer.t(
+                "Its messages wait and are delivered once it is resumed: {reason}",
+                reason=viewer.reason(found["paused_reason"]),
+            ),
             tone="warn",
         )
     await _volume(viewer, code, name)
     with tag("div", "pier-grid q-mb-md"):
         _settings(viewer, found)
-        sample(viewer, code, name, why_not=actions["sample"]["why"])
+        sample(viewer, code, name, why_not=viewer.told(actions["sample"], "why"))
     await history(viewer, f"destinations/{code}/subscriptions/{name}")
 
 
@@ -58,7 +61,8 @@ def _head(viewer: Viewer, code: str, found: Mapping[str, Any], actions: Mapping[
         to(t("Messages"), f"/admin/find?destination={code}&subscription={name}", icon="search")
         to(t("Failures"), f"/admin/failures?destination={code}&subscription={name}", icon="error_outline")
         if viewer.may(Action.PAUSE, code):
-            _pause_button(viewer, code, found, actions["resume" if found["paused"] else "pause"]["why"])
+            why = viewer.told(actions["resume" if found["paused"] else "pause"], "why")
+            _pause_button(viewer, code, found, why)
         if viewer.may(Action.CONFIGURE, code):
             to(t("Edit"), f"/admin/destinations/{code}/subscriptions/{name}/edit", icon="edit")
             _rotate_button(viewer, code, found, place)

@@ -10,7 +10,8 @@ import pytest
 from bus.security.egress import EgressPolicy
 from tests.unit.admin.admin_world import BILLING, URL, World, problem
 
-ALLOWED = {"allowed": True, "why": "", "hint": ""}
+ALLOWED = {"allowed": True, "why": "", "why_text": None, "hint": "", "hint_text": None}
+DENIED = {"allowed": False}
 
 
 @pytest.fixture
@@ -29,10 +30,27 @@ async def get(client: httpx.AsyncClient, path: str) -> dict[str, Any]:
     return answer.json()
 
 
+def said(verdict: dict[str, Any]) -> dict[str, Any]:
+    """Return a refusal in English; it can be said in other languages too."""
+    assert verdict["why"] == verdict["why_text"]["template"].format(**verdict["why_text"]["values"])
+    assert verdict["hint"] == verdict["hint_text"]["template"].format(**verdict["hint_text"]["values"])
+    return {name: value for name, value in verdict.items() if not name.endswith("_text")}
+
+
 async def test_a_destination_with_subscriptions_is_not_removed(client: httpx.AsyncClient) -> None:
     found = await get(client, "/destinations/orders/actions")
     refused = problem(await client.delete("/destinations/orders"), 409)
-    assert found["remove"] == {"allowed": False, "why": refused["detail"], "hint": refused["hint"]}
+    assert found["remove"] == {
+        **DENIED,
+        "why": refused["detail"],
+        "why_text": {"template": "{code} still has subscriptions", "values": {"code": "'orders'"}},
+        "hint": refused["hint"],
+        "hint_text": {"template": refused["hint"], "values": {}},
+    }
+    assert {name: refused[name] for name in ("detail_text", "hint_text")} == {
+        "detail_text": found["remove"]["why_text"],
+        "hint_text": found["remove"]["hint_text"],
+    }
     assert (await get(client, "/destinations/empty/actions"))["remove"] == ALLOWED
     assert (await client.delete("/destinations/empty")).status_code == 204
 
@@ -42,7 +60,7 @@ async def test_a_transport_that_is_not_set_up_is_not_switched_to(client: httpx.A
     assert set(found) == {"kafka", "rabbitmq", "nsq"}
     for name, verdict in found.items():
         refused = problem(await client.patch("/destinations/orders", json={"transport": name}), 422, "transport")
-        assert verdict == {"allowed": False, "why": refused["detail"], "hint": refused["hint"]}
+        assert said(verdict) == {**DENIED, "why": refused["detail"], "hint": refused["hint"]}
 
 
 async def test_without_a_dispatcher_there_is_no_sample(world: World, client: httpx.AsyncClient) -> None:
@@ -53,7 +71,7 @@ async def test_without_a_dispatcher_there_is_no_sample(world: World, client: htt
     )
     refused = problem(await client.post(f"{BILLING}/sample", json={"body": 1}), 503)
     found = (await get(client, f"{BILLING}/actions"))["sample"]
-    assert found == {"allowed": False, "why": refused["detail"], "hint": refused["hint"]}
+    assert said(found) == {**DENIED, "why": refused["detail"], "hint": refused["hint"]}
 
 
 async def test_a_url_that_is_denied_by_now_stops_what_calls_it(world: World, client: httpx.AsyncClient) -> None:

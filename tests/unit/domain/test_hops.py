@@ -10,6 +10,7 @@ from bus.domain.delivery import Attempt, Origin, Outcome, Resend, Status
 from bus.domain.hops import Hop, hops_of
 from bus.domain.message import Message
 from bus.domain.trace import Trace, attempts_in_order, merge_message, merge_outcome, start_trace
+from bus.sentences import sentence
 from bus.testing.writes import NOON, attempt, message, outcome
 
 
@@ -42,7 +43,7 @@ def test_a_message_from_its_producer_to_its_subscriber() -> None:
             outcome(sent, "billing", Status.DELIVERED, 2, attempt=second, at=NOON + 5_003),
         )
     )
-    assert [(hop.at and hop.at - NOON, hop.place, hop.what) for hop in hops] == [
+    assert [(hop.at and hop.at - NOON, hop.place, str(hop.what)) for hop in hops] == [
         (0, "producer", "sent by shop"),
         (2, "receiver", "received, 6 bytes"),
         (20, "road", "taken over by a dispatcher"),
@@ -65,7 +66,7 @@ def test_what_has_not_arrived_is_told() -> None:
 def test_what_no_dispatcher_told_of_comes_last() -> None:
     sent = message(expected=("billing", "mail"))
     hops = told(traced(sent, outcome(sent, "mail", Status.DELIVERED, attempt=made(1, 9))))
-    assert hops[-1] == Hop(None, "road", "no dispatcher has told of it yet", "billing", is_missing=True)
+    assert hops[-1] == Hop(None, "road", sentence("no dispatcher has told of it yet"), "billing", is_missing=True)
     assert [hop for hop in hops if hop.is_missing] == [hops[-1]]
 
 
@@ -74,9 +75,9 @@ def test_attempts_that_are_not_told_are_gaps() -> None:
     trace = traced(
         sent, *(outcome(sent, "billing", Status.RETRYING, n, attempt=made(n, n * 10), due_at=NOON + 99) for n in (2, 5))
     )
-    gaps = [hop.what for hop in told(trace) if hop.is_missing]
+    gaps = [str(hop.what) for hop in told(trace) if hop.is_missing]
     assert gaps == ["attempt 1 is not told here", "attempts 3 to 4 are not told here"]
-    gaps = [hop.what for hop in hops_of(trace, {}) if hop.is_missing]
+    gaps = [str(hop.what) for hop in hops_of(trace, {}) if hop.is_missing]
     assert gaps == ["attempts 1 to 5 are not told here"]
 
 
@@ -87,7 +88,7 @@ def test_what_people_did_and_what_comes_next() -> None:
         sent, "billing", Status.RESEND, 1, generation=1, attempt=None, due_at=NOON + 90, at=NOON + 90, resend=again
     )
     hops = told(traced(sent, outcome(sent, "billing", Status.DEAD, 1, attempt=made(1, 60), at=NOON + 63), resent))
-    assert [(hop.place, hop.what) for hop in hops] == [
+    assert [(hop.place, str(hop.what)) for hop in hops] == [
         ("person", "made of old by editing"),
         ("receiver", "received, 6 bytes"),
         ("compensator", "time to deliver it"),
@@ -99,4 +100,28 @@ def test_what_people_did_and_what_comes_next() -> None:
 
 
 def test_nobody_to_get_it() -> None:
-    assert told(traced(message(expected=())))[-1].what == "no subscription takes it"
+    assert str(told(traced(message(expected=())))[-1].what) == "no subscription takes it"
+
+
+def test_what_the_bus_says_has_its_template_and_what_others_say_stays() -> None:
+    sent = message(expected=("billing",))
+    refused = made(1, 50, status_code=None, error="refused {0}")
+    reason = "refused {0}; retries exhausted after 1"
+    hops = told(traced(sent, outcome(sent, "billing", Status.DEAD, 1, attempt=refused, reason=reason, at=NOON + 60)))
+    given = [hop.what for hop in hops[2:]]
+    exhausted = sentence("{reason}; retries exhausted after {count}", reason="refused {0}", count=1)
+    assert given == [
+        sentence("attempt {n}", n=1),
+        "refused {0}",
+        sentence("{state}: {reason}", state=sentence("dead"), reason=exhausted),
+    ]
+    assert str(given[-1]) == f"dead: {reason}"
+
+
+def test_who_resent_without_a_word_is_named_once_more_in_the_language_of_the_reader() -> None:
+    sent = message(expected=("billing",))
+    again = Resend(1, "job", "ann", "resent by ann", NOON + 90)
+    resent = outcome(sent, "billing", Status.RESEND, 1, generation=1, attempt=None, at=NOON + 90, resend=again)
+    (what,) = [hop.what for hop in told(traced(sent, resent)) if hop.place == "person"]
+    assert what == sentence("resent by {name}: {reason}", name="ann", reason=sentence("resent by {name}", name="ann"))
+    assert str(what) == "resent by ann: resent by ann"

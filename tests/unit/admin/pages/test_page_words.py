@@ -6,12 +6,17 @@ import ast
 import importlib
 import string
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import TypeGuard
 
 import admin.pages
+import bus
 from admin.pages.words import chinese, words_of
+from bus.domain.reasons import REASONS
 
 FOLDER = Path(admin.pages.__file__).parent
+BUS = Path(bus.__file__).parent
 SPEAKERS = {"t", "page", "Place", "Look", "Span"}
 NAMED = {
     "ROLES",
@@ -61,7 +66,60 @@ def constants(node: ast.AST) -> Iterator[str]:
 
 def said() -> dict[str, str]:
     modules = (path for path in FOLDER.rglob("*.py") if path.parent.name != "chinese")
-    return {text: path.name for path in modules for text in spoken(ast.parse(path.read_text("utf-8")))}
+    return told() | {text: path.name for path in modules for text in spoken(ast.parse(path.read_text("utf-8")))}
+
+
+@cache
+def told() -> dict[str, str]:
+    """Return the templates of the sentences of the bus, each with the module that says it."""
+    by_path = {path: tree for path, tree in parsed().items() if path.name != "sentences.py"}
+    texts = {text: path.name for path, tree in by_path.items() for text in templates(tree)}
+    return texts | dict.fromkeys(REASONS, "reasons.py")
+
+
+@cache
+def parsed() -> dict[Path, ast.Module]:
+    """Return the modules outside of the pages that make sentences."""
+    folders = (BUS, *(BUS.parent / name for name in ("admin", "receiver", "dispatcher", "compensator")))
+    modules = (path for folder in folders for path in folder.rglob("*.py") if FOLDER not in path.parents)
+    sources = {path: path.read_text("utf-8") for path in modules}
+    return {path: ast.parse(source) for path, source in sources.items() if "sentence(" in source}
+
+
+def templates(tree: ast.AST) -> Iterator[str]:
+    """Yield the templates of a module: what is given to ``sentence``, and the tables that it takes them from."""
+    for argument in made(tree):
+        yield from constants(argument)
+    tables = {argument.value.id for argument in made(tree) if is_from_a_table(argument)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.AnnAssign) and getattr(node.target, "id", "") in tables and node.value is not None:
+            yield from (text for part in values(node.value) for text in constants(part))
+
+
+def made(tree: ast.AST) -> list[ast.expr]:
+    """Return the templates, as expressions, of the sentences that a module makes."""
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    return [call.args[0] for call in calls if getattr(call.func, "id", "") == "sentence"]
+
+
+def is_from_a_table(node: ast.expr) -> TypeGuard[ast.Subscript]:
+    return isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name)
+
+
+def test_templates_are_constants_or_from_a_table() -> None:
+    odd = [
+        f"{path.name}: {ast.unparse(argument)}"
+        for path, tree in parsed().items()
+        for argument in made(tree)
+        if not (is_from_a_table(argument) or list(constants(argument)))
+    ]
+    assert odd == ["reasons.py: text"], "that one is from REASONS"
+
+
+def test_sentences_of_the_bus_are_found() -> None:
+    assert {"alarms.py", "hops.py", "reasons.py", "principals.py"} <= set(told().values())
+    assert "attempt {n}, stuck until the compensator handed it over" in told()
+    assert "no receiver is alive: new messages are refused; producers keep theirs in their spools" in told()
 
 
 def test_every_text_has_its_chinese() -> None:

@@ -1,0 +1,53 @@
+"""Reasons of the bus are known again by their words; what others wrote stays as it is."""
+
+from __future__ import annotations
+
+import pytest
+
+from bus.domain.delivery import Delivery, Status
+from bus.domain.reasons import REASONS, reason_of
+from bus.domain.retry import RetryPolicy
+from bus.domain.subscription import Subscription
+from bus.domain.verdict import Answer, judge
+from bus.sentences import Said, sentence
+from bus.testing.writes import NOON, attempt, message
+
+
+@pytest.mark.parametrize("text", sorted(REASONS))
+def test_a_reason_without_values_is_its_own_template(text: str) -> None:
+    assert reason_of(text) == sentence(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("deliver at 2026-11-21T12:00:00.000Z", sentence("deliver at {time}", time="2026-11-21T12:00:00.000Z")),
+        ("resent by ann", sentence("resent by {name}", name="ann")),
+        (
+            "a; b\nc; retries exhausted after 12",
+            sentence("{reason}; retries exhausted after {count}", reason="a; b\nc", count=12),
+        ),
+    ],
+)
+def test_values_are_found(text: str, expected: Said) -> None:
+    found = reason_of(text, by="ann")
+    assert found == expected
+    assert str(found) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["", "HTTP 503", "resent by mistake", "filtered", "deliver at noon", "{reason}", "x paused"]
+)
+def test_other_words_stay(text: str) -> None:
+    assert reason_of(text, by="ann") is text
+
+
+def test_the_end_of_the_retries_is_known_again() -> None:
+    subscription = Subscription(destination="orders", name="billing", url="u", retry=RetryPolicy(max_attempts=1))
+    outcome = judge(
+        Delivery(message(), "billing"), subscription, attempt("a", 1, NOON), Answer(503, "", None), now=NOON, noise=0.5
+    )
+    assert outcome.status is Status.DEAD
+    assert reason_of(outcome.reason) == sentence(
+        "{reason}; retries exhausted after {count}", reason="HTTP 503", count=1
+    )

@@ -1,0 +1,33 @@
+"""A sentence is English by itself, and can be taken apart."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from bus.errors import AccessDenied, BusError, Conflict, InvalidMessage, ReceiverError
+from bus.sentences import sentence
+
+
+def test_it_is_english_with_its_values_filled_in() -> None:
+    inner = sentence("{n} of {all}", n=1, all="{x}")
+    assert str(sentence("it has {part}: {why}", part=inner, why="{part}")) == "it has 1 of {x}: {part}"
+
+
+def test_a_template_without_values_stays_as_it_is() -> None:
+    assert str(sentence("100 {%}")) == "100 {%}"
+
+
+def test_it_is_written_as_template_and_values() -> None:
+    found = msgspec.to_builtins(sentence("a {b}", b=sentence("c")))
+    assert found == {"template": "a {b}", "values": {"b": {"template": "c", "values": {}}}}
+
+
+@pytest.mark.parametrize("kind", [BusError, Conflict, InvalidMessage, AccessDenied, ReceiverError])
+def test_an_error_says_it_in_english_and_keeps_it(kind: type[BusError]) -> None:
+    what, step = sentence("{name} is away", name="it"), sentence("wait")
+    error = kind(what, hint=step)
+    assert (str(error), error.hint) == ("it is away", "wait")
+    assert (error.said, error.hint_said) == (what, step)
+    plain = kind("so", hint="do")
+    assert (plain.said, plain.hint_said, str(plain), plain.hint) == ("so", "do", "so", "do")
