@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import JSONResponse
@@ -10,6 +10,7 @@ from fastapi.responses import JSONResponse
 from admin.audited import AuditedRoute, add_entry
 from admin.contents import pretty
 from admin.deps import OfficeDep, Reader, ReaderOfSome, ResenderOfSome
+from admin.documented import download
 from admin.masks import MasksDep, withheld
 from admin.models import ResendBody
 from admin.queries import SearchQuery, searched_view
@@ -20,6 +21,8 @@ from bus.errors import InvalidMessage, NotFound
 from bus.security.principals import Principal
 
 router = APIRouter(prefix="/messages", tags=["messages"], route_class=AuditedRoute)
+_BODIES: Final = download("The body; JSON where it is asked for `as=pretty`.", "*/*")
+_BODIES[200]["headers"] = {"Bus-Masked": {"schema": {"type": "string"}, "description": "`true` where parts are hidden"}}
 
 
 @router.get("")
@@ -80,7 +83,7 @@ async def get_trace(
     }
 
 
-@router.get("/{message_id}/body")
+@router.get("/{message_id}/body", response_class=Response, responses=_BODIES)
 async def get_body(
     message_id: str,
     request: Request,

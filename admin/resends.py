@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from fastapi import APIRouter, Query, Response
@@ -10,6 +10,7 @@ from fastapi.responses import JSONResponse, StreamingResponse
 
 from admin.audited import AuditedRoute, NotingDep
 from admin.deps import Office, OfficeDep, ReaderOfSome, ResenderOfSome
+from admin.documented import Responses, download
 from admin.item_pages import CONTENT_TYPES, ItemReader
 from admin.jobs import Job, Orders, no_job
 from admin.masks import MasksDep
@@ -21,9 +22,13 @@ from bus.domain.times import format_time
 from bus.security.principals import Principal
 
 router = APIRouter(prefix="/resends", tags=["resends"], route_class=AuditedRoute)
+_FILES: Final = download("The items, as an attachment.", *CONTENT_TYPES.values())
+_PREVIEW: Final[Responses] = {
+    200: {"description": "What a dry run counted", "content": {"application/json": {"schema": {"type": "object"}}}}
+}
 
 
-@router.post("", status_code=202)
+@router.post("", status_code=202, response_class=JSONResponse, responses=_PREVIEW)
 async def create_resend(body: ResendsBody, services: OfficeDep, principal: ResenderOfSome, masks: MasksDep) -> Response:
     """Resend every delivery that the filter takes; a dry run (200) counts them and shows the first messages.
 
@@ -126,7 +131,7 @@ async def list_items(
     return {"items": msgspec.to_builtins(items), "next": following}
 
 
-@router.get("/{job_id}/items/export")
+@router.get("/{job_id}/items/export", response_class=StreamingResponse, responses=_FILES)
 async def export_items(
     job_id: str,
     services: OfficeDep,

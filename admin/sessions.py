@@ -11,6 +11,7 @@ from admin.cookies import clear_session, device_token, set_tokens
 from admin.deps import Office, OfficeDep, address_of, who
 from admin.identity import session_of
 from admin.models import PasswordBody, optional_time
+from bus.domain.openapi import refusals
 from bus.errors import AccessDenied, Conflict, InvalidMessage
 from bus.security.keyring import StoredUser
 from bus.security.keys import Action
@@ -40,7 +41,7 @@ async def log_out(request: Request, services: OfficeDep, _: Somebody) -> Respons
     return response
 
 
-@router.put("/password")
+@router.put("/password", responses=refusals(429))
 async def change_password(
     body: PasswordBody, request: Request, response: Response, services: OfficeDep, _: Somebody
 ) -> dict[str, Any]:
