@@ -10,6 +10,7 @@ from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
+from admin.documented import methods_at
 from admin.models import ExponentialBody
 from bus.domain.problem import CONTENT_TYPE, Problem, failure, headers_of, problem, problem_of
 from bus.errors import BusError, TooManyAttempts
@@ -28,11 +29,14 @@ def problem_for(error: Exception) -> Problem:
     return failure()
 
 
-async def answer(_: Request, error: Exception) -> Response:
+async def answer(request: Request, error: Exception) -> Response:
     """Answer with the document of an error."""
     found = problem_for(error)
     own: Mapping[str, str] | None = error.headers if isinstance(error, HTTPException) else None
-    headers = {**(own or {}), **headers_of(found.status)}
+    headers = {name.lower(): value for name, value in (own or {}).items()} | dict(headers_of(found.status))
+    if found.status == 405:  # noqa: PLR2004 - Starlette names the methods of one route of the path only
+        allowed = methods_at(request.app.openapi(), request.scope["path"])
+        headers["allow"] = ", ".join(allowed) or headers["allow"]
     if isinstance(error, TooManyAttempts):
         headers["retry-after"] = str(error.wait)
     return Response(msgspec.json.encode(found), found.status, headers=headers, media_type=CONTENT_TYPE)

@@ -38,6 +38,17 @@ async def test_every_answer_has_them_refusals_and_bodies_too(world: World, clien
     assert answer.headers["content-type"] == "application/problem+json"
 
 
+async def test_a_refused_method_is_told_all_that_its_path_takes(client: httpx.AsyncClient) -> None:
+    for path, methods in (
+        ("/destinations/orders", "DELETE, GET, PATCH, PUT"),
+        ("/keys", "GET, POST"),
+        ("/messages/export", "GET"),
+    ):
+        answer = await client.request("LOCK", path)
+        problem(answer, 405)
+        assert answer.headers["allow"] == methods
+
+
 async def test_a_failure_inside_has_them(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail() -> None:
         raise ZeroDivisionError

@@ -150,7 +150,8 @@ def _check(case: schemathesis.Case, response: schemathesis.Response) -> None:
 @pytest.mark.parametrize("label", OPERATIONS)
 async def test_who_is_not_known_is_refused_where_it_is_declared(label: str) -> None:
     operation = OPERATIONS[label]
-    verb, path = operation.method.upper(), operation.path.format_map(VALUES | {"destination": "orders", "key_id": "none"})
+    verb = operation.method.upper()
+    path = operation.path.format_map(VALUES | {"destination": "orders", "key_id": "none"})
     declared = operation.definition.raw["security"]
     assert declared or path.startswith("/api/v1/session")
     async with httpx.AsyncClient(transport=httpx.ASGITransport(GATEWAY), base_url="http://localhost") as client:
