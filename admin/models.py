@@ -7,8 +7,12 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
+    Strict,
+    StrictBool,
+    StrictFloat,
     ValidationInfo,
     field_validator,
     model_validator,
@@ -65,7 +69,13 @@ def _mask(rules: list[str]) -> list[str]:
     return list(check_rules(rules))
 
 
+def _whole(value: Any) -> Any:
+    """Take 16.0 for 16, as JSON does."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 Code = Annotated[str, AfterValidator(_code)]
+Whole = Annotated[int, Strict(), BeforeValidator(_whole)]
 Duration = Annotated[str, AfterValidator(_duration)]
 Time = Annotated[str, AfterValidator(_time)]
 OutcomeName = Literal["waiting", "delivered", "failed", "skipped", "missing", "canceled"]
@@ -73,7 +83,7 @@ Some = Annotated[str, Field(min_length=1, max_length=4096)]
 
 
 class Body(BaseModel):
-    """A body whose fields are all known."""
+    """A body whose fields are all known; numbers and flags are JSON's own, no text that reads like one."""
 
     model_config = ConfigDict(extra="forbid", validate_assignment=True, allow_inf_nan=False)
 
@@ -86,10 +96,10 @@ class DestinationBody(Body):
     cluster: None = None
     routing: None = None
     ordering: Literal["none"] = "none"
-    retention_days: int = Field(default=30, ge=1, le=3650)
-    store_rate: float | None = Field(default=None, gt=0)
-    max_bytes: int = Field(default=DEFAULT_MAX_BYTES, ge=1, le=MAX_BODY)
-    paused: bool = False
+    retention_days: Whole = Field(default=30, ge=1, le=3650)
+    store_rate: StrictFloat | None = Field(default=None, gt=0)
+    max_bytes: Whole = Field(default=DEFAULT_MAX_BYTES, ge=1, le=MAX_BODY)
+    paused: StrictBool = False
     mask: Annotated[list[str], Field(max_length=MOST_RULES), AfterValidator(_mask)] = Field(default_factory=list)
 
     def to_domain(self, code: str, version: int) -> Destination:
@@ -123,7 +133,7 @@ class ExponentialBody(Body):
     """Waits that grow."""
 
     first: Duration
-    factor: float = Field(ge=1, le=100)
+    factor: StrictFloat = Field(ge=1, le=100)
     max: Duration
 
 
@@ -132,14 +142,14 @@ class SubscriptionBody(Body):
 
     name: str = Field(default="", pattern=r"^([A-Za-z0-9_][A-Za-z0-9._-]{0,63})?$")
     url: str
-    max_concurrency: int = Field(default=16, ge=1, le=10_000)
-    rate: float | None = Field(default=None, gt=0)
-    timeout_seconds: float = Field(default=10, ge=0.001, le=600)
+    max_concurrency: Whole = Field(default=16, ge=1, le=10_000)
+    rate: StrictFloat | None = Field(default=None, gt=0)
+    timeout_seconds: StrictFloat = Field(default=10, ge=0.001, le=600)
     retry: Annotated[list[Duration], Field(min_length=1, max_length=100)] | ExponentialBody = Field(
         default_factory=lambda: list(DEFAULT_SCHEDULE)
     )
     retry_max_age: Duration = "7d"
-    retry_max_attempts: int | None = Field(default=None, ge=1, le=1_000_000)
+    retry_max_attempts: Whole | None = Field(default=None, ge=1, le=1_000_000)
     secret: str | None = None
     filter: str | None = None
     headers: dict[str, str] = Field(default_factory=dict, max_length=64)
@@ -147,7 +157,7 @@ class SubscriptionBody(Body):
     on_failure: Literal["block"] = "block"
     routing_pattern: Annotated[str, AfterValidator(check_pattern)] = EVERY_KEY
     stuck_after: Duration = "5m"
-    paused: bool = False
+    paused: StrictBool = False
 
     def to_domain(
         self, destination: str, name: str, *, secrets: tuple[Secret, ...], known: Subscription | None, now: int
@@ -333,30 +343,30 @@ class ResendsBody(Body):
     """A bulk resend: ``rate`` in messages a second."""
 
     filter: SelectionBody
-    rate: float | None = Field(default=None, gt=0)
-    dry_run: bool = False
+    rate: StrictFloat | None = Field(default=None, gt=0)
+    dry_run: StrictBool = False
     reason: str = Field(default="", max_length=1000)
 
 
 class ResendRateBody(Body):
     """Another rate of a bulk resend, in messages a second; null for no limit."""
 
-    rate: float | None = Field(gt=0)
+    rate: StrictFloat | None = Field(gt=0)
 
 
 class RerunBody(Body):
     """Which items of a finished bulk resend are resent again: those that ended so."""
 
     outcomes: Annotated[list[OutcomeName], Field(min_length=1, max_length=6)] = ["failed", "missing"]
-    rate: float | None = Field(default=None, gt=0)
+    rate: StrictFloat | None = Field(default=None, gt=0)
     reason: str = Field(default="", max_length=1000)
 
 
 class RatesBody(Body):
     """Store writes a second of each process; null for no limit."""
 
-    receiver: float | None = Field(default=None, gt=0)
-    dispatcher: float | None = Field(default=None, gt=0)
+    receiver: StrictFloat | None = Field(default=None, gt=0)
+    dispatcher: StrictFloat | None = Field(default=None, gt=0)
 
 
 class PreferenceBody(Body):
@@ -379,7 +389,7 @@ class UserBody(Body):
     name: str = Field(pattern=r"^[A-Za-z0-9._@-]{1,128}$")
     role: Literal["viewer", "operator", "admin"] = "viewer"
     destinations: list[Code] = Field(default_factory=list, max_length=1000)
-    blocked: bool = False
+    blocked: StrictBool = False
 
     @model_validator(mode="after")
     def _limits_hold(self) -> Self:

@@ -7,7 +7,7 @@ import pytest
 
 from admin.bodies import LARGEST
 from bus.domain.delivery import Status
-from tests.unit.admin.admin_world import World, problem
+from tests.unit.admin.admin_world import URL, World, problem
 
 EXPECTED = {
     "cache-control": "no-store",
@@ -47,6 +47,30 @@ async def test_a_refused_method_is_told_all_that_its_path_takes(client: httpx.As
         answer = await client.request("LOCK", path)
         problem(answer, 405)
         assert answer.headers["allow"] == methods
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "field"),
+    [
+        ("POST", "/resends", {"filter": {}, "dry_run": 0}, "dry_run"),
+        ("POST", "/resends", {"filter": {}, "dry_run": "no"}, "dry_run"),
+        ("POST", "/resends", {"filter": {}, "rate": "5"}, "rate"),
+        ("PUT", "/destinations/orders", {"paused": "yes"}, "paused"),
+        ("PUT", "/destinations/orders", {"max_bytes": "1"}, "max_bytes"),
+        ("PUT", "/destinations/orders/subscriptions/billing", {"url": URL, "timeout_seconds": True}, "timeout_seconds"),
+        ("PUT", "/views/morning", {"page": "messages", "shared": 1}, "shared"),
+    ],
+)
+async def test_what_only_reads_like_a_number_or_a_flag_is_refused(
+    client: httpx.AsyncClient, method: str, path: str, body: dict[str, object], field: str
+) -> None:
+    problem(await client.request(method, path, json=body), 422, field)
+
+
+async def test_whole_numbers_are_numbers_too(client: httpx.AsyncClient) -> None:
+    answer = await client.put("/rates", json={"receiver": 5, "dispatcher": 2.5})
+    assert (answer.status_code, answer.json()) == (200, {"receiver": 5, "dispatcher": 2.5})
+    assert (await client.put("/destinations/orders", json={"max_bytes": 1000.0})).json()["max_bytes"] == 1000
 
 
 async def test_a_failure_inside_has_them(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
