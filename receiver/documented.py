@@ -58,7 +58,7 @@ PATHS: Final[dict[str, Any]] = {
             "description": "At most 1,000 lines and 16 MiB. Answered once every accepted line is on disk.",
             "operationId": "send_messages",
             "security": by_key(),
-            "requestBody": {"content": {"application/x-ndjson": {"schema": {"type": "string"}}}},
+            "requestBody": {"content": {"application/x-ndjson": {"schema": {"type": "string", "format": "binary"}}}},
             "responses": {
                 "200": {
                     "description": "An answer for each line, in order",

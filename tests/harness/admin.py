@@ -26,6 +26,10 @@ class Admin:
         """Close the connections."""
         self._http.close()
 
+    def use(self, key: str) -> None:
+        """Show an API key from now on."""
+        self._http.headers["authorization"] = f"Bearer {key}"
+
     def call(self, verb: str, path: str, **options: Any) -> httpx.Response:
         """Call anything and return the answer, whatever its status."""
         return self._http.request(verb, path, **options)
