@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, Final
 
 from fastapi import APIRouter, FastAPI
-from fastapi.openapi.utils import get_openapi
 from starlette.types import Receive, Scope, Send
 
 from admin.deps import Office
 from admin.requests.bodies import limited
+from admin.requests.documented import document_of
 from admin.requests.headers import guarded
 from admin.requests.problems import HANDLED, answer
 from admin.routes import (
@@ -93,7 +93,5 @@ def make_app(office: Office) -> FastAPI:
 def _document(app: FastAPI, office: Office) -> dict[str, Any]:
     """Return the OpenAPI document, with the hot routes that FastAPI does not serve."""
     if app.openapi_schema is None:
-        document = get_openapi(title=app.title, version=app.version, routes=app.routes)
-        document["paths"].update(office.context.documented)
-        app.openapi_schema = document
+        app.openapi_schema = document_of(app, office.context.documented)
     return app.openapi_schema

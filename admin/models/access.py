@@ -6,6 +6,7 @@ from typing import Literal, Self
 
 from pydantic import (
     Field,
+    StrictBool,
     model_validator,
 )
 
@@ -28,7 +29,7 @@ class UserBody(Body):
     name: str = Field(pattern=r"^[A-Za-z0-9._@-]{1,128}$")
     role: Literal["viewer", "operator", "admin"] = "viewer"
     destinations: list[Code] = Field(default_factory=list, max_length=1000)
-    blocked: bool = False
+    blocked: StrictBool = False
 
     @model_validator(mode="after")
     def _limits_hold(self) -> Self:

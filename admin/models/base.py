@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-)
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, Strict
 
 from bus.domain.durations import parse_duration
 from bus.domain.message import check_destination
@@ -37,9 +32,15 @@ def _time(value: str) -> str:
     return value
 
 
+def _whole(value: Any) -> Any:
+    """Take 16.0 for 16, as JSON does."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 Code = Annotated[str, AfterValidator(_code)]
 
 
+Whole = Annotated[int, Strict(), BeforeValidator(_whole)]
 Duration = Annotated[str, AfterValidator(_duration)]
 
 
@@ -50,7 +51,7 @@ Some = Annotated[str, Field(min_length=1, max_length=4096)]
 
 
 class Body(BaseModel):
-    """A body whose fields are all known."""
+    """A body whose fields are all known; numbers and flags are JSON's own, no text that reads like one."""
 
     model_config = ConfigDict(extra="forbid", validate_assignment=True, allow_inf_nan=False)
 

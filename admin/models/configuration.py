@@ -7,9 +7,11 @@ from typing import Annotated, Any, Literal
 from pydantic import (
     AfterValidator,
     Field,
+    StrictBool,
+    StrictFloat,
 )
 
-from admin.models.base import MAX_BODY, Body, Code, Duration
+from admin.models.base import MAX_BODY, Body, Code, Duration, Whole
 from bus.domain.destination import Destination, TransportName
 from bus.domain.durations import format_duration, parse_duration
 from bus.domain.masking import MOST_RULES, check_rules
@@ -31,10 +33,10 @@ class DestinationBody(Body):
     cluster: None = None
     routing: None = None
     ordering: Literal["none"] = "none"
-    retention_days: int = Field(default=30, ge=1, le=3650)
-    store_rate: float | None = Field(default=None, gt=0)
-    max_bytes: int = Field(default=DEFAULT_MAX_BYTES, ge=1, le=MAX_BODY)
-    paused: bool = False
+    retention_days: Whole = Field(default=30, ge=1, le=3650)
+    store_rate: StrictFloat | None = Field(default=None, gt=0)
+    max_bytes: Whole = Field(default=DEFAULT_MAX_BYTES, ge=1, le=MAX_BODY)
+    paused: StrictBool = False
     mask: Annotated[list[str], Field(max_length=MOST_RULES), AfterValidator(_mask)] = Field(default_factory=list)
 
     def to_domain(self, code: str, version: int) -> Destination:
@@ -68,7 +70,7 @@ class ExponentialBody(Body):
     """Waits that grow."""
 
     first: Duration
-    factor: float = Field(ge=1, le=100)
+    factor: StrictFloat = Field(ge=1, le=100)
     max: Duration
 
 
@@ -77,14 +79,14 @@ class SubscriptionBody(Body):
 
     name: str = Field(default="", pattern=r"^([A-Za-z0-9_][A-Za-z0-9._-]{0,63})?$")
     url: str
-    max_concurrency: int = Field(default=16, ge=1, le=10_000)
-    rate: float | None = Field(default=None, gt=0)
-    timeout_seconds: float = Field(default=10, ge=0.001, le=600)
+    max_concurrency: Whole = Field(default=16, ge=1, le=10_000)
+    rate: StrictFloat | None = Field(default=None, gt=0)
+    timeout_seconds: StrictFloat = Field(default=10, ge=0.001, le=600)
     retry: Annotated[list[Duration], Field(min_length=1, max_length=100)] | ExponentialBody = Field(
         default_factory=lambda: list(DEFAULT_SCHEDULE)
     )
     retry_max_age: Duration = "7d"
-    retry_max_attempts: int | None = Field(default=None, ge=1, le=1_000_000)
+    retry_max_attempts: Whole | None = Field(default=None, ge=1, le=1_000_000)
     secret: str | None = None
     filter: str | None = None
     headers: dict[str, str] = Field(default_factory=dict, max_length=64)
@@ -92,7 +94,7 @@ class SubscriptionBody(Body):
     on_failure: Literal["block"] = "block"
     routing_pattern: Annotated[str, AfterValidator(check_pattern)] = EVERY_KEY
     stuck_after: Duration = "5m"
-    paused: bool = False
+    paused: StrictBool = False
 
     def to_domain(
         self, destination: str, name: str, *, secrets: tuple[Secret, ...], known: Subscription | None, now: int
@@ -153,8 +155,8 @@ class RotateBody(Body):
 class RatesBody(Body):
     """Store writes a second of each process; null for no limit."""
 
-    receiver: float | None = Field(default=None, gt=0)
-    dispatcher: float | None = Field(default=None, gt=0)
+    receiver: StrictFloat | None = Field(default=None, gt=0)
+    dispatcher: StrictFloat | None = Field(default=None, gt=0)
 
 
 class PreferenceBody(Body):

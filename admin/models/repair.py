@@ -6,6 +6,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     Field,
+    StrictBool,
+    StrictFloat,
     model_validator,
 )
 
@@ -49,20 +51,20 @@ class ResendsBody(Body):
     """A bulk resend: ``rate`` in messages a second."""
 
     filter: SelectionBody
-    rate: float | None = Field(default=None, gt=0)
-    dry_run: bool = False
+    rate: StrictFloat | None = Field(default=None, gt=0)
+    dry_run: StrictBool = False
     reason: str = Field(default="", max_length=1000)
 
 
 class ResendRateBody(Body):
     """Another rate of a bulk resend, in messages a second; null for no limit."""
 
-    rate: float | None = Field(gt=0)
+    rate: StrictFloat | None = Field(gt=0)
 
 
 class RerunBody(Body):
     """Which items of a finished bulk resend are resent again: those that ended so."""
 
     outcomes: list[OutcomeName] = Field(default=["failed", "missing"], min_length=1, max_length=6)
-    rate: float | None = Field(default=None, gt=0)
+    rate: StrictFloat | None = Field(default=None, gt=0)
     reason: str = Field(default="", max_length=1000)

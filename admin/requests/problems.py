@@ -11,6 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from admin.models.configuration import ExponentialBody
+from admin.requests.documented import methods_at
 from bus.domain.problem import CONTENT_TYPE, Problem, failure, headers_of, problem, problem_of
 from bus.errors import BusError, TooManyAttempts
 from bus.sentences import Sentence
@@ -29,11 +30,14 @@ def problem_for(error: Exception) -> Problem:
     return failure()
 
 
-async def answer(_: Request, error: Exception) -> Response:
+async def answer(request: Request, error: Exception) -> Response:
     """Answer with the document of an error."""
     found = problem_for(error)
     own: Mapping[str, str] | None = error.headers if isinstance(error, HTTPException) else None
-    headers = {**(own or {}), **headers_of(found.status)}
+    headers = {name.lower(): value for name, value in (own or {}).items()} | dict(headers_of(found.status))
+    if found.status == 405:  # noqa: PLR2004 - Starlette names the methods of one route of the path only
+        allowed = methods_at(request.app.openapi(), request.scope["path"])
+        headers["allow"] = ", ".join(allowed) or headers["allow"]
     if isinstance(error, TooManyAttempts):
         headers["retry-after"] = str(error.wait)
     return Response(_content(error, found), found.status, headers=headers, media_type=CONTENT_TYPE)

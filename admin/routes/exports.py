@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import StreamingResponse
 
 from admin.deps import OfficeDep, Reader
 from admin.requests.audited import AuditedRoute, add_entry
+from admin.requests.documented import download
 from admin.requests.queries import ExportQuery
 from admin.showing.export_rows import WRITERS
 from admin.showing.masks import Masks, MasksDep, Seen
@@ -22,12 +23,7 @@ from bus.ports.store import TraceStore
 
 router = APIRouter(prefix="/messages", tags=["messages"], route_class=AuditedRoute)
 _PAGE: Final = 200
-_FILES: Final[dict[int | str, dict[str, Any]]] = {
-    200: {
-        "description": "The file, as an attachment.",
-        "content": {writer.media_type: {"schema": {"type": "string"}} for writer in WRITERS.values()},
-    }
-}
+_FILES: Final = download("The file, as an attachment.", *(writer.media_type for writer in WRITERS.values()))
 _log = logging.getLogger(__name__)
 Whole = tuple[Trace, Seen | None]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import JSONResponse
@@ -10,6 +10,7 @@ from fastapi.responses import JSONResponse
 from admin.deps import OfficeDep, Reader, ReaderOfSome, ResenderOfSome
 from admin.models.repair import ResendBody
 from admin.requests.audited import AuditedRoute, add_entry
+from admin.requests.documented import download
 from admin.requests.queries import SearchQuery, searched_view
 from admin.showing.contents import pretty
 from admin.showing.masks import MasksDep, withheld
@@ -21,6 +22,8 @@ from bus.security.principals import Principal
 from bus.sentences import sentence
 
 router = APIRouter(prefix="/messages", tags=["messages"], route_class=AuditedRoute)
+_BODIES: Final = download("The body; JSON where it is asked for `as=pretty`.", "*/*")
+_BODIES[200]["headers"] = {"Bus-Masked": {"schema": {"type": "string"}, "description": "`true` where parts are hidden"}}
 
 
 @router.get("")
@@ -83,7 +86,7 @@ async def get_trace(
     }
 
 
-@router.get("/{message_id}/body")
+@router.get("/{message_id}/body", response_class=Response, responses=_BODIES)
 async def get_body(
     message_id: str,
     request: Request,

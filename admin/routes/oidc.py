@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request, Response
-from fastapi.responses import RedirectResponse
+from fastapi.responses import HTMLResponse, RedirectResponse
 
 from admin.access.cookies import clear_flow, flow_token, set_flow
 from admin.access.landing import go_on, told
 from admin.access.single_sign_on import CALLBACK, SingleSignOn
 from admin.deps import Office, OfficeDep, address_of
 from admin.requests.audited import add_entry
+from admin.requests.documented import FOR_ALL
 from admin.requests.problems import problem_for
 from admin.routes.sessions import begin_session
+from bus.domain.openapi import refusals
 from bus.errors import AccessDenied, BusError, NotFound
 from bus.security.sessions import principal_of
 
@@ -24,7 +26,7 @@ _SHOWN: Final = 200
 Text = Annotated[str | None, Query(max_length=_LONGEST)]
 
 
-@router.get("/methods")
+@router.get("/methods", openapi_extra=FOR_ALL)
 async def list_methods(services: OfficeDep) -> dict[str, Any]:
     """Return the ways to log in, for who has not: ``password``, and ``oidc`` with its label and where to begin.
 
@@ -36,7 +38,7 @@ async def list_methods(services: OfficeDep) -> dict[str, Any]:
     return {"items": items, "open": services.context.keyring.is_open}
 
 
-@router.get("/oidc", status_code=303, response_class=RedirectResponse)
+@router.get("/oidc", status_code=303, response_class=RedirectResponse, responses=refusals(404), openapi_extra=FOR_ALL)
 async def begin_oidc(
     request: Request,
     services: OfficeDep,
@@ -49,7 +51,9 @@ async def begin_oidc(
     return response
 
 
-@router.get("/oidc/callback")
+@router.get(
+    "/oidc/callback", response_class=HTMLResponse, responses=refusals(401, 404, 409, 429), openapi_extra=FOR_ALL
+)
 async def end_oidc(
     request: Request,
     services: OfficeDep,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from fastapi import APIRouter, Query, Response
@@ -15,6 +15,7 @@ from admin.models.selection import SelectionBody
 from admin.repair.item_pages import CONTENT_TYPES, ItemReader
 from admin.repair.jobs import Job, Orders, no_job
 from admin.requests.audited import AuditedRoute, NotingDep
+from admin.requests.documented import Responses, download
 from admin.showing.masks import MasksDep
 from admin.showing.views import message_row
 from bus.domain.identity import id_time, new_id
@@ -23,9 +24,13 @@ from bus.domain.times import format_time
 from bus.security.principals import Principal
 
 router = APIRouter(prefix="/resends", tags=["resends"], route_class=AuditedRoute)
+_FILES: Final = download("The items, as an attachment.", *CONTENT_TYPES.values())
+_PREVIEW: Final[Responses] = {
+    200: {"description": "What a dry run counted", "content": {"application/json": {"schema": {"type": "object"}}}}
+}
 
 
-@router.post("", status_code=202)
+@router.post("", status_code=202, response_class=JSONResponse, responses=_PREVIEW)
 async def create_resend(body: ResendsBody, services: OfficeDep, principal: ResenderOfSome, masks: MasksDep) -> Response:
     """Resend every delivery that the filter takes; a dry run (200) counts them and shows the first messages.
 
@@ -128,7 +133,7 @@ async def list_items(
     return {"items": msgspec.to_builtins(items), "next": following}
 
 
-@router.get("/{job_id}/items/export")
+@router.get("/{job_id}/items/export", response_class=StreamingResponse, responses=_FILES)
 async def export_items(
     job_id: str,
     services: OfficeDep,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Response
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, StrictBool
 
 from admin.access.saved_views import Found, is_own
 from admin.deps import OfficeDep, ReaderOfSome
-from admin.models.base import Body
+from admin.models.base import Body, Whole
 from admin.requests.audited import AuditedRoute
 from bus.domain.times import format_time
 from bus.errors import InvalidMessage
@@ -39,8 +39,8 @@ class ViewBody(Body):
     name: str | None = None
     page: str = Field(pattern=r"^[a-z][a-z0-9_-]{0,31}$")
     query: Annotated[str, Field(max_length=2000), AfterValidator(_printable)] = ""
-    shared: bool = False
-    version: int | None = Field(default=None, ge=0)
+    shared: StrictBool = False
+    version: Whole | None = Field(default=None, ge=0)
 
 
 @router.get("")

@@ -12,6 +12,7 @@ from admin.deps import Office, OfficeDep, address_of, who
 from admin.models.access import PasswordBody
 from admin.models.base import optional_time
 from admin.requests.audited import AuditedRoute
+from bus.domain.openapi import refusals
 from bus.errors import AccessDenied, Conflict, InvalidMessage
 from bus.security.keyring import StoredUser
 from bus.security.keys import Action
@@ -45,7 +46,7 @@ async def log_out(request: Request, services: OfficeDep, _: Somebody) -> Respons
     return response
 
 
-@router.put("/password")
+@router.put("/password", responses=refusals(429))
 async def change_password(
     body: PasswordBody, request: Request, response: Response, services: OfficeDep, _: Somebody
 ) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import pytest
 
 from admin.requests.bodies import LARGEST
 from bus.domain.delivery import Status
-from tests.unit.admin.admin_world import World, problem
+from tests.unit.admin.admin_world import URL, World, problem
 
 EXPECTED = {
     "cache-control": "no-store",
@@ -36,6 +36,41 @@ async def test_every_answer_has_them_refusals_and_bodies_too(world: World, clien
             name: [value] for name, value in EXPECTED.items()
         }
     assert answer.headers["content-type"] == "application/problem+json"
+
+
+async def test_a_refused_method_is_told_all_that_its_path_takes(client: httpx.AsyncClient) -> None:
+    for path, methods in (
+        ("/destinations/orders", "DELETE, GET, PATCH, PUT"),
+        ("/keys", "GET, POST"),
+        ("/messages/export", "GET"),
+    ):
+        answer = await client.request("LOCK", path)
+        problem(answer, 405)
+        assert answer.headers["allow"] == methods
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "field"),
+    [
+        ("POST", "/resends", {"filter": {}, "dry_run": 0}, "dry_run"),
+        ("POST", "/resends", {"filter": {}, "dry_run": "no"}, "dry_run"),
+        ("POST", "/resends", {"filter": {}, "rate": "5"}, "rate"),
+        ("PUT", "/destinations/orders", {"paused": "yes"}, "paused"),
+        ("PUT", "/destinations/orders", {"max_bytes": "1"}, "max_bytes"),
+        ("PUT", "/destinations/orders/subscriptions/billing", {"url": URL, "timeout_seconds": True}, "timeout_seconds"),
+        ("PUT", "/views/morning", {"page": "messages", "shared": 1}, "shared"),
+    ],
+)
+async def test_what_only_reads_like_a_number_or_a_flag_is_refused(
+    client: httpx.AsyncClient, method: str, path: str, body: dict[str, object], field: str
+) -> None:
+    problem(await client.request(method, path, json=body), 422, field)
+
+
+async def test_whole_numbers_are_numbers_too(client: httpx.AsyncClient) -> None:
+    answer = await client.put("/rates", json={"receiver": 5, "dispatcher": 2.5})
+    assert (answer.status_code, answer.json()) == (200, {"receiver": 5, "dispatcher": 2.5})
+    assert (await client.put("/destinations/orders", json={"max_bytes": 1000.0})).json()["max_bytes"] == 1000
 
 
 async def test_a_failure_inside_has_them(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,7 @@
-"""Whatever is asked of a documented route, by its schema or against it: no 5xx, and errors are problem documents."""
+"""Whatever is asked of a documented route, by its schema or against it: no 5xx, and nothing that is not documented.
+
+tests/acceptance/test_api_fuzz.py asks a running bus for longer.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,18 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import httpx
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis import GenerationMode
 from schemathesis.checks import not_a_server_error
-from schemathesis.specs.openapi.checks import response_schema_conformance
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
 
 from bus.domain.delivery import Status
 from bus.domain.message import Message
@@ -74,6 +83,13 @@ async def _make() -> tuple[Gateway, str, dict[str, str]]:
 
 
 GATEWAY, KEY, VALUES = asyncio.run(_make())
+CHECKS = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+]
 HEADERS = {"authorization": f"Bearer {KEY}"}
 SCHEMA = schemathesis.openapi.from_asgi("/openapi.json", GATEWAY, headers=HEADERS)
 
@@ -105,7 +121,7 @@ def test_a_route_answers_whatever_is_sent(label: str, mode: GenerationMode) -> N
     operation = OPERATIONS[label]
 
     @settings(
-        max_examples=12,
+        max_examples=8,
         deadline=None,
         database=None,
         phases=[Phase.explicit, Phase.generate],
@@ -113,20 +129,35 @@ def test_a_route_answers_whatever_is_sent(label: str, mode: GenerationMode) -> N
     )
     @given(case=operation.as_strategy(generation_mode=mode))
     def check(case: schemathesis.Case) -> None:
-        _check(case.call(headers=HEADERS))
+        _check(case, case.call(headers=HEADERS))
         # Once more for what is there.
         case.path_parameters = {name: VALUES.get(name, value) for name, value in case.path_parameters.items()}
-        response = case.call(headers=HEADERS)
-        _check(response)
-        case.validate_response(response, checks=[not_a_server_error, response_schema_conformance])
+        _check(case, case.call(headers=HEADERS))
 
     check()
 
 
-def _check(response: schemathesis.Response) -> None:
+def _check(case: schemathesis.Case, response: schemathesis.Response) -> None:
+    case.validate_response(response, checks=CHECKS)
     assert response.status_code < 500, response.text
     if response.status_code >= 400:
         assert response.headers["content-type"] == ["application/problem+json"], response.text
         document = response.json()
         assert document["status"] == response.status_code
         assert document["title"]
+
+
+@pytest.mark.parametrize("label", OPERATIONS)
+async def test_who_is_not_known_is_refused_where_it_is_declared(label: str) -> None:
+    operation = OPERATIONS[label]
+    verb = operation.method.upper()
+    path = operation.path.format_map(VALUES | {"destination": "orders", "key_id": "none"})
+    declared = operation.definition.raw["security"]
+    assert declared or path.startswith("/api/v1/session")
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(GATEWAY), base_url="http://localhost") as client:
+        for headers in ({}, {"authorization": "Bearer wrong"}, {"cookie": "bus_session=wrong"}):
+            answer = await client.request(verb, path, headers=headers)
+            if declared:
+                assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer"), answer.text
+            else:
+                assert answer.status_code in (200, 404, 422), answer.text
