@@ -20,6 +20,7 @@ TEXTS = {
     "waiting on the roads": "通道中等待",
     "waiting for a retry": "等待重试",
     "records in spools": "队列文件中的记录",
+    "open breakers": "打开的熔断器",
     "In a second": "每秒入",
     "Out a second": "每秒出",
     "Waiting": "等待",

@@ -104,6 +104,7 @@ class _Now:
                 (t("waiting on the roads"), count(found["backlog"]), ""),
                 (t("waiting for a retry"), count(found["retrying"]), ""),
                 (t("records in spools"), count(in_spools), ""),
+                (t("open breakers"), count(len(found["breakers"])), ""),
             ]
         )
 
