@@ -47,6 +47,7 @@ def config(settings: Settings, app: Asgi, *, has_sockets: bool) -> uvicorn.Confi
         http=type("TimedProtocol", (HttpProtocol,), {"deadline": settings.receive_timeout}),
         ws="websockets-sansio" if has_sockets else "none",
         ws_max_size=_LONGEST_MESSAGE,
+        ws_per_message_deflate=False,  # costs memory for each page that is open, and CPU beside the messages
         lifespan="off",
         log_config=None,
         access_log=False,

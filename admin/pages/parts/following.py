@@ -18,11 +18,26 @@ _NOBODY: Final = 401
 
 
 def following(viewer: Viewer, look: Callable[[], Awaitable[None]], *, every: float = EVERY) -> ui.timer:
-    """Have ``look`` called every so many seconds while the page is open, and show a switch that pauses it.
-
-    While the API refuses, what the page shows stays, with a word on since when it is not up to date and why.
-    """
+    """Have ``look`` called every so many seconds while the page is open, and show a switch that pauses it."""
     t = viewer.t
+    timer = ui.timer(every, patient(viewer, look), immediate=False)
+
+    def switch() -> None:
+        timer.active = not timer.active
+        button.text = t("Pause updates") if timer.active else t("Go on updating")
+        button.icon = "pause" if timer.active else "play_arrow"
+
+    button = ui.button(t("Pause updates"), icon="pause", on_click=switch, color=None)
+    button.classes("pier-plain pier-live").props("unelevated dense")
+    button.props["padding"] = "3px 10px"
+    return timer
+
+
+def patient(viewer: Viewer, look: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
+    """Return ``look`` as a timer may call it: what the API refuses is told here once, and not at every call.
+
+    What the page shows stays meanwhile, with a word on since when it is not up to date and why.
+    """
     trouble = Live(_tell)
     trouble.update("")
     seen = viewer.now()
@@ -35,22 +50,12 @@ def following(viewer: Viewer, look: Callable[[], Awaitable[None]], *, every: flo
             if error.status == _NOBODY:
                 raise
             why = " · ".join(part for part in (error.detail, error.hint) if part)
-            trouble.update(t("Not up to date since {time}: {why}", time=viewer.near(format_time(seen)), why=why))
+            trouble.update(viewer.t("Not up to date since {time}: {why}", time=viewer.near(format_time(seen)), why=why))
         else:
             seen = viewer.now()
             trouble.update("")
 
-    timer = ui.timer(every, follow, immediate=False)
-
-    def switch() -> None:
-        timer.active = not timer.active
-        button.text = t("Pause updates") if timer.active else t("Go on updating")
-        button.icon = "pause" if timer.active else "play_arrow"
-
-    button = ui.button(t("Pause updates"), icon="pause", on_click=switch, color=None)
-    button.classes("pier-plain pier-live").props("unelevated dense")
-    button.props["padding"] = "3px 10px"
-    return timer
+    return follow
 
 
 def _tell(text: str) -> None:

@@ -9,6 +9,7 @@ from nicegui import ui
 
 from admin.pages.parts.anew import anew
 from admin.pages.parts.figures import count
+from admin.pages.parts.following import patient
 from admin.pages.parts.states import chip
 from admin.pages.parts.tables import Column, moment, number, table, text
 from admin.pages.parts.tags import tag
@@ -31,7 +32,7 @@ async def roads(viewer: Viewer, code: str) -> None:
             _show(viewer, found)
         timer.active = found["complete"] is not True
 
-    timer = ui.timer(_EVERY, look, active=False)
+    timer = ui.timer(_EVERY, patient(viewer, look), active=False)
     await look()
 
 

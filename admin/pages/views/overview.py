@@ -10,7 +10,7 @@ from nicegui import ui
 from admin.pages.frame import heading, page
 from admin.pages.parts.alarms import Alarms
 from admin.pages.parts.figures import count, figures, rate, share
-from admin.pages.parts.following import following
+from admin.pages.parts.following import following, patient
 from admin.pages.parts.live import Live
 from admin.pages.parts.notes import empty
 from admin.pages.parts.spans import span_links, span_of
@@ -52,7 +52,7 @@ async def overview(viewer: Viewer) -> None:
 
     with tools:
         timer = following(viewer, look)
-    ui.timer(_CHARTS_EVERY, look_back, immediate=False)
+        ui.timer(_CHARTS_EVERY, patient(viewer, look_back), immediate=False)
 
 
 def _begin(viewer: Viewer) -> None:

@@ -10,6 +10,7 @@ from nicegui import ui
 from admin.pages.calls import Refused
 from admin.pages.finding.filters import query_of
 from admin.pages.frame import heading, page
+from admin.pages.parts.following import patient
 from admin.pages.parts.live import Live
 from admin.pages.parts.notes import empty
 from admin.pages.parts.strangers import visible
@@ -87,7 +88,7 @@ class _Page:
         self._update()
         if found["deliveries"]:
             legend(viewer)
-        ui.timer(_EVERY, self._poll)
+        ui.timer(_EVERY, patient(viewer, self._poll))
 
     async def _poll(self) -> None:
         """Ask for what changes; all of it is read only when something has changed."""

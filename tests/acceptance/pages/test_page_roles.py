@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import httpx
 import pytest
 from playwright.sync_api import Page, expect
 
@@ -34,6 +35,13 @@ class Staffed:
     def __init__(self, bus: BusProcess, people: dict[str, Person]) -> None:
         self.bus = bus
         self.people = people
+
+    def open_message(self) -> str:
+        """Send a message that nobody takes, so that its page goes on following it; return its id."""
+        key = self.people["root"].call("POST", "/keys", json={"role": "producer"}).json()["key"]
+        head = {"authorization": f"Bearer {key}"}
+        answer = httpx.post(f"{self.bus.url}/v1/messages/orders", content=b"{}", headers=head, trust_env=False)
+        return str(answer.raise_for_status().json()["id"])
 
     def paused(self, subscription: str) -> bool:
         """Whether a subscription is paused."""
@@ -139,14 +147,21 @@ def test_a_change_after_the_role_was_taken_is_refused_in_the_open_page(look: Loo
     assert "Refused" not in staffed.bus.child.output()  # it is the viewer's to read, and nobody else's trouble
 
 
-def test_a_page_that_may_follow_no_more_says_since_when_and_goes_on_later(look: Look, staffed: Staffed) -> None:
+@pytest.mark.parametrize("kind", ["job", "message"])
+def test_a_page_that_may_follow_no_more_says_since_when_and_goes_on_later(
+    look: Look, staffed: Staffed, kind: str
+) -> None:
     root = staffed.people["root"]
-    job = root.call("POST", "/resends", json={"filter": {"destination": "orders"}, "reason": "to look at"}).json()
-    page = enter(look, staffed, "olga", f"/resends/{job['id']}")
+    if kind == "job":
+        job = root.call("POST", "/resends", json={"filter": {"destination": "orders"}, "reason": "to look at"}).json()
+        path = f"/resends/{job['id']}"
+    else:
+        path = f"/messages/{staffed.open_message()}"
+    page = enter(look, staffed, "olga", path)
     root.call("PATCH", "/users/olga", json={"destinations": ["mails"]})
     stale = page.get_by_role("status").filter(has_text="Not up to date since")
     expect(stale).to_have_count(1, timeout=15_000)
-    expect(page.get_by_text("0 selected = ")).to_be_visible()
+    expect(page.get_by_text("0 selected = " if kind == "job" else "Timeline")).to_be_visible()
     expect(page.locator(".q-notification")).to_have_count(0)
     root.call("PATCH", "/users/olga", json={"destinations": ["orders"]})
     expect(stale).to_have_count(0, timeout=15_000)
