@@ -40,6 +40,7 @@ TEXTS = {
     "Heard of": "最近消息",
     "Configuration": "配置",
     "{time} ago": "{time} 前",
+    "now": "刚刚",
     "well": "正常",
     "degraded": "降级",
     "does not answer": "无应答",

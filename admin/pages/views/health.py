@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final, Protocol
 
 from admin.pages.calls import Refused
 from admin.pages.frame import heading, page
-from admin.pages.parts.anew import anew
 from admin.pages.parts.clusters import clusters
 from admin.pages.parts.figures import count, share, size
 from admin.pages.parts.following import following
-from admin.pages.parts.notes import empty, refusal
+from admin.pages.parts.live import Live
 from admin.pages.parts.rates import store_rates
+from admin.pages.parts.sections import Section
 from admin.pages.parts.states import chip
-from admin.pages.parts.tables import Column, badge, moment, number, place, table, text
+from admin.pages.parts.tables import Column, badge, moment, number, place, text
 from admin.pages.parts.tags import tag
 from admin.pages.parts.times import waited
 from admin.pages.viewer import Viewer
 from bus.security.keys import Action
+
+_SILENT: Final = 5.0  # seconds: a process tells of itself each second
 
 
 @page("/health", "Health")
@@ -26,23 +28,18 @@ async def health(viewer: Viewer) -> None:
     """Show them, and go on showing them."""
     t = viewer.t
     with heading(t("Health")):
-        state = tag("span")
+        state = Live(lambda is_well: _state(viewer, is_well=is_well))
         tag("span", "pier-spacer")
         tools = tag("span", "pier-row-of")
-    places = [tag("div") for _ in _SECTIONS]
+    sections: list[_Part] = [_Processes(viewer), _Due(viewer), _Orphans(viewer)]
 
     async def look() -> None:
-        for place_of, draw in zip(places, _SECTIONS, strict=True):
+        for section in sections:
             try:
-                found = await draw[0](viewer)
+                section.show(await viewer.api.get(section.path))
             except Refused as error:
-                with anew(place_of):
-                    refusal(viewer, error)
-                continue
-            with anew(place_of):
-                draw[1](viewer, found)
-        with anew(state):
-            await _state(viewer)
+                section.refuse(error)
+        state.update((await viewer.api.get("/health"))["status"] == "ok")
 
     await look()
     await clusters(viewer)
@@ -52,32 +49,70 @@ async def health(viewer: Viewer) -> None:
         following(viewer, look)
 
 
-async def _state(viewer: Viewer) -> None:
-    found = await viewer.api.get("/health")
-    is_well = found["status"] == "ok"
+def _state(viewer: Viewer, *, is_well: bool) -> None:
     chip(viewer.t("well") if is_well else viewer.t("degraded"), "good" if is_well else "bad")
 
 
-async def _processes(viewer: Viewer) -> dict[str, Any]:
-    return await viewer.api.get("/processes")
+class _Part(Protocol):
+    """A part of the page: the path that it asks, and how it shows the answer or the refusal."""
+
+    path: str
+
+    def show(self, found: Mapping[str, Any]) -> None:
+        """Show what the API has."""
+        ...
+
+    def refuse(self, error: Refused) -> None:
+        """Show why the API has nothing."""
+        ...
 
 
-def _show_processes(viewer: Viewer, found: Mapping[str, Any]) -> None:
-    t = viewer.t
-    columns = [
-        Column("node", t("Process")),
-        Column("roles", t("Roles")),
-        Column("version", t("Version")),
-        Column("state", t("State")),
-        Column("permits", t("Permits in use"), is_number=True),
-        Column("started", t("Started")),
-        Column("seen", t("Heard of"), is_number=True),
-        Column("configuration", t("Configuration")),
-    ]
-    with tag("section", "pier-card", aria_label=t("Processes")):
-        tag("h2", "", t("Processes"))
-        table(columns, [_process(viewer, one) for one in found["items"]], label=t("Processes"))
-    _show_spools(viewer, found["items"])
+class _Processes:
+    """The processes, and the queues of each."""
+
+    path = "/processes"
+
+    def __init__(self, viewer: Viewer) -> None:
+        t = viewer.t
+        self._viewer = viewer
+        self._processes = Section(
+            viewer,
+            t("Processes"),
+            [
+                Column("node", t("Process")),
+                Column("roles", t("Roles")),
+                Column("version", t("Version")),
+                Column("state", t("State")),
+                Column("permits", t("Permits in use"), is_number=True),
+                Column("started", t("Started")),
+                Column("seen", t("Heard of"), is_number=True),
+                Column("configuration", t("Configuration")),
+            ],
+        )
+        self._spools = Section(
+            viewer,
+            t("Spools"),
+            [
+                Column("spool", t("Spool")),
+                Column("node", t("Process")),
+                Column("records", t("Records"), is_number=True),
+                Column("bytes", t("Size"), is_number=True),
+                Column("used", t("Used"), is_number=True),
+                Column("oldest", t("Oldest")),
+                Column("damaged", t("Damaged"), is_number=True),
+            ],
+        )
+
+    def show(self, found: Mapping[str, Any]) -> None:
+        """Show what the API has."""
+        viewer = self._viewer
+        self._processes.show([_process(viewer, one) for one in found["items"]])
+        spools = [_spool(viewer, process, spool) for process in found["items"] for spool in process["spools"]]
+        self._spools.show(spools, said=viewer.t("What is safe on a disk and not yet handed on."))
+
+    def refuse(self, error: Refused) -> None:
+        """Show why the API has nothing."""
+        self._processes.refuse(error)
 
 
 def _process(viewer: Viewer, one: Mapping[str, Any]) -> dict[str, Any]:
@@ -97,66 +132,58 @@ def _process(viewer: Viewer, one: Mapping[str, Any]) -> dict[str, Any]:
         "state": state,
         "permits": number(f"{count(permits['in_use'])} / {count(permits['share'])}" if permits else "–"),
         "started": moment(viewer, one["started_at"]),
-        "seen": number(t("{time} ago", time=waited(one["seen_seconds_ago"]))),
+        "seen": number(_heard(viewer, one["seen_seconds_ago"])),
         "configuration": badge(t("current"), "good") if one["is_current"] else badge(t("behind"), "warn"),
     }
 
 
-def _show_spools(viewer: Viewer, processes: list[Mapping[str, Any]]) -> None:
-    t = viewer.t
-    rows = [
-        {
-            "key": f"{process['owner']}/{spool['name']}",
-            "spool": text(spool["name"]),
-            "node": text(process["node"], mono=True),
-            "records": number(count(spool["records"])),
-            "bytes": number(size(spool["bytes"])),
-            "used": number(share(spool["used"])),
-            "oldest": moment(viewer, spool["oldest"]),
-            "damaged": badge(count(spool["damaged"]), "bad", "error") if spool["damaged"] else number("0"),
-        }
-        for process in processes
-        for spool in process["spools"]
-    ]
-    columns = [
-        Column("spool", t("Spool")),
-        Column("node", t("Process")),
-        Column("records", t("Records"), is_number=True),
-        Column("bytes", t("Size"), is_number=True),
-        Column("used", t("Used"), is_number=True),
-        Column("oldest", t("Oldest")),
-        Column("damaged", t("Damaged"), is_number=True),
-    ]
-    with tag("section", "pier-card", aria_label=t("Spools")):
-        tag("h2", "", t("Spools"))
-        tag("p", "pier-quiet", t("What is safe on a disk and not yet handed on."))
-        table(columns, rows, label=t("Spools"))
+def _heard(viewer: Viewer, seconds: float) -> str:
+    return viewer.t("now") if seconds < _SILENT else viewer.t("{time} ago", time=waited(seconds))
 
 
-async def _compensations(viewer: Viewer) -> dict[str, Any]:
-    return await viewer.api.get("/compensations")
+def _spool(viewer: Viewer, process: Mapping[str, Any], spool: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "key": f"{process['owner']}/{spool['name']}",
+        "spool": text(spool["name"]),
+        "node": text(process["node"], mono=True),
+        "records": number(count(spool["records"])),
+        "bytes": number(size(spool["bytes"])),
+        "used": number(share(spool["used"])),
+        "oldest": moment(viewer, spool["oldest"]),
+        "damaged": badge(count(spool["damaged"]), "bad", "error") if spool["damaged"] else number("0"),
+    }
 
 
-def _show_compensations(viewer: Viewer, found: Mapping[str, Any]) -> None:
-    t, totals = viewer.t, found["totals"]
-    with tag("section", "pier-card", aria_label=t("Due work")):
-        tag("h2", "", t("Due work"))
-        if not found["items"]:
-            empty(t("Nothing waits for another attempt"))
-            return
-        said = t(
-            "{waiting} wait for another attempt or their time, {due} of them are due.",
-            waiting=count(totals["waiting"]),
-            due=count(totals["due"]),
-        )
-        tag("p", "pier-quiet", said)
+class _Due:
+    """What waits for another attempt."""
+
+    path = "/compensations"
+
+    def __init__(self, viewer: Viewer) -> None:
+        t = viewer.t
+        self._viewer = viewer
         columns = [
             Column("subscription", t("Subscription")),
             Column("waiting", t("Waiting"), is_number=True),
             Column("due", t("Due"), is_number=True),
             Column("next", t("Next")),
         ]
-        table(columns, [_due(viewer, one) for one in found["items"]], label=t("Due work"))
+        self._section = Section(viewer, t("Due work"), columns)
+
+    def show(self, found: Mapping[str, Any]) -> None:
+        """Show what the API has."""
+        viewer, totals = self._viewer, found["totals"]
+        said = viewer.t(
+            "{waiting} wait for another attempt or their time, {due} of them are due.",
+            waiting=count(totals["waiting"]),
+            due=count(totals["due"]),
+        )
+        nothing = (viewer.t("Nothing waits for another attempt"), "")
+        self._section.show([_due(viewer, one) for one in found["items"]], said=said, nothing=nothing)
+
+    def refuse(self, error: Refused) -> None:
+        """Show why the API has nothing."""
+        self._section.refuse(error)
 
 
 def _due(viewer: Viewer, one: Mapping[str, Any]) -> dict[str, Any]:
@@ -172,21 +199,14 @@ def _due(viewer: Viewer, one: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-async def _orphans(viewer: Viewer) -> dict[str, Any]:
-    return await viewer.api.get("/orphans")
+class _Orphans:
+    """What processes that are gone left on disks."""
 
+    path = "/orphans"
 
-def _show_orphans(viewer: Viewer, found: Mapping[str, Any]) -> None:
-    t = viewer.t
-    with tag("section", "pier-card", aria_label=t("Spools of processes that are gone")):
-        tag("h2", "", t("Spools of processes that are gone"))
-        if not found["watched"]:
-            empty(t("Nobody looks for them"), t("Run a sweeper on each machine: bus run sweeper."))
-            return
-        if not found["items"]:
-            watched = ", ".join(f"{one['node']}: {', '.join(one['directories'])}" for one in found["watched"])
-            empty(t("None"), t("Watched: {places}", places=watched))
-            return
+    def __init__(self, viewer: Viewer) -> None:
+        t = viewer.t
+        self._viewer = viewer
         columns = [
             Column("directory", t("Directory")),
             Column("node", t("Machine")),
@@ -195,7 +215,20 @@ def _show_orphans(viewer: Viewer, found: Mapping[str, Any]) -> None:
             Column("touched", t("Last change")),
             Column("trouble", t("Why it is still there")),
         ]
-        table(columns, [_orphan(viewer, one) for one in found["items"]], label=t("Spools of processes that are gone"))
+        self._section = Section(viewer, t("Spools of processes that are gone"), columns)
+
+    def show(self, found: Mapping[str, Any]) -> None:
+        """Show what the API has."""
+        viewer, t = self._viewer, self._viewer.t
+        watched = ", ".join(f"{one['node']}: {', '.join(one['directories'])}" for one in found["watched"])
+        nothing = (t("None"), t("Watched: {places}", places=watched))
+        if not watched:
+            nothing = (t("Nobody looks for them"), t("Run a sweeper on each machine: bus run sweeper."))
+        self._section.show([_orphan(viewer, one) for one in found["items"]], nothing=nothing)
+
+    def refuse(self, error: Refused) -> None:
+        """Show why the API has nothing."""
+        self._section.refuse(error)
 
 
 def _orphan(viewer: Viewer, one: Mapping[str, Any]) -> dict[str, Any]:
@@ -208,6 +241,3 @@ def _orphan(viewer: Viewer, one: Mapping[str, Any]) -> dict[str, Any]:
         "touched": moment(viewer, one["touched_at"]),
         "trouble": text(one["trouble"] or viewer.t("its turn comes"), cut=True),
     }
-
-
-_SECTIONS = ((_processes, _show_processes), (_compensations, _show_compensations), (_orphans, _show_orphans))

@@ -1,0 +1,53 @@
+"""A titled part with a table whose rows keep their places while a page follows the bus."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from nicegui import ui
+
+from admin.pages.calls import Refused
+from admin.pages.parts.live import Live
+from admin.pages.parts.notes import empty, refusal
+from admin.pages.parts.tables import Column, table
+from admin.pages.parts.tags import tag
+from admin.pages.viewer import Viewer
+
+
+class Section:
+    """A table under its title; where it has no rows, a word on why."""
+
+    def __init__(self, viewer: Viewer, title: str, columns: Sequence[Column]) -> None:
+        self._viewer = viewer
+        self._title = title
+        self._columns = columns
+        with tag("section", "pier-card", aria_label=title):
+            tag("h2", "", title)
+            self._said = Live(self._say)
+            self._holder = tag("div")
+        self._table: ui.table | None = None
+
+    def show(self, rows: Sequence[Mapping[str, Any]], *, said: str = "", nothing: tuple[str, str] = ("", "")) -> None:
+        """Show rows with what is said of them, or what is said when there is nothing: a title and a text."""
+        self._said.update(said if rows else nothing)
+        self._holder.set_visibility(bool(rows))
+        if self._table is None and rows:
+            with self._holder:
+                self._table = table(self._columns, rows, label=self._title)
+        elif self._table is not None and list(rows) != self._table.rows:
+            self._table.rows = [dict(row) for row in rows]
+
+    def refuse(self, error: Refused) -> None:
+        """Show why there is nothing to show."""
+        self._holder.set_visibility(False)
+        self._said.update((error.status, error.detail, error.hint))
+
+    def _say(self, data: str | tuple[str, str] | tuple[int, str, str]) -> None:
+        if isinstance(data, str):
+            if data:
+                tag("p", "pier-quiet", data)
+        elif len(data) == 2:  # noqa: PLR2004 - a title and a text
+            empty(*data)
+        else:
+            refusal(self._viewer, Refused(*data))
