@@ -298,6 +298,7 @@ async def test_a_bulk_resend_repairs_a_bad_hour(tmp_path: Path, subscriber: Subs
             "failed": 0,
             "skipped": 0,
             "missing": 0,
+            "canceled": 0,
         }
         assert Counter(subscriber.at("/a").ids) == Counter(ids)
         trace = await bus.traced(ids[0], "delivered")
