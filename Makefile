@@ -19,7 +19,7 @@ install: $(STAMP) ## Make the virtual environment.
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[server,kafka,rabbitmq,mongodb,oidc,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[server,kafka,rabbitmq,mongodb,oidc,pipeline,dev]'
 	@touch $(STAMP)
 
 check: $(STAMP) ## Lint, types, direction of imports.

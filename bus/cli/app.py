@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.metadata import entry_points
+
 import typer
 
 from bus.cli import (
@@ -63,3 +65,5 @@ app.command(epilog="Example:  bus failures --destination orders --from 1d")(fail
 app.command(epilog=_RESEND)(resending.resend)
 app.command(epilog="Example:  bus status --json")(status.status)
 app.command(epilog="Example:  bus doctor --config bus.toml")(doctor.doctor)
+for command in entry_points(group="bus.commands"):  # of packages that stand on the bus
+    app.add_typer(command.load())

@@ -13,7 +13,7 @@ from typing import NamedTuple, NoReturn
 
 import pytest
 
-from tests.servers import axe, chromium, kafka, mongodb, nsq, payloads, rabbitmq, toxiproxy
+from tests.servers import axe, chromium, connectors, kafka, mongodb, nsq, payloads, rabbitmq, toxiproxy
 from tests.servers.cache import InstallFailed, cache_dir
 
 __all__ = ["KNOWN", "InstallFailed", "Known", "cache_dir", "missing", "need"]
@@ -30,6 +30,7 @@ class Known(NamedTuple):
 KNOWN = {
     "axe": Known(f"axe-core {axe.VERSION}", axe.find, axe.install),
     "chromium": Known("Debian's Chromium", chromium.find, chromium.install),
+    "connectors": Known(f"Spark's connectors {connectors.VERSION}", connectors.find, connectors.install),
     "kafka": Known(f"Kafka {kafka.VERSION}", kafka.find, kafka.install),
     "mongodb": Known(f"the MongoDB protocol: FerretDB {mongodb.VERSION}", mongodb.find, mongodb.install),
     "nsq": Known(f"nsqd, nsqlookupd, nsqadmin, nsq_to_http {nsq.VERSION}", nsq.find, nsq.install),

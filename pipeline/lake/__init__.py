@@ -1,0 +1,1 @@
+"""The lake: Parquet files that count only once a manifest names them."""

@@ -1,0 +1,146 @@
+"""The lake's tables: files are staged, then one manifest makes them count, for all tables of a commit at once."""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from pipeline.lake.manifest import DataFile, Manifest, decode_manifest, encode_manifest
+from pipeline.lake.storage import Storage
+from pipeline.schemas import TABLES, Table
+
+_MANIFESTS: Final = "_manifests"
+
+
+class Commit:
+    """The files that one commit stages; nobody sees them before ``Lake.publish``."""
+
+    def __init__(self, lake: Lake, line: str, name: str) -> None:
+        self._lake = lake
+        self._folder = f"{line}/{name}-{uuid.uuid4().hex[:8]}"
+        self.line = line
+        self.name = name
+        self._tables: list[str] = []
+
+    def stage(self, table: Table, rows: DataFrame, *, files: int | None = None) -> str:
+        """Write rows of a table, in a number of files or in as many as Spark has partitions; return their folder."""
+        shaped = rows.select(*[F.col(field.name).cast(field.dataType) for field in table.schema.fields])
+        folder = f"{table.name}/{self._folder}"
+        (shaped if files is None else shaped.coalesce(files)).write.mode("overwrite").parquet(
+            self._lake.storage.url(folder)
+        )
+        self._tables.append(table.name)
+        return folder
+
+    def staged(self, table: Table) -> list[str]:
+        """Return the files staged for a table."""
+        return self._lake.storage.find(f"{table.name}/{self._folder}", ".parquet")
+
+    def tables(self) -> dict[str, list[DataFile]]:
+        """Return what was staged, with counts and checksums."""
+        return {
+            name: [_described(self._lake.storage, TABLES[name], path) for path in self.staged(TABLES[name])]
+            for name in self._tables
+        }
+
+
+class Lake:
+    """Tables below one root. One writer per line; any number of readers."""
+
+    def __init__(self, storage: Storage) -> None:
+        self.storage = storage
+
+    def begin(self, line: str, name: str) -> Commit | None:
+        """Return a commit to stage files for; None when it was published before, so that nothing is to be done."""
+        return None if self.storage.exists(_manifest(line, name)) else Commit(self, line, name)
+
+    def publish(
+        self, commit: Commit, *, replaces: Iterable[str] = (), facts: Mapping[str, Any] | None = None
+    ) -> Manifest:
+        """Make a commit's files count, all at once; repeating it changes nothing."""
+        manifest = Manifest(commit.line, commit.name, commit.tables(), tuple(replaces), dict(facts or {}))
+        self.storage.write(_manifest(commit.line, commit.name), encode_manifest(manifest))
+        return manifest
+
+    def manifests(self, line: str | None = None) -> list[Manifest]:
+        """Return the manifests that count, of one line or of all, by name; those that others stand for are left out."""
+        paths = self.storage.find(f"{_MANIFESTS}/{line}" if line else _MANIFESTS, ".json")
+        found = [decode_manifest(self.storage.read(path)) for path in paths]
+        replaced = {(each.line, name) for each in found for name in each.replaces}
+        return [each for each in found if (each.line, each.name) not in replaced]
+
+    def files(
+        self,
+        table: Table,
+        *,
+        since: dt.datetime | None = None,
+        before: dt.datetime | None = None,
+        line: str | None = None,
+    ) -> list[DataFile]:
+        """Return the files of a table that may have rows of a range of times (``before`` exclusive)."""
+        least = _micros(since) if since else None
+        most = _micros(before) if before else None
+        return [
+            file
+            for manifest in self.manifests(line)
+            for file in manifest.tables.get(table.name, ())
+            if _may_have(file, least, most)
+        ]
+
+    def read(
+        self,
+        spark: SparkSession,
+        table: Table,
+        *,
+        since: dt.datetime | None = None,
+        before: dt.datetime | None = None,
+        line: str | None = None,
+    ) -> DataFrame:
+        """Return the rows of a table, of a range of times by its time column (``before`` exclusive)."""
+        files = self.files(table, since=since, before=before, line=line)
+        if not files:
+            return spark.createDataFrame([], table.schema)
+        rows = spark.read.schema(table.schema).parquet(*[self.storage.url(file.path) for file in files])
+        if since is not None:
+            rows = rows.where(F.col(table.time) >= F.lit(since))
+        return rows if before is None else rows.where(F.col(table.time) < F.lit(before))
+
+
+def _manifest(line: str, name: str) -> str:
+    return f"{_MANIFESTS}/{line}/{name}.json"
+
+
+def _described(storage: Storage, table: Table, path: str) -> DataFile:
+    footer = storage.footer(path)
+    least, greatest = _range(footer, table.time)
+    return DataFile(path, footer.num_rows, storage.size(path), storage.sha256(path), least, greatest)
+
+
+def _range(footer: Any, column: str) -> tuple[int | None, int | None]:
+    """Return the least and the greatest time of a column, as the file's footer has them."""
+    names = [footer.schema.column(place).path for place in range(footer.num_columns)]
+    if column not in names:
+        return None, None
+    place = names.index(column)
+    groups = [footer.row_group(number).column(place).statistics for number in range(footer.num_row_groups)]
+    ranges = [(_micros(each.min), _micros(each.max)) for each in groups if each is not None and each.has_min_max]
+    if not ranges or len(ranges) < len(groups):
+        return None, None
+    return min(low for low, _ in ranges), max(high for _, high in ranges)
+
+
+def _micros(time: dt.datetime) -> int:
+    aware = time if time.tzinfo else time.replace(tzinfo=dt.UTC)
+    return (aware - dt.datetime.fromtimestamp(0, dt.UTC)) // dt.timedelta(microseconds=1)
+
+
+def _may_have(file: DataFile, least: int | None, most: int | None) -> bool:
+    if file.rows == 0:
+        return False
+    after = least is None or file.greatest is None or file.greatest >= least
+    return after and (most is None or file.least is None or file.least < most)

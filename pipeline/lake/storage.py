@@ -1,0 +1,90 @@
+"""Where the lake rests: a folder of this machine or of an object store, reached without Spark."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from typing import Final
+
+import pyarrow.fs as arrow_fs
+from pyarrow import parquet
+
+_CHUNK: Final = 2**20
+
+
+class Storage:
+    """Files below a root: a path, or a URI that pyarrow knows (``file``, ``s3``, ``gs``, ``abfs``, ``hdfs``)."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root.rstrip("/")
+        if "://" in root:
+            self._files, base = arrow_fs.FileSystem.from_uri(self.root)
+        else:
+            self._files, base = arrow_fs.LocalFileSystem(), self.root
+        self._base = base.rstrip("/")
+
+    def url(self, path: str) -> str:
+        """Return the name by which Spark finds a path below the root."""
+        return f"{self.root}/{path}"
+
+    def find(self, folder: str, suffix: str) -> list[str]:
+        """Return the paths of all files below a folder that end so, sorted; none when there is no such folder."""
+        selector = arrow_fs.FileSelector(self._at(folder), allow_not_found=True, recursive=True)
+        cut = len(self._base) + 1
+        return sorted(
+            found.path[cut:]
+            for found in self._files.get_file_info(selector)
+            if found.is_file and found.path.endswith(suffix)
+        )
+
+    def folders(self, folder: str) -> list[str]:
+        """Return the folders directly below a folder, sorted."""
+        selector = arrow_fs.FileSelector(self._at(folder), allow_not_found=True)
+        cut = len(self._base) + 1
+        kind = arrow_fs.FileType.Directory
+        return sorted(found.path[cut:] for found in self._files.get_file_info(selector) if found.type == kind)
+
+    def exists(self, path: str) -> bool:
+        """Whether there is a file."""
+        return bool(self._files.get_file_info(self._at(path)).is_file)
+
+    def read(self, path: str) -> bytes:
+        """Return a file's bytes; raises ``FileNotFoundError``."""
+        with self._files.open_input_stream(self._at(path)) as stream:
+            return bytes(stream.read())
+
+    def write(self, path: str, content: bytes) -> None:
+        """Write a file, whole or not at all: others see it only once it is complete."""
+        folder, _, name = path.rpartition("/")
+        self._files.create_dir(self._at(folder), recursive=True)
+        partial = self._at(f"{folder}/.{name}.partial")
+        with self._files.open_output_stream(partial) as stream:
+            stream.write(content)
+        self._files.move(partial, self._at(path))
+
+    def remove(self, path: str) -> None:
+        """Remove a file or a folder with all below it; nothing happens when it is not there."""
+        with contextlib.suppress(FileNotFoundError):
+            if self._files.get_file_info(self._at(path)).is_file:
+                self._files.delete_file(self._at(path))
+            else:
+                self._files.delete_dir(self._at(path))
+
+    def size(self, path: str) -> int:
+        """Return a file's length in bytes."""
+        return int(self._files.get_file_info(self._at(path)).size or 0)
+
+    def sha256(self, path: str) -> str:
+        """Return the checksum of a file's bytes."""
+        digest = hashlib.sha256()
+        with self._files.open_input_stream(self._at(path)) as stream:
+            while chunk := stream.read(_CHUNK):
+                digest.update(chunk)
+        return digest.hexdigest()
+
+    def footer(self, path: str) -> parquet.FileMetaData:
+        """Return what a Parquet file says of itself."""
+        return parquet.read_metadata(self._at(path), filesystem=self._files)
+
+    def _at(self, path: str) -> str:
+        return f"{self._base}/{path}" if path else self._base

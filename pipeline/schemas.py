@@ -1,0 +1,213 @@
+"""The schemas of everything that the jobs read and write, and the rules by which they change.
+
+A field is only ever added, with a default that stands for "not known", and never changes its type or its meaning;
+readers name the schema, so that rows written before have the default. What would break that is another table, or
+a greater ``VERSION`` of the job: it then starts from a new checkpoint and rebuilds from the events that are kept.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+_TEXT, _INT, _LONG, _TIME = StringType(), IntegerType(), LongType(), TimestampType()
+
+
+def _struct(**fields: DataType) -> StructType:
+    return StructType([StructField(name, kind) for name, kind in fields.items()])
+
+
+WIRE_EVENT: Final = _struct(
+    stage=_TEXT,
+    at=_LONG,
+    id=_TEXT,
+    destination=_TEXT,
+    subscription=_TEXT,
+    expected=ArrayType(_TEXT),
+    status=_TEXT,
+    attempt=_INT,
+    attempt_id=_TEXT,
+    generation=_INT,
+    origin=_TEXT,
+    code=_INT,
+    reason=_TEXT,
+    transport=_TEXT,
+    bytes=_LONG,
+    biz_id=_TEXT,
+    source=_TEXT,
+    latency_us=_LONG,
+    duration_us=_LONG,
+    replay=_TEXT,
+)
+"""One event in a block, as ``bus.domain.events`` writes it; absent fields are null."""
+
+WIRE_LEDGER: Final = _struct(
+    stage=_TEXT,
+    destination=_TEXT,
+    subscription=_TEXT,
+    minute=_LONG,
+    count=_LONG,
+    xor=_LONG,
+    sum=_LONG,
+    latency=MapType(_TEXT, _LONG),
+)
+WIRE_BLOCK: Final = _struct(
+    v=_INT,
+    emitter=_TEXT,
+    role=_TEXT,
+    node=_TEXT,
+    seq=_LONG,
+    at=_LONG,
+    lost=_LONG,
+    events=ArrayType(WIRE_EVENT),
+    ledger=ArrayType(WIRE_LEDGER),
+)
+"""One line: what an emitter gathered in a second. (emitter, seq) names it for ever."""
+WIRE_VERSION: Final = 1
+STAGES: Final = ("sent", "accepted", "published", "settled", "handed")
+
+_ORIGIN: Final[dict[str, DataType]] = {"emitter": _TEXT, "seq": _LONG, "position": _INT, "arrived": _TIME}
+
+
+class Table(NamedTuple):
+    """A table of the lake.
+
+    Attributes
+    ----------
+    name
+        Its folder.
+    schema
+        Of a row.
+    time
+        The column by which files that cannot have what is asked for are left out; empty for none.
+    """
+
+    name: str
+    schema: StructType
+    time: str = ""
+
+
+EVENTS: Final = Table(
+    "events",
+    _struct(
+        **_ORIGIN,
+        node=_TEXT,
+        verdict=_TEXT,
+        stage=_TEXT,
+        at=_TIME,
+        minute=_TIME,
+        id=_TEXT,
+        sent_minute=_TIME,
+        destination=_TEXT,
+        subscription=_TEXT,
+        expected=ArrayType(_TEXT),
+        status=_TEXT,
+        attempt=_INT,
+        attempt_id=_TEXT,
+        generation=_INT,
+        origin=_TEXT,
+        code=_INT,
+        reason=_TEXT,
+        transport=_TEXT,
+        bytes=_LONG,
+        biz_id=_TEXT,
+        source=_TEXT,
+        latency_us=_LONG,
+        duration_us=_LONG,
+        replay=_TEXT,
+    ),
+    "at",
+)
+"""Every event that could be read, once. ``minute`` is when it happened, ``sent_minute`` the minute of the message's id,
+``verdict`` is ``good``, ``late`` or ``future``; only good ones are in rollups of the stream."""
+
+BLOCKS: Final = Table(
+    "blocks",
+    _struct(
+        emitter=_TEXT, seq=_LONG, arrived=_TIME, role=_TEXT, node=_TEXT, at=_TIME, lost=_LONG, events=_INT, ledger=_INT
+    ),
+    "arrived",
+)
+"""A row for each block: a ``seq`` that is missing, or a ``lost`` that grows, is what emitters could not tell."""
+
+LEDGER: Final = Table(
+    "ledger",
+    _struct(
+        **_ORIGIN,
+        stage=_TEXT,
+        destination=_TEXT,
+        subscription=_TEXT,
+        minute=_TIME,
+        count=_LONG,
+        xor=_LONG,
+        sum=_LONG,
+        latency=MapType(_INT, _LONG),
+    ),
+    "minute",
+)
+"""The audit ledger as emitted: deltas, which add up. ``minute`` is that of the message's id."""
+
+SIDE: Final = Table(
+    "side",
+    _struct(**_ORIGIN, verdict=_TEXT, why=_TEXT, raw=_TEXT),
+    "arrived",
+)
+"""Rows that no rollup counts: ``malformed`` blocks and events, ``late`` and ``future`` events; ``raw`` as JSON."""
+
+ROLLUPS: Final = Table(
+    "rollups",
+    _struct(
+        minute=_TIME,
+        stage=_TEXT,
+        destination=_TEXT,
+        subscription=_TEXT,
+        events=_LONG,
+        delivered=_LONG,
+        failed=_LONG,
+        retries=_LONG,
+        bytes=_LONG,
+        biz_ids=BinaryType(),
+        latency=MapType(_INT, _LONG),
+    ),
+    "minute",
+)
+"""Shares of a minute's counts, one for each batch that saw some of it: ``pipeline.transforms.rolling`` adds them up."""
+
+QUALITY: Final = Table(
+    "quality",
+    _struct(batch=_LONG, measured=_TIME, check=_TEXT, rows=_LONG, broken=_LONG),
+    "measured",
+)
+"""What each batch was checked for, over how many rows, and how many did not hold."""
+
+PROGRESS: Final = Table(
+    "progress",
+    _struct(
+        query=_TEXT,
+        batch=_LONG,
+        measured=_TIME,
+        rows=_LONG,
+        rows_per_second=_LONG,
+        batch_ms=_LONG,
+        state_rows=_LONG,
+        state_bytes=_LONG,
+        dropped_by_watermark=_LONG,
+        lag=_LONG,
+    ),
+    "measured",
+)
+"""How the stream itself does, a row for each batch that had data."""
+
+TABLES: Final = {table.name: table for table in (EVENTS, BLOCKS, LEDGER, SIDE, ROLLUPS, QUALITY, PROGRESS)}

@@ -1,0 +1,69 @@
+"""The Spark session of a job: the same code from a laptop's threads to a cluster."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from bus.errors import ConfigurationError
+from pipeline.connectors import jars_in
+
+_STATE: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+SETTINGS: Final = {
+    "spark.sql.session.timeZone": "UTC",
+    # State that survives a kill at the price of a small file per batch, on disk instead of in the heap.
+    "spark.sql.streaming.stateStore.providerClass": _STATE,
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # A source that lost what was promised must stop the job, not pass over the gap.
+    "spark.sql.streaming.kafka.allowNonConsecutiveOffsets": "false",
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.parquet.compression.codec": "zstd",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # Millions of small keys: aggregate in a hash map before falling back to a sort.
+    "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "100000",
+    "spark.ui.showConsoleProgress": "false",
+}
+"""What every job runs with; ``docs/pipeline.md`` says why. ``spark-submit --conf`` wins over them."""
+
+
+def open_session(
+    name: str, *, master: str | None = None, memory: str = "2g", connectors: Path | None = None, ui: bool = False
+) -> SparkSession:
+    """Return the session of a job.
+
+    Parameters
+    ----------
+    name
+        Shown in Spark's pages.
+    master
+        ``local[N]`` or a cluster's URL; None for the one that ``spark-submit`` gave, else every core of this machine.
+    memory
+        Of the driver, which in local mode does all the work.
+    connectors
+        Folder of the connectors' jars (``bus pipeline connectors``); None when the job reads files only.
+
+    Raises
+    ------
+    ConfigurationError
+        The connectors are not there, or no Java is.
+    """
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName(name)
+    if master is not None or "SPARK_ENV_LOADED" not in os.environ:
+        builder = builder.master(master or "local[*]").config("spark.driver.memory", memory)
+    for key, value in (SETTINGS | {"spark.ui.enabled": str(ui).lower()}).items():
+        builder = builder.config(key, value)
+    if connectors is not None:
+        builder = builder.config("spark.jars", ",".join(str(jar) for jar in jars_in(connectors)))
+    try:
+        session = builder.getOrCreate()
+    except Exception as error:
+        raise ConfigurationError(
+            f"Spark did not start: {error}", hint="it needs Java 17 or 21: set JAVA_HOME, or put java on the PATH"
+        ) from error
+    session.sparkContext.setLogLevel("ERROR")
+    return session

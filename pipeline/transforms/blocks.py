@@ -1,0 +1,180 @@
+"""From lines, each a block of an emitter, to events, rows of the ledger, and what could not be read."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, StringType, StructField, StructType
+
+from pipeline.schemas import STAGES, WIRE_BLOCK, WIRE_EVENT
+
+GOOD: Final = "good"
+LATE: Final = "late"
+FUTURE: Final = "future"
+MALFORMED: Final = "malformed"
+MINUTE_MS: Final = 60_000
+_RAW_EVENTS: Final = StructType([StructField("events", ArrayType(StringType()))])
+_TEXT_FIELDS: Final = tuple(f.name for f in WIRE_EVENT.fields if isinstance(f.dataType, StringType))
+
+
+class Allowance(NamedTuple):
+    """By how many seconds the time of an event may lie before and after the arrival of its line.
+
+    The rule looks at one row alone. A watermark that moves with the stream would call the same row late or not
+    by how batches were cut, or by a partition that lagged, and a repeated run would come to another result.
+    """
+
+    late: int = 600
+    future: int = 600
+
+
+def parsed(lines: DataFrame) -> DataFrame:
+    """Add to lines (``value``, ``arrived``) their ``block``, and ``emitter`` and ``seq``, which name it for ever.
+
+    A line that is no block is named by its text.
+    """
+    block = F.from_json("value", WIRE_BLOCK)
+    named = lines.withColumn("block", block)
+    return named.withColumn("emitter", F.coalesce("block.emitter", F.lit(""))).withColumn(
+        "seq", F.when(_is_block(), F.col("block.seq")).otherwise(F.xxhash64("value"))
+    )
+
+
+def blocks_of(lines: DataFrame) -> DataFrame:
+    """Return a row for each block (``schemas.BLOCKS``) of parsed lines."""
+    return lines.where(_is_block()).select(
+        "emitter",
+        "seq",
+        "arrived",
+        F.coalesce("block.role", F.lit("")).alias("role"),
+        F.coalesce("block.node", F.lit("")).alias("node"),
+        F.timestamp_millis("block.at").alias("at"),
+        F.coalesce("block.lost", F.lit(0)).alias("lost"),
+        _length("block.events").alias("events"),
+        _length("block.ledger").alias("ledger"),
+    )
+
+
+def events_of(lines: DataFrame, allowance: Allowance) -> DataFrame:
+    """Return the events that can be read (``schemas.EVENTS``) of parsed lines, with their verdict."""
+    flat = (
+        lines.where(_is_block())
+        .select("emitter", "seq", "arrived", F.col("block.node").alias("node"), F.posexplode("block.events"))
+        .select("emitter", "seq", F.col("pos").alias("position"), "arrived", "node", "col.*")
+        .where(is_readable())
+    )
+    defaults = {name: F.coalesce(name, F.lit("")) for name in (*_TEXT_FIELDS, "node")}
+    numbers = {name: F.coalesce(name, F.lit(0)) for name in ("attempt", "generation", "code", "bytes")}
+    durations = {name: F.coalesce(name, F.lit(-1)) for name in ("latency_us", "duration_us")}
+    return flat.withColumns(defaults | numbers | durations).withColumns(
+        {
+            "verdict": verdict(allowance),
+            "expected": F.coalesce("expected", F.array().cast("array<string>")),
+            "minute": F.timestamp_millis(_minute_of(F.col("at"))),
+            "sent_minute": F.timestamp_millis(_minute_of(id_time(F.col("id")))),
+            "at": F.timestamp_millis("at"),
+        }
+    )
+
+
+def ledger_of(lines: DataFrame) -> DataFrame:
+    """Return the rows of the audit ledger (``schemas.LEDGER``) of parsed lines."""
+    rows = lines.where(_is_block()).select("emitter", "seq", "arrived", F.posexplode("block.ledger"))
+    return (
+        rows.select("emitter", "seq", F.col("pos").alias("position"), "arrived", "col.*")
+        .where(F.col("stage").isNotNull() & F.col("minute").isNotNull() & F.col("count").isNotNull())
+        .withColumn("subscription", F.coalesce("subscription", F.lit("")))
+        .withColumn("minute", F.timestamp_millis("minute"))
+        .withColumn(
+            "latency", F.coalesce(F.col("latency").cast("map<int,bigint>"), F.create_map().cast("map<int,bigint>"))
+        )
+    )
+
+
+def malformed_of(lines: DataFrame) -> DataFrame:
+    """Return what could not be read (``schemas.SIDE``) of parsed lines: whole lines, and single events in blocks."""
+    origin = ("emitter", "seq", "arrived")
+    whole = lines.where(~_is_block()).select(
+        *origin,
+        F.lit(-1).alias("position"),
+        F.lit(MALFORMED).alias("verdict"),
+        F.lit("not a block of trace events").alias("why"),
+        F.col("value").alias("raw"),
+    )
+    raw = F.from_json("value", _RAW_EVENTS)["events"]
+    broken = (
+        lines.where(_is_block() & F.exists("block.events", lambda event: ~_readable(event)))
+        .select(*origin, F.posexplode(F.arrays_zip(F.col("block.events").alias("event"), raw.alias("raw"))))
+        .select(
+            *origin, F.col("pos").alias("position"), F.col("col.event").alias("event"), F.col("col.raw").alias("raw")
+        )
+        .where(~_readable(F.col("event")))
+        .select(*origin, "position", F.lit(MALFORMED).alias("verdict"), _why(F.col("event")).alias("why"), "raw")
+    )
+    return whole.unionByName(broken)
+
+
+def misdated(events: DataFrame) -> DataFrame:
+    """Return the late and the future-dated of events as rows for the side table (``schemas.SIDE``)."""
+    raw = F.to_json(F.struct(*[field.name for field in WIRE_EVENT.fields]))
+    return events.where(F.col("verdict") != GOOD).select(
+        "emitter",
+        "seq",
+        "arrived",
+        "position",
+        "verdict",
+        F.concat(F.lit("happened at "), F.date_format("at", "yyyy-MM-dd HH:mm:ss"), F.lit(" UTC")).alias("why"),
+        raw.alias("raw"),
+    )
+
+
+def verdict(allowance: Allowance) -> Column:
+    """Return whether an event's time (``at``, ms) fits the arrival of its line."""
+    ahead = F.col("at") - F.unix_millis("arrived")
+    return F.when(ahead > allowance.future * 1000, FUTURE).when(ahead < -allowance.late * 1000, LATE).otherwise(GOOD)
+
+
+def is_readable() -> Column:
+    """Return whether the columns of an event have what every event has."""
+    return _has_all(F.col("stage"), F.col("id"), F.col("destination"), F.col("at"))
+
+
+def id_time(message_id: Column) -> Column:
+    """Return the milliseconds since the epoch that a message id carries (RFC 9562, version 7)."""
+    stamp = F.concat(F.substring(message_id, 1, 8), F.substring(message_id, 10, 4))
+    return F.conv(stamp, 16, 10).cast("bigint")
+
+
+def _is_block() -> Column:
+    block = F.col("block")
+    named = (block["v"] >= 1) & (F.length(block["emitter"]) > 0) & (block["seq"] >= 1) & (block["at"] > 0)
+    return F.coalesce(named, F.lit(False))
+
+
+def _readable(event: Column) -> Column:
+    return _has_all(event["stage"], event["id"], event["destination"], event["at"])
+
+
+def _has_all(stage: Column, message_id: Column, destination: Column, at: Column) -> Column:
+    is_id = (F.length(message_id) == 36) & (F.substring(message_id, 15, 1) == "7")  # noqa: PLR2004 - a UUID's text
+    fits = is_id & stage.isin(*STAGES) & (F.length(destination) > 0) & (at > 0)
+    return F.coalesce(fits, F.lit(False))
+
+
+def _why(event: Column) -> Column:
+    return (
+        F.when(event["stage"].isNull() | ~event["stage"].isin(*STAGES), "its stage is none that is known")
+        .when(F.coalesce(event["at"], F.lit(0)) <= 0, "it has no time")
+        .when(F.coalesce(F.length(event["destination"]), F.lit(0)) == 0, "it has no destination")
+        .otherwise("its id is not a UUID of version 7")
+    )
+
+
+def _minute_of(milliseconds: Column) -> Column:
+    return milliseconds - milliseconds % MINUTE_MS
+
+
+def _length(array: str) -> Column:
+    return F.coalesce(F.size(F.coalesce(F.col(array), F.array())), F.lit(0))

@@ -1,0 +1,91 @@
+"""The stream's own figures: a listener keeps what Spark says of each batch."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, Final, NamedTuple
+
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+
+from bus.domain.times import parse_time
+
+
+class BatchProgress(NamedTuple):
+    """What Spark says of one batch (``schemas.PROGRESS``); times in milliseconds, sizes in bytes.
+
+    ``lag`` is what the source still has that was not read: records of Kafka, 0 for files.
+    """
+
+    query: str
+    batch: int
+    measured: int
+    rows: int
+    rows_per_second: int
+    batch_ms: int
+    state_rows: int
+    state_bytes: int
+    dropped_by_watermark: int
+    lag: int
+
+
+class Watcher(StreamingQueryListener):
+    """Keeps the progress of batches until the next one writes it down; Spark calls it in a thread of its own."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: list[BatchProgress] = []
+        self._latest: BatchProgress | None = None
+
+    def take(self) -> list[BatchProgress]:
+        """Return what was kept since the last call."""
+        with self._lock:
+            kept, self._kept = self._kept, []
+        return kept
+
+    @property
+    def latest(self) -> BatchProgress | None:
+        """The last batch that had data; None before there was one."""
+        return self._latest
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
+        """Nothing is known yet."""
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
+        """Keep the batch's figures if it had data."""
+        progress = _read(event.progress)
+        if progress.rows:
+            with self._lock:
+                self._kept.append(progress)
+                self._latest = progress
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
+        """Idle batches are not kept."""
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
+        """Who started the query learns of its end from the query itself."""
+
+
+_LAG: Final = "maxOffsetsBehindLatest"
+
+
+def _read(progress: Any) -> BatchProgress:
+    states = progress.stateOperators
+    lags = [int(source.metrics.get(_LAG, 0)) for source in progress.sources if source.metrics]
+    return BatchProgress(
+        query=progress.name or "",
+        batch=progress.batchId,
+        measured=parse_time(progress.timestamp),
+        rows=progress.numInputRows,
+        rows_per_second=round(progress.processedRowsPerSecond),
+        batch_ms=progress.batchDuration,
+        state_rows=sum(state.numRowsTotal for state in states),
+        state_bytes=sum(state.memoryUsedBytes for state in states),
+        dropped_by_watermark=sum(state.numRowsDroppedByWatermark for state in states),
+        lag=max(lags, default=0),
+    )

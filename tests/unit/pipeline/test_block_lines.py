@@ -1,0 +1,82 @@
+import datetime as dt
+
+from pyspark.sql import DataFrame, SparkSession
+
+from pipeline.schemas import BLOCKS, EVENTS, SIDE
+from pipeline.transforms.blocks import Allowance, blocks_of, events_of, malformed_of, misdated, parsed
+from tests.harness.trace_lines import block, settled
+
+NOW = 1_763_700_000_000
+HOUR = 3_600_000
+ALLOWED = Allowance(late=600, future=600)
+
+
+def lines(spark: SparkSession, *values: str, arrived: int = NOW) -> DataFrame:
+    time = dt.datetime.fromtimestamp(arrived / 1000, dt.UTC)
+    return parsed(spark.createDataFrame([(value, time) for value in values], "value string, arrived timestamp"))
+
+
+def test_events_of_a_block_are_rows_with_defaults(spark):
+    bare = {"stage": "accepted", "at": NOW, "id": settled(NOW)["id"], "destination": "orders"}
+    (row,) = events_of(lines(spark, block([bare], emitter="e", seq=7)), ALLOWED).collect()
+    assert (row.emitter, row.seq, row.position, row.verdict) == ("e", 7, 0, "good")
+    assert (row.subscription, row.attempt, row.latency_us, row.expected) == ("", 0, -1, [])
+    assert row.at.timestamp() * 1000 == NOW
+
+
+def test_a_messages_minute_is_that_of_its_id(spark):
+    event = settled(NOW + HOUR // 2, id=settled(NOW)["id"])
+    (row,) = events_of(lines(spark, block([event]), arrived=NOW + HOUR // 2), ALLOWED).collect()
+    assert row.sent_minute.timestamp() * 1000 == (NOW - 5) // 60_000 * 60_000
+    assert row.minute.timestamp() * 1000 == (NOW + HOUR // 2) // 60_000 * 60_000
+
+
+def test_an_event_is_late_or_future_by_the_arrival_of_its_line_alone(spark):
+    times = {"good": NOW - 599_000, "late": NOW - 601_000, "future": NOW + 601_000}
+    read = events_of(lines(spark, block([settled(at) for at in times.values()])), ALLOWED)
+    assert [row.verdict for row in read.orderBy("position").collect()] == list(times)
+    side = misdated(read).orderBy("position").collect()
+    assert [(row.verdict, row.position) for row in side] == [("late", 1), ("future", 2)]
+
+
+def test_what_cannot_be_read_is_kept_as_it_came(spark):
+    good = settled(NOW)
+    broken = [{**good, "stage": "dreamt"}, {**good, "at": "noon"}, {**good, "id": "7"}, {**good, "destination": ""}]
+    read = lines(spark, "rubbish\n", "[]", "{}", block([good, *broken]), block([], seq=0))
+    rows = malformed_of(read).collect()
+    assert {row.raw for row in rows if row.position == -1} == {"rubbish\n", "[]", "{}", block([], seq=0)}
+    whys = {row.position: row.why for row in rows if row.position >= 0}
+    assert whys == {
+        1: "its stage is none that is known",
+        2: "it has no time",
+        3: "its id is not a UUID of version 7",
+        4: "it has no destination",
+    }
+    assert '"at":"noon"' in next(row.raw for row in rows if row.position == 2)
+    assert events_of(read, ALLOWED).count() == 1
+
+
+def test_every_event_is_either_read_or_put_aside(spark):
+    events = [settled(NOW), {"stage": "settled"}, settled(NOW - HOUR), {"at": []}, settled(NOW + HOUR)]
+    read = lines(spark, block(events))
+    good = events_of(read, ALLOWED).where("verdict = 'good'").count()
+    assert good + malformed_of(read).unionByName(misdated(events_of(read, ALLOWED))).count() == len(events)
+
+
+def test_fields_that_are_not_known_yet_do_no_harm(spark):
+    line = block([settled(NOW, colour="blue")], v=2, weather={"sun": True})
+    assert events_of(lines(spark, line), ALLOWED).count() == 1
+
+
+def test_a_block_says_what_its_emitter_lost(spark):
+    (row,) = blocks_of(lines(spark, block([settled(NOW)], seq=3, at=NOW, lost=12, node="host-1"))).collect()
+    assert (row.seq, row.lost, row.node, row.events, row.ledger) == (3, 12, "host-1", 1, 0)
+
+
+def test_transforms_give_the_schemas_of_their_tables(spark):
+    read = lines(spark, block([settled(NOW)]))
+    for rows, table in ((events_of(read, ALLOWED), EVENTS), (blocks_of(read), BLOCKS), (malformed_of(read), SIDE)):
+        kinds = {field.name: field.dataType for field in rows.schema.fields}
+        assert {field.name: kinds[field.name] for field in table.schema.fields} == {
+            field.name: field.dataType for field in table.schema.fields
+        }
