@@ -53,6 +53,8 @@ def rollup(
     ] = None,
     every: Annotated[float, typer.Option(min=0.5, help="Seconds from batch to batch.")] = 5.0,
     once: Annotated[bool, typer.Option("--once", help="End when all that is there was read.")] = False,
+    batch: Annotated[float, typer.Option(min=0.001, help="MiB that a batch reads at most.")] = 256.0,
+    partitions: Annotated[int, typer.Option(min=1, help="Tasks of a batch; the first start fixes it.")] = 4,
     late: Annotated[int, typer.Option(min=0, help="Seconds after which an event that arrives is late.")] = 600,
     master: Master = None,
     memory: Memory = "2g",
@@ -63,6 +65,6 @@ def rollup(
     with extra("pipeline"):
         from pipeline.commands.rolling import RollupOptions, run  # noqa: PLC0415
     options = RollupOptions(
-        lake, events, kafka, topic, checkpoint or f"{lake}/_checkpoints", 0 if once else every, late
+        lake, events, kafka, topic, checkpoint or f"{lake}/_checkpoints", 0 if once else every, batch, partitions, late
     )
     run(options, master=master, memory=memory, connectors=connectors, as_json=as_json)

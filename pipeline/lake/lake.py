@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from pipeline.lake.manifest import DataFile, Manifest, decode_manifest, encode_manifest
 from pipeline.lake.storage import Storage
@@ -37,16 +38,22 @@ class Commit:
         self._tables.append(table.name)
         return folder
 
-    def staged(self, table: Table) -> list[str]:
-        """Return the files staged for a table."""
-        return self._lake.storage.find(f"{table.name}/{self._folder}", ".parquet")
+    def put(self, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Write a few rows of a table without Spark; none at all make no file."""
+        if rows:
+            self._lake.storage.write_rows(
+                f"{table.name}/{self._folder}/rows.parquet", rows, to_arrow_schema(table.schema)
+            )
+            self._tables.append(table.name)
+
+    def staged(self, table: Table) -> list[DataFile]:
+        """Return the files staged for a table, with counts and checksums."""
+        storage = self._lake.storage
+        return [_described(storage, table, path) for path in storage.find(f"{table.name}/{self._folder}", ".parquet")]
 
     def tables(self) -> dict[str, list[DataFile]]:
-        """Return what was staged, with counts and checksums."""
-        return {
-            name: [_described(self._lake.storage, TABLES[name], path) for path in self.staged(TABLES[name])]
-            for name in self._tables
-        }
+        """Return all that was staged."""
+        return {name: self.staged(TABLES[name]) for name in sorted(self._tables)}
 
 
 class Lake:
@@ -73,6 +80,10 @@ class Lake:
         found = [decode_manifest(self.storage.read(path)) for path in paths]
         replaced = {(each.line, name) for each in found for name in each.replaces}
         return [each for each in found if (each.line, each.name) not in replaced]
+
+    def manifest(self, line: str, name: str) -> Manifest:
+        """Return a manifest that was published; raises ``FileNotFoundError``."""
+        return decode_manifest(self.storage.read(_manifest(line, name)))
 
     def files(
         self,
@@ -103,12 +114,17 @@ class Lake:
     ) -> DataFrame:
         """Return the rows of a table, of a range of times by its time column (``before`` exclusive)."""
         files = self.files(table, since=since, before=before, line=line)
-        if not files:
-            return spark.createDataFrame([], table.schema)
-        rows = spark.read.schema(table.schema).parquet(*[self.storage.url(file.path) for file in files])
+        rows = self.rows(spark, table, files)
         if since is not None:
             rows = rows.where(F.col(table.time) >= F.lit(since))
         return rows if before is None else rows.where(F.col(table.time) < F.lit(before))
+
+    def rows(self, spark: SparkSession, table: Table, files: Iterable[DataFile]) -> DataFrame:
+        """Return the rows of some files of a table."""
+        paths = [self.storage.url(file.path) for file in files if file.rows]
+        if not paths:
+            return spark.createDataFrame([], table.schema)
+        return spark.read.schema(table.schema).parquet(*paths)
 
 
 def _manifest(line: str, name: str) -> str:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
+import pyarrow as pa
 import pyarrow.fs as arrow_fs
 from pyarrow import parquet
 
@@ -61,6 +63,12 @@ class Storage:
         with self._files.open_output_stream(partial) as stream:
             stream.write(content)
         self._files.move(partial, self._at(path))
+
+    def write_rows(self, path: str, rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> None:
+        """Write rows as one Parquet file."""
+        folder, _, _ = path.rpartition("/")
+        self._files.create_dir(self._at(folder), recursive=True)
+        parquet.write_table(pa.Table.from_pylist(list(rows), schema), self._at(path), filesystem=self._files)
 
     def remove(self, path: str) -> None:
         """Remove a file or a folder with all below it; nothing happens when it is not there."""
