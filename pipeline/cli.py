@@ -68,3 +68,11 @@ def rollup(
         lake, events, kafka, topic, checkpoint or f"{lake}/_checkpoints", 0 if once else every, batch, partitions, late
     )
     run(options, master=master, memory=memory, connectors=connectors, as_json=as_json)
+
+
+@app.command(epilog="Example:  bus pipeline rebuild --lake lake")
+def rebuild(lake: LakeRoot, master: Master = None, memory: Memory = "2g", as_json: AsJson = False) -> None:
+    """Build the rollups of this version of the job again, from the events that are kept in the lake."""
+    with extra("pipeline"):
+        from pipeline.commands.rebuilding import run  # noqa: PLC0415
+    run(lake, master=master, memory=memory, as_json=as_json)

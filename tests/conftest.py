@@ -10,7 +10,15 @@ TESTS = Path(__file__).parent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep a file's tests in one process, and those that need Spark all in the same: a session takes ten seconds."""
+    """Keep a file's tests in one process, and those that need Spark all in the same: a session takes ten seconds.
+
+    PySpark leaves sockets to the garbage collector, and its jobs take long when every core is busy.
+    """
     for item in items:
-        uses_spark = "pipeline" in item.path.relative_to(TESTS).as_posix()
-        item.add_marker(pytest.mark.xdist_group("spark" if uses_spark else item.path.stem))
+        if "pipeline" in item.path.relative_to(TESTS).as_posix():
+            item.add_marker(pytest.mark.xdist_group("spark"))
+            item.add_marker(pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"))
+            if item.get_closest_marker("timeout") is None:
+                item.add_marker(pytest.mark.timeout(600))
+        else:
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
