@@ -87,6 +87,11 @@ class EventFiles:
         self._bytes = 0
         self._count = 0
 
+    @property
+    def rotate_at(self) -> float | None:
+        """When the open file is to be closed, in monotonic seconds; None when none is open."""
+        return None if self._file is None else self._rotate_at
+
     def write(self, blocks: Sequence[SealedBlock]) -> None:
         """Append blocks, all or none; in the file when it returns, whatever becomes of this process.
 
