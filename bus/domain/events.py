@@ -146,6 +146,11 @@ class _Size(msgspec.Struct):
     events: list[msgspec.Raw]
 
 
+# Looked up once: an enumeration's own look-up is a tenth of what an event costs.
+_ACCEPTED: Final = Stage.ACCEPTED
+_PUBLISHED: Final = Stage.PUBLISHED
+_SETTLED: Final = Stage.SETTLED
+_DELIVERED: Final = Status.DELIVERED
 _encoder: Final = msgspec.json.Encoder()
 _decoder: Final = msgspec.json.Decoder(Block)
 _size_decoder: Final = msgspec.json.Decoder(_Size)
@@ -172,36 +177,83 @@ def count_events(line: bytes) -> int:
         return 0
 
 
+# What every message passes is made by position: by keyword an event costs ten times as much.
+
+
 def accepted(message: Message) -> TraceEvent:
     """Tell that a message is durable at a receiver."""
     return TraceEvent(
-        stage=Stage.ACCEPTED,
-        at=message.received_at,
-        id=message.id,
-        destination=message.destination,
-        expected=message.expected,
-        bytes=len(message.body),
-        biz_id=message.biz_id,
-        source=message.source,
+        _ACCEPTED,
+        message.received_at,
+        message.id,
+        message.destination,
+        "",  # subscription
+        message.expected,
+        "",  # status
+        0,  # attempt
+        "",  # attempt_id
+        0,  # generation
+        "",  # origin
+        0,  # code
+        "",  # reason
+        "",  # transport
+        len(message.body),
+        message.biz_id,
+        message.source,
     )
 
 
 def published(message: Message, transport: str, *, confirmed: bool, at: int) -> TraceEvent:
     """Tell whether a road took a message at a time in milliseconds since the epoch."""
     return TraceEvent(
-        stage=Stage.PUBLISHED,
-        at=at,
-        id=message.id,
-        destination=message.destination,
-        status=CONFIRMED if confirmed else FAILED,
-        transport=transport,
+        _PUBLISHED,
+        at,
+        message.id,
+        message.destination,
+        "",  # subscription
+        (),  # expected
+        CONFIRMED if confirmed else FAILED,
+        0,  # attempt
+        "",  # attempt_id
+        0,  # generation
+        "",  # origin
+        0,  # code
+        "",  # reason
+        transport,
     )
 
 
 def settled(outcome: Outcome, message: Message) -> TraceEvent:
     """Tell what came of a delivery, once that is durable."""
     attempt = outcome.attempt
-    is_first = outcome.status is Status.DELIVERED and outcome.ready_at > 0
+    if attempt is None:
+        return _settled_alone(outcome, message)
+    is_first = outcome.ready_at and outcome.status is _DELIVERED
+    return TraceEvent(
+        _SETTLED,
+        outcome.at,
+        outcome.message_id,
+        outcome.destination,
+        outcome.subscription,
+        (),  # expected
+        outcome.status,
+        attempt.n,
+        attempt.id,
+        outcome.generation,
+        attempt.by,
+        attempt.status_code or 0,
+        outcome.reason[:_LONGEST_REASON],
+        "",  # transport
+        len(message.body),
+        message.biz_id,
+        message.source,
+        max(0, outcome.at - outcome.ready_at) * 1000 if is_first else -1,
+        int(attempt.duration * 1000),
+    )
+
+
+def _settled_alone(outcome: Outcome, message: Message) -> TraceEvent:
+    """Tell of a state without a POST."""
     return TraceEvent(
         stage=Stage.SETTLED,
         at=outcome.at,
@@ -209,17 +261,12 @@ def settled(outcome: Outcome, message: Message) -> TraceEvent:
         destination=outcome.destination,
         subscription=outcome.subscription,
         status=outcome.status,
-        attempt=0 if attempt is None else attempt.n,
-        attempt_id="" if attempt is None else attempt.id,
         generation=outcome.generation,
-        origin=Origin.ROAD if attempt is None else attempt.by,
-        code=0 if attempt is None else attempt.status_code or 0,
+        origin=Origin.ROAD,
         reason=outcome.reason[:_LONGEST_REASON],
         bytes=len(message.body),
         biz_id=message.biz_id,
         source=message.source,
-        latency_us=max(0, outcome.at - outcome.ready_at) * 1000 if is_first else -1,
-        duration_us=-1 if attempt is None else round(attempt.duration * 1000),
     )
 
 

@@ -6,6 +6,7 @@ Equal counts with unequal checksums mean that something was lost and something e
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable
 from typing import Final
 
@@ -19,6 +20,7 @@ EXPECTED: Final = "expected"
 _SEED: Final = 42
 _MINUTE: Final = 60_000
 _BASE: Final = math.log(1.04)
+_MOMENT: Final = 11  # characters of an id that tell a quarter of a second
 _MODULUS: Final = 2**64
 _SIGN: Final = 2**63
 _OUTCOMES: Final[frozenset[str]] = frozenset(
@@ -26,7 +28,12 @@ _OUTCOMES: Final[frozenset[str]] = frozenset(
 )
 _hash: Final = xxhash.xxh64_intdigest
 
+_SETTLED: Final = Stage.SETTLED
+_PUBLISHED: Final = Stage.PUBLISHED
+_HANDED: Final = Stage.HANDED
+
 _Key = tuple[str, str, str, int]
+_Group = tuple[str, tuple[str, ...], int]
 
 
 def fingerprint(message_id: str) -> int:
@@ -56,10 +63,34 @@ class _Sums:
         self.sum = 0
         self.latency: dict[int, int] = {}
 
+    def add(self, number: int) -> None:
+        self.count += 1
+        self.xor ^= number
+        self.sum += number
+
     def merge(self, other: _Sums) -> None:
         self.count += other.count
         self.xor ^= other.xor
         self.sum += other.sum
+
+
+class _Traits(dict[str, tuple[int, int]]):
+    """Hash and minute by message id: the stages of a message often meet in one block, as do ids of one moment."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._minutes: dict[str, int | None] = {}
+
+    def __missing__(self, message_id: str) -> tuple[int, int]:
+        moment = message_id[:_MOMENT]
+        if moment not in self._minutes:
+            first, last = (minute_of(f"{moment}{digits}") for digits in ("00", "ff"))
+            self._minutes[moment] = first if first == last else None
+        minute = self._minutes[moment]
+        if minute is None:
+            minute = minute_of(message_id)
+        found = self[message_id] = (_hash(message_id.encode(), _SEED), minute)
+        return found
 
 
 def ledger_of(events: Iterable[TraceEvent]) -> list[LedgerRow]:
@@ -67,57 +98,32 @@ def ledger_of(events: Iterable[TraceEvent]) -> list[LedgerRow]:
 
     Rows of the same bucket, of any blocks, add up: counts and sums by addition, ``xor`` by exclusive or.
     """
-    sums: dict[_Key, _Sums] = {}
-    expected: dict[tuple[str, tuple[str, ...], int], _Sums] = {}
+    traits = _Traits()
+    sums: defaultdict[_Key, _Sums] = defaultdict(_Sums)
+    # One update for all that a message expects; most messages of a destination expect the same subscriptions.
+    expected: defaultdict[_Group, _Sums] = defaultdict(_Sums)
     for event in events:
-        stage = _stage_of(event)
-        if stage is None:
+        stage: str = event.stage
+        if stage is _HANDED:
             continue
-        minute = minute_of(event.id)
-        key = (stage, event.destination, event.subscription, minute)
-        bucket = sums.get(key)
-        if bucket is None:
-            bucket = sums[key] = _Sums()
-        number = _hash(event.id.encode(), _SEED)
-        _add(bucket, number)
+        if stage is _SETTLED:
+            stage = event.status
+            if stage not in _OUTCOMES:
+                continue
+        elif stage is _PUBLISHED and event.status != CONFIRMED:
+            continue
+        number, minute = traits[event.id]
+        bucket = sums[stage, event.destination, event.subscription, minute]
+        bucket.add(number)
         if event.latency_us >= 0:
             place = bucket_of(event.latency_us)
             bucket.latency[place] = bucket.latency.get(place, 0) + 1
         if event.expected:
-            # One update for all of them; most messages of a destination expect the same subscriptions.
-            group = (event.destination, event.expected, minute)
-            together = expected.get(group)
-            if together is None:
-                together = expected[group] = _Sums()
-            _add(together, number)
-    _expand(expected, sums)
-    return [_row(key, sums[key]) for key in sorted(sums)]
-
-
-def _stage_of(event: TraceEvent) -> str | None:
-    """Return the ledger's stage that an event counts in; None for none."""
-    stage = event.stage
-    if stage is Stage.SETTLED:
-        return event.status if event.status in _OUTCOMES else None
-    if stage is Stage.PUBLISHED:
-        return stage if event.status == CONFIRMED else None
-    return None if stage is Stage.HANDED else stage
-
-
-def _add(bucket: _Sums, number: int) -> None:
-    bucket.count += 1
-    bucket.xor ^= number
-    bucket.sum += number
-
-
-def _expand(expected: dict[tuple[str, tuple[str, ...], int], _Sums], sums: dict[_Key, _Sums]) -> None:
-    """Give each expected subscription its own bucket."""
+            expected[event.destination, event.expected, minute].add(number)
     for (destination, names, minute), together in expected.items():
         for name in names:
-            key = (EXPECTED, destination, name, minute)
-            if key not in sums:
-                sums[key] = _Sums()
-            sums[key].merge(together)
+            sums[EXPECTED, destination, name, minute].merge(together)
+    return [_row(key, sums[key]) for key in sorted(sums)]
 
 
 def _row(key: _Key, bucket: _Sums) -> LedgerRow:
