@@ -53,17 +53,28 @@ def scan(
     if opened is None:
         return
     connection, _ = opened
-    after = SMALLEST if since is None else time_key(since)
-    below = GREATEST if before is None else time_key(before)
     try:
-        while True:
-            with translating(label.name):
-                piece, after, whole = _piece(connection, after, below, bodies=bodies)
-            yield piece
-            if whole:
-                return
+        yield from pieces_of(connection, label, since=since, before=before, bodies=bodies)
     finally:
         connection.close()
+
+
+def pieces_of(
+    connection: apsw.Connection,
+    label: Label,
+    *,
+    since: int | None = None,
+    before: int | None = None,
+    bodies: bool = False,
+) -> Iterator[list[Scanned]]:
+    """Do as ``scan`` does, over an open connection."""
+    after = SMALLEST if since is None else time_key(since)
+    below = GREATEST if before is None else time_key(before)
+    whole = False
+    while not whole:
+        with translating(label.name):
+            piece, after, whole = _piece(connection, after, below, bodies=bodies)
+        yield piece
 
 
 def _piece(
