@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from pipeline.lake.manifest import DataFile, Manifest, decode_manifest, encode_manifest
@@ -27,13 +27,24 @@ class Commit:
         self.name = name
         self._tables: list[str] = []
 
-    def stage(self, table: Table, rows: DataFrame, *, files: int | None = None) -> str:
-        """Write rows of a table, in a number of files or in as many as Spark has partitions; return their folder."""
-        shaped = rows.select(*[F.col(field.name).cast(field.dataType) for field in table.schema.fields])
+    def stage(
+        self, table: Table, rows: DataFrame, *, files: int | None = None, by: Mapping[str, Column] | None = None
+    ) -> str:
+        """Write rows of a table, and return their folder.
+
+        Parameters
+        ----------
+        files
+            How many to write; None for as many as Spark has partitions.
+        by
+            Folders inside it: their names, and what tells rows apart.
+        """
+        columns = [F.col(field.name).cast(field.dataType).alias(field.name) for field in table.schema.fields]
+        folders = {f"_{name}": value for name, value in (by or {}).items()}
+        shaped = rows.select(*columns, *[value.alias(name) for name, value in folders.items()])
         folder = f"{table.name}/{self._folder}"
-        (shaped if files is None else shaped.coalesce(files)).write.mode("overwrite").parquet(
-            self._lake.storage.url(folder)
-        )
+        writer = (shaped if files is None else shaped.coalesce(files)).write.mode("overwrite")
+        writer.partitionBy(*folders).parquet(self._lake.storage.url(folder))
         self._tables.append(table.name)
         return folder
 
@@ -66,6 +77,10 @@ class Lake:
         manifest = Manifest(commit.line, commit.name, commit.tables(), tuple(replaces), dict(facts or {}))
         self.storage.write(_manifest(commit.line, commit.name), encode_manifest(manifest))
         return manifest
+
+    def manifest_path(self, manifest: Manifest) -> str:
+        """Return where a manifest rests, below the root."""
+        return _manifest(manifest.line, manifest.name)
 
     def manifests(self, line: str | None = None) -> list[Manifest]:
         """Return the manifests that count, of one line or of all, by name; those that others stand for are left out."""

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Final
 
 import pyarrow.fs as arrow_fs
@@ -61,6 +64,20 @@ class Storage:
         with self._files.open_output_stream(partial) as stream:
             stream.write(content)
         self._files.move(partial, self._at(path))
+
+    def settle(self, paths: Iterable[str]) -> None:
+        """Make files durable with the folders that they are in; an object store has done so when it took them."""
+        if not isinstance(self._files, arrow_fs.LocalFileSystem):
+            return
+        files = [Path(self._at(path)) for path in paths]
+        root = Path(self._base)
+        folders = {folder for file in files for folder in file.parents if folder.is_relative_to(root)}
+        for path in (*files, *sorted(folders, reverse=True)):
+            handle = os.open(path, os.O_RDONLY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
 
     def remove(self, path: str) -> None:
         """Remove a file or a folder with all below it; nothing happens when it is not there."""

@@ -22,6 +22,7 @@ from pyspark.sql.types import (
 )
 
 from bus.domain.identity import id_floor
+from bus.domain.partition import PartitionLabel
 from bus.domain.times import DAY
 from bus.stores.mongodb.connection import DATABASE
 from bus.stores.mongodb.errors import translating
@@ -43,7 +44,13 @@ class Server(NamedTuple):
 
 
 def from_mongodb(
-    spark: SparkSession, url: str, *, since: dt.datetime | None, before: dt.datetime | None, bodies: bool
+    spark: SparkSession,
+    url: str,
+    *,
+    since: dt.datetime | None,
+    before: dt.datetime | None,
+    bodies: bool,
+    only: PartitionLabel | None,
 ) -> DataFrame:
     """Return the messages (``schemas.MESSAGES``) of a database.
 
@@ -57,9 +64,16 @@ def from_mongodb(
     frames = [
         _partition(spark, server, label, least, most, bodies=bodies)
         for label in labels
-        if (least is None or (label.day + 1) * DAY > least) and (most is None or label.day * DAY < most)
+        if only in (None, label)
+        and (least is None or (label.day + 1) * DAY > least)
+        and (most is None or label.day * DAY < most)
     ]
     return reduce(DataFrame.unionByName, frames) if frames else spark.createDataFrame([], MESSAGES.schema)
+
+
+def labels_in(url: str) -> list[Label]:
+    """Return the partitions of a database, the oldest first; raises ``StoreUnavailable`` when no server is found."""
+    return _look(url)[1]
 
 
 def _look(url: str) -> tuple[Server, list[Label]]:

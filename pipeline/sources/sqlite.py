@@ -19,6 +19,7 @@ from pyspark.sql.types import StructType
 from bus.domain.delivery import Attempt, Resend
 from bus.domain.identity import id_time
 from bus.domain.message import Message
+from bus.domain.partition import PartitionLabel
 from bus.domain.times import DAY
 from bus.domain.trace import DeliveryTrace, attempts_in_order
 from bus.stores.sqlite.keys import Label
@@ -31,7 +32,13 @@ _NOTHING: Final = Message("", "", b"", content_type="")
 
 
 def from_sqlite(
-    spark: SparkSession, path: Path, *, since: dt.datetime | None, before: dt.datetime | None, bodies: bool
+    spark: SparkSession,
+    path: Path,
+    *,
+    since: dt.datetime | None,
+    before: dt.datetime | None,
+    bodies: bool,
+    only: PartitionLabel | None,
 ) -> DataFrame:
     """Return the messages (``schemas.MESSAGES``) of a store's directory.
 
@@ -47,6 +54,8 @@ def from_sqlite(
         options["since"] = str(_milliseconds(since))
     if before is not None:
         options["before"] = str(_milliseconds(before))
+    if only is not None:
+        options["only"] = only.name
     return spark.read.format(NAME).options(**options).load()
 
 
@@ -82,6 +91,7 @@ class _Reader(DataSourceReader):
         self._bodies = options["bodies"] == "True"
         self._since = int(options["since"]) if "since" in options else None
         self._before = int(options["before"]) if "before" in options else None
+        self._only = options.get("only")
 
     def partitions(self) -> Sequence[InputPartition]:
         return [_File(label) for label in partitions_in(self._path) if self._overlaps(label)]
@@ -94,6 +104,8 @@ class _Reader(DataSourceReader):
             yield pa.RecordBatch.from_pylist([_row(scanned) for scanned in piece], schema=schema)
 
     def _overlaps(self, label: Label) -> bool:
+        if self._only is not None and label.name != self._only:
+            return False
         start = label.day * DAY
         return (self._since is None or start + DAY > self._since) and (self._before is None or start < self._before)
 
