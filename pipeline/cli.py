@@ -8,12 +8,16 @@ from typing import Annotated, Final
 import typer
 
 from bus.bootstrap.extras import extra
-from bus.cli.options import AsJson
+from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl
 
 _ROLLUP: Final = """\b
 Examples:
   bus pipeline rollup --events data/events --lake lake --once
   bus pipeline rollup --kafka 127.0.0.1:9092 --lake s3://bucket/lake --connectors jars"""
+_ARCHIVE: Final = """\b
+Examples:
+  bus pipeline archive --store sqlite:///data/store --lake lake --older-than 14 --dry-run
+  bus pipeline archive --store mongodb://127.0.0.1/bus --lake s3://bucket/lake --connectors jars"""
 app = typer.Typer(
     name="pipeline",
     help="Jobs on Spark over trace events and the store.",
@@ -26,6 +30,7 @@ Master = Annotated[
     str | None, typer.Option(help="Spark's master; left out: every core here, or what spark-submit gave.")
 ]
 Memory = Annotated[str, typer.Option(help="Of the driver, in local mode.")]
+Store = Annotated[str, typer.Option(help="The bus's store: sqlite:///PATH or mongodb://HOST/DATABASE.")]
 Connectors = Annotated[Path | None, typer.Option(help="Folder that `bus pipeline connectors` filled.")]
 
 
@@ -76,3 +81,24 @@ def rebuild(lake: LakeRoot, master: Master = None, memory: Memory = "2g", as_jso
     with extra("pipeline"):
         from pipeline.commands.rebuilding import run  # noqa: PLC0415
     run(lake, master=master, memory=memory, as_json=as_json)
+
+
+@app.command(epilog=_ARCHIVE)
+def archive(
+    store: Store,
+    lake: LakeRoot,
+    older_than: Annotated[int, typer.Option(min=1, help="Days since the last id of a partition was made.")] = 14,
+    keep: Annotated[bool, typer.Option("--keep", help="Archive and verify, but drop nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what would be archived.")] = False,
+    master: Master = None,
+    memory: Memory = "2g",
+    connectors: Connectors = None,
+    as_json: AsJson = False,
+    url: BusUrl = DEFAULT_URL,
+    api_key: ApiKey = "",
+) -> None:
+    """Move old messages with their attempts from the store to the lake: verified there, then dropped by the bus."""
+    with extra("pipeline"):
+        from pipeline.commands.archiving import ArchiveOptions, run  # noqa: PLC0415
+    options = ArchiveOptions(store, lake, older_than, url, api_key, keep, dry_run)
+    run(options, master=master, memory=memory, connectors=connectors, as_json=as_json)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Self
+import re
+from typing import Final, NamedTuple, Self
 
 from bus.domain.times import DAY, day_of, day_start
+
+_NAME: Final = re.compile(r"(\d{8})-(\d{1,6})d")
 
 
 class PartitionLabel(NamedTuple):
@@ -20,6 +23,12 @@ class PartitionLabel(NamedTuple):
             return cls(day_start(date) // DAY, int(retention_days))
         except ValueError:
             return None
+
+    @classmethod
+    def of_name(cls, name: str) -> Self | None:
+        """Undo ``name``; None for a text that names no partition."""
+        match = _NAME.fullmatch(name)
+        return cls.of_date(match[1], match[2]) if match else None
 
     @property
     def date(self) -> str:

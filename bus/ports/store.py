@@ -11,9 +11,11 @@ import enum
 from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
 
+from bus.domain.contents import Contents
 from bus.domain.delivery import Compensation, Outcome
 from bus.domain.failures import Failures
 from bus.domain.message import Message
+from bus.domain.partition import PartitionLabel
 from bus.domain.selection import Selection
 from bus.domain.trace import Trace
 
@@ -125,6 +127,21 @@ class TraceStore(Protocol):
 
         Retention counts from when the newest message was received; one that has not arrived counts by its id's time.
         Returns the names dropped, and the names past their retention that unfinished work keeps (an alarm).
+        """
+        ...
+
+    async def drop(self, partition: PartitionLabel, contents: Contents) -> None:
+        """Drop a partition whole because somebody else keeps what is in it.
+
+        Only when it has exactly these contents, all of it is finished, and nothing was written to it since they were
+        counted; messages that come later for its day make a new one. The cost grows with the partition.
+
+        Raises
+        ------
+        NotFound
+            There is no such partition.
+        Conflict
+            It has other contents, or something that is not finished; nothing was dropped.
         """
         ...
 

@@ -9,10 +9,12 @@ from collections.abc import Sequence
 import msgspec
 
 from bus.domain.canceling import canceled, canceled_row
+from bus.domain.contents import Contents, Tally
 from bus.domain.delivery import Compensation, Outcome, Status, compensation_of
 from bus.domain.failures import FailureCount, Failures, failures_in
 from bus.domain.identity import id_time
 from bus.domain.message import Message
+from bus.domain.partition import PartitionLabel
 from bus.domain.selection import Selection
 from bus.domain.times import DAY, day_of
 from bus.domain.trace import (
@@ -25,7 +27,7 @@ from bus.domain.trace import (
     received_at,
     start_trace,
 )
-from bus.errors import Conflict
+from bus.errors import Conflict, NotFound
 from bus.ports.store import MOST_GROUPS, DeliveryKey, Document, Page, Searched, Stop, Unfinished
 
 _OPEN = frozenset({Status.PENDING, Status.RETRYING, Status.RESEND})
@@ -131,6 +133,24 @@ class MemoryStore:
                 del self._traces[trace.id]
                 self._bodies.pop(trace.id, None)
         return dropped, kept
+
+    async def drop(self, partition: PartitionLabel, contents: Contents) -> None:
+        """Drop a partition whole that has exactly these contents and is finished."""
+        tally = Tally()
+        traces = [
+            trace
+            for trace in self._traces.values()
+            if (id_time(trace.id) // DAY, trace.retention_days) == tuple(partition)
+        ]
+        if not traces:
+            raise NotFound(f"there is no partition {partition.name}")
+        for trace in traces:
+            tally.add(trace, self._bodies.get(trace.id, b""))
+        if not tally.is_finished or tally.contents != contents:
+            raise Conflict(f"partition {partition.name} has {tally.contents}, not {contents}, or is not finished")
+        for trace in traces:
+            del self._traces[trace.id]
+            self._bodies.pop(trace.id, None)
 
     async def compensate(self, rows: Sequence[Compensation]) -> None:
         """Insert rows; one of a greater (generation, attempts) replaces, any other leaves the present one."""

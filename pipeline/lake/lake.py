@@ -7,13 +7,13 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from pipeline.lake.manifest import DataFile, Manifest, decode_manifest, encode_manifest
 from pipeline.lake.storage import Storage
-from pipeline.schemas import TABLES, Table
+from pipeline.schemas import Table
 
 _MANIFESTS: Final = "_manifests"
 
@@ -26,17 +26,27 @@ class Commit:
         self._folder = f"{line}/{name}-{uuid.uuid4().hex[:8]}"
         self.line = line
         self.name = name
-        self._tables: list[str] = []
+        self._tables: dict[str, list[DataFile]] = {}
 
-    def stage(self, table: Table, rows: DataFrame, *, files: int | None = None) -> str:
-        """Write rows of a table, in a number of files or in as many as Spark has partitions; return their folder."""
-        shaped = rows.select(*[F.col(field.name).cast(field.dataType) for field in table.schema.fields])
+    def stage(
+        self, table: Table, rows: DataFrame, *, files: int | None = None, by: Mapping[str, Column] | None = None
+    ) -> None:
+        """Write rows of a table, once.
+
+        Parameters
+        ----------
+        files
+            How many to write; None for as many as Spark has partitions.
+        by
+            Folders inside it: their names, and what tells rows apart.
+        """
+        columns = [F.col(field.name).cast(field.dataType).alias(field.name) for field in table.schema.fields]
+        folders = {f"_{name}": value for name, value in (by or {}).items()}
+        shaped = rows.select(*columns, *[value.alias(name) for name, value in folders.items()])
         folder = f"{table.name}/{self._folder}"
-        (shaped if files is None else shaped.coalesce(files)).write.mode("overwrite").parquet(
-            self._lake.storage.url(folder)
-        )
-        self._tables.append(table.name)
-        return folder
+        writer = (shaped if files is None else shaped.coalesce(files)).write.mode("overwrite")
+        writer.partitionBy(*folders).parquet(self._lake.storage.url(folder))
+        self._describe(table)
 
     def put(self, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
         """Write a few rows of a table without Spark; none at all make no file."""
@@ -44,16 +54,20 @@ class Commit:
             self._lake.storage.write_rows(
                 f"{table.name}/{self._folder}/rows.parquet", rows, to_arrow_schema(table.schema)
             )
-            self._tables.append(table.name)
+            self._describe(table)
 
     def staged(self, table: Table) -> list[DataFile]:
         """Return the files staged for a table, with counts and checksums."""
-        storage = self._lake.storage
-        return [_described(storage, table, path) for path in storage.find(f"{table.name}/{self._folder}", ".parquet")]
+        return self._tables[table.name]
 
     def tables(self) -> dict[str, list[DataFile]]:
         """Return all that was staged."""
-        return {name: self.staged(TABLES[name]) for name in sorted(self._tables)}
+        return dict(sorted(self._tables.items()))
+
+    def _describe(self, table: Table) -> None:
+        storage = self._lake.storage
+        paths = storage.find(f"{table.name}/{self._folder}", ".parquet")
+        self._tables[table.name] = [_described(storage, table, path) for path in paths]
 
 
 class Lake:
@@ -69,10 +83,17 @@ class Lake:
     def publish(
         self, commit: Commit, *, replaces: Iterable[str] = (), facts: Mapping[str, Any] | None = None
     ) -> Manifest:
-        """Make a commit's files count, all at once; repeating it changes nothing."""
+        """Make a commit's files count, all at once and durably; repeating it changes nothing."""
         manifest = Manifest(commit.line, commit.name, commit.tables(), tuple(replaces), dict(facts or {}))
-        self.storage.write(_manifest(commit.line, commit.name), encode_manifest(manifest))
+        self.storage.settle([file.path for files in manifest.tables.values() for file in files])
+        path = _manifest(commit.line, commit.name)
+        self.storage.write(path, encode_manifest(manifest))
+        self.storage.settle([path])
         return manifest
+
+    def manifest_path(self, manifest: Manifest) -> str:
+        """Return where a manifest rests, below the root."""
+        return _manifest(manifest.line, manifest.name)
 
     def manifests(self, line: str | None = None) -> list[Manifest]:
         """Return the manifests that count, of one line or of all, by name; those that others stand for are left out."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
@@ -69,6 +71,20 @@ class Storage:
         folder, _, _ = path.rpartition("/")
         self._files.create_dir(self._at(folder), recursive=True)
         parquet.write_table(pa.Table.from_pylist(list(rows), schema), self._at(path), filesystem=self._files)
+
+    def settle(self, paths: Iterable[str]) -> None:
+        """Make files durable with the folders that they are in; an object store has done so when it took them."""
+        if not isinstance(self._files, arrow_fs.LocalFileSystem):
+            return
+        files = [Path(self._at(path)) for path in paths]
+        root = Path(self._base)
+        folders = {folder for file in files for folder in file.parents if folder.is_relative_to(root)}
+        for path in (*files, *sorted(folders, reverse=True)):
+            handle = os.open(path, os.O_RDONLY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
 
     def remove(self, path: str) -> None:
         """Remove a file or a folder with all below it; nothing happens when it is not there."""

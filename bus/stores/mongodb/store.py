@@ -9,9 +9,11 @@ from typing import Final
 
 from pymongo.errors import DuplicateKeyError
 
+from bus.domain.contents import Contents
 from bus.domain.delivery import Compensation, Outcome
 from bus.domain.failures import Failures
 from bus.domain.message import Message
+from bus.domain.partition import PartitionLabel
 from bus.domain.selection import Selection
 from bus.domain.trace import Trace
 from bus.errors import ConfigurationError, StoreUnavailable
@@ -23,6 +25,7 @@ from bus.stores.mongodb.compensations import Compensations
 from bus.stores.mongodb.connection import Connection
 from bus.stores.mongodb.damaged import DamagedDocuments
 from bus.stores.mongodb.documents import Documents
+from bus.stores.mongodb.dropping import Dropping
 from bus.stores.mongodb.expiry import Expiry
 from bus.stores.mongodb.failing import FailureIndex
 from bus.stores.mongodb.indexes import COMPENSATIONS, META, PREPARED, ROWS
@@ -73,6 +76,7 @@ class MongodbStore:
         self._searcher = Searcher(self._connection, self._partitions, self._reading, clock)
         self._failing = FailureIndex(self._connection, self._partitions, self._damaged, clock)
         self._expiry = Expiry(self._connection, self._partitions)
+        self._dropping = Dropping(self._connection, self._partitions, self._reading, self._bodies)
         writer = TraceWriter(self._connection, self._partitions, self._bodies, self._compensations, self._damaged)
         self._gathering: Gathering[Sequence[Message | Outcome], None] = Gathering(
             writer.commit, linger=linger, limit=gather
@@ -150,6 +154,10 @@ class MongodbStore:
     async def expire(self, now: int) -> tuple[list[str], list[str]]:
         """Drop whole partitions past their retention in which nothing is unfinished."""
         return await self._expiry.expire(now)
+
+    async def drop(self, partition: PartitionLabel, contents: Contents) -> None:
+        """Drop a partition whole that has exactly these contents; ``Dropping`` says what may come between."""
+        await self._dropping.drop(partition, contents)
 
     async def compensate(self, rows: Sequence[Compensation]) -> None:
         """Insert rows; one of a greater (generation, attempts) replaces, any other leaves the present one."""

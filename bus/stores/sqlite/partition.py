@@ -223,7 +223,11 @@ class Partition:
         """
         if self._newest >= before:
             return False
-        return None if next(self.writer.execute(sql.HAS_OPEN))[0] else True
+        return None if self.has_open() else True
+
+    def has_open(self) -> bool:
+        """Whether a delivery is unfinished, as the transaction sees it."""
+        return bool(next(self.writer.execute(sql.HAS_OPEN))[0])
 
     def close(self) -> None:
         """Close the connections; the last one to close folds the write-ahead log into the file."""

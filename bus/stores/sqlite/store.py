@@ -8,9 +8,11 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
+from bus.domain.contents import Contents
 from bus.domain.delivery import Compensation, Outcome
 from bus.domain.failures import Failures
 from bus.domain.message import Message
+from bus.domain.partition import PartitionLabel
 from bus.domain.selection import Selection
 from bus.domain.trace import Trace
 from bus.ports.store import MOST_GROUPS, DeliveryKey, Document, Page, Unfinished
@@ -19,6 +21,7 @@ from bus.stores.sqlite.compensations import Compensations
 from bus.stores.sqlite.control import Control
 from bus.stores.sqlite.directory import Directory
 from bus.stores.sqlite.documents import Documents
+from bus.stores.sqlite.dropping import Dropping
 from bus.stores.sqlite.expiry import Expiry
 from bus.stores.sqlite.failing import FailureIndex
 from bus.stores.sqlite.keys import id_key
@@ -49,6 +52,7 @@ class SqliteStore:
         self._reading = Reading(self._shelf, directory)
         self._failing = FailureIndex(self._reading)
         self._expiry = Expiry(self._shelf, self._reading, self._turn)
+        self._dropping = Dropping(self._shelf, self._reading, directory, self._turn)
         self._writer = TraceWriter(self._shelf, self._compensations, self._turn, committer)
         self._gathering: Gathering[Sequence[Keyed], None] = Gathering(self._writer.commit, linger=linger, limit=gather)
         self._open_deliveries = OpenDeliveries(self._reading, self._compensations, self.write)
@@ -115,6 +119,10 @@ class SqliteStore:
     async def expire(self, now: int) -> tuple[list[str], list[str]]:
         """Drop whole partitions past their retention in which nothing is unfinished."""
         return await self._expiry.expire(now)
+
+    async def drop(self, partition: PartitionLabel, contents: Contents) -> None:
+        """Drop a partition whole that has exactly these contents; reads all of it, while others go on."""
+        await self._dropping.drop(partition, contents)
 
     async def compensate(self, rows: Sequence[Compensation]) -> None:
         """Insert rows; one of a greater (generation, attempts) replaces, any other leaves the present one."""

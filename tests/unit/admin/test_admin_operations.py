@@ -169,6 +169,7 @@ CONFIGURE = [
     *(
         ("POST", f"{BILLING}/rotate-secret", {}),
         ("PUT", "/rates", {}),
+        ("POST", "/partitions/20260131-30d/drop", {"messages": 0, "deliveries": 0, "checksum": "0" * 30}),
         ("PUT", "/clusters", {"preferred": None}),
         ("POST", "/keys", {}),
         ("POST", "/users", {"name": "x"}),
@@ -230,6 +231,7 @@ async def test_every_route_is_in_that_list(world: World) -> None:
         "deliveries/billing/attempts/1": "deliveries/{subscription}/attempts/{attempt}",
         "/processes/owner-1": "/processes/{owner}",
         "/views/V": "/views/{name}",
+        "/partitions/20260131-30d": "/partitions/{name}",
     }
     listed = set()
     for _, method, path, _ in ROUTES:

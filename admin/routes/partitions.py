@@ -1,0 +1,48 @@
+"""Routes of the store's partitions."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path
+from pydantic import Field
+
+from admin.deps import Configurer, OfficeDep
+from admin.models.base import Body, Whole
+from admin.requests.audited import AuditedRoute, NotingDep
+from bus.domain.contents import Contents
+from bus.domain.partition import PartitionLabel
+from bus.errors import NotFound
+
+router = APIRouter(prefix="/partitions", tags=["operations"], route_class=AuditedRoute)
+
+
+class ContentsBody(Body):
+    """What somebody else keeps of a partition, in the numbers of ``bus.domain.contents``."""
+
+    messages: Annotated[Whole, Field(ge=0, lt=2**63)]
+    deliveries: Annotated[Whole, Field(ge=0, lt=2**63)]
+    checksum: Annotated[str, Field(pattern=r"^[0-9a-f]{30}$")]
+
+
+@router.post("/{name}/drop")
+async def drop_partition(
+    name: Annotated[str, Path(description="A day and a retention class, such as 20260131-30d.")],
+    body: ContentsBody,
+    services: OfficeDep,
+    noting: NotingDep,
+    _: Configurer,
+) -> dict[str, Any]:
+    """Drop a partition of the store that an archive has.
+
+    The bus counts the partition itself and drops it only if it has exactly these contents, all of it is finished, and
+    nothing was written to it meanwhile (else 409, and nothing is dropped). It reads all of the partition, which takes
+    about a minute for a million messages.
+    """
+    partition = PartitionLabel.of_name(name)
+    if partition is None:
+        raise NotFound(f"{name!r} names no partition", hint="a day and a retention class, such as 20260131-30d")
+    contents = Contents(body.messages, body.deliveries, body.checksum)
+    await services.context.store.drop(partition, contents)
+    noting.compare(contents._asdict(), {})
+    return {"dropped": partition.name, "messages": contents.messages}

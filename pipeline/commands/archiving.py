@@ -1,0 +1,131 @@
+"""``bus pipeline archive``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from pyspark.sql import SparkSession
+
+from bus.cli.api import Api
+from bus.cli.output import print_json_line, print_table, progress
+from bus.clock import SystemClock
+from bus.domain.contents import Contents
+from bus.domain.partition import PartitionLabel
+from bus.errors import ReceiverRefused
+from pipeline.jobs.archive import Counted, compact, count, due, verify, write
+from pipeline.lake.lake import Lake
+from pipeline.lake.manifest import Manifest
+from pipeline.lake.storage import Storage
+from pipeline.schemas import MESSAGES
+from pipeline.session import open_session
+from pipeline.sources.store import partitions_of, read_messages
+
+_COLUMNS: Final = ("partition", "state", "messages", "deliveries", "unfinished", "files", "bytes")
+_CONFLICT: Final = 409
+_LONGEST: Final = 3600.0  # the bus reads all of a partition before it drops it
+
+
+class ArchiveOptions(NamedTuple):
+    """What the command was given; ``keep`` archives and drops nothing, ``dry_run`` only counts."""
+
+    store: str
+    lake: str
+    older_than: int
+    url: str
+    api_key: str
+    keep: bool = False
+    dry_run: bool = False
+
+
+class Archived(NamedTuple):
+    """What became of a partition.
+
+    Attributes
+    ----------
+    state
+        ``unfinished`` (left for a later run), ``changed`` (while it was archived: left as well), ``counted`` (a dry
+        run), ``archived`` (and kept in the store), or ``dropped``.
+    """
+
+    partition: str
+    state: str
+    messages: int
+    deliveries: int
+    unfinished: int = 0
+    files: int = 0
+    bytes: int = 0
+
+
+def run(options: ArchiveOptions, *, master: str | None, memory: str, connectors: Path | None, as_json: bool) -> None:
+    """Archive every partition that is old enough, one after the other, and tell of each."""
+    spark = open_session("archive", master=master, memory=memory, connectors=connectors)
+    try:
+        found = archive(spark, options, print_json_line if as_json else None)
+    finally:
+        spark.stop()
+    if not as_json:
+        print_table(_COLUMNS, found)
+
+
+def archive(
+    spark: SparkSession, options: ArchiveOptions, tell: Callable[[dict[str, Any]], None] | None = None
+) -> list[Archived]:
+    """Do what the command does in a session that is open; ``tell`` is called for each partition."""
+    lake = Lake(Storage(options.lake))
+    found: list[Archived] = []
+    with progress() as shown, Api(options.url, options.api_key, timeout=_LONGEST) as api:
+        partitions = due(options.store, SystemClock().now(), options.older_than)
+        task = shown.add_task("partitions", total=len(partitions))
+        for partition in partitions:
+            one = _partition(spark, lake, api, options, partition)
+            if tell is not None:
+                tell(one._asdict())
+            found.append(one)
+            shown.advance(task)
+        if not options.dry_run:
+            compact(spark, lake, {partition.name for partition in partitions_of(options.store)})
+    return found
+
+
+def _partition(
+    spark: SparkSession, lake: Lake, api: Api, options: ArchiveOptions, partition: PartitionLabel
+) -> Archived:
+    counted = count(read_messages(spark, options.store, partition=partition, bodies=True))
+    if counted.unfinished or counted.unreadable:
+        return _told(partition, "unfinished", counted)
+    if options.dry_run:
+        return _told(partition, "counted", counted)
+    manifest = write(spark, lake, options.store, partition, counted)
+    if manifest is None:
+        return _told(partition, "changed", counted)
+    contents = verify(spark, lake, manifest)
+    if options.keep:
+        return _told(partition, "archived", counted, manifest)
+    return _told(partition, _dropped(api, partition, contents), counted, manifest)
+
+
+def _dropped(api: Api, partition: PartitionLabel, contents: Contents) -> str:
+    """Have the bus drop a partition; it may refuse because the partition has changed."""
+    try:
+        api.call("POST", f"/api/v1/partitions/{partition.name}/drop", body=contents._asdict())
+    except ReceiverRefused as error:
+        if error.status != _CONFLICT:
+            raise
+        return "changed"
+    return "dropped"
+
+
+def _told(partition: PartitionLabel, state: str, counted: Counted, manifest: Manifest | None = None) -> Archived:
+    files = manifest.tables[MESSAGES.name] if manifest is not None else []
+    contents = counted.contents
+    return Archived(
+        partition.name,
+        state,
+        contents.messages,
+        contents.deliveries,
+        counted.unfinished + counted.unreadable,
+        len(files),
+        sum(file.bytes for file in files),
+    )
