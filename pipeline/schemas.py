@@ -12,7 +12,9 @@ from typing import Final, NamedTuple
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
+    BooleanType,
     DataType,
+    DoubleType,
     IntegerType,
     LongType,
     MapType,
@@ -277,6 +279,71 @@ FINDINGS: Final = Table(
 """Deliveries of which not both witnesses say that they ended well, with the last event and the last stored attempt.
 In force are those whose ``checked`` is that of their bucket's row in ``proofs``."""
 
+ATTEMPT: Final = _struct(
+    id=_TEXT,
+    n=_INT,
+    by=_TEXT,
+    started_at=_TIME,
+    duration_ms=DoubleType(),
+    phases_ms=ArrayType(DoubleType()),
+    status_code=_INT,
+    error=_TEXT,
+    response=BinaryType(),
+    node=_TEXT,
+    generation=_INT,
+    taken_at=_TIME,
+)
+"""One POST, as ``bus.domain.delivery.Attempt``."""
+
+RESEND: Final = _struct(generation=_INT, job=_TEXT, by=_TEXT, reason=_TEXT, at=_TIME)
+
+DELIVERY: Final = _struct(
+    subscription=_TEXT,
+    status=_TEXT,
+    generation=_INT,
+    attempts_made=_INT,
+    at=_TIME,
+    reason=_TEXT,
+    due_at=_TIME,
+    url=_TEXT,
+    attempts=ArrayType(ATTEMPT),
+    resends=ArrayType(RESEND),
+)
+"""One delivery of a message, as ``bus.domain.trace.DeliveryTrace``, with its attempts in their order."""
+
+MESSAGES: Final = Table(
+    "messages",
+    _struct(
+        id=_TEXT,
+        made_at=_TIME,
+        destination=_TEXT,
+        retention_days=_INT,
+        arrived=BooleanType(),
+        source=_TEXT,
+        biz_id=_TEXT,
+        key=_TEXT,
+        routing_key=_TEXT,
+        content_type=_TEXT,
+        headers=MapType(_TEXT, _TEXT),
+        sent_at=_TIME,
+        received_at=_TIME,
+        deliver_at=_TIME,
+        traceparent=_TEXT,
+        tracestate=_TEXT,
+        expected=ArrayType(_TEXT),
+        original_id=_TEXT,
+        idempotency_key=_TEXT,
+        edited_from=_TEXT,
+        body_bytes=_LONG,
+        body=BinaryType(),
+        deliveries=ArrayType(DELIVERY),
+    ),
+    "made_at",
+)
+"""What a store has of a message, whichever store it is. ``made_at`` is the time of the id; times that are not known are
+null. While only outcomes have ``arrived``, everything of the message is empty. ``body`` is null where it was not asked
+for, and where the store does not have it as long as it should be."""
+
 TABLES: Final = {
-    table.name: table for table in (EVENTS, BLOCKS, LEDGER, SIDE, ROLLUPS, QUALITY, PROGRESS, PROOFS, FINDINGS)
+    table.name: table for table in (EVENTS, BLOCKS, LEDGER, SIDE, ROLLUPS, QUALITY, PROGRESS, MESSAGES, PROOFS, FINDINGS)
 }

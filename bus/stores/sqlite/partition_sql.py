@@ -106,6 +106,11 @@ PUT_BODY: Final = "INSERT OR REPLACE INTO body (message, bytes) VALUES (?, ?)"
 DOCUMENT_AND_BODY: Final = """
 SELECT document, coalesce(body.bytes, x'') FROM message LEFT JOIN body ON body.message = message.row WHERE id = ?
 """
+SCAN: Final = "SELECT id, document, NULL FROM message WHERE id > ? AND id < ? ORDER BY id LIMIT ?"
+SCAN_WITH_BODIES: Final = """
+SELECT id, document, coalesce(body.bytes, x'') FROM message LEFT JOIN body ON body.message = message.row
+WHERE id > ? AND id < ? ORDER BY id LIMIT ?
+"""
 ADD_DELIVERY: Final = "INSERT OR REPLACE INTO delivery (lane, status, id, message) VALUES (?, ?, ?, ?)"
 DROP_DELIVERY: Final = "DELETE FROM delivery WHERE lane = ? AND status = ? AND id = ?"
 ADD_FAILURE: Final = """

@@ -1,0 +1,84 @@
+"""Everything that a partition has, in the order of ids, for a process beside those of the bus."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import apsw
+
+from bus.domain.trace import Trace, decode_trace
+from bus.errors import ConfigurationError
+from bus.stores.sqlite import partition_sql as sql
+from bus.stores.sqlite.directory import CONTROL, Directory
+from bus.stores.sqlite.failures import translating
+from bus.stores.sqlite.keys import GREATEST, SMALLEST, Label, time_key
+
+_MOST_ROWS: Final = 1_000
+_MOST_BYTES: Final = 8 * 2**20
+
+
+class Scanned(NamedTuple):
+    """A trace, and the body of its message; None when it was not asked for."""
+
+    trace: Trace
+    body: bytes | None
+
+
+def partitions_in(path: Path) -> list[Label]:
+    """Return the partitions of a store's directory, the oldest first.
+
+    Raises
+    ------
+    ConfigurationError
+        There is no store.
+    """
+    if not (path / CONTROL).is_file():
+        raise ConfigurationError(
+            f"{path} has no store of a bus", hint="name the folder that has control.db, DATA/store of a bus"
+        )
+    return sorted(Directory(path).labels())
+
+
+def scan(
+    path: Path, label: Label, *, since: int | None = None, before: int | None = None, bodies: bool = False
+) -> Iterator[list[Scanned]]:
+    """Give what a partition has of a range of id times (ms, ``before`` exclusive), some megabytes at once.
+
+    Each piece is a read of its own, for while one lasts no write-ahead log can be folded into its file. A partition
+    that was dropped meanwhile ends it.
+    """
+    opened = Directory(path).open_reader(label)
+    if opened is None:
+        return
+    connection, _ = opened
+    after = SMALLEST if since is None else time_key(since)
+    below = GREATEST if before is None else time_key(before)
+    try:
+        while True:
+            with translating(label.name):
+                piece, after, whole = _piece(connection, after, below, bodies=bodies)
+            yield piece
+            if whole:
+                return
+    finally:
+        connection.close()
+
+
+def _piece(
+    connection: apsw.Connection, after: bytes, below: bytes, *, bodies: bool
+) -> tuple[list[Scanned], bytes, bool]:
+    """Return the next rows, the last key of them, and whether they are the last ones."""
+    found: list[Scanned] = []
+    weight = 0
+    query = sql.SCAN_WITH_BODIES if bodies else sql.SCAN
+    rows = connection.execute(query, (after, below, _MOST_ROWS))
+    for key, document, body in rows:
+        found.append(Scanned(decode_trace(document), body))
+        after = key
+        weight += len(document) + len(body or b"")
+        if weight > _MOST_BYTES:
+            rows.close()
+            return found, after, False
+    return found, after, len(found) < _MOST_ROWS

@@ -1,0 +1,248 @@
+"""The store in MongoDB, read through Spark's connector: its documents as rows, with expressions of the JVM only."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from functools import reduce
+from typing import Any, Final, NamedTuple
+
+from pymongo import MongoClient
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from bus.domain.identity import id_floor
+from bus.domain.times import DAY
+from bus.stores.mongodb.connection import DATABASE
+from bus.stores.mongodb.errors import translating
+from bus.stores.mongodb.names import Label, label_of_traces
+from pipeline.schemas import MESSAGES
+
+_PACKAGE: Final = "com.mongodb.spark.sql.connector.read.partitioner"
+_WHOLE: Final = f"{_PACKAGE}.SinglePartitionPartitioner"
+_SAMPLED: Final = f"{_PACKAGE}.SamplePartitioner"
+_PATIENCE_MS: Final = 10_000
+
+
+class Server(NamedTuple):
+    """Where the documents are, and how Spark cuts a collection into tasks."""
+
+    url: str
+    database: str
+    partitioner: str
+
+
+def from_mongodb(
+    spark: SparkSession, url: str, *, since: dt.datetime | None, before: dt.datetime | None, bodies: bool
+) -> DataFrame:
+    """Return the messages (``schemas.MESSAGES``) of a database.
+
+    Raises
+    ------
+    StoreUnavailable
+        No server is found.
+    """
+    server, labels = _look(url)
+    least, most = _milliseconds(since), _milliseconds(before)
+    frames = [
+        _partition(spark, server, label, least, most, bodies=bodies)
+        for label in labels
+        if (least is None or (label.day + 1) * DAY > least) and (most is None or label.day * DAY < most)
+    ]
+    return reduce(DataFrame.unionByName, frames) if frames else spark.createDataFrame([], MESSAGES.schema)
+
+
+def _look(url: str) -> tuple[Server, list[Label]]:
+    with translating("list the collections"):
+        client: MongoClient[dict[str, Any]] = MongoClient(url, serverSelectionTimeoutMS=_PATIENCE_MS)
+        try:
+            database = client.get_default_database(DATABASE)
+            hello = client.admin.command("hello")
+            # Sampling needs what only a replica set or a router has; a stand-in for MongoDB is read in one piece.
+            sampled = "setName" in hello or hello.get("msg") == "isdbgrid"
+            names = database.list_collection_names(filter={"name": {"$regex": "^traces_"}})
+            server = Server(url, database.name, _SAMPLED if sampled else _WHOLE)
+        finally:
+            client.close()
+    return server, sorted(label for name in names if (label := label_of_traces(name)) is not None)
+
+
+def _partition(
+    spark: SparkSession, server: Server, label: Label, since: int | None, before: int | None, *, bodies: bool
+) -> DataFrame:
+    traces = _rows(_collection(spark, server, label.traces, _TRACE, since, before), label)
+    if not bodies:
+        return traces.withColumn("body", F.lit(None).cast("binary")).select(*MESSAGES.schema.names)
+    parts = _collection(spark, server, label.bodies, _PART, since, before)
+    return _with_bodies(traces, parts).select(*MESSAGES.schema.names)
+
+
+def _collection(
+    spark: SparkSession, server: Server, name: str, schema: StructType, since: int | None, before: int | None
+) -> DataFrame:
+    between = {operator: id_floor(time) for operator, time in (("$gte", since), ("$lt", before)) if time is not None}
+    reader = (
+        spark.read.format("mongodb")
+        .schema(schema)
+        .option("connection.uri", server.url)
+        .option("database", server.database)
+        .option("collection", name)
+        .option("partitioner", server.partitioner)
+    )
+    if between:
+        reader = reader.option("aggregation.pipeline", json.dumps([{"$match": {"_id": between}}]))
+    return reader.load()
+
+
+def _with_bodies(traces: DataFrame, parts: DataFrame) -> DataFrame:
+    """Put bodies to their messages: the parts ``ID/NAME/NUMBER`` in order, as long as the message says."""
+    named = parts.select(
+        F.substring_index("_id", "/", 2).alias("place"),
+        F.struct(F.substring_index("_id", "/", -1).cast("int").alias("number"), "bytes").alias("part"),
+    )
+    ordered = F.array_sort(F.collect_list("part"))
+    whole = F.aggregate(ordered, F.lit(b""), lambda joined, part: F.concat(joined, part["bytes"]))
+    bodies = named.groupBy("place").agg(whole.alias("joined"))
+    placed = traces.withColumn("place", F.concat_ws("/", "id", "reference"))
+    body = F.coalesce("joined", F.lit(b""))
+    return placed.join(bodies, "place", "left").withColumn("body", F.when(F.length(body) == F.col("body_bytes"), body))
+
+
+def _rows(forms: DataFrame, label: Label) -> DataFrame:
+    message = F.col("message")
+    stamp = F.concat(F.substring("_id", 1, 8), F.substring("_id", 10, 4))
+    no_headers = F.create_map().cast("map<string,string>")
+    headers = F.map_from_entries(message["headers"])
+    return forms.select(
+        F.col("_id").alias("id"),
+        F.timestamp_millis(F.conv(stamp, 16, 10).cast("bigint")).alias("made_at"),
+        "destination",
+        F.lit(label.retention_days).alias("retention_days"),
+        message.isNotNull().alias("arrived"),
+        *[F.coalesce(message[name], F.lit("")).alias(name) for name in _TEXTS],
+        F.coalesce(headers, no_headers).alias("headers"),
+        *[_time(message[name]).alias(name) for name in ("sent_at", "received_at", "deliver_at")],
+        F.coalesce(message["expected"], F.array().cast("array<string>")).alias("expected"),
+        F.coalesce(F.col("body.bytes"), F.lit(0)).alias("body_bytes"),
+        F.coalesce(F.col("body.ref"), F.lit("")).alias("reference"),
+        F.transform("deliveries", _delivery).alias("deliveries"),
+    )
+
+
+def _delivery(form: Column) -> Column:
+    return F.struct(
+        form["subscription"].alias("subscription"),
+        form["status"].alias("status"),
+        _number(form, "generation"),
+        _number(form, "attempts_made"),
+        _time(form["at"]).alias("at"),
+        _text(form, "reason"),
+        _time(form["due_at"]).alias("due_at"),
+        _text(form, "url"),
+        F.transform(F.coalesce(form["attempts"], F.array()), _attempt).alias("attempts"),
+        F.transform(F.coalesce(form["resends"], F.array()), _resend).alias("resends"),
+    )
+
+
+def _attempt(form: Column) -> Column:
+    return F.struct(
+        form["id"].alias("id"),
+        form["n"].alias("n"),
+        form["by"].alias("by"),
+        _time(form["started_at"]).alias("started_at"),
+        form["duration"].alias("duration_ms"),
+        form["phases"].alias("phases_ms"),
+        form["status_code"].alias("status_code"),
+        _text(form, "error"),
+        F.coalesce(form["response"], F.lit(b"")).alias("response"),
+        _text(form, "node"),
+        _number(form, "generation"),
+        _time(form["taken_at"]).alias("taken_at"),
+    )
+
+
+def _resend(form: Column) -> Column:
+    return F.struct(
+        _number(form, "generation"),
+        *[_text(form, name) for name in ("job", "by", "reason")],
+        _time(form["at"]).alias("at"),
+    )
+
+
+def _text(form: Column, name: str) -> Column:
+    return F.coalesce(form[name], F.lit("")).alias(name)
+
+
+def _number(form: Column, name: str) -> Column:
+    return F.coalesce(form[name], F.lit(0)).alias(name)
+
+
+def _time(milliseconds: Column) -> Column:
+    """Return a time; 0, or nothing, stands for none that is known."""
+    return F.when(milliseconds != 0, F.timestamp_millis(milliseconds))
+
+
+def _milliseconds(time: dt.datetime | None) -> int | None:
+    return None if time is None else (time - dt.datetime.fromtimestamp(0, dt.UTC)) // dt.timedelta(milliseconds=1)
+
+
+def _form(**fields: Any) -> StructType:
+    return StructType([StructField(name, kind) for name, kind in fields.items()])
+
+
+_TEXTS: Final = (
+    *("source", "biz_id", "key", "routing_key", "content_type", "traceparent", "tracestate"),
+    *("original_id", "idempotency_key", "edited_from"),
+)
+_TEXT, _INT, _LONG = StringType(), IntegerType(), LongType()
+_ATTEMPT: Final = _form(
+    id=_TEXT,
+    n=_INT,
+    by=_TEXT,
+    started_at=_LONG,
+    duration=DoubleType(),
+    phases=ArrayType(DoubleType()),
+    status_code=_INT,
+    error=_TEXT,
+    response=BinaryType(),
+    node=_TEXT,
+    generation=_INT,
+    taken_at=_LONG,
+)
+_RESEND: Final = _form(generation=_INT, job=_TEXT, by=_TEXT, reason=_TEXT, at=_LONG)
+_DELIVERY: Final = _form(
+    subscription=_TEXT,
+    status=_TEXT,
+    generation=_INT,
+    attempts_made=_INT,
+    at=_LONG,
+    reason=_TEXT,
+    due_at=_LONG,
+    url=_TEXT,
+    attempts=ArrayType(_ATTEMPT),
+    resends=ArrayType(_RESEND),
+)
+_MESSAGE: Final = _form(
+    **dict.fromkeys(_TEXTS, _TEXT),
+    headers=ArrayType(_form(name=_TEXT, value=_TEXT)),
+    expected=ArrayType(_TEXT),
+    **dict.fromkeys(("sent_at", "received_at", "deliver_at"), _LONG),
+)
+_TRACE: Final = _form(
+    _id=_TEXT,
+    destination=_TEXT,
+    message=_MESSAGE,
+    body=_form(ref=_TEXT, bytes=_LONG),
+    deliveries=ArrayType(_DELIVERY),
+)
+_PART: Final = _form(_id=_TEXT, bytes=BinaryType())

@@ -1,0 +1,24 @@
+"""From messages with what became of them to single deliveries."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+OPEN: Final = ("pending", "retrying", "resend")
+
+
+def deliveries_of(messages: DataFrame) -> DataFrame:
+    """Return a row for each delivery of messages (``schemas.MESSAGES``): the message's names and what it says of it."""
+    flat = messages.select(
+        "id", "made_at", "destination", "arrived", "received_at", "deliver_at", F.explode("deliveries").alias("each")
+    )
+    return flat.select("id", "made_at", "destination", "arrived", "received_at", "deliver_at", "each.*")
+
+
+def unfinished(messages: DataFrame) -> DataFrame:
+    """Return the messages in which something is still to happen, and those of which only outcomes have arrived."""
+    is_open = F.exists("deliveries", lambda delivery: delivery["status"].isin(*OPEN))
+    return messages.where(~F.col("arrived") | is_open)
