@@ -345,5 +345,6 @@ null. While only outcomes have ``arrived``, everything of the message is empty. 
 for, and where the store does not have it as long as it should be."""
 
 TABLES: Final = {
-    table.name: table for table in (EVENTS, BLOCKS, LEDGER, SIDE, ROLLUPS, QUALITY, PROGRESS, MESSAGES, PROOFS, FINDINGS)
+    table.name: table
+    for table in (EVENTS, BLOCKS, LEDGER, SIDE, ROLLUPS, QUALITY, PROGRESS, MESSAGES, PROOFS, FINDINGS)
 }
