@@ -18,6 +18,11 @@ _ARCHIVE: Final = """\b
 Examples:
   bus pipeline archive --store sqlite:///data/store --lake lake --older-than 14 --dry-run
   bus pipeline archive --store mongodb://127.0.0.1/bus --lake s3://bucket/lake --connectors jars"""
+_RECONCILE: Final = """\b
+Examples:
+  bus pipeline reconcile --lake lake --store sqlite:///data/store --report proof.html
+  bus pipeline reconcile --lake lake --from 24h --json
+  bus pipeline reconcile --lake lake --store mongodb://127.0.0.1/bus --connectors jars --repair --api-key KEY"""
 app = typer.Typer(
     name="pipeline",
     help="Jobs on Spark over trace events and the store.",
@@ -102,3 +107,40 @@ def archive(
         from pipeline.commands.archiving import ArchiveOptions, run  # noqa: PLC0415
     options = ArchiveOptions(store, lake, older_than, url, api_key, keep, dry_run)
     run(options, master=master, memory=memory, connectors=connectors, as_json=as_json)
+
+
+@app.command(epilog=_RECONCILE)
+def reconcile(
+    lake: LakeRoot,
+    store: Annotated[
+        str | None, typer.Option(help="The bus's store as a second witness: sqlite:///PATH or mongodb://HOST/DATABASE.")
+    ] = None,
+    since: Annotated[str | None, typer.Option("--from", help="RFC 3339, or a duration ago such as 24h.")] = None,
+    before: Annotated[str | None, typer.Option("--to", help="RFC 3339, or a duration ago.")] = None,
+    allowance: Annotated[str, typer.Option(help="For how long a message is too young to be judged.")] = "10m",
+    horizon: Annotated[str, typer.Option(help="How long deliveries are retried at most.")] = "7d",
+    complete: Annotated[
+        bool, typer.Option("--complete", help="The lake has all that was emitted until now: rollup --once just ended.")
+    ] = False,
+    report: Annotated[Path | None, typer.Option(help="Write an HTML report there.")] = None,
+    repair: Annotated[bool, typer.Option("--repair", help="Have the bus deliver what is missing.")] = False,
+    rate: Annotated[float | None, typer.Option(help="Messages a second of the repair.")] = None,
+    wait: Annotated[float, typer.Option(help="Seconds to wait for the repair's outcomes.")] = 600,
+    master: Master = None,
+    memory: Memory = "2g",
+    connectors: Connectors = None,
+    as_json: AsJson = False,
+    url: BusUrl = DEFAULT_URL,
+    api_key: ApiKey = "",
+) -> int:
+    """Prove that nothing was lost, or list every delivery that is missing (exit 1)."""
+    from bus.cli.values import read_time  # noqa: PLC0415
+
+    with extra("pipeline"):
+        from pipeline.commands.reconciling import ReconcileOptions, run  # noqa: PLC0415
+        from pipeline.commands.repairing import Repairing  # noqa: PLC0415
+        from pipeline.commands.values import plan_of  # noqa: PLC0415
+    plan = plan_of(read_time(since, "--from"), read_time(before, "--to"), allowance, horizon, complete=complete)
+    repairing = Repairing(url, api_key, rate, wait) if repair else None
+    options = ReconcileOptions(lake, store, plan, report, repairing)
+    return run(options, master=master, memory=memory, connectors=connectors, as_json=as_json)
