@@ -41,8 +41,7 @@ class Bus:
         (self.folder / "events").mkdir(exist_ok=True)
         (self.folder / "events" / f"{self.seq}.jsonl").write_text("".join(lines))
         read = from_files(self.spark, str(self.folder / "events"))
-        query = rollup.start(self.spark, self.lake, read, rollup.Plan(str(self.folder / "checkpoints"), 0))
-        query.awaitTermination()
+        rollup.start(self.spark, self.lake, read, rollup.Plan(str(self.folder / "checkpoints"), 0)).wait()
 
     def prove(self, *, now: int = NOW) -> tuple[set[tuple[str, str]], dict[tuple[str, str], int], Proof]:
         """Return what is missing, how many buckets there are of each state and verdict, and the proof."""
