@@ -7,7 +7,7 @@ import pytest
 from bus.domain.delivery import Origin
 from bus.domain.events import Stage
 from bus.testing.writes import message, row
-from tests.unit.compensator.compensator_world import World
+from tests.unit.compensator.compensator_world import LANE, World
 
 
 @pytest.fixture
@@ -20,9 +20,9 @@ async def world() -> World:
 
 
 async def test_a_delivery_that_is_handed_over_is_told(world: World) -> None:
-    sent = await world.failed(1, attempts=3, generation=1)
-    without_room = await world.failed(2, "mail")
-    world.dispatching.refused = {without_room.id}
+    sent = await world.failed(1, attempts=3, generation=1, due_at=1)
+    await world.failed(2)
+    world.dispatching.free = {LANE: 1}
     await world.compensator.step()
     (event,) = world.events.of(Stage.HANDED)
     assert (event.id, event.subscription, event.attempt, event.generation, event.origin) == (
