@@ -128,10 +128,13 @@ class EventLog:
             self._close_at = self._close_at or now + _CLOSED_EVERY
 
     def _write(self) -> None:
-        while self._refused is not None or len(self._gathering):
+        """Write what waits now, not what comes meanwhile, which would be small blocks."""
+        left = len(self._gathering)
+        while self._refused is not None or left > 0:
             block = self._refused or self._gathering.close(self._clock.now())
             if block is None:
                 return
+            left -= sum(block.stages.values()) if self._refused is None else 0
             try:
                 self._files.write([block])
             except EventsUnavailable as error:

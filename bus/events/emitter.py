@@ -128,11 +128,14 @@ class Emitter:
         return True
 
     async def _flush(self) -> bool:
-        """Write all that waits; whether that went well."""
-        while self._block is not None or len(self._gathering):
-            self._block = self._block or self._gathering.close(self._clock.now())
+        """Write what waits now, not what comes meanwhile, which would be small blocks; whether that went well."""
+        left = len(self._gathering)
+        while self._block is not None or left > 0:
             if self._block is None:
-                break
+                self._block = self._gathering.close(self._clock.now())
+                if self._block is None:
+                    break
+                left -= sum(self._block.stages.values())
             try:
                 await self._write([self._block])
             except EventsUnavailable:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from bus.domain.delivery import Outcome, Status
+from bus.domain.events import Stage
 from bus.domain.message import Message
 from bus.errors import SpoolFailed, SpoolFull
 from bus.testing.writes import outcome
@@ -124,3 +125,17 @@ async def test_drain_waits_for_what_is_being_written(world: World) -> None:
     assert told == [0, 1, 2]
     recording.cancel()
     await asyncio.gather(recording, return_exceptions=True)
+
+
+async def test_an_outcome_is_told_once_it_is_durable(world: World) -> None:
+    async with world.courier():
+        world.spool.gate.clear()
+        (sent,) = await world.publish()
+        await world.clock.settle()
+        assert len(world.poster.posted) == 1
+        assert world.events.told == []
+        world.spool.gate.set()
+        await world.clock.settle()
+        (event,) = world.events.of(Stage.SETTLED)
+        assert (event.id, event.status, event.subscription, event.code) == (sent.id, "delivered", "billing", 200)
+        assert event.bytes == len(sent.body)

@@ -95,6 +95,21 @@ async def test_a_whole_block_leaves_at_once() -> None:
         assert len(world.sink.ids) >= BLOCK_EVENTS
 
 
+async def test_what_comes_during_a_write_waits_for_a_block_of_its_own() -> None:
+    world = World()
+    async with world.running():
+        await world.clock.settle()
+        world.sink.gate.clear()
+        world.emit(BLOCK_EVENTS)
+        await world.clock.settle()
+        world.emit(3)
+        world.sink.gate.set()
+        await world.clock.settle()
+        assert world.sink.ids == world.emitted[:BLOCK_EVENTS]
+        await world.clock.advance(1)
+        assert world.sink.ids == world.emitted
+
+
 async def test_the_rest_is_written_at_the_stop() -> None:
     world = World()
     async with world.running():
