@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -9,6 +10,8 @@ import typer
 
 from bus.bootstrap.extras import extra
 from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl
+from bus.domain.times import parse_time
+from bus.errors import ConfigurationError
 
 _ROLLUP: Final = """\b
 Examples:
@@ -18,6 +21,11 @@ _ARCHIVE: Final = """\b
 Examples:
   bus pipeline archive --store sqlite:///data/store --lake lake --older-than 14 --dry-run
   bus pipeline archive --store mongodb://127.0.0.1/bus --lake s3://bucket/lake --connectors jars"""
+_REPLAY: Final = """\b
+Examples:
+  bus pipeline replay again-1 --lake lake --where "destination = 'orders' and biz_id like 'A-%'" --dry-run
+  bus pipeline replay again-1 --lake lake --store sqlite:///data/store --where "destination = 'orders'" --rate 50
+  bus pipeline replay again-1 --lake lake --store sqlite:///data/store     (goes on with it, or tells how it stands)"""
 app = typer.Typer(
     name="pipeline",
     help="Jobs on Spark over trace events and the store.",
@@ -92,3 +100,40 @@ def archive(
         from pipeline.commands.archiving import ArchiveOptions, run  # noqa: PLC0415
     options = ArchiveOptions(store, lake, older_than, url, api_key, keep, dry_run)
     run(options, master=master, memory=memory, connectors=connectors, as_json=as_json)
+
+
+@app.command(epilog=_REPLAY)
+def replay(
+    name: Annotated[str, typer.Argument(help="Of the replay: its selection is frozen under it, once for ever.")],
+    lake: LakeRoot,
+    where: Annotated[
+        str | None, typer.Option(help="Which messages, in Spark's SQL; left out to go on with a frozen selection.")
+    ] = None,
+    store: Annotated[str | None, typer.Option(help="The bus's store, to select from it as well.")] = None,
+    since: Annotated[str | None, typer.Option(help="Of ids made then or later: 2026-01-31T00:00:00Z.")] = None,
+    before: Annotated[str | None, typer.Option(help="Of ids made before.")] = None,
+    rate: Annotated[float, typer.Option(min=0.1, help="Messages a second.")] = 100.0,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what would be selected.")] = False,
+    master: Master = None,
+    memory: Memory = "2g",
+    connectors: Connectors = None,
+    as_json: AsJson = False,
+    url: BusUrl = DEFAULT_URL,
+    api_key: ApiKey = "",
+) -> None:
+    """Send messages of archive and store again, as new messages that are marked as copies."""
+    with extra("pipeline"):
+        from pipeline.commands.replaying import ReplayOptions, run  # noqa: PLC0415
+        from pipeline.jobs.replay import Asked  # noqa: PLC0415
+    asked = Asked(where, store, _moment(since), _moment(before)) if where is not None else None
+    options = ReplayOptions(name, lake, asked, store, rate, url, api_key, dry_run)
+    run(options, master=master, memory=memory, connectors=connectors, as_json=as_json)
+
+
+def _moment(text: str | None) -> dt.datetime | None:
+    if text is None:
+        return None
+    try:
+        return dt.datetime.fromtimestamp(parse_time(text) / 1000, dt.UTC)
+    except ValueError as error:
+        raise ConfigurationError(str(error), hint="2026-01-31T00:00:00Z") from error
