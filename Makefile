@@ -5,6 +5,7 @@ STAMP := $(VENV)/.installed
 DATA ?= data
 PORT ?= 8700
 COUNT ?= 1000000
+WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest
 
 .PHONY: run install check test proof bench images million servers constraints clean help
@@ -32,7 +33,8 @@ servers: $(STAMP) ## Install the real servers and payloads that tests need.
 	$(BIN)/python -m tests.servers install
 
 test: check servers ## Everything, on real processes, within 20 minutes.
-	$(PYTEST) -m "not proof"
+	$(PYTEST) -m "not proof and not alone" -n $(WORKERS) --dist loadgroup
+	$(PYTEST) -m "alone and not proof"
 
 proof: check servers ## The long versions: kills, power cuts, soaks.
 	$(PYTEST) -m proof -s --timeout 3600

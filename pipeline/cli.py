@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -10,8 +9,6 @@ import typer
 
 from bus.bootstrap.extras import extra
 from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl
-from bus.domain.times import parse_time
-from bus.errors import ConfigurationError
 
 _ROLLUP: Final = """\b
 Examples:
@@ -26,6 +23,11 @@ Examples:
   bus pipeline replay again-1 --lake lake --where "destination = 'orders' and biz_id like 'A-%'" --dry-run
   bus pipeline replay again-1 --lake lake --store sqlite:///data/store --where "destination = 'orders'" --rate 50
   bus pipeline replay again-1 --lake lake --store sqlite:///data/store     (goes on with it, or tells how it stands)"""
+_RECONCILE: Final = """\b
+Examples:
+  bus pipeline reconcile --lake lake --store sqlite:///data/store --report proof.html
+  bus pipeline reconcile --lake lake --from 24h --json
+  bus pipeline reconcile --lake lake --store mongodb://127.0.0.1/bus --connectors jars --repair --api-key KEY"""
 app = typer.Typer(
     name="pipeline",
     help="Jobs on Spark over trace events and the store.",
@@ -66,6 +68,8 @@ def rollup(
     ] = None,
     every: Annotated[float, typer.Option(min=0.5, help="Seconds from batch to batch.")] = 5.0,
     once: Annotated[bool, typer.Option("--once", help="End when all that is there was read.")] = False,
+    batch: Annotated[float, typer.Option(min=0.001, help="MiB that a batch reads at most.")] = 256.0,
+    partitions: Annotated[int, typer.Option(min=1, help="Tasks of a batch; the first start fixes it.")] = 4,
     late: Annotated[int, typer.Option(min=0, help="Seconds after which an event that arrives is late.")] = 600,
     master: Master = None,
     memory: Memory = "2g",
@@ -76,9 +80,17 @@ def rollup(
     with extra("pipeline"):
         from pipeline.commands.rolling import RollupOptions, run  # noqa: PLC0415
     options = RollupOptions(
-        lake, events, kafka, topic, checkpoint or f"{lake}/_checkpoints", 0 if once else every, late
+        lake, events, kafka, topic, checkpoint or f"{lake}/_checkpoints", 0 if once else every, batch, partitions, late
     )
     run(options, master=master, memory=memory, connectors=connectors, as_json=as_json)
+
+
+@app.command(epilog="Example:  bus pipeline rebuild --lake lake")
+def rebuild(lake: LakeRoot, master: Master = None, memory: Memory = "2g", as_json: AsJson = False) -> None:
+    """Build the rollups of this version of the job again, from the events that are kept in the lake."""
+    with extra("pipeline"):
+        from pipeline.commands.rebuilding import run  # noqa: PLC0415
+    run(lake, master=master, memory=memory, as_json=as_json)
 
 
 @app.command(epilog=_ARCHIVE)
@@ -102,6 +114,43 @@ def archive(
     run(options, master=master, memory=memory, connectors=connectors, as_json=as_json)
 
 
+@app.command(epilog=_RECONCILE)
+def reconcile(
+    lake: LakeRoot,
+    store: Annotated[
+        str | None, typer.Option(help="The bus's store as a second witness: sqlite:///PATH or mongodb://HOST/DATABASE.")
+    ] = None,
+    since: Annotated[str | None, typer.Option("--from", help="RFC 3339, or a duration ago such as 24h.")] = None,
+    before: Annotated[str | None, typer.Option("--to", help="RFC 3339, or a duration ago.")] = None,
+    allowance: Annotated[str, typer.Option(help="For how long a message is too young to be judged.")] = "10m",
+    horizon: Annotated[str, typer.Option(help="How long deliveries are retried at most.")] = "7d",
+    complete: Annotated[
+        bool, typer.Option("--complete", help="The lake has all that was emitted until now: rollup --once just ended.")
+    ] = False,
+    report: Annotated[Path | None, typer.Option(help="Write an HTML report there.")] = None,
+    repair: Annotated[bool, typer.Option("--repair", help="Have the bus deliver what is missing.")] = False,
+    rate: Annotated[float | None, typer.Option(help="Messages a second of the repair.")] = None,
+    wait: Annotated[float, typer.Option(help="Seconds to wait for the repair's outcomes.")] = 600,
+    master: Master = None,
+    memory: Memory = "2g",
+    connectors: Connectors = None,
+    as_json: AsJson = False,
+    url: BusUrl = DEFAULT_URL,
+    api_key: ApiKey = "",
+) -> int:
+    """Prove that nothing was lost, or list every delivery that is missing (exit 1)."""
+    from bus.cli.values import read_time  # noqa: PLC0415
+
+    with extra("pipeline"):
+        from pipeline.commands.reconciling import ReconcileOptions, run  # noqa: PLC0415
+        from pipeline.commands.repairing import Repairing  # noqa: PLC0415
+        from pipeline.commands.values import plan_of  # noqa: PLC0415
+    plan = plan_of(read_time(since, "--from"), read_time(before, "--to"), allowance, horizon, complete=complete)
+    repairing = Repairing(url, api_key, rate, wait) if repair else None
+    options = ReconcileOptions(lake, store, plan, report, repairing)
+    return run(options, master=master, memory=memory, connectors=connectors, as_json=as_json)
+
+
 @app.command(epilog=_REPLAY)
 def replay(
     name: Annotated[str, typer.Argument(help="Of the replay: its selection is frozen under it, once for ever.")],
@@ -110,8 +159,8 @@ def replay(
         str | None, typer.Option(help="Which messages, in Spark's SQL; left out to go on with a frozen selection.")
     ] = None,
     store: Annotated[str | None, typer.Option(help="The bus's store, to select from it as well.")] = None,
-    since: Annotated[str | None, typer.Option(help="Of ids made then or later: 2026-01-31T00:00:00Z.")] = None,
-    before: Annotated[str | None, typer.Option(help="Of ids made before.")] = None,
+    since: Annotated[str | None, typer.Option("--from", help="RFC 3339, or a duration ago such as 24h.")] = None,
+    before: Annotated[str | None, typer.Option("--to", help="RFC 3339, or a duration ago.")] = None,
     rate: Annotated[float, typer.Option(min=0.1, help="Messages a second.")] = 100.0,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what would be selected.")] = False,
     master: Master = None,
@@ -122,18 +171,13 @@ def replay(
     api_key: ApiKey = "",
 ) -> None:
     """Send messages of archive and store again, as new messages that are marked as copies."""
+    from bus.cli.values import read_time  # noqa: PLC0415
+
     with extra("pipeline"):
         from pipeline.commands.replaying import ReplayOptions, run  # noqa: PLC0415
+        from pipeline.commands.values import moment_of  # noqa: PLC0415
         from pipeline.jobs.replay import Asked  # noqa: PLC0415
-    asked = Asked(where, store, _moment(since), _moment(before)) if where is not None else None
+    times = (moment_of(read_time(since, "--from")), moment_of(read_time(before, "--to")))
+    asked = Asked(where, store, *times) if where is not None else None
     options = ReplayOptions(name, lake, asked, store, rate, url, api_key, dry_run)
     run(options, master=master, memory=memory, connectors=connectors, as_json=as_json)
-
-
-def _moment(text: str | None) -> dt.datetime | None:
-    if text is None:
-        return None
-    try:
-        return dt.datetime.fromtimestamp(parse_time(text) / 1000, dt.UTC)
-    except ValueError as error:
-        raise ConfigurationError(str(error), hint="2026-01-31T00:00:00Z") from error

@@ -212,6 +212,73 @@ PROGRESS: Final = Table(
 )
 """How the stream itself does, a row for each batch that had data."""
 
+PROOFS: Final = Table(
+    "proofs",
+    _struct(
+        checked=_TIME,
+        hop=_TEXT,
+        destination=_TEXT,
+        subscription=_TEXT,
+        minute=_TIME,
+        state=_TEXT,
+        compared=_TEXT,
+        verdict=_TEXT,
+        expected=_LONG,
+        settled=_LONG,
+        delivered=_LONG,
+        skipped=_LONG,
+        canceled=_LONG,
+        dead=_LONG,
+        parked=_LONG,
+        missing=_LONG,
+        under_way=_LONG,
+        held=_LONG,
+        unpublished=_LONG,
+        event_lost=_LONG,
+        store_behind=_LONG,
+        unannounced=_LONG,
+        duplicates=_LONG,
+        resent=_LONG,
+        fingerprint=_LONG,
+    ),
+    "minute",
+)
+"""What each run of ``reconcile`` found new of a bucket (hop, destination, subscription, minute of the id); the row
+with the latest ``checked`` is in force. ``expected`` to ``parked`` are the ledger's, the rest are deliveries."""
+
+FINDINGS: Final = Table(
+    "findings",
+    _struct(
+        checked=_TIME,
+        hop=_TEXT,
+        destination=_TEXT,
+        subscription=_TEXT,
+        minute=_TIME,
+        id=_TEXT,
+        finding=_TEXT,
+        last_at=_TIME,
+        last_stage=_TEXT,
+        last_status=_TEXT,
+        last_attempt=_INT,
+        last_code=_INT,
+        last_reason=_TEXT,
+        last_transport=_TEXT,
+        last_node=_TEXT,
+        store_status=_TEXT,
+        store_at=_TIME,
+        store_reason=_TEXT,
+        store_due_at=_TIME,
+        attempt_id=_TEXT,
+        attempt_n=_INT,
+        attempt_at=_TIME,
+        attempt_code=_INT,
+        attempt_error=_TEXT,
+    ),
+    "minute",
+)
+"""Deliveries of which not both witnesses say that they ended well, with the last event and the last stored attempt.
+In force are those whose ``checked`` is that of their bucket's row in ``proofs``."""
+
 ATTEMPT: Final = _struct(
     id=_TEXT,
     n=_INT,
@@ -299,5 +366,6 @@ REPLAYS: Final = Table(
 """A frozen selection, in the order of ids: the messages as they were, and the ids under which they are sent again."""
 
 TABLES: Final = {
-    table.name: table for table in (EVENTS, BLOCKS, LEDGER, SIDE, ROLLUPS, QUALITY, PROGRESS, MESSAGES, REPLAYS)
+    table.name: table
+    for table in (EVENTS, BLOCKS, LEDGER, SIDE, ROLLUPS, QUALITY, PROGRESS, MESSAGES, REPLAYS, PROOFS, FINDINGS)
 }

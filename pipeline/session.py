@@ -18,6 +18,8 @@ SETTINGS: Final = {
     # State that survives a kill at the price of a small file per batch, on disk instead of in the heap.
     "spark.sql.streaming.stateStore.providerClass": _STATE,
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # A batch without data would only tidy the state, at the price of a commit.
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     # A source that lost what was promised must stop the job, not pass over the gap.
     "spark.sql.streaming.kafka.allowNonConsecutiveOffsets": "false",
     "spark.sql.adaptive.enabled": "true",

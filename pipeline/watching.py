@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import threading
 from typing import Any, Final, NamedTuple
 
@@ -32,6 +33,10 @@ class BatchProgress(NamedTuple):
     state_bytes: int
     dropped_by_watermark: int
     lag: int
+
+    def row(self) -> dict[str, Any]:
+        """Return it as a row of the table."""
+        return {**self._asdict(), "measured": dt.datetime.fromtimestamp(self.measured / 1000, dt.UTC)}
 
 
 class Watcher(StreamingQueryListener):

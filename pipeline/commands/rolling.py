@@ -35,6 +35,8 @@ class RollupOptions(NamedTuple):
     topic: str
     checkpoint: str
     every: float
+    batch: float
+    partitions: int
     late: int
 
 
@@ -47,11 +49,12 @@ def run(options: RollupOptions, *, master: str | None, memory: str, connectors: 
             "Kafka needs Spark's connector", hint="bus pipeline connectors jars; --connectors jars"
         )
     spark = open_session("rollup", master=master, memory=memory, connectors=connectors)
-    plan = Plan(options.checkpoint, options.every, allowance=Allowance(late=options.late))
-    query = start(spark, Lake(Storage(options.lake)), _lines(spark, options), plan, _tell(as_json))
-    _stop_on_signals(query)
+    allowance = Allowance(late=options.late)
+    plan = Plan(options.checkpoint, options.every, allowance=allowance, partitions=options.partitions)
+    stream = start(spark, Lake(Storage(options.lake)), _lines(spark, options), plan, _tell(as_json))
+    _stop_on_signals(stream.query)
     try:
-        query.awaitTermination()
+        stream.wait()
     except StreamingQueryException as error:
         raise JobFailed(
             f"the stream stopped: {str(error).splitlines()[0]}; what was committed stays",
@@ -63,13 +66,13 @@ def run(options: RollupOptions, *, master: str | None, memory: str, connectors: 
 
 def _lines(spark: SparkSession, options: RollupOptions) -> DataFrame:
     if options.kafka is not None:
-        return from_kafka(spark, options.kafka, options.topic)
+        return from_kafka(spark, options.kafka, options.topic, batch=options.batch)
     folder = options.events or ""
     if "://" not in folder and not Path(folder).is_dir():
         raise ConfigurationError(
             f"{folder} is no folder; a bus writes its trace events to DATA/events", hint="start it with events = files"
         )
-    return from_files(spark, folder)
+    return from_files(spark, folder, batch=options.batch)
 
 
 def _tell(as_json: bool) -> Callable[[Manifest], None]:

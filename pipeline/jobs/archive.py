@@ -94,8 +94,7 @@ def compact(spark: SparkSession, lake: Lake, present: Collection[str]) -> list[M
 
 def rows_of(spark: SparkSession, lake: Lake, manifests: Iterable[Manifest]) -> DataFrame:
     """Return the messages of commits."""
-    files = [file.path for manifest in manifests for file in manifest.tables[MESSAGES.name]]
-    return spark.read.schema(MESSAGES.schema).parquet(*[lake.storage.url(path) for path in files])
+    return lake.rows(spark, MESSAGES, [file for manifest in manifests for file in manifest.tables[MESSAGES.name]])
 
 
 def _together(spark: SparkSession, lake: Lake, partition: str, parts: list[Manifest]) -> Manifest | None:
@@ -116,14 +115,10 @@ def _staged(spark: SparkSession, lake: Lake, commit: Commit, rows: DataFrame) ->
     by = {"hour": F.date_format("made_at", "yyyyMMddHH"), "to": F.col("destination")}
     ordered = rows.repartition(*by.values()).sortWithinPartitions(*by.values(), "id")
     commit.stage(MESSAGES, ordered, by=by)
-    files = commit.staged(MESSAGES)
-    if not files:
-        return spark.createDataFrame([], MESSAGES.schema)
-    return spark.read.schema(MESSAGES.schema).parquet(*[lake.storage.url(path) for path in files])
+    return lake.rows(spark, MESSAGES, commit.staged(MESSAGES))
 
 
 def _publish(lake: Lake, commit: Commit, partition: str, contents: Contents, replaces: list[str]) -> Manifest:
-    lake.storage.settle(commit.staged(MESSAGES))
     return lake.publish(commit, replaces=replaces, facts={"partition": partition, **contents._asdict()})
 
 

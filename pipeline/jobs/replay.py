@@ -97,9 +97,7 @@ def freeze(spark: SparkSession, lake: Lake, name: str, asked: Asked, now: int) -
     if commit is None:
         return known(lake, name, asked)
     commit.stage(REPLAYS, frozen(selection(spark, lake, asked), name, now).orderBy("id"))
-    files = commit.staged(REPLAYS)
-    paths = [lake.storage.url(path) for path in files]
-    rows = spark.read.schema(REPLAYS.schema).parquet(*paths) if files else spark.createDataFrame([], REPLAYS.schema)
+    rows = lake.rows(spark, REPLAYS, commit.staged(REPLAYS))
     counts = rows.agg(F.count("*").alias("rows"), F.count(F.when(F.col("body").isNull(), 1)).alias("bare")).collect()[0]
     if counts.rows == 0:
         raise ConfigurationError("no message was selected; nothing was frozen", hint="look at it with --dry-run")
@@ -127,8 +125,7 @@ def known(lake: Lake, name: str, asked: Asked | None = None) -> Manifest:
 def balance(spark: SparkSession, lake: Lake, manifest: Manifest, store: str, accepted: int) -> Balance:
     """Read the traces of what a replay sent: all of its ids were made in one millisecond."""
     at = dt.datetime.fromtimestamp(0, dt.UTC) + manifest.facts["frozen_at"] * _MILLISECOND
-    paths = [lake.storage.url(file.path) for file in manifest.tables[REPLAYS.name]]
-    ids = spark.read.schema(REPLAYS.schema).parquet(*paths).select(F.col("new_id").alias("id"))
+    ids = lake.rows(spark, REPLAYS, manifest.tables[REPLAYS.name]).select(F.col("new_id").alias("id"))
     traces = (
         read_messages(spark, store, since=at, before=at + _MILLISECOND).where("arrived").join(ids, "id", "left_semi")
     )

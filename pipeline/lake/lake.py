@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from pipeline.lake.manifest import DataFile, Manifest, decode_manifest, encode_manifest
 from pipeline.lake.storage import Storage
-from pipeline.schemas import TABLES, Table
+from pipeline.schemas import Table
 
 _MANIFESTS: Final = "_manifests"
 
@@ -25,12 +26,12 @@ class Commit:
         self._folder = f"{line}/{name}-{uuid.uuid4().hex[:8]}"
         self.line = line
         self.name = name
-        self._tables: list[str] = []
+        self._tables: dict[str, list[DataFile]] = {}
 
     def stage(
         self, table: Table, rows: DataFrame, *, files: int | None = None, by: Mapping[str, Column] | None = None
-    ) -> str:
-        """Write rows of a table, and return their folder.
+    ) -> None:
+        """Write rows of a table, once.
 
         Parameters
         ----------
@@ -45,19 +46,28 @@ class Commit:
         folder = f"{table.name}/{self._folder}"
         writer = (shaped if files is None else shaped.coalesce(files)).write.mode("overwrite")
         writer.partitionBy(*folders).parquet(self._lake.storage.url(folder))
-        self._tables.append(table.name)
-        return folder
+        self._describe(table)
 
-    def staged(self, table: Table) -> list[str]:
-        """Return the files staged for a table."""
-        return self._lake.storage.find(f"{table.name}/{self._folder}", ".parquet")
+    def put(self, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Write a few rows of a table without Spark; none at all make no file."""
+        if rows:
+            self._lake.storage.write_rows(
+                f"{table.name}/{self._folder}/rows.parquet", rows, to_arrow_schema(table.schema)
+            )
+            self._describe(table)
+
+    def staged(self, table: Table) -> list[DataFile]:
+        """Return the files staged for a table, with counts and checksums."""
+        return self._tables[table.name]
 
     def tables(self) -> dict[str, list[DataFile]]:
-        """Return what was staged, with counts and checksums."""
-        return {
-            name: [_described(self._lake.storage, TABLES[name], path) for path in self.staged(TABLES[name])]
-            for name in self._tables
-        }
+        """Return all that was staged."""
+        return dict(sorted(self._tables.items()))
+
+    def _describe(self, table: Table) -> None:
+        storage = self._lake.storage
+        paths = storage.find(f"{table.name}/{self._folder}", ".parquet")
+        self._tables[table.name] = [_described(storage, table, path) for path in paths]
 
 
 class Lake:
@@ -73,9 +83,12 @@ class Lake:
     def publish(
         self, commit: Commit, *, replaces: Iterable[str] = (), facts: Mapping[str, Any] | None = None
     ) -> Manifest:
-        """Make a commit's files count, all at once; repeating it changes nothing."""
+        """Make a commit's files count, all at once and durably; repeating it changes nothing."""
         manifest = Manifest(commit.line, commit.name, commit.tables(), tuple(replaces), dict(facts or {}))
-        self.storage.write(_manifest(commit.line, commit.name), encode_manifest(manifest))
+        self.storage.settle([file.path for files in manifest.tables.values() for file in files])
+        path = _manifest(commit.line, commit.name)
+        self.storage.write(path, encode_manifest(manifest))
+        self.storage.settle([path])
         return manifest
 
     def manifest_path(self, manifest: Manifest) -> str:
@@ -88,6 +101,10 @@ class Lake:
         found = [decode_manifest(self.storage.read(path)) for path in paths]
         replaced = {(each.line, name) for each in found for name in each.replaces}
         return [each for each in found if (each.line, each.name) not in replaced]
+
+    def manifest(self, line: str, name: str) -> Manifest:
+        """Return a manifest that was published; raises ``FileNotFoundError``."""
+        return decode_manifest(self.storage.read(_manifest(line, name)))
 
     def files(
         self,
@@ -118,12 +135,17 @@ class Lake:
     ) -> DataFrame:
         """Return the rows of a table, of a range of times by its time column (``before`` exclusive)."""
         files = self.files(table, since=since, before=before, line=line)
-        if not files:
-            return spark.createDataFrame([], table.schema)
-        rows = spark.read.schema(table.schema).parquet(*[self.storage.url(file.path) for file in files])
+        rows = self.rows(spark, table, files)
         if since is not None:
             rows = rows.where(F.col(table.time) >= F.lit(since))
         return rows if before is None else rows.where(F.col(table.time) < F.lit(before))
+
+    def rows(self, spark: SparkSession, table: Table, files: Iterable[DataFile]) -> DataFrame:
+        """Return the rows of some files of a table."""
+        paths = [self.storage.url(file.path) for file in files if file.rows]
+        if not paths:
+            return spark.createDataFrame([], table.schema)
+        return spark.read.schema(table.schema).parquet(*paths)
 
 
 def _manifest(line: str, name: str) -> str:

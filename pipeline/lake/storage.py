@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import pyarrow as pa
 import pyarrow.fs as arrow_fs
 from pyarrow import parquet
 
@@ -65,6 +66,12 @@ class Storage:
         with self._files.open_output_stream(partial) as stream:
             stream.write(content)
         self._files.move(partial, self._at(path))
+
+    def write_rows(self, path: str, rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> None:
+        """Write rows as one Parquet file."""
+        folder, _, _ = path.rpartition("/")
+        self._files.create_dir(self._at(folder), recursive=True)
+        parquet.write_table(pa.Table.from_pylist(list(rows), schema), self._at(path), filesystem=self._files)
 
     def settle(self, paths: Iterable[str]) -> None:
         """Make files durable with the folders that they are in; an object store has done so when it took them."""

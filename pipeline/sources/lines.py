@@ -7,18 +7,20 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-BYTES_PER_BATCH: Final = 256 * 2**20
-OFFSETS_PER_BATCH: Final = 20_000  # records of Kafka, each a block of up to 1,000 events
+BATCH: Final = 256.0
+"""Mebibytes that a batch reads at most."""
+_MEBIBYTE: Final = 2**20
+_BLOCK: Final = 64 * 1024  # what a record of Kafka, a block, is taken for in bytes
 
 
-def from_files(spark: SparkSession, folder: str, *, most: int = BYTES_PER_BATCH) -> DataFrame:
+def from_files(spark: SparkSession, folder: str, *, batch: float = BATCH) -> DataFrame:
     """Return the lines of the files that emitters have closed below a folder, the oldest first.
 
-    A line arrived when its file was closed. At most so many bytes make a batch.
+    A line arrived when its file was closed. At most ``batch`` MiB make a batch, and one file at least.
     """
     lines = (
         spark.readStream.format("text")
-        .option("maxBytesPerTrigger", most)
+        .option("maxBytesPerTrigger", int(batch * _MEBIBYTE))
         .option("pathGlobFilter", "*.jsonl")
         .option("maxFileAge", "36500d")  # a file that waited long is read all the same
         .load(folder)
@@ -32,11 +34,12 @@ def from_kafka(
     topic: str,
     *,
     options: dict[str, str] | None = None,
-    most: int = OFFSETS_PER_BATCH,
+    batch: float = BATCH,
 ) -> DataFrame:
-    """Return the lines of a topic; one arrived when the broker took it. At most so many records make a batch.
+    """Return the lines of a topic; one arrived when the broker took it.
 
-    A gap in what the broker kept stops the stream (``failOnDataLoss``): what it lost is not passed over.
+    About ``batch`` MiB make a batch at most, by what blocks have as a rule. A gap in what the broker kept stops the
+    stream (``failOnDataLoss``): what it lost is not passed over.
     """
     records = (
         spark.readStream.format("kafka")
@@ -44,7 +47,7 @@ def from_kafka(
         .option("subscribe", topic)
         .option("startingOffsets", "earliest")
         .option("failOnDataLoss", "true")
-        .option("maxOffsetsPerTrigger", most)
+        .option("maxOffsetsPerTrigger", max(int(batch * _MEBIBYTE / _BLOCK), 1))
         .options(**(options or {}))
         .load()
     )

@@ -1,16 +1,17 @@
-"""Checks of what the stream brings, all in one pass over a batch."""
+"""Checks of what the stream brings; they are counted in the pass that writes the events."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 _WEEK_US: Final = 7 * 24 * 3600 * 1_000_000
 
 
-def _checks() -> dict[str, Column]:
+def checks() -> dict[str, Column]:
+    """Return what must hold for every event (``schemas.EVENTS``), by name; none is ever null."""
     settled = F.col("stage") == "settled"
     return {
         "in time": F.col("verdict") == "good",
@@ -24,14 +25,3 @@ def _checks() -> dict[str, Column]:
         "size is possible": F.col("bytes") >= 0,
         "happened after the id was made": F.col("at") >= F.col("sent_minute"),
     }
-
-
-def checked(events: DataFrame) -> DataFrame:
-    """Return for each check of events (``schemas.EVENTS``) how many rows there were and how many broke it."""
-    counts = [F.sum(F.when(condition, 0).otherwise(1)).alias(name) for name, condition in _checks().items()]
-    one = events.agg(F.count("*").alias("rows"), *counts)
-    rows = [
-        F.struct(F.lit(name).alias("check"), F.coalesce(F.col(f"`{name}`"), F.lit(0)).alias("broken"))
-        for name in _checks()
-    ]
-    return one.select("rows", F.explode(F.array(*rows)).alias("each")).select("each.check", "rows", "each.broken")

@@ -9,6 +9,8 @@ import pytest
 from bench.hung import P50_TARGET, P99_TARGET, compare, rows
 from bench.run import QUICK, Run
 
+pytestmark = pytest.mark.alone
+
 TRIES = 3
 
 

@@ -97,3 +97,7 @@ INSERT INTO document (collection, key, version, value) VALUES (?, ?, ?, ?)
 ON CONFLICT DO UPDATE SET version = excluded.version, value = excluded.value
 """
 DELETE_DOCUMENT: Final = "DELETE FROM document WHERE collection = ? AND key = ?"
+DUE_NAMES: Final = """
+SELECT row, message_id, subscription FROM compensation JOIN lane ON lane.number = compensation.lane
+WHERE row > ? ORDER BY row LIMIT ?
+"""

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import apsw
 
 from bus.domain.trace import Trace, decode_trace
 from bus.errors import ConfigurationError
 from bus.stores.sqlite import partition_sql as sql
+from bus.stores.sqlite.connection import open_reader
+from bus.stores.sqlite.control_sql import DUE_NAMES
 from bus.stores.sqlite.directory import CONTROL, Directory
 from bus.stores.sqlite.failures import translating
-from bus.stores.sqlite.keys import GREATEST, SMALLEST, Label, time_key
+from bus.stores.sqlite.keys import GREATEST, SMALLEST, Label, key_id, time_key
 
 _MOST_ROWS: Final = 1_000
 _MOST_BYTES: Final = 8 * 2**20
@@ -75,6 +77,29 @@ def pieces_of(
         with translating(label.name):
             piece, after, whole = _piece(connection, after, below, bodies=bodies)
         yield piece
+
+
+def scan_due(path: Path) -> Iterator[tuple[str, str]]:
+    """Give the message's id and the subscription of all unfinished work; the subscription is empty of one for later.
+
+    Raises
+    ------
+    ConfigurationError
+        There is no store.
+    """
+    partitions_in(path)
+    connection = open_reader(path / CONTROL)
+    after = 0
+    try:
+        while True:
+            with translating(CONTROL):
+                rows: list[Any] = connection.execute(DUE_NAMES, (after, _MOST_ROWS)).fetchall()
+            yield from ((key_id(key), subscription) for _, key, subscription in rows)
+            if len(rows) < _MOST_ROWS:
+                return
+            after = rows[-1][0]
+    finally:
+        connection.close()
 
 
 def _piece(

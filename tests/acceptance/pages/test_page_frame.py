@@ -18,10 +18,12 @@ def test_the_palette_and_the_box_are_a_key_away(look: Look) -> None:
     page.get_by_role("textbox", name="A page, or any id").fill("desti")
     page.keyboard.press("Enter")
     expect(page).to_have_url(f"{looker.url}/admin/destinations")
+    expect(page.locator("h1")).to_have_text("Destinations")  # the address changes before the page is there
     page.keyboard.press("/")
     page.keyboard.type("order-42")
     page.keyboard.press("Enter")
     expect(page).to_have_url(f"{looker.url}/admin/find?ref=order-42")
+    expect(page.locator("h1")).to_have_text("Find")
     page.locator("h1").click()
     page.keyboard.type("go")
     expect(page).to_have_url(f"{looker.url}/admin/")

@@ -12,8 +12,6 @@ from tests.servers.mongodb_fixtures import database, mongodb, patient
 
 __all__ = ["database", "mongodb", "patient"]
 
-HERE = Path(__file__).parent
-
 
 @pytest.fixture(scope="session")
 def spark() -> SparkSession:
@@ -32,10 +30,3 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
 def embedded(tmp_path: Path) -> Iterator[Place]:
     with BusProcess(tmp_path / "data") as bus, SubscriberProcess(tmp_path) as subscriber:
         yield Place(bus, subscriber, f"sqlite:///{tmp_path}/data/store", tmp_path / "lake")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let pass that PySpark leaves the sockets over which it reads results to the garbage collector."""
-    for item in items:
-        if HERE in item.path.parents:
-            item.add_marker(pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"))

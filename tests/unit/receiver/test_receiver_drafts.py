@@ -16,7 +16,7 @@ from bus.errors import InvalidMessage
 from bus.testing.writes import NOON
 from receiver.draft import Draft, draft_of_line, draft_of_request
 
-ID = new_id(NOON)
+ID = new_id(NOON, bytes(range(10)))
 
 
 def single(*headers: tuple[str, str | bytes], body: bytes = b"body") -> Draft:

@@ -1,0 +1,162 @@
+"""``bus pipeline reconcile``."""
+
+from __future__ import annotations
+
+import datetime as dt
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from pyspark.sql import Row, SparkSession
+from pyspark.sql import functions as F
+
+from bus.cli.output import console, print_json, print_table
+from pipeline.commands.repairing import Repairing, repair
+from pipeline.jobs.reconcile import Plan, Proof, Store, missing, reconciled, totals
+from pipeline.lake.lake import Lake
+from pipeline.lake.storage import Storage
+from pipeline.reports.proof import render
+from pipeline.reports.summary import HOPS, STATES, Bar, Gap, Missing, Summary, sentence_of
+from pipeline.session import open_session
+from pipeline.sources.due import read_due
+from pipeline.sources.store import read_messages
+from pipeline.transforms.deliveries import deliveries_of
+from pipeline.transforms.witnesses import with_owners
+
+_COLUMNS: Final = ("id", "destination", "subscription", "state", "last event", "store")
+_MOST_BARS: Final = 240
+_GRAINS: Final = {"minute": 60, "hour": 3600}
+
+
+class ReconcileOptions(NamedTuple):
+    """What the command was given."""
+
+    lake: str
+    store: str | None
+    plan: Plan
+    report: Path | None
+    repairing: Repairing | None
+
+
+def run(options: ReconcileOptions, *, master: str | None, memory: str, connectors: Path | None, as_json: bool) -> int:
+    """Prove, print, and repair when asked; 0 when nothing is missing, or all that was is delivered."""
+    spark = open_session("reconcile", master=master, memory=memory, connectors=connectors)
+    try:
+        with console(stderr=True).status("reconciling"):
+            summary = _summary(spark, options)
+    finally:
+        spark.stop()
+    if options.report is not None:
+        options.report.write_text(render(summary), "utf-8")
+    repaired = repair(summary.missing, options.repairing) if options.repairing and summary.missing else None
+    _print(summary, repaired, as_json=as_json)
+    if summary.verdict != "missing":
+        return 0
+    return 0 if repaired is not None and repaired.is_whole else 1
+
+
+def _summary(spark: SparkSession, options: ReconcileOptions) -> Summary:
+    plan, store = options.plan, None
+    if options.store is not None:
+        due = read_due(spark, options.store)
+        messages = read_messages(spark, options.store, since=plan.since, before=plan.before)
+        store = Store(with_owners(deliveries_of(messages), due))
+    with reconciled(spark, Lake(Storage(options.lake)), plan, store) as proof:
+        rows, lost = totals(proof), [_missing(row) for row in missing(proof).collect()]
+        bars = _bars(proof, rows) if options.report is not None else []
+        gaps = [_gap(row) for row in proof.gaps.collect()]
+    judged = any(row["state"] != "open" for row in rows)
+    verdict = "missing" if lost else "proven" if judged else "unheard"
+    return Summary(
+        verdict,
+        _text(plan.now) or "",
+        _text(proof.watermark),
+        store is not None,
+        proof.emitters,
+        proof.news,
+        {hop: _hop([row for row in rows if row["hop"] == hop]) for hop in HOPS},
+        gaps,
+        lost,
+        bars,
+    )
+
+
+def _hop(rows: list[Row]) -> dict[str, Any]:
+    """Add up one hop's rows."""
+    states: Counter[str] = Counter()
+    verdicts: Counter[str] = Counter()
+    sums: Counter[str] = Counter()
+    for row in rows:
+        values = row.asDict()
+        states[values["state"]] += values["buckets"]
+        verdicts[values["verdict"]] += values["buckets"]
+        sums.update({name: value for name, value in values.items() if isinstance(value, int)})
+    return {"states": dict(states), "verdicts": dict(verdicts), **sums}
+
+
+def _bars(proof: Proof, rows: list[Row]) -> list[Bar]:
+    """Return buckets over time, in minutes, hours or days, so that a chart can show them."""
+    if not rows:
+        return []
+    seconds = (max(row["last"] for row in rows) - min(row["first"] for row in rows)).total_seconds()
+    grain = next((name for name, long in _GRAINS.items() if seconds / long < _MOST_BARS), "day")
+    counts = [F.sum(F.when(F.col("state") == state, 1).otherwise(0)).alias(state) for state in STATES]
+    start = F.date_trunc(grain, "minute").alias("start")
+    grouped = proof.buckets.groupBy(start).agg(*counts, F.sum("missing").alias("missing"))
+    return [
+        Bar(_text(row["start"]) or "", {name: row[name] for name in STATES}, row["missing"])
+        for row in grouped.orderBy("start").collect()
+    ]
+
+
+def _missing(row: Row) -> Missing:
+    values: dict[str, Any] = {
+        name: _text(value) if isinstance(value, dt.datetime) else value for name, value in row.asDict().items()
+    }
+    return Missing(**{name: values[name] for name in Missing.__struct_fields__})
+
+
+def _gap(row: Row) -> Gap:
+    return Gap(row["emitter"], row["node"], _text(row["after"]), _text(row["until"]) or "", row["blocks"], row["lost"])
+
+
+def _text(time: dt.datetime | None) -> str | None:
+    if time is None:
+        return None
+    return time.astimezone(dt.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _print(summary: Summary, repaired: Any, *, as_json: bool) -> None:
+    if as_json:
+        more = {"lost_blocks": summary.lost_blocks, "lost_events": summary.lost_events}
+        print_json({"summary": sentence_of(summary), **_plain(summary), **more, "repair": repaired})
+        return
+    columns = ("hop", "buckets", *STATES, "expected", "proven", "explained", "unsettled", "missing")
+    print_table(columns, [_line(title, summary.hops[hop]) for hop, title in HOPS.items()])
+    if summary.missing:
+        print_table(_COLUMNS, [_row(each) for each in summary.missing])
+    if summary.gaps:
+        sys.stdout.write(f"emitters lost {summary.lost_blocks} blocks and {summary.lost_events} events\n")
+    sys.stdout.write(sentence_of(summary) + "\n")
+    if repaired is not None:
+        sys.stdout.write(repaired.sentence + "\n")
+
+
+def _plain(summary: Summary) -> dict[str, Any]:
+    return {name: getattr(summary, name) for name in summary.__struct_fields__ if name != "bars"}
+
+
+def _line(title: str, hop: dict[str, Any]) -> list[object]:
+    states, verdicts = hop["states"], hop["verdicts"]
+    return [
+        title,
+        hop.get("buckets", 0),
+        *[states.get(state, 0) for state in STATES],
+        hop.get("expected", 0),
+        *[verdicts.get(verdict, 0) for verdict in ("proven", "explained", "unsettled", "missing")],
+    ]
+
+
+def _row(each: Missing) -> list[object]:
+    return [each.id, each.destination, each.subscription, each.state, each.last_word, each.stored]

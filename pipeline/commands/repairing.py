@@ -1,0 +1,104 @@
+"""``reconcile --repair``: the bus's own bulk job takes what is missing, and is watched to its end."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from bus.cli.api import Api
+from bus.cli.output import progress
+from pipeline.reports.summary import Missing
+
+_AT_ONCE: Final = 1_000
+_POLL: Final = 0.2
+_ENDED: Final = ("done", "canceled")
+_GOOD: Final = ("delivered", "skipped")
+
+
+class Repairing(NamedTuple):
+    """Which bus repairs, at which rate (messages a second), and how many seconds its outcomes are waited for."""
+
+    url: str
+    api_key: str
+    rate: float | None
+    wait: float
+
+
+class Repaired(msgspec.Struct, frozen=True):
+    """The balance of a repair: ``selected`` is the sum of what its jobs' items ended as and are waiting for.
+
+    ``unaccepted`` are messages that no receiver accepted: only their producer has them.
+    """
+
+    jobs: list[str]
+    counts: dict[str, int]
+    unaccepted: int
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all that was missing is delivered."""
+        good = sum(self.counts.get(name, 0) for name in _GOOD)
+        return not self.unaccepted and good == self.counts.get("selected", 0)
+
+    @property
+    def sentence(self) -> str:
+        """The balance in words."""
+        parts = [f"{count} {name}" for name, count in self.counts.items() if count and name != "selected"]
+        more = f"; {self.unaccepted} messages are only with their producers: bus spool drain" if self.unaccepted else ""
+        return f"repair of {self.counts.get('selected', 0)}: {', '.join(parts) or 'nothing'}{more}"
+
+
+def repair(missing: Sequence[Missing], repairing: Repairing) -> Repaired:
+    """Hand over what is missing, and wait for the outcomes.
+
+    Raises
+    ------
+    ReceiverRefused
+        The key may not resend.
+    ReceiverUnavailable
+        The bus does not answer; jobs that it took go on.
+    """
+    lost = [each for each in missing if each.subscription]
+    with Api(repairing.url, repairing.api_key) as api, progress() as bar:
+        task = bar.add_task("repairing", total=len(lost))
+        jobs = [_submit(api, part, repairing) for part in _parts(lost)]
+        end = time.monotonic() + repairing.wait
+        while True:
+            found = [api.call("GET", f"/api/v1/resends/{job}") for job in jobs]
+            counts = _sum(found)
+            bar.update(task, completed=counts["selected"] - counts["waiting"])
+            if all(job["state"] in _ENDED for job in found) or time.monotonic() >= end:
+                return Repaired(jobs, dict(counts), len(missing) - len(lost))
+            time.sleep(_POLL)
+
+
+def _parts(lost: Sequence[Missing]) -> Iterator[list[Missing]]:
+    """Yield what one job takes: deliveries of one destination, so many at once."""
+    by_destination: dict[str, list[Missing]] = defaultdict(list)
+    for each in lost:
+        by_destination[each.destination].append(each)
+    for found in by_destination.values():
+        for start in range(0, len(found), _AT_ONCE):
+            yield found[start : start + _AT_ONCE]
+
+
+def _submit(api: Api, part: Sequence[Missing], repairing: Repairing) -> str:
+    body: dict[str, Any] = {
+        "destination": part[0].destination,
+        "deliveries": [{"id": each.id, "subscription": each.subscription} for each in part],
+        "rate": repairing.rate,
+        "reason": "found missing by reconcile",
+    }
+    job: str = api.call("POST", "/api/v1/resends/deliveries", body=body)["id"]
+    return job
+
+
+def _sum(jobs: Sequence[dict[str, Any]]) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for job in jobs:
+        counts.update(job["counts"])
+    return counts

@@ -1,0 +1,34 @@
+"""What people write on the command line, as what jobs take."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Final
+
+import typer
+
+from bus.domain.durations import parse_duration
+from pipeline.jobs.reconcile import Plan
+from pipeline.transforms.hearing import Patience
+
+_EPOCH: Final = dt.datetime.fromtimestamp(0, dt.UTC)
+
+
+def plan_of(since: str | None, before: str | None, allowance: str, horizon: str, *, complete: bool) -> Plan:
+    """Return what a run of ``reconcile`` looks at, from now; times as RFC 3339. Raises a usage error."""
+    patience = Patience(_seconds(allowance, "--allowance"), _seconds(horizon, "--horizon"))
+    # A lake has times of a millisecond; one in between would not be found again.
+    now = _EPOCH + dt.timedelta(milliseconds=(dt.datetime.now(dt.UTC) - _EPOCH) // dt.timedelta(milliseconds=1))
+    return Plan(now, moment_of(since), moment_of(before), patience, complete)
+
+
+def moment_of(text: str | None) -> dt.datetime | None:
+    """Return a time that is written as RFC 3339; None for none."""
+    return None if text is None else dt.datetime.fromisoformat(text)
+
+
+def _seconds(text: str, option: str) -> int:
+    try:
+        return round(parse_duration(text) / 1000)
+    except ValueError as error:
+        raise typer.BadParameter(f"{text!r} is no duration such as 10m", param_hint=option) from error

@@ -1,0 +1,184 @@
+"""``reconcile``: proves from events, ledger and store that nothing was lost, or says exactly what.
+
+Buckets whose two sides of the ledger are equal are proven without looking at a single delivery. Of the others, each
+delivery's witnesses are heard. A run writes only what is news: repeated without any, it changes nothing.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final, NamedTuple
+
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+
+from pipeline.lake.lake import Lake
+from pipeline.schemas import BLOCKS, EVENTS, FINDINGS, LEDGER, PROOFS
+from pipeline.transforms.accounting import COUNTED, MISSING, accounted, concluded, counted, listed
+from pipeline.transforms.hearing import OPEN, Patience, gaps, heard, state_at, watermark_of
+from pipeline.transforms.ledgers import EQUAL, KEY, compared
+from pipeline.transforms.proofs import compared_with, in_force, latest, with_unheard
+from pipeline.transforms.witnesses import said_by_events, said_by_store, with_last_word
+
+VERSION: Final = 1
+LINE: Final = f"reconcile-v{VERSION}"
+# Clocks of hosts differ; an event is looked for so long before the time that its message's id tells.
+_DRIFT: Final = dt.timedelta(days=1)
+_SUMS: Final = ("expected", "settled", "delivered", "skipped", "canceled", "dead", "parked", *COUNTED)
+_MORE_SUMS: Final = ("unannounced", "duplicates", "resent")
+
+
+class Plan(NamedTuple):
+    """What a run looks at.
+
+    Attributes
+    ----------
+    now
+        When it runs; what it writes is named by this.
+    since, before
+        The range of the messages' minutes, ``before`` exclusive; None for all that there is.
+    patience
+        How long it waits for events and for deliveries.
+    complete
+        Whether the lake is known to have all that was emitted until ``now``. Else what was emitted after the last
+        block in the lake may still be on its way.
+    """
+
+    now: dt.datetime
+    since: dt.datetime | None = None
+    before: dt.datetime | None = None
+    patience: Patience = Patience()
+    complete: bool = False
+
+
+class Store(NamedTuple):
+    """The store as a witness: its deliveries (``transforms.deliveries``, with ``owned``), of the range of the plan."""
+
+    deliveries: DataFrame
+
+
+class Proof(NamedTuple):
+    """What a run found.
+
+    Attributes
+    ----------
+    buckets
+        Every bucket of the range, with its state and verdict (``schemas.PROOFS`` without ``checked``).
+    findings
+        Deliveries of these that are not simply done (``schemas.FINDINGS`` with ``state``, without ``checked``).
+    gaps
+        What emitters could not tell (``transforms.hearing.gaps``).
+    emitters
+        How many were heard.
+    watermark
+        Up to when all live ones were; None when nobody was.
+    news
+        How many buckets changed, and were written.
+    """
+
+    buckets: DataFrame
+    findings: DataFrame
+    gaps: DataFrame
+    emitters: int
+    watermark: dt.datetime | None
+    news: int
+
+
+@contextmanager
+def reconciled(spark: SparkSession, lake: Lake, plan: Plan, store: Store | None = None) -> Iterator[Proof]:
+    """Run, and give what was found; what was news is in the lake then. Its frames hold for the ``with`` block."""
+    blocks = lake.read(spark, BLOCKS)
+    emitters = heard(blocks).collect()
+    watermark = _watermark(emitters, plan)
+    buckets = _buckets(lake.read(spark, LEDGER, since=plan.since, before=plan.before), store, watermark, plan).persist()
+    deliveries = _deliveries(spark, lake, buckets, plan, store).persist()
+    rows = concluded(buckets, counted(deliveries))
+    before = latest(lake.read(spark, PROOFS, since=plan.since, before=plan.before))
+    judged = compared_with(rows, before).persist()
+    findings = _findings(spark, lake, deliveries, plan).persist()
+    try:
+        news = _write(lake, judged.where("news"), findings, plan)
+        states = F.broadcast(judged.select(*KEY, "state"))
+        yield Proof(
+            judged, findings.join(states, list(KEY)), gaps(blocks), len(emitters), _heard_until(emitters, plan), news
+        )
+    finally:
+        for frame in (buckets, deliveries, judged, findings):
+            frame.unpersist()
+
+
+def totals(proof: Proof) -> list[Row]:
+    """Return sums for each hop, state and verdict, with the ``first`` and the ``last`` minute."""
+    sums = [F.sum(name).alias(name) for name in (*_SUMS, *_MORE_SUMS)]
+    sums += [F.min("minute").alias("first"), F.max("minute").alias("last")]
+    return proof.buckets.groupBy("hop", "state", "verdict").agg(F.count("*").alias("buckets"), *sums).collect()
+
+
+def missing(proof: Proof) -> DataFrame:
+    """Return the deliveries, and the messages that no receiver accepted, of which nothing is known."""
+    return proof.findings.where(F.col("finding") == MISSING).orderBy("destination", "subscription", "id")
+
+
+def read_proofs(spark: SparkSession, lake: Lake) -> tuple[DataFrame, DataFrame]:
+    """Return the buckets in force, and their findings."""
+    buckets = latest(lake.read(spark, PROOFS))
+    return buckets, in_force(lake.read(spark, FINDINGS), buckets)
+
+
+def _watermark(emitters: list[Row], plan: Plan) -> dt.datetime:
+    """Return the time up to which buckets are judged; a time before all of them when nobody was heard."""
+    return _heard_until(emitters, plan) or dt.datetime.fromtimestamp(0, dt.UTC)
+
+
+def _heard_until(emitters: list[Row], plan: Plan) -> dt.datetime | None:
+    found = watermark_of(emitters, plan.patience)
+    if plan.complete:
+        return plan.now
+    return found and min(found.astimezone(dt.UTC), plan.now)
+
+
+def _buckets(ledger: DataFrame, store: Store | None, watermark: dt.datetime, plan: Plan) -> DataFrame:
+    buckets = compared(ledger)
+    if store is None:
+        marked = buckets.withColumn("unfinished", F.lit(False))
+    else:
+        open_ones = store.deliveries.where(F.col("status").isin("pending", "retrying", "resend"))
+        marked = with_unheard(buckets, open_ones)
+    return marked.withColumn("state", state_at(watermark, plan.patience))
+
+
+def _deliveries(spark: SparkSession, lake: Lake, buckets: DataFrame, plan: Plan, store: Store | None) -> DataFrame:
+    """Return what is known of each delivery of the buckets that differ."""
+    differing = buckets.where((F.col("state") != OPEN) & ((F.col("compared") != EQUAL) | F.col("unfinished")))
+    words = said_by_events(_events(spark, lake, plan), differing)
+    if store is not None:
+        words = words.unionByName(said_by_store(store.deliveries, differing))
+    if differing.isEmpty():
+        words = words.limit(0)  # Spark then reads neither events nor store
+    return accounted(words, differing, plan.now, plan.patience.allowance, with_store=store is not None)
+
+
+def _events(spark: SparkSession, lake: Lake, plan: Plan) -> DataFrame:
+    return lake.read(spark, EVENTS, since=plan.since and plan.since - _DRIFT)
+
+
+def _findings(spark: SparkSession, lake: Lake, deliveries: DataFrame, plan: Plan) -> DataFrame:
+    lost = F.col("finding") == MISSING
+    traced = with_last_word(deliveries.where(lost), _events(spark, lake, plan))
+    return listed(traced.unionByName(deliveries.where(~lost)))
+
+
+def _write(lake: Lake, news: DataFrame, findings: DataFrame, plan: Plan) -> int:
+    """Publish what is news, and return how many buckets that is."""
+    count = news.count()
+    commit = lake.begin(LINE, f"{int(plan.now.timestamp() * 1000):015d}") if count else None
+    if commit is None:
+        return 0
+    checked = {"checked": F.lit(plan.now)}
+    commit.stage(PROOFS, news.withColumns(checked), files=1)
+    about = findings.join(F.broadcast(news.select(*KEY)), list(KEY), "left_semi")
+    commit.stage(FINDINGS, about.withColumns(checked), files=1)
+    lake.publish(commit)
+    return count

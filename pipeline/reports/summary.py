@@ -1,0 +1,127 @@
+"""What a run of ``reconcile`` comes to, as plain values: for the command line, for JSON and for the report."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+HOPS: Final = {"accept": "sent to accepted", "publish": "accepted to published", "deliver": "expected to settled"}
+STATES: Final = ("open", "provisional", "final", "amended")
+
+
+class Missing(msgspec.Struct, frozen=True):
+    """One delivery of which no end is known; without a subscription, a message that no receiver accepted.
+
+    Times as RFC 3339, None where there is none. ``last_*`` is the last event, ``attempt_*`` the last stored attempt.
+    """
+
+    id: str
+    destination: str
+    subscription: str
+    hop: str
+    minute: str
+    state: str
+    last_at: str | None = None
+    last_stage: str | None = None
+    last_status: str | None = None
+    last_attempt: int | None = None
+    last_code: int | None = None
+    last_reason: str | None = None
+    last_transport: str | None = None
+    last_node: str | None = None
+    store_status: str | None = None
+    store_at: str | None = None
+    store_reason: str | None = None
+    store_due_at: str | None = None
+    attempt_id: str | None = None
+    attempt_n: int | None = None
+    attempt_at: str | None = None
+    attempt_code: int | None = None
+    attempt_error: str | None = None
+
+    @property
+    def last_word(self) -> str:
+        """The last event in words."""
+        if self.last_stage is None:
+            return "no event tells of it"
+        parts = [self.last_stage, self.last_status, self.last_transport, self.last_reason]
+        return " ".join([*filter(None, parts), f"at {self.last_at}"])
+
+    @property
+    def stored(self) -> str:
+        """What the store has, in words; a dash when it has nothing or was not asked."""
+        if self.store_status is None:
+            return "–"
+        parts = [self.store_status, self.store_reason, f"since {self.store_at}" if self.store_at else ""]
+        attempt = f"attempt {self.attempt_n}: {self.attempt_code or self.attempt_error}" if self.attempt_n else ""
+        return ", ".join(filter(None, [*parts, attempt]))
+
+
+class Gap(msgspec.Struct, frozen=True):
+    """Blocks that an emitter closed and that never arrived, or events that it dropped, between two times."""
+
+    emitter: str
+    node: str
+    after: str | None
+    until: str
+    blocks: int
+    lost: int
+
+
+class Bar(msgspec.Struct, frozen=True):
+    """How many buckets of an hour (or of a minute) are in each state, and how many deliveries are missing there."""
+
+    start: str
+    states: dict[str, int]
+    missing: int
+
+
+class Summary(msgspec.Struct, frozen=True):
+    """What a run comes to.
+
+    Attributes
+    ----------
+    verdict
+        ``proven``: nothing is missing; ``missing``: what ``missing`` lists; ``unheard``: nothing can be judged yet.
+    watermark
+        Up to when all live emitters were heard; None when none was.
+    hops
+        Sums by hop: buckets by state and by verdict, and counts of deliveries.
+    """
+
+    verdict: str
+    checked: str
+    watermark: str | None
+    with_store: bool
+    emitters: int
+    news: int
+    hops: dict[str, dict[str, Any]]
+    gaps: list[Gap]
+    missing: list[Missing]
+    bars: list[Bar]
+
+    @property
+    def lost_blocks(self) -> int:
+        """How many blocks of events never arrived."""
+        return sum(gap.blocks for gap in self.gaps)
+
+    @property
+    def lost_events(self) -> int:
+        """How many events emitters dropped."""
+        return sum(gap.lost for gap in self.gaps)
+
+
+def sentence_of(summary: Summary) -> str:
+    """Return the verdict as one sentence."""
+    deliver = summary.hops.get("deliver", {})
+    judged = sum(count for state, count in deliver.get("states", {}).items() if state != "open")
+    expected, unsettled = deliver.get("expected", 0), deliver.get("under_way", 0) + deliver.get("held", 0)
+    if summary.verdict == "missing":
+        lost = sum(1 for each in summary.missing if each.subscription)
+        rest = len(summary.missing) - lost
+        return f"{lost} deliveries are missing" + (f", and {rest} messages that no receiver accepted" if rest else "")
+    if summary.verdict == "unheard":
+        return "nothing can be judged yet: no bucket is old enough for all emitters to have been heard"
+    more = f"; {unsettled} are on their way or held" if unsettled else ""
+    return f"zero lost: each of {expected} expected deliveries in {judged} judged buckets is accounted for{more}"

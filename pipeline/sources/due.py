@@ -1,0 +1,51 @@
+"""Which deliveries the compensator has work for: those whose next attempt has an owner."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, SparkSession
+
+from bus.bootstrap.extras import extra
+from bus.stores.sqlite.scanning import scan_due
+
+_SQLITE: Final = "sqlite:///"
+_SCHEMA: Final = "id string, subscription string"
+_PATIENCE_MS: Final = 10_000
+
+
+def read_due(spark: SparkSession, store: str) -> DataFrame:
+    """Return ``id`` and ``subscription`` of all unfinished work of a store, as it is now.
+
+    It is read at once: who reads deliveries afterwards does not take one for abandoned that was finished in between.
+
+    Raises
+    ------
+    ConfigurationError
+        There is no store.
+    StoreUnavailable
+        The store does not answer.
+    """
+    path = store.removeprefix(_SQLITE)
+    rows = list(_from_mongodb(store) if path == store else scan_due(Path(path)))
+    return spark.createDataFrame(rows, _SCHEMA)
+
+
+def _from_mongodb(url: str) -> Iterator[tuple[str, str]]:
+    with extra("mongodb"):
+        from pymongo import MongoClient  # noqa: PLC0415
+
+        from bus.stores.mongodb.connection import DATABASE  # noqa: PLC0415
+        from bus.stores.mongodb.errors import translating  # noqa: PLC0415
+        from bus.stores.mongodb.indexes import COMPENSATIONS  # noqa: PLC0415
+
+    client: MongoClient[dict[str, Any]] = MongoClient(url, serverSelectionTimeoutMS=_PATIENCE_MS)
+    try:
+        with translating("read unfinished work"):
+            found = client.get_default_database(DATABASE)[COMPENSATIONS]
+            for form in found.find({}, {"message_id": 1, "subscription": 1}):
+                yield form["message_id"], form["subscription"]
+    finally:
+        client.close()

@@ -1,0 +1,152 @@
+"""What events and the store say of single deliveries, as one table: a row for each word of a witness."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from pipeline.transforms.ledgers import ACCEPT, DELIVER, KEY, PUBLISH
+
+EXPECTED: Final = "expected"
+SETTLED: Final = "settled"
+SEEN: Final = "seen"
+STORED: Final = "stored"
+PENDING: Final = "pending"
+_LAST: Final = ("stage", "status", "attempt", "code", "reason", "transport", "node")
+# The order in which states of one generation follow each other (bus.domain.delivery.RANK).
+_RANK: Final = ("retrying", "parked", "dead", "canceled", "skipped", "delivered")
+_STORED: Final = (
+    "struct<generation:int,status:string,at:timestamp,reason:string,due_at:timestamp,owned:boolean,attempt:struct<id:string,n:int,"
+    "at:timestamp,code:int,error:string>>"
+)
+
+
+def said_by_events(events: DataFrame, buckets: DataFrame) -> DataFrame:
+    """Return what events (``schemas.EVENTS``) say of the deliveries of some buckets.
+
+    ``says`` is ``expected``, ``settled`` (for a hop before delivery: it got further), the ``status`` being the
+    delivery's, or ``seen``.
+    """
+    near = buckets.select("destination", F.col("minute").alias("sent_minute")).distinct()
+    words = events.join(F.broadcast(near), ["destination", "sent_minute"], "left_semi").select(
+        "id",
+        "destination",
+        F.col("sent_minute").alias("minute"),
+        "generation",
+        "at",
+        *_LAST,
+        F.inline(_words()),
+    )
+    shaped = words.select(
+        *KEY, "id", "says", "generation", "at", F.struct("at", *_LAST).alias("last"), _no_store().alias("stored")
+    )
+    return _within(shaped, buckets)
+
+
+def said_by_store(deliveries: DataFrame, buckets: DataFrame) -> DataFrame:
+    """Return what the store's deliveries say, in the same form (``transforms.deliveries``; ``owned`` as there)."""
+    last = F.element_at("attempts", -1)
+    attempt = F.struct(
+        last["id"].alias("id"),
+        last["n"].alias("n"),
+        last["started_at"].alias("at"),
+        last["status_code"].alias("code"),
+        last["error"].alias("error"),
+    )
+    stored = F.struct("generation", "status", "at", "reason", "due_at", "owned", attempt.alias("attempt")).cast(_STORED)
+    rows = deliveries.select(
+        "id",
+        "destination",
+        F.date_trunc("minute", "made_at").alias("minute"),
+        "generation",
+        F.lit(None).cast("timestamp").alias("at"),
+        stored.alias("stored"),
+        F.inline(_stored_words()),
+    )
+    nothing = F.struct(F.lit(None).cast("timestamp").alias("at"), *[_empty(name).alias(name) for name in _LAST])
+    shaped = rows.select(*KEY, "id", "says", "generation", "at", nothing.alias("last"), "stored")
+    return _within(shaped, buckets)
+
+
+def with_owners(deliveries: DataFrame, due: DataFrame | None) -> DataFrame:
+    """Add to the store's deliveries whether somebody ``owned`` the next attempt.
+
+    Parameters
+    ----------
+    due
+        What the compensator has to do, read before the deliveries were: ``id`` and ``subscription``, which is empty
+        for a message that is to be published later. None when that is not known; then somebody does.
+    """
+    if due is None:
+        return deliveries.withColumn("owned", F.lit(True))
+    names = due.groupBy("id").agg(F.collect_set("subscription").alias("due"))
+    owned = F.array_contains("due", F.col("subscription")) | F.array_contains("due", "")
+    return deliveries.join(names, "id", "left").withColumn("owned", F.coalesce(owned, F.lit(False)))
+
+
+def with_last_word(deliveries: DataFrame, events: DataFrame) -> DataFrame:
+    """Give deliveries the ``last`` event of all that were about them or about their message as a whole."""
+    whole = events.where(F.col("subscription") == "").join(
+        F.broadcast(deliveries.select("id").distinct()), "id", "left_semi"
+    )
+    lasts = whole.groupBy("id").agg(F.max(F.struct("at", *_LAST)).alias("word"))
+    return deliveries.join(lasts, "id", "left").withColumn("last", F.greatest("last", "word")).drop("word")
+
+
+def rank(status: Column) -> Column:
+    """Return the place of a status among those of one generation; 0 for one before any POST."""
+    return F.coalesce(F.array_position(F.lit(list(_RANK)), status), F.lit(0)).cast("int")
+
+
+def _words() -> Column:
+    """Return what one event says, of each hop."""
+    stage, subscription = F.col("stage"), F.col("subscription")
+    nobody = F.size("expected") == 0
+    accepted = F.concat(
+        F.array(_word(ACCEPT, SETTLED), _word(PUBLISH, EXPECTED)),
+        F.when(nobody, F.array(_word(PUBLISH, SETTLED))).otherwise(_none()),
+        F.transform("expected", lambda name: _word(DELIVER, EXPECTED, name)),
+    )
+    further = F.array(_word(ACCEPT, SETTLED), _word(PUBLISH, SETTLED))
+    handed = F.when(subscription == "", further).otherwise(
+        F.concat(further, F.array(_word(DELIVER, SEEN, subscription)))
+    )
+    published = F.when(F.col("status") == "confirmed", further).otherwise(F.array(_word(PUBLISH, SEEN)))
+    return (
+        F.when(stage == "sent", F.array(_word(ACCEPT, EXPECTED)))
+        .when(stage == "accepted", accepted)
+        .when(stage == "published", published)
+        .when(stage == "handed", handed)
+        .when(stage == "settled", F.concat(further, F.array(_word(DELIVER, SETTLED, subscription))))
+        .otherwise(_none())
+    )
+
+
+def _stored_words() -> Column:
+    """Return what one delivery in the store says: that the message came there, and how the delivery stands."""
+    moved = (F.col("status") != PENDING) | (F.coalesce("reason", F.lit("")) != "") | F.col("deliver_at").isNotNull()
+    here = F.array(_word(ACCEPT, SETTLED), _word(DELIVER, STORED, F.col("subscription")))
+    return F.when(moved, F.concat(here, F.array(_word(PUBLISH, SETTLED)))).otherwise(here)
+
+
+def _word(hop: str, says: str, subscription: Column | None = None) -> Column:
+    name = F.lit("") if subscription is None else subscription
+    return F.struct(F.lit(hop).alias("hop"), name.alias("subscription"), F.lit(says).alias("says"))
+
+
+def _none() -> Column:
+    return F.array().cast("array<struct<hop:string,subscription:string,says:string>>")
+
+
+def _no_store() -> Column:
+    return F.lit(None).cast(_STORED)
+
+
+def _empty(name: str) -> Column:
+    return F.lit(None).cast("int" if name in ("attempt", "code") else "string")
+
+
+def _within(words: DataFrame, buckets: DataFrame) -> DataFrame:
+    return words.join(F.broadcast(buckets.select(*KEY)), list(KEY), "left_semi")

@@ -1,0 +1,75 @@
+"""The stream of rollups, killed in the middle of batches, comes to what an undisturbed run comes to."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pipeline.jobs.rollup import READ_LINE, Plan, start
+from pipeline.lake.lake import Lake
+from pipeline.lake.storage import Storage
+from pipeline.sources.lines import from_files
+from tests.harness.process import Child, module
+from tests.harness.rollups import assert_agrees, read_rollups, read_side
+from tests.harness.spark import spark_session
+from tests.harness.trace_traffic import write_traffic
+from tests.harness.waiting import wait_until
+
+RUN_WITHIN = 600.0
+
+
+def _stream(events: Path, lake: Path, log: Path) -> Child:
+    arguments = ("rollup", "--events", events, "--lake", lake, "--once", "--json", "--batch", 0.5, "--memory", "1g")
+    return Child(module("pipeline", *arguments, "--master", "local[2]"), log=log)
+
+
+def _kill_in_a_batch(stream: Child, lake: Path, chance: random.Random) -> None:
+    """Kill the stream at some moment after it began a batch; the batch may have ended meanwhile."""
+    begun = lambda: len(list((lake / "_checkpoints" / READ_LINE / "offsets").glob("[0-9]*")))  # noqa: E731
+    before = begun()
+    stream.start()
+    wait_until(lambda: begun() > before or not stream.running, within=RUN_WITHIN, what="a batch to begin", every=0.02)
+    assert stream.running, stream.output()
+    time.sleep(chance.random() * 6)  # the moment itself: anywhere in the batch, or in the next one
+    stream.kill()
+
+
+def _drop_newest_commit_entry(lake: Path) -> None:
+    entries = (lake / "_checkpoints" / READ_LINE / "commits").glob("[0-9]*")
+    newest = max(entries, key=lambda path: int(path.name))
+    newest.unlink()
+    newest.with_name(f".{newest.name}.crc").unlink()
+
+
+@pytest.mark.parametrize(
+    ("events", "files", "kills"),
+    [
+        pytest.param(200_000, 24, 2, marks=pytest.mark.timeout(900)),
+        pytest.param(1_000_000, 120, 20, marks=[pytest.mark.proof, pytest.mark.timeout(3_600)]),
+    ],
+)
+def test_a_killed_stream_comes_to_the_same_rollups(
+    tmp_path: Path, events: int, files: int, kills: int, record_property: Callable[[str, object], None]
+) -> None:
+    traffic = write_traffic(tmp_path / "events", events, files=files)
+    lake, chance = tmp_path / "lake", random.Random(events)
+    stream = _stream(tmp_path / "events", lake, tmp_path / "stream.log")
+    for _ in range(kills):
+        _kill_in_a_batch(stream, lake, chance)
+    _drop_newest_commit_entry(lake)
+    assert stream.start().wait(RUN_WITHIN) == 0, stream.output()
+
+    spark = spark_session()
+    calm = Lake(Storage(str(tmp_path / "calm")))
+    plan = Plan(str(tmp_path / "checkpoint"), every=0)
+    start(spark, calm, from_files(spark, str(tmp_path / "events")), plan).wait()
+    disturbed = Lake(Storage(str(lake)))
+    rollups = read_rollups(spark, disturbed)
+    assert rollups == read_rollups(spark, calm)
+    assert_agrees(rollups, traffic)
+    assert read_side(spark, disturbed) == read_side(spark, calm)
+    record_property("batches", len(disturbed.manifests(READ_LINE)))

@@ -1,0 +1,62 @@
+"""A small world of messages for the proof: what their events say, and what a store has of them."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from bus.domain.identity import new_id
+from tests.harness.trace_lines import Event, accepted, published, settled
+
+STORED = (
+    "id string, made_at timestamp, destination string, deliver_at timestamp, subscription string, status string, "
+    "generation int, at timestamp, reason string, due_at timestamp, attempts array<struct<id:string,n:int,"
+    "started_at:timestamp,status_code:int,error:string>>, owned boolean"
+)
+
+
+def moment(milliseconds: int) -> dt.datetime:
+    return dt.datetime.fromtimestamp(milliseconds / 1000, dt.UTC)
+
+
+def delivered_messages(start: int, count: int, step: int = 100, *subscriptions: str) -> list[Event]:
+    """Return the events of messages that were all accepted, published and delivered."""
+    return [event for place in range(count) for event in one_message(start + place * step, *subscriptions)]
+
+
+def one_message(at: int, *subscriptions: str, **fields: Any) -> list[Event]:
+    """Return the events of one delivered message; ``fields`` change its end."""
+    message_id, names = new_id(at), subscriptions or ("shop",)
+    ends = [settled(at + 20, id=message_id, subscription=name, attempt_id=f"{message_id}/{name}") for name in names]
+    return [
+        accepted(at + 5, *names, id=message_id),
+        published(at + 10, id=message_id),
+        *({**end, **fields} for end in ends),
+    ]
+
+
+def without(events: Iterable[Event], ends: Iterable[tuple[str, str]]) -> list[Event]:
+    """Leave out the ends of some deliveries."""
+    gone = set(ends)
+    return [
+        event for event in events if event["stage"] != "settled" or (event["id"], event["subscription"]) not in gone
+    ]
+
+
+def ends_of(events: Iterable[Event]) -> list[tuple[str, str]]:
+    return [(event["id"], event["subscription"]) for event in events if event["stage"] == "settled"]
+
+
+def stored(spark: SparkSession, rows: Sequence[dict[str, Any]]) -> DataFrame:
+    """Return deliveries as the store has them; what is left out is that of one that is delivered."""
+    given = []
+    for row in rows:
+        made_at = moment(int(row["id"][:8] + row["id"][9:13], 16))
+        attempt = {"id": "a", "n": 1, "started_at": made_at, "status_code": 200, "error": ""}
+        plain = {"destination": "orders", "subscription": "shop", "status": "delivered", "generation": 0, "reason": ""}
+        more = {"made_at": made_at, "at": made_at, "deliver_at": None, "due_at": None, "attempts": [attempt]}
+        given.append({**plain, **more, "owned": True, **row})
+    return spark.createDataFrame(given, STORED)

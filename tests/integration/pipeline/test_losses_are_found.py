@@ -1,0 +1,105 @@
+import dataclasses
+import random
+import time
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from pipeline.jobs import rollup
+from pipeline.jobs.reconcile import Plan, Proof, missing, read_proofs, reconciled, totals
+from pipeline.lake.lake import Lake
+from pipeline.lake.storage import Storage
+from pipeline.sources.lines import from_files
+from pipeline.transforms.hearing import Patience
+from tests.harness.accounts import delivered_messages, ends_of, moment, without
+from tests.harness.trace_lines import Event, told
+
+NOW = int(time.time() * 1000)
+START = NOW - 8 * 3_600_000
+PATIENCE = Patience(allowance=600, horizon=4 * 3600)
+
+
+@dataclasses.dataclass
+class Bus:
+    """A folder of trace events, and the lake that the real rollup job makes of it."""
+
+    spark: SparkSession
+    folder: Path
+    seq: int = 0
+
+    @property
+    def lake(self) -> Lake:
+        return Lake(Storage(str(self.folder / "lake")))
+
+    def tell(self, events: list[Event], *, emitter: str = "e1", at: int = NOW, size: int = 1000) -> None:
+        """Write events as a file of blocks, and roll it up."""
+        lines = []
+        for start in range(0, max(len(events), 1), size):
+            self.seq += 1
+            lines.append(told(events[start : start + size], emitter=emitter, seq=self.seq, at=at))
+        (self.folder / "events").mkdir(exist_ok=True)
+        (self.folder / "events" / f"{self.seq}.jsonl").write_text("".join(lines))
+        read = from_files(self.spark, str(self.folder / "events"))
+        rollup.start(self.spark, self.lake, read, rollup.Plan(str(self.folder / "checkpoints"), 0)).wait()
+
+    def prove(self, *, now: int = NOW) -> tuple[set[tuple[str, str]], dict[tuple[str, str], int], Proof]:
+        """Return what is missing, how many buckets there are of each state and verdict, and the proof."""
+        with reconciled(self.spark, self.lake, Plan(moment(now), patience=PATIENCE)) as proof:
+            lost = {(row.id, row.subscription) for row in missing(proof).collect()}
+            counts: dict[tuple[str, str], int] = {}
+            for row in totals(proof):
+                counts[row.state, row.verdict] = counts.get((row.state, row.verdict), 0) + row.buckets
+        return lost, counts, proof
+
+
+@pytest.fixture
+def bus(spark, tmp_path):
+    return Bus(spark, tmp_path)
+
+
+def test_exactly_what_was_removed_is_found_and_a_run_without_news_writes_nothing(bus):
+    events = delivered_messages(START, 3_000, 5_000, "shop", "mail")
+    gone = random.Random(5).sample(ends_of(events), 7)
+    bus.tell(without(events, gone))
+    lost, counts, proof = bus.prove()
+    assert lost == set(gone)
+    assert sum(counts.values()) == proof.news == 250 * 3
+    assert counts["final", "proven"] > 200
+    again, _, repeated = bus.prove(now=NOW + 1)
+    assert (again, repeated.news) == (lost, 0)
+    assert len(bus.lake.manifests("reconcile-v1")) == 1
+
+
+def test_what_comes_late_amends_what_was_final(bus):
+    events = delivered_messages(START, 60, 5_000)
+    (late,) = random.Random(2).sample(ends_of(events), 1)
+    bus.tell(without(events, [late]))
+    assert bus.prove()[0] == {late}
+    bus.tell([event for event in events if event["stage"] == "settled" and event["id"] == late[0]], emitter="e2")
+    lost, counts, proof = bus.prove(now=NOW + 1)
+    assert (lost, proof.news, counts["amended", "proven"]) == (set(), 1, 1)
+    buckets, findings = read_proofs(bus.spark, bus.lake)
+    assert buckets.where("verdict != 'proven'").count() == findings.count() == 0
+
+
+def test_nothing_is_judged_before_all_who_live_were_heard(bus):
+    bus.tell(delivered_messages(NOW - 3_600_000, 20, 1_000)[:-1], at=NOW - 3_500_000)
+    lost, counts, proof = bus.prove()
+    assert (lost, set(counts), proof.watermark) == (
+        set(),
+        {("open", "proven"), ("open", "unsettled")},
+        moment(NOW - 3_500_000),
+    )
+    bus.tell([], emitter="e2", at=NOW)
+    assert len(bus.prove(now=NOW + 1)[0]) == 1
+
+
+def test_a_lost_block_is_told_with_its_times(bus):
+    bus.tell(delivered_messages(START, 10), at=START + 60_000)
+    bus.seq += 2
+    bus.tell(delivered_messages(START + 120_000, 10), at=START + 180_000)
+    with reconciled(bus.spark, bus.lake, Plan(moment(NOW), patience=PATIENCE)) as proof:
+        (gap,) = proof.gaps.collect()
+    assert (gap.emitter, gap.blocks, gap.lost) == ("e1", 2, 0)
+    assert (gap.until - gap.after).total_seconds() == 120

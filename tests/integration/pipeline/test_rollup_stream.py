@@ -1,0 +1,102 @@
+import os
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from pyspark.sql import functions as F
+
+from pipeline.jobs.rollup import READ_LINE, Plan, rebuild, start
+from pipeline.lake.lake import Lake
+from pipeline.lake.storage import Storage
+from pipeline.schemas import BLOCKS, EVENTS, PROGRESS, QUALITY
+from pipeline.sources.lines import from_files
+from tests.harness.rollups import assert_agrees, read_rollups, read_side
+from tests.harness.trace_lines import block, settled
+from tests.harness.trace_traffic import START, write_traffic
+
+SMALL = 0.001  # MiB: a file a batch
+
+
+def run(spark, folder: Path, root: Path, batch: float = 256) -> Lake:
+    lake = Lake(Storage(str(root / "lake")))
+    start(spark, lake, from_files(spark, str(folder), batch=batch), Plan(str(root / "checkpoint"), every=0)).wait()
+    return lake
+
+
+def put(path: Path, *lines: str, arrived: int = START) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(lines), "utf-8")
+    os.utime(path, (arrived / 1000, arrived / 1000))
+
+
+def test_rollups_agree_with_a_count_made_by_hand(spark, tmp_path):
+    traffic = write_traffic(tmp_path / "events", 20_000, files=4)
+    lake = run(spark, tmp_path / "events", tmp_path, batch=1)
+    assert len(lake.manifests(READ_LINE)) > 1
+    assert traffic.repeated
+    assert_agrees(read_rollups(spark, lake), traffic)
+    assert Counter(verdict for _, _, _, verdict, _ in read_side(spark, lake)) == traffic.side
+
+
+def test_a_block_that_comes_again_in_a_later_batch_counts_once(spark, tmp_path):
+    line = block([settled(START)], emitter="e", seq=1, at=START)
+    put(tmp_path / "events" / "1.jsonl", line)
+    run(spark, tmp_path / "events", tmp_path)
+    put(tmp_path / "events" / "2.jsonl", line, block([settled(START)], emitter="e", seq=2))
+    lake = run(spark, tmp_path / "events", tmp_path)
+    assert [row.seq for row in lake.read(spark, BLOCKS).orderBy("seq").collect()] == [1, 2]
+
+
+def test_a_batch_whose_newest_commit_entry_is_gone_is_replayed_without_effect(spark, tmp_path):
+    put(tmp_path / "events" / "1.jsonl", block([settled(START)], seq=1))
+    before = run(spark, tmp_path / "events", tmp_path).manifests()
+    newest = max((tmp_path / "checkpoint" / READ_LINE / "commits").glob("[0-9]*"), key=lambda path: int(path.name))
+    newest.unlink()
+    newest.with_name(f".{newest.name}.crc").unlink()
+    assert run(spark, tmp_path / "events", tmp_path).manifests() == before
+    assert newest.exists()
+
+
+def test_files_staged_by_a_run_that_died_do_not_count(spark, tmp_path):
+    put(tmp_path / "events" / "1.jsonl", block([settled(START)], seq=1))
+    lake = Lake(Storage(str(tmp_path / "lake")))
+    left = lake.begin(READ_LINE, f"{0:012d}")
+    left.stage(
+        EVENTS,
+        spark.createDataFrame([("e", 1)], "emitter string, seq bigint").select(
+            *[
+                F.lit(None).cast(f.dataType).alias(f.name) if f.name not in {"emitter", "seq"} else F.col(f.name)
+                for f in EVENTS.schema.fields
+            ]
+        ),
+    )
+    assert run(spark, tmp_path / "events", tmp_path).read(spark, EVENTS).count() == 1
+
+
+def test_rollups_are_built_again_from_what_was_read(spark, tmp_path):
+    traffic = write_traffic(tmp_path / "events", 2_000, files=2)
+    lake = run(spark, tmp_path / "events", tmp_path, batch=SMALL)
+    lake.storage.remove("_manifests/rollup-v1")
+    lake.storage.remove("rollups")
+    assert read_rollups(spark, lake) == {}
+    assert rebuild(spark, lake) == 2
+    assert_agrees(read_rollups(spark, lake), traffic)
+
+
+def test_the_stream_tells_of_itself_and_of_what_it_read(spark, tmp_path):
+    put(tmp_path / "events" / "1.jsonl", block([settled(START), settled(START, code=500)], seq=1))
+    run(spark, tmp_path / "events", tmp_path)
+    put(tmp_path / "events" / "2.jsonl", block([settled(START)], seq=2))
+    lake = run(spark, tmp_path / "events", tmp_path)
+    broken = {row.check: row.broken for row in lake.read(spark, QUALITY).where("batch = 0").collect()}
+    assert broken.pop("a delivered post has a 2xx") == 1
+    assert set(broken.values()) == {0}
+    assert all(row.dropped_by_watermark == 0 for row in lake.read(spark, PROGRESS).collect())
+
+
+@pytest.mark.parametrize("what", ["empty", "unclosed"])
+def test_a_folder_without_closed_files_is_no_fault(spark, tmp_path, what):
+    (tmp_path / "events").mkdir()
+    if what == "unclosed":
+        put(tmp_path / "events" / "1.open", "half a li")
+    assert run(spark, tmp_path / "events", tmp_path).manifests() == []
