@@ -18,6 +18,11 @@ _ARCHIVE: Final = """\b
 Examples:
   bus pipeline archive --store sqlite:///data/store --lake lake --older-than 14 --dry-run
   bus pipeline archive --store mongodb://127.0.0.1/bus --lake s3://bucket/lake --connectors jars"""
+_REPLAY: Final = """\b
+Examples:
+  bus pipeline replay again-1 --lake lake --where "destination = 'orders' and biz_id like 'A-%'" --dry-run
+  bus pipeline replay again-1 --lake lake --store sqlite:///data/store --where "destination = 'orders'" --rate 50
+  bus pipeline replay again-1 --lake lake --store sqlite:///data/store     (goes on with it, or tells how it stands)"""
 _RECONCILE: Final = """\b
 Examples:
   bus pipeline reconcile --lake lake --store sqlite:///data/store --report proof.html
@@ -144,3 +149,35 @@ def reconcile(
     repairing = Repairing(url, api_key, rate, wait) if repair else None
     options = ReconcileOptions(lake, store, plan, report, repairing)
     return run(options, master=master, memory=memory, connectors=connectors, as_json=as_json)
+
+
+@app.command(epilog=_REPLAY)
+def replay(
+    name: Annotated[str, typer.Argument(help="Of the replay: its selection is frozen under it, once for ever.")],
+    lake: LakeRoot,
+    where: Annotated[
+        str | None, typer.Option(help="Which messages, in Spark's SQL; left out to go on with a frozen selection.")
+    ] = None,
+    store: Annotated[str | None, typer.Option(help="The bus's store, to select from it as well.")] = None,
+    since: Annotated[str | None, typer.Option("--from", help="RFC 3339, or a duration ago such as 24h.")] = None,
+    before: Annotated[str | None, typer.Option("--to", help="RFC 3339, or a duration ago.")] = None,
+    rate: Annotated[float, typer.Option(min=0.1, help="Messages a second.")] = 100.0,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what would be selected.")] = False,
+    master: Master = None,
+    memory: Memory = "2g",
+    connectors: Connectors = None,
+    as_json: AsJson = False,
+    url: BusUrl = DEFAULT_URL,
+    api_key: ApiKey = "",
+) -> None:
+    """Send messages of archive and store again, as new messages that are marked as copies."""
+    from bus.cli.values import read_time  # noqa: PLC0415
+
+    with extra("pipeline"):
+        from pipeline.commands.replaying import ReplayOptions, run  # noqa: PLC0415
+        from pipeline.commands.values import moment_of  # noqa: PLC0415
+        from pipeline.jobs.replay import Asked  # noqa: PLC0415
+    times = (moment_of(read_time(since, "--from")), moment_of(read_time(before, "--to")))
+    asked = Asked(where, store, *times) if where is not None else None
+    options = ReplayOptions(name, lake, asked, store, rate, url, api_key, dry_run)
+    run(options, master=master, memory=memory, connectors=connectors, as_json=as_json)

@@ -334,6 +334,7 @@ MESSAGES: Final = Table(
         original_id=_TEXT,
         idempotency_key=_TEXT,
         edited_from=_TEXT,
+        replay=_TEXT,
         body_bytes=_LONG,
         body=BinaryType(),
         deliveries=ArrayType(DELIVERY),
@@ -344,7 +345,27 @@ MESSAGES: Final = Table(
 null. While only outcomes have ``arrived``, everything of the message is empty. ``body`` is null where it was not asked
 for, and where the store does not have it as long as it should be."""
 
+REPLAYS: Final = Table(
+    "replays",
+    _struct(
+        id=_TEXT,
+        new_id=_TEXT,
+        destination=_TEXT,
+        source=_TEXT,
+        biz_id=_TEXT,
+        key=_TEXT,
+        routing_key=_TEXT,
+        content_type=_TEXT,
+        headers=MapType(_TEXT, _TEXT),
+        sent_at=_TIME,
+        traceparent=_TEXT,
+        tracestate=_TEXT,
+        body=BinaryType(),
+    ),
+)
+"""A frozen selection, in the order of ids: the messages as they were, and the ids under which they are sent again."""
+
 TABLES: Final = {
     table.name: table
-    for table in (EVENTS, BLOCKS, LEDGER, SIDE, ROLLUPS, QUALITY, PROGRESS, MESSAGES, PROOFS, FINDINGS)
+    for table in (EVENTS, BLOCKS, LEDGER, SIDE, ROLLUPS, QUALITY, PROGRESS, MESSAGES, REPLAYS, PROOFS, FINDINGS)
 }

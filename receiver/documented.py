@@ -14,6 +14,7 @@ _HEADERS: Final = (
     "Bus-Routing-Key",
     "Bus-Sent-At",
     "Bus-Deliver-At",
+    "Bus-Replay",
     "Idempotency-Key",
     "traceparent",
 )

@@ -12,6 +12,7 @@ import msgspec
 
 from bus.domain.headers import check_header
 from bus.domain.identity import parse_id
+from bus.domain.replay import Replay
 from bus.domain.texts import check_ascii, check_text
 from bus.domain.times import parse_time
 from bus.errors import InvalidMessage
@@ -41,6 +42,7 @@ class Draft(msgspec.Struct, gc=False):
     tracestate: str = ""
     idempotency_key: str = ""
     original_id: str = ""
+    replay: str = ""
 
 
 class _Line(msgspec.Struct):
@@ -60,6 +62,7 @@ class _Line(msgspec.Struct):
     traceparent: str | None = None
     tracestate: str | None = None
     original_id: str | None = None
+    replay: str | None = None
     body: msgspec.Raw = msgspec.Raw()
     body_base64: str | None = None
 
@@ -128,6 +131,7 @@ def draft_of_line(line: bytes) -> Draft:
         tracestate=check_ascii(found.tracestate or "", "tracestate"),
         idempotency_key=check_text(found.idempotency_key or "", "idempotency_key"),
         original_id=_id(found.original_id, "original_id") if found.original_id else "",
+        replay=_replay(found.replay, "replay") if found.replay else "",
     )
 
 
@@ -180,6 +184,15 @@ def _id(value: str, field: str) -> str:
         raise InvalidMessage(f"{field} {value[:64]!r} is not a UUID of version 7", field=field) from error
 
 
+def _replay(value: str, field: str) -> str:
+    try:
+        return str(Replay.parse(value))
+    except ValueError as error:
+        raise InvalidMessage(
+            f"{field} {value[:140]!r} is not the name of a replay and the id of a message", field=field
+        ) from error
+
+
 def _time(value: str, field: str) -> int:
     if not value:
         return 0
@@ -202,6 +215,7 @@ _READERS: Final = {
         ("content-type", "content_type", check_ascii),
         ("bus-message-id", "id", _id),
         ("bus-original-id", "original_id", _id),
+        ("bus-replay", "replay", _replay),
         ("bus-biz-id", "biz_id", check_text),
         ("bus-source", "source", check_text),
         ("bus-key", "key", check_text),

@@ -274,4 +274,5 @@ def _stamp(draft: Draft, destination: Destination, expected: tuple[str, ...], no
         retention_days=destination.retention_days,
         original_id=draft.original_id,
         idempotency_key=draft.idempotency_key,
+        replay=draft.replay,
     )

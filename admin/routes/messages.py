@@ -14,7 +14,7 @@ from admin.requests.documented import download
 from admin.requests.queries import SearchQuery, searched_view
 from admin.showing.contents import pretty
 from admin.showing.masks import MasksDep, withheld
-from admin.showing.views import edit_view, message_row, origin_view, trace_view
+from admin.showing.views import edit_view, message_row, origin_view, replay_view, trace_view
 from bus.domain.identity import parse_id
 from bus.domain.trace import Trace
 from bus.errors import InvalidMessage, NotFound
@@ -74,6 +74,7 @@ async def get_trace(
     are words of the subscriber's side. ``attempts_kept`` of ``attempts_made`` are in the store. Of an attempt's phases
     ``queue`` is its wait in the dispatcher that had taken it from the road.
     ``edited_from`` and ``edits`` link a message with the one that it was made of by editing, and with those made of it.
+    ``replay`` has the name of the replay that sent it, and the id of the message that it is a copy ``of``.
     ``masked``: its destination has masking rules; the headers that they name are ``***``, and what subscribers answered
     is withheld (``response`` is null).
     """
@@ -81,6 +82,7 @@ async def get_trace(
     origin = await services.editor.origin(trace.message) if trace.message is not None else None
     return trace_view(trace, services.context.registry.catalog, attempts) | {
         "masked": bool(masks.of(trace.destination)),
+        "replay": replay_view(trace.message),
         "edited_from": origin_view(trace.message, origin),
         "edits": [edit_view(link.id, link) for link in await services.editor.made_of(trace.id)],
     }

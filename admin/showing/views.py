@@ -13,6 +13,7 @@ from bus.domain.catalog import Catalog
 from bus.domain.delivery import Attempt, Resend, Status
 from bus.domain.hops import Hop, hops_of
 from bus.domain.message import Message
+from bus.domain.replay import Replay
 from bus.domain.times import format_time
 from bus.domain.trace import DeliveryTrace, Trace, attempts_in_order, attempts_of, next_attempt_at
 
@@ -107,6 +108,11 @@ def edit_view(message_id: str, link: Link | None) -> dict[str, Any]:
 def origin_view(message: Message | None, link: Link | None) -> dict[str, Any] | None:
     """Return of what a message was made by editing, None of one that was not."""
     return edit_view(message.edited_from, link) if message is not None and message.edited_from else None
+
+
+def replay_view(message: Message | None) -> dict[str, str] | None:
+    """Return which replay sent a message, and of which one it is a copy; None of one that no replay sent."""
+    return Replay.parse(message.replay)._asdict() if message is not None and message.replay else None
 
 
 def _delivery_view(trace: Trace, name: str, delivery: DeliveryTrace, catalog: Catalog) -> dict[str, Any]:

@@ -39,6 +39,9 @@ def _draw(trace: dict[str, Any]) -> None:
     source = trace.get("source")
     tree.add(_line("", trace.get("sent_at"), "sent", f"by {source}" if source else "", _given(trace, "biz_id")))
     tree.add(_line("", trace.get("received_at"), "received", f"{trace.get('bytes')} bytes", _given(message, "key")))
+    replay = trace.get("replay")
+    if replay:
+        tree.add(_line("", None, "copy of", replay["of"], f"by replay {replay['name']}"))
     edited_from = trace.get("edited_from")
     if edited_from:
         tree.add(_line("", edited_from.get("at"), "made of", edited_from["id"], _by(edited_from)))

@@ -200,6 +200,7 @@ def accepted(message: Message) -> TraceEvent:
         len(message.body),
         message.biz_id,
         message.source,
+        replay=_replay_of(message),
     )
 
 
@@ -249,6 +250,7 @@ def settled(outcome: Outcome, message: Message) -> TraceEvent:
         message.source,
         max(0, outcome.at - outcome.ready_at) * 1000 if is_first else -1,
         int(attempt.duration * 1000),
+        _replay_of(message),
     )
 
 
@@ -267,7 +269,13 @@ def _settled_alone(outcome: Outcome, message: Message) -> TraceEvent:
         bytes=len(message.body),
         biz_id=message.biz_id,
         source=message.source,
+        replay=_replay_of(message),
     )
+
+
+def _replay_of(message: Message) -> str:
+    """Return the name of the replay that sent a message; empty for none."""
+    return message.replay.partition(" ")[0] if message.replay else ""
 
 
 def handed(delivery: Delivery, at: int) -> TraceEvent:

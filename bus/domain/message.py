@@ -36,6 +36,8 @@ class Message(msgspec.Struct, frozen=True, array_like=True, gc=False, omit_defau
         The producer's own key for "this is the same request".
     edited_from
         The id of the message of which a person made this one by editing it.
+    replay
+        The mark of ``bus.domain.replay``, when a replay sent an earlier message again as this one.
     """
 
     id: str
@@ -57,6 +59,7 @@ class Message(msgspec.Struct, frozen=True, array_like=True, gc=False, omit_defau
     original_id: str = ""
     idempotency_key: str = ""
     edited_from: str = ""
+    replay: str = ""
 
     @property
     def ready_at(self) -> int:

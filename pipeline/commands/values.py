@@ -19,10 +19,11 @@ def plan_of(since: str | None, before: str | None, allowance: str, horizon: str,
     patience = Patience(_seconds(allowance, "--allowance"), _seconds(horizon, "--horizon"))
     # A lake has times of a millisecond; one in between would not be found again.
     now = _EPOCH + dt.timedelta(milliseconds=(dt.datetime.now(dt.UTC) - _EPOCH) // dt.timedelta(milliseconds=1))
-    return Plan(now, _time(since), _time(before), patience, complete)
+    return Plan(now, moment_of(since), moment_of(before), patience, complete)
 
 
-def _time(text: str | None) -> dt.datetime | None:
+def moment_of(text: str | None) -> dt.datetime | None:
+    """Return a time that is written as RFC 3339; None for none."""
     return None if text is None else dt.datetime.fromisoformat(text)
 
 

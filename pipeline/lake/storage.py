@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,6 +14,7 @@ import pyarrow.fs as arrow_fs
 from pyarrow import parquet
 
 _CHUNK: Final = 2**20
+_ROWS: Final = 200
 
 
 class Storage:
@@ -109,6 +110,12 @@ class Storage:
     def footer(self, path: str) -> parquet.FileMetaData:
         """Return what a Parquet file says of itself."""
         return parquet.read_metadata(self._at(path), filesystem=self._files)
+
+    def rows(self, path: str) -> Iterator[dict[str, Any]]:
+        """Give the rows of a Parquet file in their order, without holding them all."""
+        with self._files.open_input_file(self._at(path)) as file, parquet.ParquetFile(file) as rows:
+            for batch in rows.iter_batches(batch_size=_ROWS):
+                yield from batch.to_pylist()
 
     def _at(self, path: str) -> str:
         return f"{self._base}/{path}" if path else self._base

@@ -216,7 +216,7 @@ def _form(**fields: Any) -> StructType:
 
 _TEXTS: Final = (
     *("source", "biz_id", "key", "routing_key", "content_type", "traceparent", "tracestate"),
-    *("original_id", "idempotency_key", "edited_from"),
+    *("original_id", "idempotency_key", "edited_from", "replay"),
 )
 _TEXT, _INT, _LONG = StringType(), IntegerType(), LongType()
 _ATTEMPT: Final = _form(

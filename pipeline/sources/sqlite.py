@@ -131,7 +131,7 @@ def _row(scanned: Scanned) -> dict[str, Any]:
 
 _SAME: Final = (
     *("source", "biz_id", "key", "routing_key", "content_type", "traceparent", "tracestate"),
-    *("original_id", "idempotency_key", "edited_from"),
+    *("original_id", "idempotency_key", "edited_from", "replay"),
 )
 
 

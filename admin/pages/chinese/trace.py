@@ -29,6 +29,7 @@ TEXTS = {
     "What is shown comes from its deliveries; the message itself follows, or is past its retention.": (
         "此处内容来自其投递；消息本身稍后到达，或已过保留期。"
     ),
+    "Sent again by a replay": "由重放再次发送",
     "Made by editing another message": "由编辑另一条消息而来",
     "A new message was made of this one by editing": "由编辑此消息产生了一条新消息",
     "By {name}, {time}.": "{name}，{time}。",

@@ -111,6 +111,10 @@ def lineage(viewer: Viewer, trace: Mapping[str, Any]) -> None:
     if origin:
         with note(t("Made by editing another message"), _by(viewer, origin)), tag("p"):
             link(origin["id"], f"/admin/messages/{origin['id']}", "pier-mono")
+    replay = trace.get("replay")
+    if replay:
+        with note(t("Sent again by a replay"), replay["name"]), tag("p"):
+            link(replay["of"], f"/admin/messages/{replay['of']}", "pier-mono")
     for made in trace.get("edits") or ():
         with note(t("A new message was made of this one by editing"), _by(viewer, made)), tag("p"):
             link(made["id"], f"/admin/messages/{made['id']}", "pier-mono")

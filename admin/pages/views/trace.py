@@ -112,7 +112,7 @@ class _Page:
     def _update(self) -> None:
         found = self._found
         self._states.update({name: found.get(name) for name in ("status", "reason", "masked")})
-        self._lineage.update({name: found.get(name) for name in ("edited_from", "edits")})
+        self._lineage.update({name: found.get(name) for name in ("edited_from", "edits", "replay")})
         self._facts.update({name: value for name, value in found.items() if name not in ("deliveries", "hops")})
         self._timeline.update(found.get("hops") or [])
         for one in found["deliveries"]:

@@ -1,91 +1,39 @@
 """Old messages leave the store for the lake: verified there, then dropped by the bus, wherever the job was killed."""
 
 import hashlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from pyspark.sql import SparkSession
 
 from bus.clock import SystemClock
 from bus.errors import ReceiverUnavailable
 from pipeline.commands import archiving
-from pipeline.commands.archiving import Archived, ArchiveOptions, archive
+from pipeline.commands.archiving import Archived, archive
 from pipeline.errors import JobFailed
 from pipeline.jobs.archive import LINE
-from pipeline.lake.lake import Lake
-from pipeline.lake.storage import Storage
 from pipeline.schemas import MESSAGES
-from tests.harness.bus_process import BusProcess
-from tests.harness.old_messages import Sent, made, send
-from tests.harness.subscribers import SubscriberProcess
+from tests.harness.archived_bus import Place
+from tests.harness.old_messages import made, send
 from tests.harness.waiting import wait_until
-from tests.servers.mongodb_fixtures import database, mongodb, patient
-
-__all__ = ["database", "mongodb", "patient"]
 
 COUNT = 40
-
-
-class Place:
-    """A bus with old messages that were delivered, and a lake."""
-
-    def __init__(self, bus: BusProcess, subscriber: SubscriberProcess, store: str, lake: Path) -> None:
-        self.bus = bus
-        self.subscriber = subscriber
-        self.store = store
-        self.lake = Lake(Storage(str(lake)))
-        self.options = ArchiveOptions(store, str(lake), 14, bus.url, "")
-
-    def deliver(self, messages: list[Sent]) -> None:
-        for code in sorted({each.destination for each in messages}):
-            self.bus.admin.destination(code)
-            self.bus.admin.subscription(code, "s", self.subscriber.url("/s"))
-        send(self.bus, messages)
-        for code in sorted({each.destination for each in messages}):
-            ids = [each.id for each in messages if each.destination == code]
-            assert set(self.bus.admin.wait_drained(code, ids, within=60)) == {"delivered"}
-
-    def has(self, message_id: str) -> bool:
-        answer = httpx.get(f"{self.bus.url}/api/v1/messages/{message_id}", trust_env=False)
-        assert answer.status_code in (200, 404)
-        return answer.status_code == 200
-
-    def archived(self, spark: SparkSession) -> dict[str, Any]:
-        rows = self.lake.read(spark, MESSAGES, line=LINE).collect()
-        assert len({row.id for row in rows}) == len(rows)
-        return {row.id: row for row in rows}
-
-
-@pytest.fixture(params=["sqlite", "mongodb"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
-    store = f"sqlite:///{tmp_path}/data/store" if request.param == "sqlite" else request.getfixturevalue("database")
-    bus = BusProcess(tmp_path / "data", env={"BUS_STORE": store})
-    with bus, SubscriberProcess(tmp_path) as subscriber:
-        yield Place(bus, subscriber, store, tmp_path / "lake")
-
-
-@pytest.fixture
-def embedded(tmp_path: Path) -> Iterator[Place]:
-    with BusProcess(tmp_path / "data") as bus, SubscriberProcess(tmp_path) as subscriber:
-        yield Place(bus, subscriber, f"sqlite:///{tmp_path}/data/store", tmp_path / "lake")
 
 
 def states(found: list[Archived]) -> list[str]:
     return [each.state for each in found]
 
 
-def test_what_is_archived_is_whole_and_gone_from_the_store(spark: SparkSession, place: Place) -> None:
+def test_what_is_archived_is_whole_and_gone_from_the_store(spark: SparkSession, embedded: Place) -> None:
     old = made(COUNT, 20, SystemClock().now(), ("orders", "bills"))
     young = made(3, 2, SystemClock().now())
-    place.deliver(old + young)
-    (found,) = archive(spark, place.options)
+    embedded.deliver(old + young)
+    (found,) = archive(spark, embedded.options)
     assert (found.state, found.messages, found.deliveries) == ("dropped", COUNT, COUNT)
-    assert not any(place.has(each.id) for each in old[:5])
-    assert all(place.has(each.id) for each in young)
-    kept = place.archived(spark)
+    assert not any(embedded.has(each.id) for each in old[:5])
+    assert all(embedded.has(each.id) for each in young)
+    kept = embedded.archived(spark)
     assert {id_: row.body for id_, row in kept.items()} == {each.id: each.body for each in old}
     first = kept[old[1].id]
     assert (first.biz_id, first.key, first.headers, first.content_type) == (
@@ -95,11 +43,11 @@ def test_what_is_archived_is_whole_and_gone_from_the_store(spark: SparkSession, 
         "application/x-test",
     )
     assert [(each.status, len(each.attempts)) for each in first.deliveries] == [("delivered", 1)]
-    (manifest,) = place.lake.manifests(LINE)
+    (manifest,) = embedded.lake.manifests(LINE)
     assert len(manifest.tables[MESSAGES.name]) == 4  # two hours, two destinations
     for file in manifest.tables[MESSAGES.name]:
-        assert hashlib.sha256(place.lake.storage.read(file.path)).hexdigest() == file.sha256
-    assert archive(spark, place.options) == []
+        assert hashlib.sha256(embedded.lake.storage.read(file.path)).hexdigest() == file.sha256
+    assert archive(spark, embedded.options) == []
 
 
 def test_a_run_that_died_before_the_drop_is_gone_on_with(spark: SparkSession, embedded: Place) -> None:
@@ -129,7 +77,7 @@ def test_a_damaged_file_is_found_before_the_drop(spark: SparkSession, embedded: 
     assert embedded.has(old[0].id)
     Path(embedded.lake.storage.url(embedded.lake.manifest_path(manifest))).unlink()
     assert states(archive(spark, embedded.options)) == ["dropped"]
-    assert {row.body for row in embedded.archived(spark).values()} == {each.body for each in old}
+    assert {bytes(row.body) for row in embedded.archived(spark).values()} == {each.body for each in old}
 
 
 def test_what_changes_meanwhile_stays_and_is_archived_anew(
@@ -141,7 +89,7 @@ def test_what_changes_meanwhile_stays_and_is_archived_anew(
 
     def verified_then_resent(*given: Any) -> Any:
         contents = verify(*given)
-        answer = embedded.bus.admin.call("POST", f"/messages/{old[0].id}/resend", json={})
+        answer = embedded.bus.admin.call("POST", f"/api/v1/messages/{old[0].id}/resend", json={})
         assert answer.status_code == 202
         embedded.bus.admin.wait_drained("orders", [old[0].id], within=60)
         return contents
@@ -162,7 +110,7 @@ def test_a_day_that_comes_again_is_added_and_then_compacted(spark: SparkSession,
     for part in (first, later):
         embedded.deliver(part)
         assert states(archive(spark, embedded.options)) == ["dropped"]
-    assert {row.body for row in embedded.archived(spark).values()} == {each.body for each in first + later}
+    assert {bytes(row.body) for row in embedded.archived(spark).values()} == {each.body for each in first + later}
     (manifest,) = embedded.lake.manifests(LINE)
     assert len(manifest.replaces) == 2
 

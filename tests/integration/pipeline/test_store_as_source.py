@@ -19,9 +19,7 @@ from bus.testing.writes import NOON, attempt, message, outcome
 from pipeline.schemas import MESSAGES
 from pipeline.sources.store import read_messages
 from pipeline.transforms.deliveries import deliveries_of, unfinished
-from tests.servers.mongodb_fixtures import database, mongodb, open_store, patient
-
-__all__ = ["database", "mongodb", "patient"]
+from tests.servers.mongodb_fixtures import open_store
 
 LARGE = os.urandom(200_000)
 

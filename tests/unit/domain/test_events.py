@@ -62,6 +62,18 @@ def test_only_a_first_delivery_has_a_latency() -> None:
     assert events.settled(msgspec.structs.replace(delivered, ready_at=0), one).latency_us == -1
 
 
+def test_events_of_a_copy_name_its_replay() -> None:
+    sent = message()
+    copy = message(replay=f"again-1 {sent.id}")
+    told = [
+        events.accepted(copy),
+        events.settled(outcome(copy, "billing", Status.DELIVERED), copy),
+        events.settled(outcome(copy, "billing", Status.SKIPPED, attempt=None), copy),
+    ]
+    assert [event.replay for event in told] == ["again-1"] * 3
+    assert events.accepted(sent).replay == ""
+
+
 def test_a_long_reason_is_cut() -> None:
     one = message(1)
     failed = msgspec.structs.replace(outcome(one, "billing", Status.DEAD), reason="x" * 500)

@@ -44,6 +44,7 @@ def test_a_body_alone_is_a_message() -> None:
         ("content-type", "text/plain; charset=utf-8", "content_type", "text/plain; charset=utf-8"),
         ("bus-message-id", ID.upper(), "id", ID),
         ("bus-original-id", ID, "original_id", ID),
+        ("bus-replay", f"again-1 {ID.upper()}", "replay", f"again-1 {ID}"),
         ("bus-biz-id", "订单-42", "biz_id", "订单-42"),
         ("bus-source", "shop", "source", "shop"),
         ("bus-key", "k 1", "key", "k 1"),
@@ -158,6 +159,7 @@ def test_a_line_has_every_field() -> None:
         traceparent="t",
         tracestate="x",
         original_id=ID,
+        replay=f"again-1 {ID}",
         body_base64=base64.b64encode(b"\x00\xff").decode(),
     )
     assert draft == Draft(
@@ -176,12 +178,13 @@ def test_a_line_has_every_field() -> None:
         tracestate="x",
         idempotency_key="i",
         original_id=ID,
+        replay=f"again-1 {ID}",
     )
 
 
 OPTIONAL = (
     *("id", "biz_id", "key", "routing_key", "source", "sent_at", "headers", "content_type", "deliver_at"),
-    *("idempotency_key", "traceparent", "tracestate", "original_id"),
+    *("idempotency_key", "traceparent", "tracestate", "original_id", "replay"),
 )
 
 
@@ -217,6 +220,7 @@ def test_a_base64_body_has_no_type_of_its_own() -> None:
         *(({}, "body"), ({"body": 1, "body_base64": ""}, "body"), ({"body_base64": "*"}, "body_base64")),
         *(({"body_base64": "é"}, "body_base64"), ({"body_base64": "YQ"}, "body_base64")),
         *(({"body": 1, "id": "x"}, "id"), ({"body": 1, "original_id": "x"}, "original_id")),
+        *(({"body": 1, "replay": "again-1"}, "replay"), ({"body": 1, "replay": f"a b {ID}"}, "replay")),
         *(({"body": 1, "sent_at": "x"}, "sent_at"), ({"body": 1, "deliver_at": "x"}, "deliver_at")),
         *(({"body": 1, "headers": {"host": "x"}}, "headers"), ({"body": 1, "headers": {"a": "\n"}}, "headers")),
         *(({"body": 1, "biz_id": "x" * 513}, "biz_id"), ({"body": 1, "content_type": "é"}, "content_type")),

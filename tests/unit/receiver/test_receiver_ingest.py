@@ -50,10 +50,13 @@ async def test_a_message_is_stamped_and_durable(world: World) -> None:
 
 async def test_what_the_producer_says_about_time_and_id_is_kept(world: World) -> None:
     known, original = world.id(before=5000), new_id(1)
-    answer = await world.send(id=known, sent_at=world.clock.now() - 5000, original_id=original)
+    answer = await world.send(
+        id=known, sent_at=world.clock.now() - 5000, original_id=original, replay=f"again-1 {original}"
+    )
     assert answer.id == world.stored[0].id == known
     assert world.stored[0].sent_at == world.clock.now() - 5000
     assert world.stored[0].original_id == original
+    assert world.stored[0].replay == f"again-1 {original}"
 
 
 async def test_the_answer_waits_for_the_disk(world: World) -> None:

@@ -1,0 +1,80 @@
+"""``bus pipeline replay``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pyspark.sql import SparkSession
+
+from bus.cli.api import Api
+from bus.cli.output import print_fields, print_json, progress
+from bus.clock import SystemClock
+from bus.domain.replay import check_name
+from bus.errors import ConfigurationError
+from pipeline.jobs.replay import Asked, balance, freeze, known, selection
+from pipeline.jobs.resending import send
+from pipeline.lake.lake import Lake
+from pipeline.lake.storage import Storage
+from pipeline.session import open_session
+
+
+class ReplayOptions(NamedTuple):
+    """What the command was given; without ``asked`` it goes on with a replay that was frozen before."""
+
+    name: str
+    lake: str
+    asked: Asked | None
+    store: str | None
+    rate: float
+    url: str
+    api_key: str
+    dry_run: bool = False
+
+
+def run(options: ReplayOptions, *, master: str | None, memory: str, connectors: Path | None, as_json: bool) -> None:
+    """Freeze the selection, send it, and tell how it stands."""
+    try:
+        check_name(options.name)
+    except ValueError as error:
+        raise ConfigurationError(f"a replay cannot be called so: {error}", hint="backfill-1") from error
+    spark = open_session("replay", master=master, memory=memory, connectors=connectors)
+    try:
+        found = replay(spark, options)
+    finally:
+        spark.stop()
+    if as_json:
+        print_json(found)
+    else:
+        print_fields(found)
+
+
+def replay(spark: SparkSession, options: ReplayOptions) -> dict[str, Any]:
+    """Do what the command does in a session that is open; return what it tells."""
+    lake = Lake(Storage(options.lake))
+    if options.dry_run:
+        if options.asked is None:
+            raise ConfigurationError("a dry run needs conditions", hint="--where \"destination = 'orders'\"")
+        chosen = selection(spark, lake, options.asked).select("id").distinct()
+        return {"replay": options.name, "selected": chosen.count()}
+    if options.asked is None:
+        manifest = known(lake, options.name)
+    else:
+        manifest = freeze(spark, lake, options.name, options.asked, SystemClock().now())
+    selected = manifest.facts["selected"]
+    with progress() as shown, Api(options.url, options.api_key) as api:
+        task = shown.add_task(options.name, total=selected)
+        sent = send(
+            lake.storage, manifest, api, options.rate, lambda sending: shown.update(task, completed=sending.done)
+        )
+    told: dict[str, Any] = {
+        "replay": options.name,
+        "selected": selected,
+        "accepted": sent.accepted,
+        "rejected": len(sent.rejected),
+        "balanced": selected == sent.done,
+        "rejections": sent.rejected,
+    }
+    if options.store is not None:
+        told |= balance(spark, lake, manifest, options.store, sent.accepted)._asdict()
+    return told
