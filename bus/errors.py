@@ -20,6 +20,7 @@
     ├── ReceiverError           the receiver's answer to the SDK or the CLI
     │   ├── ReceiverUnavailable no answer, 429 or 5xx                                            (retriable)
     │   └── ReceiverRefused     any other refusal: the record cannot be accepted as it is
+    ├── EventsUnavailable       trace events find no place now; messages are not affected            (retriable)
     ├── PeerUnavailable         another process of the bus did not answer                        (retriable)
     ├── IssuerUnavailable       the OpenID Connect provider did not answer as one should             (retriable)
     ├── EgressDenied            a subscriber's address is one that the bus may not call
@@ -152,6 +153,16 @@ class ReceiverUnavailable(ReceiverError):
 
 class ReceiverRefused(ReceiverError):
     """The receiver refused the record for good (404, 413, 422)."""
+
+
+class EventsUnavailable(BusError):
+    """Trace events are not taken now; no message is held up or lost by that. ``status`` as an answer over HTTP."""
+
+    retriable = True
+
+    def __init__(self, message: Said, *, hint: Said = "", status: int = 503) -> None:
+        super().__init__(message, hint=hint)
+        self.status = status
 
 
 class PeerUnavailable(BusError):

@@ -58,6 +58,12 @@ class Settings(BaseSettings):
     nsq_tls, nsq_ca, nsq_auth_secret, nsq_compression
         Encrypt every connection, by which authority's certificate (PEM); what to show an nsqd that asks; and
         ``snappy`` or ``deflate``.
+    events
+        Where trace events go: ``files`` under ``data``, ``kafka``, or nowhere.
+    events_limit
+        Bytes of closed files of trace events beyond which the oldest are removed.
+    events_topic
+        Of trace events on Kafka, after ``kafka_prefix``.
     sweep, sweep_idle
         Directories below which a sweeper looks for queues whose process is gone, comma separated (else ``data``), and
         after how long without a change it takes one.
@@ -121,6 +127,9 @@ class Settings(BaseSettings):
     nsq_ca: Path | None = None
     nsq_auth_secret: str = ""
     nsq_compression: Literal["", "snappy", "deflate"] = ""
+    events: Literal["none", "files", "kafka"] = "files"
+    events_limit: int = Field(default=2**30, ge=2**20)
+    events_topic: str = Field(default="bus-events", pattern=r"^[A-Za-z0-9.-]{1,180}$")
     sweep: str = ""
     sweep_idle: float = Field(default=60.0, ge=0)
     api_key: str = ""

@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from bus.cluster.waiting import Waiting
+from bus.domain import events as events_of
 from bus.domain.delivery import Compensation, Delivery
 from bus.domain.destination import Destination
 from bus.domain.leases import lease_time
@@ -16,6 +17,7 @@ from bus.domain.message import Message, decode_message
 from bus.errors import StoreError
 from bus.ports.clock import Clock
 from bus.ports.dispatching import Dispatching
+from bus.ports.events import Events
 from bus.ports.store import DeliveryKey, Store
 from bus.ports.transport import Outgoing
 from bus.registry import Registry
@@ -43,6 +45,7 @@ class Compensator:
         registry: Registry,
         roads: Roads,
         dispatching: Dispatching,
+        events: Events,
         clock: Clock,
         owner: str,
         waiting: Waiting,
@@ -51,6 +54,7 @@ class Compensator:
         self._registry = registry
         self._roads = roads
         self._dispatching = dispatching
+        self._events = events
         self._clock = clock
         self._owner = owner
         self._reclaimed = False
@@ -133,16 +137,25 @@ class Compensator:
                 await self._store.unlease([row])
 
     async def _publish_one(self, destination: Destination, outgoing: Outgoing) -> bool:
-        road, fallback = self._roads.of(destination), self._roads.fallback
-        (confirmed,) = await road.publish([outgoing])
-        if not confirmed and road is not fallback:
-            (confirmed,) = await fallback.publish([outgoing])
-        return confirmed
+        message = outgoing.message
+        for road in dict.fromkeys((self._roads.of(destination), self._roads.fallback)):
+            (confirmed,) = await road.publish([outgoing])
+            now = self._clock.now()
+            self._events.emit(events_of.published(message, road.name, confirmed=confirmed, at=now))
+            if confirmed:
+                self._events.emit(events_of.handed_on(message, now))
+                return True
+        return False
 
     async def _hand_over(self, rows: Sequence[Compensation]) -> None:
         readable = [(row, message) for row in await self._without_finished(rows) if (message := _read(row)) is not None]
         rows = [row for row, _ in readable]
-        taken = await self._dispatching.offer([_delivery(row, message) for row, message in readable])
+        deliveries = [_delivery(row, message) for row, message in readable]
+        taken = await self._dispatching.offer(deliveries)
+        now = self._clock.now()
+        for delivery, was_taken in zip(deliveries, taken, strict=True):
+            if was_taken:
+                self._events.emit(events_of.handed(delivery, now))
         back = [row for row, was_taken in zip(rows, taken, strict=True) if not was_taken]
         if back:
             await self._store.unlease(back)

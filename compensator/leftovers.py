@@ -10,11 +10,13 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from bus.domain import events as events_of
 from bus.domain.delivery import Origin, Outcome, decode_outcome, due_row, untried_row
 from bus.domain.lanes import destination_of
 from bus.domain.message import Message, decode_message
 from bus.errors import StoreError
 from bus.ports.clock import Clock
+from bus.ports.events import Events
 from bus.ports.spool import Record, Spool
 from bus.ports.store import Store
 from bus.ports.transport import Outgoing
@@ -51,12 +53,14 @@ class Leftovers:
         store: Store,
         registry: Registry,
         roads: Roads,
+        events: Events,
         clock: Clock,
         count: Callable[[Sequence[Message | Outcome]], None],
     ) -> None:
         self._store = store
         self._registry = registry
         self._roads = roads
+        self._events = events
         self._clock = clock
         self._count = count
         # In this order: what a dispatcher delivered is known before what its queue still has becomes due work.
@@ -122,6 +126,8 @@ class Leftovers:
         safe = [record for record, _ in later]
         for road in dict.fromkeys((self._roads.of(destination), self._roads.fallback)):
             confirmed = await road.publish([item for _, item in soon])
+            for (_, item), done in zip(soon, confirmed, strict=True):
+                self._events.emit(events_of.published(item.message, road.name, confirmed=done, at=self._clock.now()))
             safe += [record for (record, _), done in zip(soon, confirmed, strict=True) if done]
             soon = [pair for pair, done in zip(soon, confirmed, strict=True) if not done]
         return safe

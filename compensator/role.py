@@ -21,7 +21,9 @@ class CompensatorService:
     def __init__(self, context: Context) -> None:
         store, registry, roads, clock = context.store, context.registry, context.roads, context.clock
         waiting = Waiting(context.members, context.spools)
-        self._compensator = Compensator(store, registry, roads, context.dispatching, clock, context.owner, waiting)
+        self._compensator = Compensator(
+            store, registry, roads, context.dispatching, context.events, clock, context.owner, waiting
+        )
         self._stuck = StuckSearch(store, registry, roads, waiting, clock)
         self._expiry = Expiry(store, clock)
         self._removal = Removal(store, registry, clock, context.rollups)

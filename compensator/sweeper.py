@@ -42,7 +42,7 @@ class SweeperService:
         context.swept = [str(root.absolute()) for root in self._roots]
         context.orphans = lambda: self._orphanage.orphans
         self._leftovers = Leftovers(
-            context.store, context.registry, context.roads, context.clock, context.rollups.count
+            context.store, context.registry, context.roads, context.events, context.clock, context.rollups.count
         )
 
     def routes(self) -> dict[str, Callable[..., Any]]:

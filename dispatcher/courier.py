@@ -292,7 +292,7 @@ class Courier:
 
     def _record(self, outcome: Outcome, parcel: Parcel) -> None:
         self._unrecorded += 1
-        self._means.outcomes.record(outcome, self, parcel)
+        self._means.outcomes.record(outcome, parcel.delivery.message, self, parcel)
         self._meter.decided(outcome, parcel.delivery.message.received_at)
 
     def _wants(self, delivery: Delivery) -> bool:

@@ -8,10 +8,13 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
 
+from bus.domain import events as events_of
 from bus.domain.delivery import Outcome, encode_outcome
 from bus.domain.lanes import unfinished_lane
+from bus.domain.message import Message
 from bus.errors import SpoolFull
 from bus.ports.clock import Clock
+from bus.ports.events import Events
 from bus.ports.spool import NewRecord, Spool
 
 _log = logging.getLogger(__name__)
@@ -31,6 +34,8 @@ class Recorded(Protocol):
 
 class _Pending(NamedTuple):
     record: NewRecord
+    outcome: Outcome
+    message: Message
     owner: Recorded
     token: object
 
@@ -38,8 +43,9 @@ class _Pending(NamedTuple):
 class OutcomeLog:
     """Gathers outcomes of all subscriptions into shared commits of the dispatcher's spool."""
 
-    def __init__(self, spool: Spool, clock: Clock) -> None:
+    def __init__(self, spool: Spool, events: Events, clock: Clock) -> None:
         self._spool = spool
+        self._events = events
         self._clock = clock
         self._pending: list[_Pending] = []
         self._wake = asyncio.Event()
@@ -49,10 +55,10 @@ class OutcomeLog:
         self._unfinished: set[str] = set()
         self._recent: OrderedDict[tuple[str, str, str], tuple[int, int]] = OrderedDict()
 
-    def record(self, outcome: Outcome, owner: Recorded, token: object) -> None:
-        """Take an outcome; ``owner.recorded`` follows once it is durable."""
+    def record(self, outcome: Outcome, message: Message, owner: Recorded, token: object) -> None:
+        """Take the outcome of a message's delivery; ``owner.recorded`` follows once it is durable."""
         record = NewRecord(self._lane(outcome), encode_outcome(outcome), outcome.at)
-        self._pending.append(_Pending(record, owner, token))
+        self._pending.append(_Pending(record, outcome, message, owner, token))
         self._remember(outcome)
         self._wake.set()
 
@@ -106,6 +112,8 @@ class OutcomeLog:
             owners.setdefault(item.owner, []).append(item.token)
         for owner, tokens in owners.items():
             owner.recorded(tokens)
+        for item in batch:
+            self._events.emit(events_of.settled(item.outcome, item.message))
 
     async def _append(self, records: Sequence[NewRecord]) -> None:
         while True:

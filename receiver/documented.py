@@ -68,4 +68,24 @@ PATHS: Final[dict[str, Any]] = {
             },
         }
     },
+    "/v1/events": {
+        "post": {
+            "tags": ["ingest"],
+            "summary": "Ship blocks of trace events, a line of JSON each",
+            "description": (
+                "What the SDK does beside the messages. At most 1 MiB, and 400 KiB a line. Answered once the "
+                "receiver's own sink has the blocks; a repeat of a block is recognised by its emitter and seq."
+            ),
+            "operationId": "ship_events",
+            "security": by_key(),
+            "requestBody": {"content": {"application/x-ndjson": {"schema": {"type": "string", "format": "binary"}}}},
+            "responses": {
+                "202": {
+                    "description": "Taken",
+                    **_json({"type": "object", "required": ["blocks"], "properties": {"blocks": {"type": "integer"}}}),
+                },
+                **refusals(401, 404, 413, 415, 422, 429),
+            },
+        }
+    },
 }

@@ -7,12 +7,14 @@ import contextlib
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from bus.domain import events as events_of
 from bus.domain.destination import Destination
 from bus.domain.identity import id_time, new_id
 from bus.domain.message import Message, check_destination, encode_message
 from bus.domain.times import DAY
 from bus.errors import BusError, Conflict, InvalidDestination, InvalidMessage, MessageTooLarge, StoreUnavailable
 from bus.ports.clock import Clock
+from bus.ports.events import Events
 from bus.ports.spool import NewRecord, Spool
 from bus.registry import Registry
 from bus.security.principals import Principal
@@ -48,6 +50,7 @@ class Ingest:
         recent: Recent,
         keys: IdempotencyKeys,
         publisher: Publisher,
+        events: Events,
         clock: Clock,
     ) -> None:
         self._registry = registry
@@ -55,6 +58,7 @@ class Ingest:
         self._recent = recent
         self._keys = keys
         self._publisher = publisher
+        self._events = events
         self._clock = clock
         self._tally = Tally()
 
@@ -187,6 +191,7 @@ class Ingest:
         self._recent.finish(message.id)
         self._publisher.notice(message.destination)
         self._tally.accepted(message)
+        self._events.emit(events_of.accepted(message))
 
     def _undo(self, fresh: Sequence[_Fresh]) -> None:
         for item in fresh:

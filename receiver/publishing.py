@@ -9,11 +9,13 @@ from typing import Final
 
 import msgspec
 
+from bus.domain import events as events_of
 from bus.domain.delivery import due_row
 from bus.domain.destination import Destination
 from bus.domain.message import Message, decode_message
 from bus.errors import StoreError
 from bus.ports.clock import Clock
+from bus.ports.events import Events
 from bus.ports.spool import Record, Spool
 from bus.ports.store import Store
 from bus.ports.transport import Outgoing, Transport
@@ -32,11 +34,14 @@ _HELD: Final = 0.1
 class Publisher:
     """One worker for each destination that has had messages, so that a stalled road holds up no other."""
 
-    def __init__(self, registry: Registry, roads: Roads, spool: Spool, store: Store, clock: Clock) -> None:
+    def __init__(
+        self, registry: Registry, roads: Roads, spool: Spool, store: Store, events: Events, clock: Clock
+    ) -> None:
         self._registry = registry
         self._roads = roads
         self._spool = spool
         self._store = store
+        self._events = events
         self._clock = clock
         self._group: asyncio.TaskGroup | None = None
         self._lanes: dict[str, asyncio.Task[None]] = {}
@@ -113,6 +118,9 @@ class Publisher:
         metrics.PUBLISHED.labels(code, road.name, "confirmed").inc(len(safe))
         if kept:
             metrics.PUBLISHED.labels(code, road.name, "failed").inc(len(kept))
+        now = self._clock.now()
+        for (_, item), done in zip(outgoing, confirmed, strict=True):
+            self._events.emit(events_of.published(item.message, road.name, confirmed=done, at=now))
         return kept
 
     async def _schedule(self, scheduled: Sequence[tuple[Record, Message]]) -> bool:

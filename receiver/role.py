@@ -12,6 +12,8 @@ from bus.stores.feed import StoreFeed
 from receiver.app import PREFIX, IngestApp
 from receiver.documented import PATHS
 from receiver.duplicates import IdempotencyKeys, Recent
+from receiver.events_app import PATH as EVENTS_PATH
+from receiver.events_app import EventsApp
 from receiver.ingest import Ingest
 from receiver.publishing import Publisher
 
@@ -23,7 +25,7 @@ class ReceiverService:
 
     def __init__(self, context: Context) -> None:
         spool, registry, clock = context.spools["receiver"], context.registry, context.clock
-        self._publisher = Publisher(registry, context.roads, spool, context.store, clock)
+        self._publisher = Publisher(registry, context.roads, spool, context.store, context.events, clock)
         self._feed = StoreFeed(
             spool,
             context.store,
@@ -40,14 +42,16 @@ class ReceiverService:
             Recent(context.store, context.started_at),
             IdempotencyKeys(context.store),
             self._publisher,
+            context.events,
             clock,
         )
         context.documented.update(PATHS)
         self._app = IngestApp(ingest, context.keyring)
+        self._events = EventsApp(context.events, context.keyring)
 
     def routes(self) -> dict[str, Callable[..., Any]]:
         """Return the ingest routes."""
-        return {PREFIX: self._app}
+        return {PREFIX: self._app, EVENTS_PATH: self._events}
 
     async def run(self, ready: asyncio.Event, stopping: asyncio.Event) -> None:
         """Publish and store until ``stopping``; what is left stays in the spool."""

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import random
+from typing import TYPE_CHECKING
 
 from bus.bootstrap.extras import extra
 from bus.errors import ConfigurationError
 from bus.ports.clock import Clock
+from bus.ports.events import EventSink
 from bus.ports.quarantine import Quarantine
 from bus.ports.transport import Transport
 from bus.settings import Settings
+
+if TYPE_CHECKING:
+    from bus.transports.kafka import KafkaConfig
 
 
 def open_brokers(settings: Settings, quarantine: Quarantine, clock: Clock) -> list[Transport]:
@@ -26,10 +31,31 @@ def open_brokers(settings: Settings, quarantine: Quarantine, clock: Clock) -> li
     return found
 
 
+def open_kafka_events(settings: Settings) -> EventSink:
+    """Return the topic of trace events on the cluster that the settings name; it does not connect before a write.
+
+    Raises
+    ------
+    ConfigurationError
+        They name none, or a setting is impossible.
+    """
+    if not settings.kafka_bootstrap:
+        raise ConfigurationError("events = 'kafka' needs kafka_bootstrap", hint="name the brokers, or take files")
+    with extra("kafka"):
+        from bus.transports import kafka  # noqa: PLC0415
+    return kafka.KafkaEventSink(_kafka_config(settings), settings.events_topic)
+
+
 def _kafka(settings: Settings, quarantine: Quarantine, clock: Clock) -> Transport:
     with extra("kafka"):
         from bus.transports import kafka  # noqa: PLC0415
-    config = kafka.KafkaConfig(
+    return kafka.KafkaTransport(_kafka_config(settings), quarantine, clock)
+
+
+def _kafka_config(settings: Settings) -> KafkaConfig:
+    from bus.transports import kafka  # noqa: PLC0415
+
+    return kafka.KafkaConfig(
         bootstrap=kafka.parse_bootstrap(settings.kafka_bootstrap),
         prefix=settings.kafka_prefix,
         username=settings.kafka_username or None,
@@ -43,7 +69,6 @@ def _kafka(settings: Settings, quarantine: Quarantine, clock: Clock) -> Transpor
         replication=settings.kafka_replication,
         min_insync_replicas=settings.kafka_min_insync_replicas,
     )
-    return kafka.KafkaTransport(config, quarantine, clock)
 
 
 def _rabbitmq(settings: Settings, quarantine: Quarantine, clock: Clock) -> Transport:

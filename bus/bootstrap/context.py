@@ -20,6 +20,7 @@ from bus.domain.vitals import BreakerFigures, CourierFigures, Orphan
 from bus.errors import ConfigurationError
 from bus.ports.clock import Clock
 from bus.ports.dispatching import Dispatching
+from bus.ports.events import Events
 from bus.ports.poster import Poster
 from bus.ports.sampling import Sampling
 from bus.ports.spool import Spool
@@ -65,6 +66,7 @@ class Context:
     peers: Peers
     dispatching: Dispatching
     rollups: Rollups
+    events: Events
     carried: Callable[[], Mapping[tuple[str, str], Lag]] = dict
     couriers: Callable[[], list[CourierFigures]] = list
     breakers: Callable[[], dict[str, BreakerFigures]] = dict

@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from bus.bootstrap.brokers import open_brokers
 from bus.bootstrap.context import Context
+from bus.bootstrap.events import check_events, open_events
 from bus.bootstrap.identity import claim_name
 from bus.bootstrap.store import check_store, open_store
 from bus.clock import SystemClock
@@ -27,6 +28,7 @@ from bus.cluster.peers import PeerKey, Peers
 from bus.cluster.waiting import unstored
 from bus.domain.catalog import Catalog
 from bus.errors import StoreError
+from bus.events.emitter import Emitter
 from bus.ports.clock import Clock
 from bus.ports.spool import Spool
 from bus.ports.transport import Transport
@@ -104,6 +106,7 @@ async def open_context(settings: Settings, roles: Sequence[str], url: str) -> As
             version=VERSION,
             started_at=clock.now(),
         )
+        events = open_events(settings, me, _reserve(settings), clock)
         metrics.BUILD_INFO.labels(VERSION, me.node).set(1)
         members = Members(store, clock, me, peers.lives, ViewFile(settings.data / "permits.json"))
         transports = _transports(settings, spools, members, peers, clock)
@@ -127,7 +130,11 @@ async def open_context(settings: Settings, roles: Sequence[str], url: str) -> As
             peers=peers,
             dispatching=RemoteDispatching(members, peers, clock),
             rollups=Rollups(store, clock, me.owner, partial(unstored, spools)),
+            events=events,
         )
+        if isinstance(events, Emitter):
+            context.conditions["events"] = lambda: events.trouble
+            await opened.enter_async_context(_emitting(events))
         members.describe = lambda _: context.described()
         registry.listen(_choosing(registry, roads))
         registry.listen(roads.apply)
@@ -173,6 +180,14 @@ async def _membership(members: Members) -> AsyncIterator[None]:
     async with _beside(members.run()):
         yield
     await members.leave()
+
+
+@asynccontextmanager
+async def _emitting(events: Emitter) -> AsyncIterator[None]:
+    """Write trace events while this is open, and the last of them at the end."""
+    async with _beside(events.run()):
+        yield
+    await events.close()
 
 
 @asynccontextmanager
@@ -260,4 +275,5 @@ async def _open_spool(directory: Path, settings: Settings, consumers: tuple[str,
 def check_settings(settings: Settings) -> None:
     """Raise ``ConfigurationError`` for what a start would refuse; opens and makes nothing."""
     check_store(settings)
+    check_events(settings)
     _egress(settings)

@@ -13,9 +13,9 @@ from datetime import datetime
 from threading import Condition, Thread
 from typing import Any, Final, Self
 
+from bus.client.options import Prepared
 from bus.client.sync import CLOSE_SECONDS, Bus
 from bus.errors import SpoolClosed, SpoolFull
-from bus.ports.spool import NewRecord
 
 _SLICE: Final = 0.25
 """Seconds after which a cancelled wait for the network leaves its thread."""
@@ -56,7 +56,7 @@ class AsyncBus:
         Cancelling the wait leaves it open whether the message is sent.
         """
         prepared = self._bus.prepare(destination, message, biz_id, key, headers, content_type, deliver_at)
-        await self._present_writer().store(prepared.record)
+        await self._present_writer().store(prepared)
         return prepared.id
 
     async def start(self) -> None:
@@ -106,12 +106,12 @@ class AsyncBus:
 
 
 class _Waiting:
-    """A record to store and the task that waits for it."""
+    """A message to store and the task that waits for it."""
 
-    __slots__ = ("done", "error", "loop", "record")
+    __slots__ = ("done", "error", "loop", "prepared")
 
-    def __init__(self, record: NewRecord) -> None:
-        self.record = record
+    def __init__(self, prepared: Prepared) -> None:
+        self.prepared = prepared
         self.loop = asyncio.get_running_loop()
         self.done: asyncio.Future[None] = self.loop.create_future()
         self.error: Exception | None = None
@@ -137,8 +137,8 @@ class _Writer:
         self._thread = Thread(target=self._run, name="bus-store", daemon=True)
         self._thread.start()
 
-    def store(self, record: NewRecord) -> asyncio.Future[None]:
-        waiting = _Waiting(record)
+    def store(self, prepared: Prepared) -> asyncio.Future[None]:
+        waiting = _Waiting(prepared)
         with self._changed:
             self._queue.append(waiting)
             self._changed.notify()
@@ -164,7 +164,7 @@ class _Writer:
 
     def _store(self, taken: list[_Waiting]) -> None:
         try:
-            self._bus.store([waiting.record for waiting in taken])
+            self._bus.store([waiting.prepared for waiting in taken])
         except SpoolFull as error:
             if len(taken) == 1:
                 taken[0].error = error

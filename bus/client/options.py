@@ -6,12 +6,13 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 from bus.clock import SystemClock
 from bus.domain.message import DEFAULT_MAX_BYTES
 from bus.errors import ConfigurationError
+from bus.ports.spool import NewRecord
 
 if TYPE_CHECKING:
     import httpx
@@ -35,6 +36,17 @@ class WallAndMonotonic(Protocol):
         ...
 
 
+class Prepared(NamedTuple):
+    """A message that can be stored; ``bytes`` is the length of its body."""
+
+    id: str
+    record: NewRecord
+    destination: str
+    bytes: int
+    biz_id: str
+    source: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """How a `Bus` is set up; `bus.client.Bus` describes the fields.
@@ -56,6 +68,7 @@ class Options:
     backoff_first: float = 0.25
     backoff_longest: float = 30.0
     sweep_seconds: float = 15.0
+    events: bool = True
     clock: WallAndMonotonic = field(default_factory=SystemClock)
     random: Callable[[], float] = random.random
     transport: httpx.BaseTransport | None = None

@@ -14,10 +14,11 @@ from bus import spool
 from bus.client import home
 from bus.client.courier import oldest, rejected, waiting
 from bus.client.daemon import Daemon
+from bus.client.events import EventLog
 from bus.client.gate import GATE
 from bus.client.lanes import CONSUMER, OUT
 from bus.client.line import Line, encode_line
-from bus.client.options import REQUEST_BYTES, Options
+from bus.client.options import REQUEST_BYTES, Options, Prepared
 from bus.client.receiver import THREAD
 from bus.errors import MessageTooLarge, SpoolError
 from bus.ports.spool import NewRecord, SpoolStats
@@ -48,6 +49,7 @@ class Outbox:
         self._thread = Thread(target=self._daemon.run, name=THREAD, daemon=True)
         with suppress(RuntimeError):  # the interpreter is about to exit; the next process sends what is stored now
             self._thread.start()
+        self._events = EventLog(options) if options.events else None
         _OPEN.add(self)
 
     @property
@@ -55,7 +57,7 @@ class Outbox:
         """Whether this process got it by a fork, and must leave it alone."""
         return self.pid != os.getpid()
 
-    def append(self, records: Sequence[NewRecord]) -> None:
+    def append(self, prepared: Sequence[Prepared]) -> None:
         """Store messages, all or none; durable when it returns. Threads at the same time share one fsync.
 
         Raises
@@ -66,8 +68,10 @@ class Outbox:
             The disk failed; nothing of this call is promised.
         """
         with GATE:
-            self._spool.append(records)
+            self._spool.append([one.record for one in prepared])
         self._daemon.ring()
+        if self._events is not None:
+            self._events.sent(prepared)
 
     def stats(self) -> SpoolStats:
         """Return the spool's counts."""
@@ -113,6 +117,8 @@ class Outbox:
         self._daemon.stop()
         if self._thread.ident is not None:
             self._thread.join(max(_LAST_REQUEST, end - time.monotonic()))
+        if self._events is not None:
+            self._events.close(_LAST_REQUEST)
         _OPEN.discard(self)
         try:
             home.retire(self._spool)
@@ -128,6 +134,8 @@ class Outbox:
         """Give up a spool whose disk failed; its directory is adopted, and what can be read is sent from there."""
         _OPEN.discard(self)
         self._daemon.stop()
+        if self._events is not None:
+            self._events.close(0)
         with suppress(SpoolError), GATE:
             self._spool.close()
 

@@ -17,10 +17,13 @@ if TYPE_CHECKING:
 
 THREAD: Final = "bus-send"
 """The daemon's name."""
+EVENTS_THREAD: Final = "bus-events"
+"""That of the thread that ships trace events."""
 CONNECT_SECONDS: Final = 5.0
 _MOST_REPLY: Final = 8 * 2**20
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 _OK: Final = 200
+_FIRST_REDIRECT: Final = 300
 _KEY_REFUSED: Final = (401, 403)
 _TOO_LARGE: Final = 413
 _SPLITTING: Final = (400, _TOO_LARGE, 422, 500)
@@ -88,6 +91,19 @@ class Reply(NamedTuple):
         return self.status == _TOO_LARGE
 
 
+class Shipped(NamedTuple):
+    """What the receiver said to a file of trace events: its status (0 without an answer), and why it was not taken."""
+
+    status: int
+    failure: str = ""
+    retry_after: float | None = None
+
+    @property
+    def is_taken(self) -> bool:
+        """Whether the receiver has it."""
+        return _OK <= self.status < _FIRST_REDIRECT
+
+
 class ReceiverClient:
     """Posts batches over one kept connection; for one thread. Importing httpx is left to the making of one.
 
@@ -117,6 +133,7 @@ class ReceiverClient:
         self._clock = clock
         self._timeout = timeout
         self._address = url.rstrip("/") + "/v1/messages"
+        self._events_address = url.rstrip("/") + "/v1/events"
         self._http = httpx.Client(
             headers=headers,
             timeout=httpx.Timeout(timeout, connect=min(timeout, CONNECT_SECONDS)),
@@ -140,6 +157,17 @@ class ReceiverClient:
             return Reply(None, f"no answer within {self._timeout:g} s ({type(error).__name__})", splits=True)
         except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
             return Reply(None, f"no answer ({type(error).__name__}: {error})")
+
+    def ship(self, lines: bytes) -> Shipped:
+        """Ship blocks of trace events; raises nothing that a network or a peer can cause."""
+        httpx = self._httpx
+        try:
+            with self._http.stream("POST", self._events_address, content=lines) as response:
+                body = self._body(response) or b""
+        except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+            return Shipped(0, f"no answer ({type(error).__name__}: {error})")
+        wait = _retry_after(response.headers.get("retry-after"), self._clock.now())
+        return Shipped(response.status_code, _refusal(response, body), wait)
 
     def close(self) -> None:
         """Give up the connection."""
@@ -176,7 +204,7 @@ class ReceiverClient:
 
 def _is_ours_to_tell(record: logging.LogRecord) -> bool:
     """Keep httpx's line for each request out of the application's log; what matters is logged by the daemon."""
-    return record.threadName != THREAD
+    return record.threadName not in (THREAD, EVENTS_THREAD)
 
 
 def _results(body: bytes, ids: Sequence[str]) -> list[Result] | None:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import random as random_module
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import msgspec
 
 from bus.client.home import orphans
 from bus.client.line import Line, check_deliver_at, check_size, content_of, split_headers, text_of
-from bus.client.options import Options, WallAndMonotonic
+from bus.client.options import Options, Prepared, WallAndMonotonic
 from bus.client.outbox import STARTING, Outbox, record_of
 from bus.clock import SystemClock
 from bus.domain.identity import new_id
@@ -22,19 +22,11 @@ from bus.domain.message import DEFAULT_MAX_BYTES, check_destination
 from bus.domain.texts import check_ascii
 from bus.domain.times import format_time
 from bus.errors import SpoolClosed, SpoolError, SpoolFailed
-from bus.ports.spool import NewRecord
 
 if TYPE_CHECKING:
     import httpx
 
 CLOSE_SECONDS: Final = 5.0
-
-
-class Prepared(NamedTuple):
-    """A message that can be stored."""
-
-    id: str
-    record: NewRecord
 
 
 class Bus:
@@ -64,6 +56,8 @@ class Bus:
         Bounds in seconds of the wait after the first failed request and after many (exponential, full jitter).
     sweep_seconds
         How often directories of processes that are gone are looked for.
+    events
+        Whether to tell the bus what was sent, beside the messages: kept in ``events/`` of the root and shipped.
     clock, random, transport
         For tests: time, numbers in [0, 1), and the ``httpx`` transport.
 
@@ -87,6 +81,7 @@ class Bus:
         backoff_first: float = 0.25,
         backoff_longest: float = 30.0,
         sweep_seconds: float = 15.0,
+        events: bool = True,
         clock: WallAndMonotonic | None = None,
         random: Callable[[], float] = random_module.random,
         transport: httpx.BaseTransport | None = None,
@@ -103,6 +98,7 @@ class Bus:
             backoff_first=backoff_first,
             backoff_longest=backoff_longest,
             sweep_seconds=sweep_seconds,
+            events=events,
             clock=clock or SystemClock(),
             random=random,
             transport=transport,
@@ -162,7 +158,7 @@ class Bus:
             The bus was closed.
         """
         prepared = self.prepare(destination, message, biz_id, key, headers, content_type, deliver_at)
-        self.store([prepared.record])
+        self.store([prepared])
         return prepared.id
 
     def prepare(
@@ -196,13 +192,14 @@ class Bus:
             body=msgspec.Raw(content.body) if content.is_json else msgspec.UNSET,
             body_base64=msgspec.UNSET if content.is_json else content.body,
         )
-        return Prepared(line.id, record_of(line, now))
+        record = record_of(line, now)
+        return Prepared(line.id, record, destination, len(content.body), line.biz_id, line.source)
 
-    def store(self, records: list[NewRecord]) -> None:
-        """Store prepared records, all or none, durably; raises as `send` does. Not for applications."""
+    def store(self, prepared: Sequence[Prepared]) -> None:
+        """Store prepared messages, all or none, durably; raises as `send` does. Not for applications."""
         outbox = self._opened()
         try:
-            outbox.append(records)
+            outbox.append(prepared)
         except SpoolFailed:
             self._replace(outbox)
             raise

@@ -12,6 +12,7 @@ from bus.errors import (
     BusError,
     Conflict,
     EgressDenied,
+    EventsUnavailable,
     InvalidDestination,
     InvalidMessage,
     IssuerUnavailable,
@@ -84,7 +85,7 @@ def problem(status: int, detail: str, *, hint: str = "", field: str = "") -> Pro
 
 def problem_of(error: BusError) -> Problem:
     """Return the document of an error of the bus."""
-    if isinstance(error, AccessDenied):
+    if isinstance(error, (AccessDenied, EventsUnavailable)):
         return problem(error.status, str(error), hint=error.hint)
     field = error.field if isinstance(error, InvalidMessage) else ""
     if isinstance(error, EgressDenied):

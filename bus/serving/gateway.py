@@ -19,7 +19,7 @@ from bus.telemetry import metrics
 
 _log = logging.getLogger(__name__)
 _PAGES: Final = "/admin"
-_SERVED_BY: Final = {"/v1/messages": "receiver", "/api/v1": "admin", _PAGES: "admin"}
+_SERVED_BY: Final = {"/v1/messages": "receiver", "/v1/events": "receiver", "/api/v1": "admin", _PAGES: "admin"}
 _POLICY_VIOLATION: Final = 1008
 
 Scope = MutableMapping[str, Any]

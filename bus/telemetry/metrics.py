@@ -85,6 +85,13 @@ QUARANTINED: Final = Counter(
 SWEPT: Final = Counter(
     "bus_swept", "Records of queues whose process is gone that a sweeper sent on their way.", registry=REGISTRY
 )
+EVENTS_EMITTED: Final = Counter("bus_events_emitted", "Trace events passed on.", ["stage"], registry=REGISTRY)
+EVENTS_LOST: Final = Counter(
+    "bus_events_lost",
+    "Trace events that are gone: memory full, oldest files over the limit, lines torn by a kill, stopped too soon.",
+    ["why"],
+    registry=REGISTRY,
+)
 STORE_UP: Final = Gauge("bus_store_up", "Whether the store takes writes.", registry=REGISTRY)
 DEGRADED: Final = Gauge("bus_degraded", "1 while a part is down or refuses.", ["part"], registry=REGISTRY)
 COMPENSATIONS: Final = Gauge(

@@ -34,6 +34,7 @@ from bus.settings import Settings
 from bus.stores.rollups import Rollups
 from bus.testing.clock import ManualClock
 from bus.testing.cluster import NoDispatching, alone
+from bus.testing.events import MemoryEvents
 from bus.testing.poster import MemoryPoster, MemoryTarget, Reply
 from bus.testing.spool import MemorySpool
 from bus.testing.store import MemoryStore
@@ -153,6 +154,7 @@ class Life:
             peers=Peers(peer_key),
             dispatching=NoDispatching(),
             rollups=Rollups(world.store, world.clock, "owner-1", lambda: None),
+            events=MemoryEvents(),
         )
         self.tasks: list[asyncio.Task[None]] = []
 

@@ -1,6 +1,7 @@
 """Kafka as a road; needs the extra ``kafka``."""
 
 from bus.transports.kafka.config import KafkaConfig, parse_bootstrap
+from bus.transports.kafka.event_sink import KafkaEventSink
 from bus.transports.kafka.transport import KafkaTransport
 
-__all__ = ["KafkaConfig", "KafkaTransport", "parse_bootstrap"]
+__all__ = ["KafkaConfig", "KafkaEventSink", "KafkaTransport", "parse_bootstrap"]

@@ -36,6 +36,9 @@ class Request(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["content-length"]))
+        if self.path == "/v1/events":
+            self.server.fake.take_events(self, body)
+            return
         self.lines = [json.loads(line) for line in body.split(b"\n")]
         self.server.fake.serve(self)
 
@@ -80,7 +83,11 @@ def half(request: Request) -> None:
 
 
 class FakeReceiver:
-    """``taken`` holds every accepted line in order of arrival, repetitions among them; ``requests`` all requests."""
+    """``taken`` holds every accepted line in order of arrival, repetitions among them; ``requests`` all requests.
+
+    Trace events are answered with ``events_status``: ``shipped`` has the files that were taken, ``refused`` how many
+    were not.
+    """
 
     def __init__(self, *script: Answer) -> None:
         self._script = list(script)
@@ -88,6 +95,9 @@ class FakeReceiver:
         self.taken: list[dict[str, Any]] = []
         self.requests: list[Request] = []
         self.judge: Judge = accept
+        self.events_status = 202
+        self.shipped: list[bytes] = []
+        self.refused = 0
         self.release = Event()
         self._server = _Server(("127.0.0.1", 0), Request)
         self._server.fake = self
@@ -125,6 +135,14 @@ class FakeReceiver:
         request.reply(200, json.dumps({"results": results}).encode())
         with self._changed:
             self._changed.notify_all()
+
+    def take_events(self, request: Request, body: bytes) -> None:
+        taken = self.events_status < 300
+        with self._changed:
+            self.shipped += [body] if taken else []
+            self.refused += not taken
+            self._changed.notify_all()
+        request.reply(self.events_status, b"{}")
 
     def wait(self, check: Callable[[], object], within: float = 60) -> None:
         with self._changed:

@@ -25,6 +25,7 @@ from bus.settings import Settings
 from bus.stores.rollups import Rollups
 from bus.testing.clock import ManualClock
 from bus.testing.cluster import NoDispatching, alone
+from bus.testing.events import MemoryEvents
 from bus.testing.poster import MemoryPoster
 from bus.testing.spool import MemorySpool
 from bus.testing.store import MemoryStore
@@ -136,6 +137,7 @@ class World:
             peers=Peers(peer_key),
             dispatching=NoDispatching(),
             rollups=Rollups(self.store, self.clock, "owner-1", lambda: None),
+            events=MemoryEvents(),
         )
         self.office = Office(self.context)
         self.app = make_app(self.office)

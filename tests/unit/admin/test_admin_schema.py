@@ -29,6 +29,8 @@ from bus.serving import Gateway
 from receiver.app import PREFIX, IngestApp
 from receiver.documented import PATHS
 from receiver.duplicates import IdempotencyKeys, Recent
+from receiver.events_app import PATH as EVENTS_PATH
+from receiver.events_app import EventsApp
 from receiver.ingest import Ingest
 from receiver.publishing import Publisher
 from tests.unit.admin.admin_world import URL, World
@@ -74,11 +76,16 @@ async def _make() -> tuple[Gateway, str, dict[str, str]]:
     await world.keyring.add_user("ann", "viewer")
     context = world.context
     spool = context.spools["receiver"]
-    publisher = Publisher(context.registry, context.roads, spool, context.store, context.clock)
+    publisher = Publisher(context.registry, context.roads, spool, context.store, context.events, context.clock)
     recent, keys = Recent(context.store, 0), IdempotencyKeys(context.store)
-    ingest = IngestApp(Ingest(context.registry, spool, recent, keys, publisher, context.clock), world.keyring)
+    ingest = IngestApp(
+        Ingest(context.registry, spool, recent, keys, publisher, context.events, context.clock), world.keyring
+    )
     context.documented.update(PATHS)
-    services: list[Any] = [Routes({PREFIX: ingest}), Routes({"/api": world.app, "/openapi.json": world.app})]
+    services: list[Any] = [
+        Routes({PREFIX: ingest, EVENTS_PATH: EventsApp(context.events, world.keyring)}),
+        Routes({"/api": world.app, "/openapi.json": world.app}),
+    ]
     return Gateway(context, services), key, KNOWN | {"message_id": sent.id, "job_id": job_id}
 
 

@@ -18,6 +18,7 @@ from bus.security.secrets import SecretBox
 from bus.stores.rollups import Rollups
 from bus.testing.clock import ManualClock
 from bus.testing.cluster import alone
+from bus.testing.events import MemoryEvents
 from bus.testing.spool import MemorySpool
 from bus.testing.store import MemoryStore
 from bus.testing.transport import MemoryTransport
@@ -114,6 +115,7 @@ class World:
         self.registry = Registry(self.store, SecretBox(None))
         self.registry.listen(self.roads.apply)
         self.dispatching = FakeDispatching()
+        self.events = MemoryEvents()
         self.spool = MemorySpool(consumers=("publish", "store"))
         self.outcomes = MemorySpool(consumers=("store",))
         self.compensator = self.restarted()
@@ -123,7 +125,9 @@ class World:
         self.expiry = Expiry(self.store, self.clock)
 
     def restarted(self) -> Compensator:
-        return Compensator(self.store, self.registry, self.roads, self.dispatching, self.clock, OWNER, self.waiting())
+        return Compensator(
+            self.store, self.registry, self.roads, self.dispatching, self.events, self.clock, OWNER, self.waiting()
+        )
 
     def waiting(self) -> Waiting:
         """Return what waits, for a process that begins now."""

@@ -39,7 +39,9 @@ class Ground:
         self.world = world
         self.store = world.store = Store()
         self.counted: list[Message | Outcome] = []
-        self.leftovers = Leftovers(self.store, world.registry, world.roads, SystemClock(), self.counted.extend)
+        self.leftovers = Leftovers(
+            self.store, world.registry, world.roads, world.events, SystemClock(), self.counted.extend
+        )
 
     def now(self) -> int:
         return SystemClock().now()

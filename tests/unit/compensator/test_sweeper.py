@@ -42,6 +42,7 @@ class Ground:
             store=world.store,
             registry=world.registry,
             roads=world.roads,
+            events=world.events,
             clock=SystemClock(),
             members=SimpleNamespace(all=self.members),
             rollups=world.rollups,

@@ -17,6 +17,7 @@ from bus.ports.spool import NewRecord
 from bus.ports.transport import Outgoing
 from bus.security.egress import EgressPolicy
 from bus.testing.clock import ManualClock
+from bus.testing.events import MemoryEvents
 from bus.testing.poster import MemoryPoster, Reply
 from bus.testing.spool import MemorySpool
 from bus.testing.store import MemoryStore
@@ -65,7 +66,8 @@ class World:
         self.spool = GatedSpool()
         self.road = MemoryTransport()
         self.poster = MemoryPoster(EgressPolicy(allow_loopback=True), sleep=self.clock.sleep)
-        self.log = OutcomeLog(self.spool, self.clock)
+        self.events = MemoryEvents()
+        self.log = OutcomeLog(self.spool, self.events, self.clock)
         self.gone: list[Subscription] = []
         self.passed: list[Delivery] = []
         self.made = itertools.count()

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 import pytest
 
 from bus.domain.delivery import Outcome, Status
+from bus.domain.events import Stage
+from bus.domain.message import Message
 from bus.errors import SpoolFailed, SpoolFull
 from bus.testing.writes import outcome
 from dispatcher.outcomes import OutcomeLog
@@ -31,9 +33,9 @@ async def test_the_outcome_is_durable_before_the_ack(world: World) -> None:
 class AcksFirst(OutcomeLog):
     """Planted: tells the owner before the outcome is on the disk."""
 
-    def record(self, outcome: Outcome, owner, token: object) -> None:
+    def record(self, outcome: Outcome, of: Message, owner, token: object) -> None:
         owner.recorded([token])
-        super().record(outcome, _Nobody(), token)
+        super().record(outcome, of, _Nobody(), token)
 
 
 class _Nobody:
@@ -42,7 +44,7 @@ class _Nobody:
 
 
 async def test_an_ack_before_the_outcome_is_caught(world: World) -> None:
-    world.log = AcksFirst(world.spool, world.clock)
+    world.log = AcksFirst(world.spool, world.events, world.clock)
     with pytest.raises(AssertionError, match="assert 0 == 3"):
         await test_the_outcome_is_durable_before_the_ack(world)
 
@@ -96,7 +98,8 @@ async def test_a_failed_disk_ends_the_recording(world: World) -> None:
     await world.ensure()
     world.spool.refuse = lambda: SpoolFailed("EIO")
     recording = asyncio.create_task(world.log.run())
-    world.log.record(outcome(fresh(1, world.clock), "billing", Status.DELIVERED), _Nobody(), 1)
+    message = fresh(1, world.clock)
+    world.log.record(outcome(message, "billing", Status.DELIVERED), message, _Nobody(), 1)
     with pytest.raises(SpoolFailed):
         await recording
 
@@ -111,7 +114,8 @@ async def test_drain_waits_for_what_is_being_written(world: World) -> None:
     recording = asyncio.create_task(world.log.run())
     world.spool.gate.clear()
     for number in range(3):
-        world.log.record(outcome(fresh(number, world.clock), "billing", Status.DELIVERED), Owner(), number)
+        message = fresh(number, world.clock)
+        world.log.record(outcome(message, "billing", Status.DELIVERED), message, Owner(), number)
         await world.clock.settle()
     draining = asyncio.create_task(world.log.drain())
     await world.clock.settle()
@@ -121,3 +125,17 @@ async def test_drain_waits_for_what_is_being_written(world: World) -> None:
     assert told == [0, 1, 2]
     recording.cancel()
     await asyncio.gather(recording, return_exceptions=True)
+
+
+async def test_an_outcome_is_told_once_it_is_durable(world: World) -> None:
+    async with world.courier():
+        world.spool.gate.clear()
+        (sent,) = await world.publish()
+        await world.clock.settle()
+        assert len(world.poster.posted) == 1
+        assert world.events.told == []
+        world.spool.gate.set()
+        await world.clock.settle()
+        (event,) = world.events.of(Stage.SETTLED)
+        assert (event.id, event.status, event.subscription, event.code) == (sent.id, "delivered", "billing", 200)
+        assert event.bytes == len(sent.body)

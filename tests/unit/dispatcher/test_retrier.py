@@ -47,7 +47,7 @@ class Retrying(World):
     async def life(self) -> AsyncIterator[Dispatcher]:
         """Run a dispatcher; at the end it is killed: nothing is drained."""
         self.spool.crash()
-        self.log = type(self.log)(self.spool, self.clock)
+        self.log = type(self.log)(self.spool, self.events, self.clock)
         offers: list[Dispatcher] = []
 
         def offer(delivery: Delivery) -> bool:

@@ -17,6 +17,7 @@ from bus.security.keyring import Keyring
 from bus.security.principals import ANYONE
 from bus.security.secrets import SecretBox
 from bus.testing.clock import ManualClock
+from bus.testing.events import MemoryEvents
 from bus.testing.spool import MemorySpool
 from bus.testing.store import MemoryStore
 from bus.testing.transport import MemoryTransport
@@ -77,6 +78,7 @@ class SlowStore(MemoryStore):
 class World:
     def __init__(self) -> None:
         self.clock = ManualClock()
+        self.events = MemoryEvents()
         self.store = SlowStore()
         self.spool = GatedSpool()
         self.road = MemoryTransport()
@@ -89,13 +91,14 @@ class World:
 
     def restart(self) -> None:
         """Begin another life of the receiver on the same spool and store."""
-        self.publisher = Publisher(self.registry, self.roads, self.spool, self.store, self.clock)
+        self.publisher = Publisher(self.registry, self.roads, self.spool, self.store, self.events, self.clock)
         self.ingest = Ingest(
             self.registry,
             self.spool,
             Recent(self.store, self.clock.now()),
             IdempotencyKeys(self.store),
             self.publisher,
+            self.events,
             self.clock,
         )
         self.app = IngestApp(self.ingest, self.keyring)

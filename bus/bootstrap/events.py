@@ -1,0 +1,49 @@
+"""Where a process's trace events go."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from bus.bootstrap.brokers import open_kafka_events
+from bus.cluster.member import Member
+from bus.events.emitter import Emitter
+from bus.events.file_sink import FileSink
+from bus.events.files import Limits
+from bus.events.gathering import Gathering
+from bus.events.nothing import NoEvents
+from bus.ports.clock import Clock
+from bus.ports.events import EventSink
+from bus.settings import Settings
+
+DIRECTORY: Final = "events"
+
+
+def open_events(settings: Settings, me: Member, reserve: int, clock: Clock) -> Emitter | NoEvents:
+    """Return the way of the settings; it begins nothing before ``run``.
+
+    Parameters
+    ----------
+    reserve
+        Free bytes of the disk below which no event is written.
+
+    Raises
+    ------
+    ConfigurationError
+        A setting is impossible, or the extra of Kafka is missing.
+    """
+    if settings.events == "none":
+        return NoEvents()
+    gathering = Gathering("+".join(me.roles), me.node, me.started_at)
+    sink: EventSink
+    if settings.events == "kafka":
+        sink = open_kafka_events(settings)
+    else:
+        limits = Limits(settings.events_limit, reserve)
+        sink = FileSink(settings.data / DIRECTORY, gathering.emitter, limits, clock)
+    return Emitter(sink, gathering, clock)
+
+
+def check_events(settings: Settings) -> None:
+    """Raise ``ConfigurationError`` for what ``open_events`` would refuse; connects nowhere."""
+    if settings.events == "kafka":
+        open_kafka_events(settings)

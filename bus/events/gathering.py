@@ -1,0 +1,95 @@
+"""Events that wait in memory, and the blocks that are made of them."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from typing import Final
+
+from bus.domain.events import BLOCK_BYTES, BLOCK_EVENTS, VERSION, Block, TraceEvent, encode_block
+from bus.domain.identity import new_id
+from bus.ports.events import SealedBlock
+
+MOST_EVENTS: Final = 50_000
+
+
+class Gathering:
+    """What one emitter has and has not passed on yet; any thread may add, one thread takes.
+
+    Parameters
+    ----------
+    role, node
+        What the process is, and where.
+    started_at
+        When it began (ms); its id tells that.
+    most
+        Events that wait at most; what comes beyond is lost.
+    """
+
+    def __init__(self, role: str, node: str, started_at: int, *, most: int = MOST_EVENTS) -> None:
+        self.emitter = new_id(started_at)
+        self.lost = 0
+        self._role = role
+        self._node = node
+        self._most = most
+        self._seq = 0
+        self._waiting: deque[TraceEvent] = deque()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(self, event: TraceEvent) -> bool:
+        """Have an event wait; False, and counted as lost, when there is no room."""
+        if len(self._waiting) >= self._most:
+            self.lost += 1
+            return False
+        self._waiting.append(event)
+        return True
+
+    def close(self, now: int) -> SealedBlock | None:
+        """Make the next block of what waits, at a time in milliseconds since the epoch; None when nothing does."""
+        size = min(len(self._waiting), BLOCK_EVENTS)
+        if not size:
+            return None
+        events = [self._waiting.popleft() for _ in range(size)]
+        try:
+            line = self._encode(events, now)
+            while len(line) > BLOCK_BYTES and len(events) > 1:
+                middle = len(events) // 2
+                self._waiting.extendleft(reversed(events[middle:]))
+                events = events[:middle]
+                line = self._encode(events, now)
+        except Exception:
+            self.lost += len(events)
+            raise
+        self._seq += 1
+        return SealedBlock(self.emitter, line, stages_of(events))
+
+    def drop(self) -> int:
+        """Give up what waits, as lost; return how many events."""
+        count = len(self._waiting)
+        self._waiting.clear()
+        self.lost += count
+        return count
+
+    def _encode(self, events: list[TraceEvent], now: int) -> bytes:
+        # Imported by the thread that closes blocks: a producer's first send is not to wait for it.
+        from bus.domain.ledger import ledger_of  # noqa: PLC0415
+
+        return encode_block(
+            Block(
+                v=VERSION,
+                emitter=self.emitter,
+                role=self._role,
+                node=self._node,
+                seq=self._seq + 1,
+                at=now,
+                lost=self.lost,
+                events=events,
+                ledger=ledger_of(events),
+            )
+        )
+
+
+def stages_of(events: list[TraceEvent]) -> Counter[str]:
+    """Count events by stage."""
+    return Counter(event.stage for event in events)

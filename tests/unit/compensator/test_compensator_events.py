@@ -1,0 +1,42 @@
+"""What a compensator hands on, and what is published at its time, is told."""
+
+from __future__ import annotations
+
+import pytest
+
+from bus.domain.delivery import Origin
+from bus.domain.events import Stage
+from bus.testing.writes import message, row
+from tests.unit.compensator.compensator_world import World
+
+
+@pytest.fixture
+async def world() -> World:
+    world = World()
+    await world.destination()
+    await world.subscription("billing")
+    await world.clock.advance(60)
+    return world
+
+
+async def test_a_delivery_that_is_handed_over_is_told(world: World) -> None:
+    sent = await world.failed(1, attempts=3, generation=1)
+    without_room = await world.failed(2, "mail")
+    world.dispatching.refused = {without_room.id}
+    await world.compensator.step()
+    (event,) = world.events.of(Stage.HANDED)
+    assert (event.id, event.subscription, event.attempt, event.generation, event.origin) == (
+        *(sent.id, "billing", 3, 1, "retry"),
+    )
+
+
+async def test_a_message_whose_time_has_come_is_told_as_published_and_handed_on(world: World) -> None:
+    later = message(5, deliver_at=world.clock.now() + 1000)
+    await world.store.compensate([row(later, "", by=Origin.ROAD, attempts=0, due_at=later.deliver_at)])
+    await world.compensator.step()
+    assert world.events.told == []
+    await world.clock.advance(1)
+    await world.compensator.step()
+    (published,), (handed,) = world.events.of(Stage.PUBLISHED), world.events.of(Stage.HANDED)
+    assert (published.id, published.status) == (later.id, "confirmed")
+    assert (handed.id, handed.subscription) == (later.id, "")
