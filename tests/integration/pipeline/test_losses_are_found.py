@@ -17,7 +17,7 @@ from tests.harness.trace_lines import Event, told
 
 NOW = int(time.time() * 1000)
 START = NOW - 8 * 3_600_000
-PATIENCE = Patience(allowance=600, horizon=4 * 3600)
+PATIENCE = Patience(allowance=600, horizon=3600)
 
 
 @dataclasses.dataclass
@@ -59,10 +59,13 @@ def bus(spark, tmp_path):
     return Bus(spark, tmp_path)
 
 
-@pytest.mark.timeout(600)
-def test_exactly_what_was_removed_is_found_and_a_run_without_news_writes_nothing(bus):
-    events = delivered_messages(START, 3_000, 5_000, "shop", "mail")
-    gone = random.Random(5).sample(ends_of(events), 7)
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    ("messages", "step", "removed"), [(3_000, 5_000, 7), pytest.param(100_000, 250, 200, marks=pytest.mark.proof)]
+)
+def test_exactly_what_was_removed_is_found_and_a_run_without_news_writes_nothing(bus, messages, step, removed):
+    events = delivered_messages(START, messages, step, "shop", "mail")
+    gone = random.Random(5).sample(ends_of(events), removed)
     bus.tell(without(events, gone))
     lost, counts, proof = bus.prove()
     assert lost == set(gone)

@@ -8,7 +8,7 @@ from pyspark.testing import assertDataFrameEqual
 
 from pipeline.transforms.accounting import accounted, concluded, counted, listed
 from pipeline.transforms.blocks import Allowance, events_of, ledger_of, parsed
-from pipeline.transforms.hearing import Patience, state_at
+from pipeline.transforms.hearing import Patience, state_at, with_front
 from pipeline.transforms.ledgers import compared
 from pipeline.transforms.proofs import compared_with, with_unheard
 from pipeline.transforms.witnesses import said_by_events, said_by_store, with_last_word, with_owners
@@ -17,6 +17,7 @@ from tests.harness.trace_lines import Event, accepted, sent, settled, told
 
 NOW = 1_763_700_000_000
 OLD = NOW - 3_600_000
+LATER = OLD + 1_800_000
 PATIENCE = Patience(allowance=600, horizon=7 * 24 * 3600)
 
 
@@ -28,8 +29,10 @@ class Cases:
         self.store: list[dict[str, Any]] = []
         self.ids: dict[str, list[str]] = {}
 
-    def add(self, name: str, *events: Event, store: list[dict[str, Any]] | None = None) -> None:
-        self.events += [{**event, "destination": name} for event in events]
+    def add(self, name: str, *events: Event, store: list[dict[str, Any]] | None = None, passed: bool = True) -> None:
+        """Add a case; ``passed`` by a later delivery unless it is not."""
+        later = one_message(LATER) if passed else []
+        self.events += [{**event, "destination": name} for event in (*events, *later)]
         self.store += [{"destination": name, **row} for row in store or []]
         self.ids[name] = list(dict.fromkeys(event["id"] for event in events))
 
@@ -49,11 +52,19 @@ class Account:
         return [by_id[each] for each in self.ids[case]]
 
     def bucket(self, case: str, hop: str = "deliver") -> Row:
-        (row,) = [row for row in self.buckets if (row.destination, row.hop) == (case, hop)]
+        (row,) = [
+            row
+            for row in self.buckets
+            if (row.destination, row.hop) == (case, hop) and row.minute.replace(tzinfo=dt.UTC) < moment(LATER)
+        ]
         return row
 
     def finding(self, case: str, hop: str = "deliver") -> Row:
-        (row,) = [row for row in self.findings if (row.destination, row.hop) == (case, hop)]
+        (row,) = [
+            row
+            for row in self.findings
+            if (row.destination, row.hop) == (case, hop) and row.minute.replace(tzinfo=dt.UTC) < moment(LATER)
+        ]
         return row
 
 
@@ -65,7 +76,7 @@ def account(spark: SparkSession, cases: Cases, *, with_store: bool) -> Account:
     store = stored(spark, cases.store)
     if with_store:
         buckets = with_unheard(buckets, store.where("status in ('pending', 'retrying', 'resend')"))
-    buckets = buckets.withColumn("state", state_at(moment(NOW), PATIENCE)).persist()
+    buckets = with_front(buckets, PATIENCE).withColumn("state", state_at(moment(NOW), PATIENCE)).persist()
     words = said_by_events(events, buckets)
     if with_store:
         words = words.unionByName(said_by_store(store, buckets))
@@ -95,7 +106,8 @@ def alone(spark: SparkSession) -> Account:
     twice, again = one_message(OLD), one_message(OLD)
     cases.add("twice", *twice, {**twice[-1], "attempt_id": "b"}, *again, {**again[-1], "generation": 1})
     cases.add("mixed", *one_message(OLD)[:2], *twice, {**twice[-1], "attempt_id": "b"})
-    cases.add("refused", sent(OLD), *one_message(OLD))
+    cases.add("refused", sent(OLD), *one_message(OLD), sent(NOW - 8 * 24 * 3_600_000))
+    cases.add("backlog", *one_message(OLD), *one_message(OLD)[:2], passed=False)
     return account(spark, cases, with_store=False)
 
 
@@ -155,10 +167,16 @@ def test_a_loss_and_a_duplicate_in_one_bucket_do_not_hide_each_other(alone):
     assert (row.compared, row.verdict, row.missing, row.duplicates) == ("mixed", "missing", 1, 1)
 
 
-def test_a_message_that_no_receiver_accepted_is_missing_from_the_first_hop(alone):
-    row = alone.finding("refused", "accept")
-    assert (row.id, row.subscription, row.finding) == (alone.ids["refused"][0], "", "missing")
-    assert (row.last_stage, row.last_at.replace(tzinfo=dt.UTC)) == ("sent", moment(OLD))
+def test_what_waits_in_a_backlog_is_not_missing(alone):
+    assert alone.found("backlog") == ["settled", "held"]
+
+
+def test_a_message_that_no_receiver_accepted_waits_with_its_producer_until_its_bucket_is_final(alone):
+    rows = {row.id: row for row in alone.findings if (row.destination, row.hop) == ("refused", "accept")}
+    young, _, old = alone.ids["refused"]
+    assert (rows[young].finding, rows[old].finding, len(rows)) == ("held", "missing", 2)
+    assert (rows[young].subscription, rows[young].last_stage) == ("", "sent")
+    assert rows[young].last_at.replace(tzinfo=dt.UTC) == moment(OLD)
 
 
 def test_the_store_speaks_for_what_events_do_not_tell(together):
