@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
+    AfterValidator,
     Field,
     StrictBool,
     StrictFloat,
@@ -13,6 +14,7 @@ from pydantic import (
 
 from admin.models.base import Body
 from admin.models.selection import SelectionBody
+from bus.domain.identity import parse_id
 
 OutcomeName = Literal["waiting", "delivered", "failed", "skipped", "missing", "canceled"]
 
@@ -53,6 +55,22 @@ class ResendsBody(Body):
     filter: SelectionBody
     rate: StrictFloat | None = Field(default=None, gt=0)
     dry_run: StrictBool = False
+    reason: str = Field(default="", max_length=1000)
+
+
+class DeliveryName(Body):
+    """One delivery, by its message's id and its subscription."""
+
+    id: Annotated[str, AfterValidator(parse_id)]
+    subscription: str = Field(min_length=1, max_length=200)
+
+
+class DeliveriesBody(Body):
+    """Deliveries of one destination that somebody found without an end; ``rate`` in messages a second."""
+
+    destination: str
+    deliveries: list[DeliveryName] = Field(min_length=1, max_length=1000)
+    rate: StrictFloat | None = Field(default=None, gt=0)
     reason: str = Field(default="", max_length=1000)
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import msgspec
 
 from admin.repair.jobs import Item, Job
-from admin.repair.resender import is_pending, target_of
-from bus.domain.reasons import ON_ITS_WAY
+from admin.repair.resender import HAND_OVER, is_pending, target_of
+from bus.domain.canceling import REMOVED
+from bus.domain.delivery import Status
+from bus.domain.reasons import ENDED_SINCE, EXPIRED, ON_ITS_WAY
 from bus.domain.selection import Selection
 from bus.domain.signature import FAILING
 from bus.domain.trace import Trace, is_chosen
@@ -23,6 +26,7 @@ _LONGEST_COUNT: Final = 10.0
 _LOOKED_AT: Final = 1_000
 _KNOWN_FOR: Final = 5.0
 _MOST_KNOWN: Final = 100
+_ENDED_WELL: Final = (Status.DELIVERED, Status.SKIPPED, Status.CANCELED)
 
 
 class Preview(NamedTuple):
@@ -93,6 +97,30 @@ class Chooser:
     def items(self, trace: Trace, selection: Selection) -> list[Item]:
         """Return the items of one message: what is still on its way for the first time is skipped."""
         return [item_of(trace, name) for name in self.names(trace, selection)]
+
+    async def unended(self, destination: str, deliveries: Sequence[tuple[str, str]]) -> list[Item]:
+        """Return the items that bring deliveries (message's id, subscription) to an end.
+
+        One that has ended well is skipped, and so is one that a road may still hold. One that is pending for longer
+        than a road holds anything gets the item of ``HAND_OVER``, any other one that resends it.
+        """
+        traces = {message_id: await self._store.trace(message_id) for message_id in {each[0] for each in deliveries}}
+        return [self._unended(destination, traces[message_id], message_id, name) for message_id, name in deliveries]
+
+    def _unended(self, destination: str, trace: Trace | None, message_id: str, name: str) -> Item:
+        if trace is None or trace.message is None or trace.destination != destination:
+            return Item(message_id, name, HAND_OVER, "missing", EXPIRED)
+        if name not in self._registry.catalog.names(destination):
+            return Item(message_id, name, HAND_OVER, "missing", REMOVED)
+        delivery = trace.deliveries.get(name)
+        if delivery is not None and delivery.status in _ENDED_WELL:
+            return Item(message_id, name, delivery.generation, "skipped", ENDED_SINCE)
+        if not is_pending(trace, name):
+            return Item(message_id, name, target_of(trace, name).generation)
+        waits = self._clock.now() - trace.message.received_at
+        if waits < self._registry.subscription(destination, name).stuck_after:
+            return item_of(trace, name)
+        return Item(message_id, name, HAND_OVER)
 
     def names(self, trace: Trace, selection: Selection) -> list[str]:
         """Return the subscriptions that a selection takes of a message."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from bus.domain.delivery import Outcome, Resend, Status
+from bus.domain.delivery import Origin, Outcome, Resend, Status, untried_row
 from bus.domain.message import Message, encode_message
 from bus.domain.reasons import RESENT
 from bus.domain.trace import DeliveryTrace, Trace
@@ -14,6 +14,9 @@ from bus.ports.clock import Clock
 from bus.ports.store import Store
 from bus.registry import Registry
 from bus.sentences import sentence
+
+HAND_OVER: Final = 0
+"""The generation of a target that keeps its own: it is pending, on no road, and goes to a dispatcher as it is."""
 
 
 class Target(NamedTuple):
@@ -81,8 +84,14 @@ class Resender:
             raise NotFound(
                 sentence("there is no message {id}", id=message_id), hint=sentence("it may be past its retention")
             )
+        handed = [target.subscription for target in targets if target.generation == HAND_OVER]
+        pending = [name for name in handed if is_pending(trace, name)]
+        if pending:
+            now = self._clock.now()
+            await self._store.compensate([untried_row(message, name, now, Origin.STUCK) for name in pending])
         outcomes = [self._outcome(message, target, trace, cause) for target in targets if _is_next(target, trace)]
-        await self._store.write(outcomes)
+        if outcomes:
+            await self._store.write(outcomes)
 
     def _outcome(self, message: Message, target: Target, trace: Trace, cause: Cause) -> Outcome:
         now = self._clock.now()
@@ -120,7 +129,7 @@ def target_of(trace: Trace, subscription: str) -> Target:
 def _is_next(target: Target, trace: Trace) -> bool:
     """Whether the resend was not written yet, and no later one either."""
     delivery = trace.deliveries.get(target.subscription)
-    return delivery is None or delivery.generation < target.generation
+    return target.generation > HAND_OVER and (delivery is None or delivery.generation < target.generation)
 
 
 def _attempts_begun(delivery: DeliveryTrace | None, now: int) -> int:

@@ -11,7 +11,7 @@ from admin.repair.choosing import Chooser
 from admin.repair.jobs import Counts, Item, Job, JobBook, Orders
 from admin.repair.resender import Cause, Resender, Target
 from admin.repair.work import Work
-from bus.domain.identity import new_id
+from bus.domain.identity import id_time, new_id
 from bus.domain.selection import Selection
 from bus.domain.trace import Trace
 from bus.errors import Conflict, NotFound, StoreError
@@ -20,6 +20,7 @@ from bus.ports.store import Store
 
 _log = logging.getLogger(__name__)
 _AFTER_FAILURE: Final = 1.0
+_CHUNK: Final = 100
 
 
 class ResendRunner:
@@ -61,6 +62,26 @@ class ResendRunner:
             raise
         await self.submit(job)
         return job, targets
+
+    async def end(
+        self, destination: str, deliveries: Sequence[tuple[str, str]], rate: float | None, reason: str, by: str
+    ) -> Job:
+        """Bring deliveries that somebody found without an end to one; durable when it returns.
+
+        Which are taken, and how, is frozen now (``Chooser.unended``).
+        """
+        items = await self._chooser.unended(destination, deliveries)
+        now = self._clock.now()
+        times = [id_time(item.message_id) for item in items]
+        selection = Selection(destination=destination, since=min(times), before=max(times) + 1)
+        job = Job(new_id(now), selection, rate, reason, by, now, "sending", started_at=now)
+        for start in range(0, len(items), _CHUNK):
+            await self._book.save_items(job.id, job.chunks, items[start : start + _CHUNK])
+            job.chunks += 1
+        for item in items:
+            job.counts.add(item.outcome)
+        await self.submit(job)
+        return job
 
     async def rerun(self, job: Job, outcomes: Sequence[str], rate: float | None, reason: str, by: str) -> Job:
         """Resend exactly those items of a finished job again that ended so; durable when it returns.

@@ -206,7 +206,7 @@ class Work:
             return False
         if delivery.generation > item.generation:
             item.outcome, item.reason = "skipped", RESENT_SINCE
-        elif delivery.generation == item.generation and delivery.status is not Status.RESEND:
+        elif delivery.generation == item.generation and delivery.status not in (Status.RESEND, Status.PENDING):
             item.outcome = _OUTCOMES.get(delivery.status, "failed")
             item.reason = delivery.reason
         return delivery.generation >= item.generation

@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse, StreamingResponse
 
 from admin.deps import Office, OfficeDep, ReaderOfSome, ResenderOfSome
 from admin.models.base import optional_time
-from admin.models.repair import OutcomeName, RerunBody, ResendRateBody, ResendsBody
+from admin.models.repair import DeliveriesBody, OutcomeName, RerunBody, ResendRateBody, ResendsBody
 from admin.models.selection import SelectionBody
 from admin.repair.item_pages import CONTENT_TYPES, ItemReader
 from admin.repair.jobs import Job, Orders, no_job
@@ -49,6 +49,19 @@ async def create_resend(body: ResendsBody, services: OfficeDep, principal: Resen
     job = Job(new_id(now), frozen, body.rate, body.reason, principal.name, now)
     await services.runner.submit(job)
     return JSONResponse({"id": job.id}, status_code=202)
+
+
+@router.post("/deliveries", status_code=202)
+async def end_deliveries(body: DeliveriesBody, services: OfficeDep, principal: ResenderOfSome) -> dict[str, Any]:
+    """Bring deliveries that somebody found without an end to one, as a bulk resend of exactly these.
+
+    One that is pending for longer than its subscription's ``stuck_after`` goes to a dispatcher as it is; one that
+    retries, is dead or is parked is resent; one that may be on its way, or has ended well, is skipped.
+    """
+    principal.require("resend", body.destination)
+    names = list(dict.fromkeys((each.id, each.subscription) for each in body.deliveries))
+    job = await services.runner.end(body.destination, names, body.rate, body.reason, principal.name)
+    return {"id": job.id}
 
 
 @router.get("")

@@ -15,6 +15,7 @@ from bus.sentences import Said, sentence
 FILTERED: Final = "filter"
 RESENT: Final = "resent by a person"
 ON_ITS_WAY: Final = "still pending: it is on its way"
+ENDED_SINCE: Final = "it has ended since"
 EXPIRED: Final = "the message is past its retention"
 RESENT_SINCE: Final = "resent again since"
 NOT_RESENT: Final = "the job was canceled before this was resent"
@@ -26,7 +27,7 @@ REASONS: Final = frozenset(
     {
         *("paused", "scheduled", "the destination is paused"),
         *(FILTERED, REMOVED, PAUSED_BY_410, PAUSED_BY_PERSON),
-        *(RESENT, ON_ITS_WAY, EXPIRED, RESENT_SINCE, NOT_RESENT, OUTCOME_UNKNOWN),
+        *(RESENT, ON_ITS_WAY, ENDED_SINCE, EXPIRED, RESENT_SINCE, NOT_RESENT, OUTCOME_UNKNOWN),
     }
 )
 """Those without values."""

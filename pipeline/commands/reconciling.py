@@ -18,6 +18,7 @@ from pipeline.lake.lake import Lake
 from pipeline.lake.storage import Storage
 from pipeline.reports.proof import render
 from pipeline.reports.summary import HOPS, STATES, Bar, Gap, Missing, Summary, sentence_of
+from pipeline.schemas import MESSAGES
 from pipeline.session import open_session
 from pipeline.sources.due import read_due
 from pipeline.sources.store import read_messages
@@ -57,12 +58,13 @@ def run(options: ReconcileOptions, *, master: str | None, memory: str, connector
 
 
 def _summary(spark: SparkSession, options: ReconcileOptions) -> Summary:
-    plan, store = options.plan, None
+    lake, plan, store = Lake(Storage(options.lake)), options.plan, None
     if options.store is not None:
         due = read_due(spark, options.store)
-        messages = read_messages(spark, options.store, since=plan.since, before=plan.before)
-        store = Store(with_owners(deliveries_of(messages), due))
-    with reconciled(spark, Lake(Storage(options.lake)), plan, store) as proof:
+        kept = read_messages(spark, options.store, since=plan.since, before=plan.before)
+        archived = lake.read(spark, MESSAGES, since=plan.since, before=plan.before)
+        store = Store(with_owners(deliveries_of(kept.unionByName(archived)), due))
+    with reconciled(spark, lake, plan, store) as proof:
         rows, lost = totals(proof), [_missing(row) for row in missing(proof).collect()]
         bars = _bars(proof, rows) if options.report is not None else []
         gaps = [_gap(row) for row in proof.gaps.collect()]

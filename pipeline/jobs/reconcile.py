@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from pipeline.lake.lake import Lake
 from pipeline.schemas import BLOCKS, EVENTS, FINDINGS, LEDGER, PROOFS
 from pipeline.transforms.accounting import COUNTED, MISSING, accounted, concluded, counted, listed
-from pipeline.transforms.hearing import OPEN, Patience, gaps, heard, state_at, watermark_of
+from pipeline.transforms.hearing import OPEN, Patience, gaps, heard, state_at, watermark_of, with_front
 from pipeline.transforms.ledgers import EQUAL, KEY, compared
 from pipeline.transforms.proofs import compared_with, in_force, latest, with_unheard
 from pipeline.transforms.witnesses import said_by_events, said_by_store, with_last_word
@@ -146,7 +146,7 @@ def _buckets(ledger: DataFrame, store: Store | None, watermark: dt.datetime, pla
     else:
         open_ones = store.deliveries.where(F.col("status").isin("pending", "retrying", "resend"))
         marked = with_unheard(buckets, open_ones)
-    return marked.withColumn("state", state_at(watermark, plan.patience))
+    return with_front(marked, plan.patience).withColumn("state", state_at(watermark, plan.patience))
 
 
 def _deliveries(spark: SparkSession, lake: Lake, buckets: DataFrame, plan: Plan, store: Store | None) -> DataFrame:

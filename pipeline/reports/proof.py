@@ -65,7 +65,7 @@ def render(summary: Summary) -> str:
 
 def _head(summary: Summary) -> str:
     witnesses = "events, ledger and store" if summary.with_store else "events and ledger"
-    heard = f"all of {summary.emitters} emitters that live heard up to {summary.watermark}"
+    heard = f"emitters ({summary.emitters}) were heard up to {summary.watermark}"
     return (
         f'<h1>Was anything lost?</h1><p class="soft">Checked {escape(summary.checked)} from {witnesses}; '
         f"{escape(heard) if summary.watermark else 'no emitter was heard'}.</p>"

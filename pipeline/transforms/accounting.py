@@ -30,7 +30,7 @@ def accounted(words: DataFrame, states: DataFrame, now: dt.datetime, allowance: 
     words
         Of all witnesses (``transforms.witnesses``).
     states
-        The buckets' keys and ``state``.
+        The buckets' keys, their ``state``, and whether the road has ``passed`` them.
     now, allowance
         A stored delivery that is to be retried, and that nobody has owned for so many seconds, is missing.
     with_store
@@ -45,7 +45,7 @@ def accounted(words: DataFrame, states: DataFrame, now: dt.datetime, allowance: 
         F.max(F.when(F.col("last.stage").isNotNull(), F.col("last"))).alias("last"),
         F.max("stored").alias("stored"),
     )
-    joined = single.join(F.broadcast(states.select(*KEY, "state")), list(KEY))
+    joined = single.join(F.broadcast(states.select(*KEY, "state", "passed")), list(KEY))
     ownerless = ~F.col("stored.owned") & (F.col("stored.at") < F.lit(now - dt.timedelta(seconds=allowance)))
     return joined.withColumn("finding", _finding(F.coalesce(ownerless, F.lit(False)), with_store=with_store))
 
@@ -106,6 +106,8 @@ def _finding(ownerless: Column, *, with_store: bool) -> Column:
     newer = F.coalesce(F.col("stored.generation") > F.col("standing.generation"), F.lit(False))
     behind = delivers & ~has_ended & ~newer if with_store else F.lit(False)
     trying = F.coalesce(stored, told).isin("retrying", "resend")
+    untried = F.col("standing").isNull() & F.coalesce(stored == PENDING, F.lit(True))
+    waits = untried & ~F.col("passed") & (F.col("state") != "final")
     given_up = ownerless | (stored.isNull() & (F.col("state") == "final"))
     return (
         F.when(F.col("closed"), F.when(behind, STORE_BEHIND).otherwise(DONE))
@@ -115,6 +117,7 @@ def _finding(ownerless: Column, *, with_store: bool) -> Column:
         .when((stored == PENDING) & (F.coalesce("stored.reason", F.lit("")) != ""), HELD)
         .when((trying | F.coalesce("stored.owned", F.lit(False))) & ~given_up, UNDER_WAY)
         .when(F.col("hop") == PUBLISH, UNPUBLISHED)
+        .when(waits, HELD)
         .otherwise(MISSING)
     )
 

@@ -9,6 +9,8 @@ from typing import Final, NamedTuple
 from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
 
+from pipeline.transforms.ledgers import DELIVER
+
 OPEN: Final = "open"
 PROVISIONAL: Final = "provisional"
 FINAL: Final = "final"
@@ -32,18 +34,8 @@ class Patience(NamedTuple):
 
 
 def heard(blocks: DataFrame) -> DataFrame:
-    """Return a row for each emitter of blocks (``schemas.BLOCKS``): when it was heard last, and what is missing of it.
-
-    ``gaps`` are numbers of blocks that never arrived, ``lost`` events that the emitter itself had to drop.
-    """
-    return blocks.groupBy("emitter").agg(
-        F.max("node").alias("node"),
-        F.max("role").alias("role"),
-        F.min("at").alias("first"),
-        F.max("at").alias("last"),
-        F.max("lost").alias("lost"),
-        (F.max("seq") - F.count("*")).alias("gaps"),
-    )
+    """Return a row for each emitter of blocks (``schemas.BLOCKS``): when it was heard ``last``."""
+    return blocks.groupBy("emitter").agg(F.max("at").alias("last"))
 
 
 def gaps(blocks: DataFrame) -> DataFrame:
@@ -74,9 +66,23 @@ def watermark_of(emitters: Iterable[Row], patience: Patience) -> dt.datetime | N
     return watermark
 
 
+def with_front(buckets: DataFrame, patience: Patience) -> DataFrame:
+    """Add to buckets of level one whether the road has ``passed`` them.
+
+    Roads keep about the order in which messages came: where deliveries of the same subscription have ended that are
+    younger by more than the allowance, one that was never attempted does not wait in a backlog any more.
+    """
+    lane = Window.partitionBy("destination", "subscription")
+    ended = (F.col("hop") == DELIVER) & (F.col("settled") + F.col("dead") + F.col("parked") > 0)
+    front = F.max(F.when(ended, F.col("minute"))).over(lane)
+    reach = F.col("minute") + F.make_dt_interval(secs=F.lit(60 + patience.allowance))
+    passed = (F.col("hop") == DELIVER) & (reach <= front)
+    return buckets.withColumn("passed", F.coalesce(passed, F.lit(False)))
+
+
 def state_at(watermark: dt.datetime, patience: Patience) -> Column:
     """Return the state of a bucket (``minute``): open, provisional or final."""
-    end = F.col("minute") + F.expr("interval 60 seconds")
+    end = F.col("minute") + F.make_dt_interval(secs=F.lit(60))
     moment = F.lit(watermark)
     return (
         F.when(end + F.make_dt_interval(secs=F.lit(patience.allowance)) > moment, OPEN)

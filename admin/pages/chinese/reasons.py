@@ -13,6 +13,7 @@ TEXTS = {
     "resent by a person": "由人员重发",
     "resent by {name}": "由 {name} 重发",
     "still pending: it is on its way": "仍待投递：正在途中",
+    "it has ended since": "此后已结束",
     "the message is past its retention": "消息已过保留期",
     "resent again since": "此后又被重发",
     "the job was canceled before this was resent": "任务在重发它之前已取消",

@@ -1,0 +1,106 @@
+"""Retries that were taken out of the store by hand are found, exactly these, and the repair delivers them."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.harness.bus_process import BusProcess
+from tests.harness.process import ROOT
+from tests.harness.subscribers import SubscriberProcess
+from tests.harness.waiting import wait_until
+
+SENT = 16  # fewer failures than open the breaker
+WITHIN = 600
+LOSE = """
+DELETE FROM compensation WHERE message_id = ?;
+"""
+RECOUNT = "UPDATE lane SET waiting = (SELECT count(*) FROM compensation WHERE lane = number)"
+
+
+def pipeline(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """Run a job as people do who have no ``bus`` on their path."""
+    return subprocess.run(
+        [sys.executable, "-m", "pipeline", *map(str, arguments)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=WITHIN,
+        check=False,
+    )
+
+
+def lose(data: Path, ids: list[str]) -> None:
+    """Delete who has the next attempt of these messages, beside the bus's back."""
+    connection = sqlite3.connect(data / "store" / "control.db")
+    try:
+        with connection:
+            for each in ids:
+                done = connection.execute(LOSE, (bytes.fromhex(each.replace("-", "")),))
+                assert done.rowcount == 1, each
+            connection.execute(RECOUNT)
+    finally:
+        connection.close()
+
+
+def minute_is_over(ids: list[str]) -> bool:
+    last = max(int(each[:8] + each[9:13], 16) for each in ids)
+    return time.time() * 1000 > (last // 60_000 + 1) * 60_000 + 1_000
+
+
+def states(bus: BusProcess, ids: list[str]) -> Counter[tuple[str, str]]:
+    """Count deliveries by subscription and status; a message that is not stored yet has none."""
+    answers = [bus.admin.call("GET", f"/api/v1/messages/{each}") for each in ids]
+    found = [delivery for answer in answers if answer.is_success for delivery in answer.json()["deliveries"]]
+    return Counter((each["subscription"], each["status"]) for each in found)
+
+
+@pytest.mark.timeout(3 * WITHIN)
+def test_what_was_removed_by_hand_is_found_and_repaired(
+    bus: BusProcess, subscriber: SubscriberProcess, tmp_path: Path
+) -> None:
+    bus.admin.destination("orders")
+    bus.admin.subscription("orders", "shop", subscriber.url("/shop"))
+    subscriber.configure("/mail=fail:1")
+    bus.admin.subscription("orders", "mail", subscriber.url("/mail"), retry=["6h"])
+    ids = [bus.admin.send("orders", json.dumps({"seq": seq}).encode()).json()["id"] for seq in range(SENT)]
+    whole = Counter({("shop", "delivered"): SENT, ("mail", "retrying"): SENT})
+    wait_until(lambda: states(bus, ids) == whole, within=60, what="all is tried", state=lambda: states(bus, ids))
+    assert bus.stop() == 0
+    lost = ids[3::6]
+    lose(bus.data, lost)
+    bus.start()
+    subscriber.configure("/mail=fail:0")
+    wait_until(lambda: minute_is_over(ids), within=90, what="the messages' minute is over")
+
+    lake = tmp_path / "lake"
+    rolled = pipeline("rollup", "--events", bus.data / "events", "--lake", lake, "--once")
+    assert rolled.returncode == 0, rolled.stderr
+    answer = pipeline(
+        *("reconcile", "--lake", lake, "--store", f"sqlite:///{bus.data / 'store'}", "--allowance", "1s"),
+        *("--complete", "--report", tmp_path / "proof.html", "--repair", "--url", bus.url, "--json"),
+    )
+    assert answer.returncode == 0, answer.stderr
+    proof: dict[str, Any] = json.loads(answer.stdout)
+    assert sorted((each["id"], each["subscription"]) for each in proof["missing"]) == [(each, "mail") for each in lost]
+    assert {(each["store_status"], each["last_status"]) for each in proof["missing"]} == {("retrying", "retrying")}
+    assert proof["hops"]["deliver"]["under_way"] == SENT - len(lost)
+    assert (proof["repair"]["counts"]["selected"], proof["repair"]["counts"]["delivered"]) == (len(lost), len(lost))
+
+    got = Counter(call.id for call in subscriber.calls("/mail"))
+    assert {each for each, count in got.items() if count == 2} == set(lost)
+    repaired = Counter({("mail", "delivered"): len(lost), ("shop", "delivered"): len(lost)})
+    assert states(bus, lost) == repaired
+    page = (tmp_path / "proof.html").read_text("utf-8")
+    assert all(each in page for each in lost)
+    assert "http" not in page

@@ -1,0 +1,91 @@
+import re
+
+import msgspec
+import pytest
+
+from pipeline.commands.repairing import Repaired
+from pipeline.reports.proof import render
+from pipeline.reports.summary import HOPS, STATES, Bar, Gap, Missing, Summary, sentence_of
+
+LOST = Missing(
+    id="019aa4b6-44fb-7408-8ebf-8662fce18574",
+    destination="orders",
+    subscription="<shop>",
+    hop="deliver",
+    minute="2026-01-31T12:00:00.000Z",
+    state="provisional",
+    last_at="2026-01-31T12:00:01.000Z",
+    last_stage="settled",
+    last_status="retrying",
+    last_reason="HTTP 503",
+    store_status="retrying",
+    attempt_n=2,
+    attempt_code=503,
+)
+
+
+def hop(**counts: int) -> dict:
+    return {"states": {"final": 3, "open": 1}, "verdicts": {"proven": 3}, "buckets": 4, "expected": 100, **counts}
+
+
+def summary(**fields) -> Summary:
+    given = {
+        "verdict": "proven",
+        "checked": "2026-01-31T13:00:00.000Z",
+        "watermark": "2026-01-31T12:59:58.000Z",
+        "with_store": True,
+        "emitters": 3,
+        "news": 4,
+        "hops": {name: hop() for name in HOPS},
+        "gaps": [],
+        "missing": [],
+        "bars": [Bar("2026-01-31T12:00:00.000Z", dict.fromkeys(STATES, 2), 0)],
+    }
+    return Summary(**{**given, **fields})
+
+
+def test_the_verdict_is_one_sentence():
+    assert sentence_of(summary()) == "zero lost: each of 100 expected deliveries in 3 judged buckets is accounted for"
+    waiting = summary(hops={name: hop(under_way=2, held=1) for name in HOPS})
+    assert sentence_of(waiting).endswith("is accounted for; 3 are on their way or held")
+    refused = msgspec.structs.replace(LOST, subscription="", hop="accept")
+    lost = summary(verdict="missing", missing=[LOST, refused])
+    assert sentence_of(lost) == "1 deliveries are missing, and 1 messages that no receiver accepted"
+    assert sentence_of(summary(verdict="unheard")).startswith("nothing can be judged yet")
+
+
+def test_a_missing_delivery_is_told_with_its_last_trace():
+    assert LOST.last_word == "settled retrying HTTP 503 at 2026-01-31T12:00:01.000Z"
+    assert LOST.stored == "retrying, attempt 2: 503"
+    bare = Missing("i", "orders", "shop", "deliver", "m", "final")
+    assert (bare.last_word, bare.stored) == ("no event tells of it", "–")
+
+
+def test_the_report_stands_alone_and_trusts_no_text():
+    bars = [Bar(f"2026-01-31T{hour:02}:00:00.000Z", dict.fromkeys(STATES, hour), hour % 2) for hour in range(24)]
+    gap = Gap("e1", "host-1", None, "2026-01-31T12:00:00.000Z", 2, 7)
+    page = render(summary(verdict="missing", missing=[LOST], gaps=[gap], bars=bars))
+    assert not re.search(r"https?:|<script|<link|src=|url\(", page)
+    assert "<shop>" not in page
+    assert "&lt;shop&gt;" in page
+    assert (page.count("<circle"), page.count("<rect")) == (12, 23 * 4)
+    assert "its start" in page
+
+
+def test_the_report_of_nothing_is_whole():
+    hops = {name: {"states": {}, "verdicts": {}} for name in HOPS}
+    page = render(summary(verdict="unheard", watermark=None, bars=[], hops=hops))
+    assert "no emitter was heard" in page
+    assert page.endswith("</html>\n")
+
+
+@pytest.mark.parametrize(
+    ("counts", "unaccepted", "whole"),
+    [
+        ({"selected": 3, "delivered": 2, "skipped": 1}, 0, True),
+        ({"selected": 3, "delivered": 2, "missing": 1}, 0, False),
+        ({"selected": 3, "delivered": 3}, 1, False),
+    ],
+)
+def test_a_repair_is_whole_when_all_that_was_missing_is_delivered(counts, unaccepted, whole):
+    assert Repaired(["j"], counts, unaccepted).is_whole is whole
