@@ -13,6 +13,7 @@ from pyspark.sql.types import (
     ArrayType,
     BinaryType,
     DataType,
+    DoubleType,
     IntegerType,
     LongType,
     MapType,
@@ -23,6 +24,7 @@ from pyspark.sql.types import (
 )
 
 _TEXT, _INT, _LONG, _TIME = StringType(), IntegerType(), LongType(), TimestampType()
+_REAL = DoubleType()
 
 
 def _struct(**fields: DataType) -> StructType:
@@ -210,4 +212,27 @@ PROGRESS: Final = Table(
 )
 """How the stream itself does, a row for each batch that had data."""
 
-TABLES: Final = {table.name: table for table in (EVENTS, BLOCKS, LEDGER, SIDE, ROLLUPS, QUALITY, PROGRESS)}
+THRESHOLDS: Final = Table(
+    "thresholds",
+    _struct(
+        computed=_TIME,
+        destination=_TEXT,
+        subscription=_TEXT,
+        metric=_TEXT,
+        hour_of_week=_INT,
+        norm=_REAL,
+        mad=_REAL,
+        low=_REAL,
+        high=_REAL,
+        weeks=_REAL,
+        state=_TEXT,
+        method=_TEXT,
+    ),
+    "computed",
+)
+"""What is usual: ``metric`` is ``volume`` (an hour's), ``latency`` (p95, ms) or ``failure`` (share of attempts);
+``hour_of_week`` 0 is Monday 00:00 UTC. Outside ``low`` and ``high`` is out; null is no limit. ``state`` is ``learning``
+(under three weeks), ``ready``, or ``thin``: too little volume in this hour to tell half from chance. ``method`` is
+``median`` or ``stl``."""
+
+TABLES: Final = {table.name: table for table in (EVENTS, BLOCKS, LEDGER, SIDE, ROLLUPS, QUALITY, PROGRESS, THRESHOLDS)}

@@ -1,0 +1,1 @@
+"""Reports as single HTML files, with charts, that need nothing else."""
