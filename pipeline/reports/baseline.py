@@ -13,6 +13,7 @@ from pipeline.norms.weeks import HOURS
 from pipeline.reports.charts import Point, chart, short
 from pipeline.reports.style import STYLE
 from pipeline.reports.totals import Total, series_name
+from pipeline.transforms.norming import LEAST_ATTEMPTS, LEAST_TIMED
 
 WORST: Final = 3
 _EPOCH_WEEKDAY: Final = 3
@@ -46,8 +47,7 @@ def page_of(
 ) -> str:
     """Return the page, from rows of ``transforms.hourly`` and of ``schemas.THRESHOLDS``, and totals of a back-test."""
     panels = sorted(panels_of(hours, norms, int(before.timestamp()) // 3600), key=lambda panel: -panel.out)
-    shown = [panel for panel in panels if panel.state != State.LEARNING]
-    worst = [panel for panel in shown if panel.out][:WORST] or shown[:WORST]
+    worst = [panel for panel in panels if panel.state == State.READY][:WORST]
     sections = [
         _lead(panels, before),
         *([_scores(scored)] if scored else []),
@@ -94,8 +94,8 @@ def _value(metric: Metric, row: Mapping[str, Any] | None) -> float | None:
     if metric is Metric.VOLUME:
         return float(row["volume"])
     if metric is Metric.LATENCY:
-        return _number(row["p95_ms"])
-    return row["failed"] / row["attempts"] if row["attempts"] else None
+        return _number(row["p95_ms"]) if row["timed"] >= LEAST_TIMED else None
+    return row["failed"] / row["attempts"] if row["attempts"] >= LEAST_ATTEMPTS else None
 
 
 def _number(value: float | None) -> float | None:
