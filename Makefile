@@ -6,9 +6,10 @@ DATA ?= data
 PORT ?= 8700
 COUNT ?= 1000000
 WORKERS ?= 2
+LAKE ?= lake
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: run install check test proof bench images million servers constraints clean help
+.PHONY: run install check test proof bench images million events servers constraints clean help
 
 help: ## Show the targets.
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  \1\t\2/' | expand -t 14
@@ -44,6 +45,9 @@ bench: servers ## Measure; every figure is a ratio within one run.
 
 million: $(STAMP) ## Put 1,000,000 messages (COUNT) into the store of DATA.
 	$(BIN)/python -m bench.million --data $(DATA) --count $(COUNT)
+
+events: $(STAMP) ## Put 1,000,000 trace events (COUNT) of a day into the lake LAKE.
+	$(BIN)/python -m bench.events --lake $(LAKE) --count $(COUNT)
 
 images: servers ## Take the pictures of the pages for the docs anew.
 	$(BIN)/python -m tests.acceptance.pages.pictures docs/images

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -28,6 +29,10 @@ Examples:
   bus pipeline reconcile --lake lake --store sqlite:///data/store --report proof.html
   bus pipeline reconcile --lake lake --from 24h --json
   bus pipeline reconcile --lake lake --store mongodb://127.0.0.1/bus --connectors jars --repair --api-key KEY"""
+_BASELINE: Final = """\b
+Examples:
+  bus pipeline baseline --lake lake --report norms.html
+  bus pipeline baseline --lake lake --backtest"""
 app = typer.Typer(
     name="pipeline",
     help="Jobs on Spark over trace events and the store.",
@@ -181,3 +186,24 @@ def replay(
     asked = Asked(where, store, *times) if where is not None else None
     options = ReplayOptions(name, lake, asked, store, rate, url, api_key, dry_run)
     run(options, master=master, memory=memory, connectors=connectors, as_json=as_json)
+
+
+@app.command(epilog=_BASELINE)
+def baseline(
+    lake: LakeRoot,
+    weeks: Annotated[int, typer.Option(min=1, help="Of history to look at, back from the end.")] = 8,
+    before: Annotated[datetime | None, typer.Option(help="End of the history, UTC; else that of the rollups.")] = None,
+    backtest: Annotated[
+        bool, typer.Option("--backtest", help="Judge the past with faults put into it; publish nothing.")
+    ] = False,
+    seed: Annotated[int, typer.Option(help="Of where faults are put.")] = 1,
+    report: Annotated[Path | None, typer.Option(help="Write a page with charts there.")] = None,
+    master: Master = None,
+    memory: Memory = "2g",
+    as_json: AsJson = False,
+) -> None:
+    """Find out what is usual in each hour of the week: volume, latency and failures, as limits for alarms."""
+    with extra("pipeline"):
+        from pipeline.commands.baselining import BaselineOptions, run  # noqa: PLC0415
+    options = BaselineOptions(lake, weeks, before, backtest, seed, report)
+    run(options, master=master, memory=memory, as_json=as_json)

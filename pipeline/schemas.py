@@ -25,6 +25,7 @@ from pyspark.sql.types import (
 )
 
 _TEXT, _INT, _LONG, _TIME = StringType(), IntegerType(), LongType(), TimestampType()
+_REAL = DoubleType()
 
 
 def _struct(**fields: DataType) -> StructType:
@@ -365,7 +366,43 @@ REPLAYS: Final = Table(
 )
 """A frozen selection, in the order of ids: the messages as they were, and the ids under which they are sent again."""
 
+THRESHOLDS: Final = Table(
+    "thresholds",
+    _struct(
+        computed=_TIME,
+        destination=_TEXT,
+        subscription=_TEXT,
+        metric=_TEXT,
+        hour_of_week=_INT,
+        norm=_REAL,
+        mad=_REAL,
+        low=_REAL,
+        high=_REAL,
+        weeks=_REAL,
+        state=_TEXT,
+        method=_TEXT,
+    ),
+    "computed",
+)
+"""What is usual: ``metric`` is ``volume`` (an hour's), ``latency`` (p95, ms) or ``failure`` (share of attempts);
+``hour_of_week`` 0 is Monday 00:00 UTC. Outside ``low`` and ``high`` is out; null is no limit. ``state`` is ``learning``
+(under three weeks), ``ready``, or ``thin``: too little volume in this hour to tell half from chance. ``method`` is
+``median`` or ``stl``."""
+
 TABLES: Final = {
     table.name: table
-    for table in (EVENTS, BLOCKS, LEDGER, SIDE, ROLLUPS, QUALITY, PROGRESS, MESSAGES, REPLAYS, PROOFS, FINDINGS)
+    for table in (
+        EVENTS,
+        BLOCKS,
+        LEDGER,
+        SIDE,
+        ROLLUPS,
+        QUALITY,
+        PROGRESS,
+        MESSAGES,
+        REPLAYS,
+        PROOFS,
+        FINDINGS,
+        THRESHOLDS,
+    )
 }

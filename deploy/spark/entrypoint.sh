@@ -1,0 +1,35 @@
+#!/bin/sh
+# Runs as what the first word says: Spark on Kubernetes starts its pods with "driver" and "executor".
+set -eu
+
+role="${1:-}"
+[ $# -gt 0 ] && shift
+case "$role" in
+driver)
+    exec "$SPARK_HOME/bin/spark-submit" --conf "spark.driver.bindAddress=$SPARK_DRIVER_BIND_ADDRESS" \
+        --conf "spark.executorEnv.SPARK_DRIVER_POD_IP=$SPARK_DRIVER_BIND_ADDRESS" --deploy-mode client "$@"
+    ;;
+executor)
+    options=$(env | sed -n 's/^SPARK_JAVA_OPT_[0-9]*=//p' | tr '\n' ' ')
+    # shellcheck disable=SC2086 # options are words
+    exec java $options -Xms"$SPARK_EXECUTOR_MEMORY" -Xmx"$SPARK_EXECUTOR_MEMORY" \
+        -cp "${SPARK_CLASSPATH:-}:$SPARK_HOME/jars/*" \
+        org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend \
+        --driver-url "$SPARK_DRIVER_URL" --executor-id "$SPARK_EXECUTOR_ID" --cores "$SPARK_EXECUTOR_CORES" \
+        --app-id "$SPARK_APPLICATION_ID" --hostname "$SPARK_EXECUTOR_POD_IP" \
+        --resourceProfileId "$SPARK_RESOURCE_PROFILE_ID" --podName "$SPARK_EXECUTOR_POD_NAME"
+    ;;
+master)
+    exec "$SPARK_HOME/bin/spark-class" org.apache.spark.deploy.master.Master "$@"
+    ;;
+worker)
+    exec "$SPARK_HOME/bin/spark-class" org.apache.spark.deploy.worker.Worker "$@"
+    ;;
+submit)
+    exec "$SPARK_HOME/bin/spark-submit" "$@"
+    ;;
+*)
+    echo "say driver, executor, master, worker or submit, not '$role'" >&2
+    exit 64
+    ;;
+esac

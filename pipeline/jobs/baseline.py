@@ -1,0 +1,73 @@
+"""``baseline``: what is usual in each hour of the week, from the rollups of past weeks, as limits for alarms."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Final, NamedTuple
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from pipeline.lake.lake import Lake
+from pipeline.schemas import ROLLUPS, THRESHOLDS
+from pipeline.transforms.hourly import hourly
+from pipeline.transforms.norming import backtested, normed
+
+VERSION: Final = 1
+LINE: Final = f"baseline-v{VERSION}"
+HOUR: Final = dt.timedelta(hours=1)
+
+
+class Span(NamedTuple):
+    """The weeks that norms are made from; ``before`` is exclusive and a whole hour."""
+
+    before: dt.datetime
+    weeks: int
+
+    @property
+    def since(self) -> dt.datetime:
+        """When the first week begins."""
+        return self.before - dt.timedelta(weeks=self.weeks)
+
+
+def last_hour(lake: Lake) -> dt.datetime | None:
+    """Return when the last whole hour of the rollups ended, as their files say; None when there are none.
+
+    The hour of the latest rollup is left out: it may go on.
+    """
+    greatest = max((file.greatest for file in lake.files(ROLLUPS) if file.greatest is not None), default=None)
+    if greatest is None:
+        return None
+    latest = dt.datetime.fromtimestamp(greatest / 1_000_000, dt.UTC)
+    return latest.replace(minute=0, second=0, microsecond=0)
+
+
+def history(spark: SparkSession, lake: Lake, span: Span) -> DataFrame:
+    """Return the hours of all series in a span (``transforms.hourly``)."""
+    return hourly(lake.read(spark, ROLLUPS, since=span.since, before=span.before))
+
+
+def norms_at(hours: DataFrame, span: Span) -> DataFrame:
+    """Return the norms of hours (``schemas.THRESHOLDS``)."""
+    return normed(hours).withColumn("computed", F.lit(span.before))
+
+
+def publish(lake: Lake, hours: DataFrame, span: Span) -> None:
+    """Publish the norms of hours in place of all that were published before; once for a span."""
+    name = f"{span.before:%Y%m%dT%H}-{span.weeks}w"
+    commit = lake.begin(LINE, name)
+    if commit is None:
+        return
+    commit.stage(THRESHOLDS, norms_at(hours, span), files=1)
+    older = [manifest.name for manifest in lake.manifests(LINE) if manifest.name != name]
+    lake.publish(commit, replaces=older, facts={"since": span.since.isoformat(), "before": span.before.isoformat()})
+
+
+def thresholds(spark: SparkSession, lake: Lake) -> DataFrame:
+    """Return the norms that count now (``schemas.THRESHOLDS``)."""
+    return lake.read(spark, THRESHOLDS, line=LINE)
+
+
+def backtest(hours: DataFrame, *, seed: int, weeks: int) -> DataFrame:
+    """Return how faults put into the past would have been found (``transforms.norming.SCORES``)."""
+    return backtested(hours, seed=seed, weeks=weeks)

@@ -1,0 +1,32 @@
+"""When hours that are out of their norms are an alarm."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.norms.metrics import Norms
+from pipeline.norms.weeks import Floats
+
+Flags = NDArray[np.bool_]
+NEEDED: Final = 2
+WINDOWS: Final = 3
+
+
+def out_of(norms: Norms, values: Floats) -> Flags:
+    """Return which of the 168 hours of a week are out; what is not known never is."""
+    with np.errstate(invalid="ignore"):
+        return (values < norms.low) | (values > norms.high)
+
+
+def alarmed(out: Flags) -> Flags:
+    """Return at which hours, of any number one after the other, there is an alarm: two of the last three are out."""
+    seen = np.concatenate([np.zeros(WINDOWS - 1, dtype=np.int64), out.astype(np.int64)])
+    return np.asarray(np.convolve(seen, np.ones(WINDOWS, dtype=np.int64), mode="valid") >= NEEDED)
+
+
+def begun(alarms: Flags) -> int:
+    """Return how many alarms there were: hours of one that goes on are one."""
+    return int(np.count_nonzero(alarms & ~np.concatenate([[False], alarms[:-1]])))
