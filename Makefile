@@ -34,7 +34,7 @@ servers: $(STAMP) ## Install the real servers and payloads that tests need.
 	$(BIN)/python -m tests.servers install
 
 test: check servers ## Everything, on real processes, within 20 minutes.
-	$(PYTEST) -m "not proof and not alone" -n $(WORKERS) --dist loadgroup
+	$(PYTEST) -m "not proof and not alone" -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 	$(PYTEST) -m "alone and not proof"
 
 proof: check servers ## The long versions: kills, power cuts, soaks.

@@ -5,20 +5,30 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
 
 TESTS = Path(__file__).parent
+SPARK = "pipeline"  # in the paths of tests that need a Spark session
+
+
+class ByFile(LoadFileScheduling):
+    """Has the tests of a file in one process, and all that need Spark in the same: a session takes ten seconds."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = super()._split_scope(nodeid)
+        return SPARK if SPARK in file else file
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFile:
+    """Choose how tests are spread over processes."""
+    return ByFile(config, log)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep a file's tests in one process, and those that need Spark all in the same: a session takes ten seconds.
-
-    PySpark leaves sockets to the garbage collector, and its jobs take long when every core is busy.
-    """
+    """Let pass what PySpark does: it leaves sockets to the garbage collector, and takes long on busy cores."""
     for item in items:
-        if "pipeline" in item.path.relative_to(TESTS).as_posix():
-            item.add_marker(pytest.mark.xdist_group("spark"))
+        if SPARK in item.path.relative_to(TESTS).as_posix():
             item.add_marker(pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"))
             if item.get_closest_marker("timeout") is None:
                 item.add_marker(pytest.mark.timeout(600))
-        else:
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
