@@ -118,7 +118,7 @@ def _spark(files: Sequence[Sequence[str]], folder: Path, pipe: Connection) -> No
     pipe.send(0.0)
     for place, some in enumerate(files):
         began = time.monotonic()
-        rolled_up(read.parquet(*some).where(F.col("verdict") == "good")).coalesce(1).write.parquet(
+        rolled_up(read.parquet(*some).where(F.col("verdict") == "good")).repartition(1).write.parquet(
             str(folder / f"spark-{place}")
         )
         pipe.send(time.monotonic() - began)

@@ -44,7 +44,7 @@ class Commit:
         folders = {f"_{name}": value for name, value in (by or {}).items()}
         shaped = rows.select(*columns, *[value.alias(name) for name, value in folders.items()])
         folder = f"{table.name}/{self._folder}"
-        writer = (shaped if files is None else shaped.coalesce(files)).write.mode("overwrite")
+        writer = (shaped if files is None else shaped.repartition(files)).write.mode("overwrite")
         writer.partitionBy(*folders).parquet(self._lake.storage.url(folder))
         self._describe(table)
 
