@@ -42,7 +42,9 @@ def document_of(app: FastAPI, hot: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def methods_at(document: Mapping[str, Any], path: str) -> list[str]:
-    """Return the methods that a path takes; none where nothing is documented."""
+    """Return the methods that a path takes; none where nothing is documented. A name goes before a value's place."""
+    if path in document["paths"]:
+        return sorted(method.upper() for method in document["paths"][path])
     found: set[str] = set()
     for template, operations in document["paths"].items():
         pattern = _PARAMETER.sub("[^/]+", template)

@@ -43,6 +43,7 @@ async def test_a_refused_method_is_told_all_that_its_path_takes(client: httpx.As
         ("/destinations/orders", "DELETE, GET, PATCH, PUT"),
         ("/keys", "GET, POST"),
         ("/messages/export", "GET"),
+        ("/resends/deliveries", "POST"),
     ):
         answer = await client.request("LOCK", path)
         problem(answer, 405)
