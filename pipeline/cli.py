@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
-from bus.bootstrap.extras import extra
 from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl
 
 _ROLLUP: Final = """\b
@@ -49,6 +50,15 @@ Store = Annotated[str, typer.Option(help="The bus's store: sqlite:///PATH or mon
 Connectors = Annotated[Path | None, typer.Option(help="Folder that `bus pipeline connectors` filled.")]
 
 
+@contextmanager
+def _spark() -> Iterator[None]:
+    """Say which extra is missing when Spark is; `bus` itself loads nothing for that."""
+    from bus.bootstrap.extras import extra  # noqa: PLC0415
+
+    with extra("pipeline"):
+        yield
+
+
 @app.command(epilog="Example:  bus pipeline connectors jars")
 def connectors(folder: Annotated[Path, typer.Argument(help="Where to put the jars.")], as_json: AsJson = False) -> None:
     """Have Maven copy Spark's connectors to Kafka and MongoDB into a folder."""
@@ -82,7 +92,7 @@ def rollup(
     as_json: AsJson = False,
 ) -> None:
     """Turn trace events into rollups, as they come."""
-    with extra("pipeline"):
+    with _spark():
         from pipeline.commands.rolling import RollupOptions, run  # noqa: PLC0415
     options = RollupOptions(
         lake, events, kafka, topic, checkpoint or f"{lake}/_checkpoints", 0 if once else every, batch, partitions, late
@@ -93,7 +103,7 @@ def rollup(
 @app.command(epilog="Example:  bus pipeline rebuild --lake lake")
 def rebuild(lake: LakeRoot, master: Master = None, memory: Memory = "2g", as_json: AsJson = False) -> None:
     """Build the rollups of this version of the job again, from the events that are kept in the lake."""
-    with extra("pipeline"):
+    with _spark():
         from pipeline.commands.rebuilding import run  # noqa: PLC0415
     run(lake, master=master, memory=memory, as_json=as_json)
 
@@ -113,7 +123,7 @@ def archive(
     api_key: ApiKey = "",
 ) -> None:
     """Move old messages with their attempts from the store to the lake: verified there, then dropped by the bus."""
-    with extra("pipeline"):
+    with _spark():
         from pipeline.commands.archiving import ArchiveOptions, run  # noqa: PLC0415
     options = ArchiveOptions(store, lake, older_than, url, api_key, keep, dry_run)
     run(options, master=master, memory=memory, connectors=connectors, as_json=as_json)
@@ -146,7 +156,7 @@ def reconcile(
     """Prove that nothing was lost, or list every delivery that is missing (exit 1)."""
     from bus.cli.values import read_time  # noqa: PLC0415
 
-    with extra("pipeline"):
+    with _spark():
         from pipeline.commands.reconciling import ReconcileOptions, run  # noqa: PLC0415
         from pipeline.commands.repairing import Repairing  # noqa: PLC0415
         from pipeline.commands.values import plan_of  # noqa: PLC0415
@@ -178,7 +188,7 @@ def replay(
     """Send messages of archive and store again, as new messages that are marked as copies."""
     from bus.cli.values import read_time  # noqa: PLC0415
 
-    with extra("pipeline"):
+    with _spark():
         from pipeline.commands.replaying import ReplayOptions, run  # noqa: PLC0415
         from pipeline.commands.values import moment_of  # noqa: PLC0415
         from pipeline.jobs.replay import Asked  # noqa: PLC0415
@@ -203,7 +213,7 @@ def baseline(
     as_json: AsJson = False,
 ) -> None:
     """Find out what is usual in each hour of the week: volume, latency and failures, as limits for alarms."""
-    with extra("pipeline"):
+    with _spark():
         from pipeline.commands.baselining import BaselineOptions, run  # noqa: PLC0415
     options = BaselineOptions(lake, weeks, before, backtest, seed, report)
     run(options, master=master, memory=memory, as_json=as_json)
