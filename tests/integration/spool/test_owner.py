@@ -13,6 +13,7 @@ import pytest
 
 from bus.errors import SpoolClosed, SpoolLocked
 from bus.spool import AsyncSpool, BlockingSpool, is_live, owner
+from tests.harness.waiting import wait_until
 from tests.integration.spool.history import drain, record
 from tests.integration.spool.processes import ROOT
 
@@ -134,7 +135,7 @@ def test_a_child_does_not_keep_the_directory(tmp_path: Path) -> None:
         os._exit(0)
     os.close(reader)
     spool.close()
-    assert not is_live(tmp_path)
+    wait_until(lambda: not is_live(tmp_path), within=30, what="the child lets go of what it was born with")
     BlockingSpool(tmp_path).close()
     os.close(writer)
     os.waitpid(pid, 0)

@@ -156,6 +156,7 @@ RESEND = [
     ("POST", "/messages/MESSAGE/resend", None),
     ("POST", "/messages/MESSAGE/edit", {"reason": "x"}),
     ("POST", "/resends", {"filter": {}, "dry_run": True}),
+    ("POST", "/resends/deliveries", {"destination": "orders", "deliveries": [], "reason": "x"}),
 ]
 PAUSE = [("PATCH", BILLING, {"paused": True}), ("PATCH", BILLING, {"paused": False})]
 CONFIGURE = [

@@ -31,6 +31,7 @@ STATUS = {
     "StoreUnavailable": 503,
     "NotFound": 404,
     "Conflict": 409,
+    "EventsUnavailable": 503,
     "EgressDenied": 422,
     "AccessDenied": 403,
     "TooManyAttempts": 429,
