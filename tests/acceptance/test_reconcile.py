@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
-import subprocess
-import sys
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -15,29 +11,15 @@ from typing import Any
 import pytest
 
 from tests.harness.bus_process import BusProcess
-from tests.harness.process import ROOT
+from tests.harness.jobs import WITHIN, minute_is_over, pipeline, states
 from tests.harness.subscribers import SubscriberProcess
 from tests.harness.waiting import wait_until
 
 SENT = 16  # fewer failures than open the breaker
-WITHIN = 600
 LOSE = """
 DELETE FROM compensation WHERE message_id = ?;
 """
 RECOUNT = "UPDATE lane SET waiting = (SELECT count(*) FROM compensation WHERE lane = number)"
-
-
-def pipeline(*arguments: object) -> subprocess.CompletedProcess[str]:
-    """Run a job as people do who have no ``bus`` on their path."""
-    return subprocess.run(
-        [sys.executable, "-m", "pipeline", *map(str, arguments)],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=WITHIN,
-        check=False,
-    )
 
 
 def lose(data: Path, ids: list[str]) -> None:
@@ -53,18 +35,6 @@ def lose(data: Path, ids: list[str]) -> None:
         connection.close()
 
 
-def minute_is_over(ids: list[str]) -> bool:
-    last = max(int(each[:8] + each[9:13], 16) for each in ids)
-    return time.time() * 1000 > (last // 60_000 + 1) * 60_000 + 1_000
-
-
-def states(bus: BusProcess, ids: list[str]) -> Counter[tuple[str, str]]:
-    """Count deliveries by subscription and status; a message that is not stored yet has none."""
-    answers = [bus.admin.call("GET", f"/api/v1/messages/{each}") for each in ids]
-    found = [delivery for answer in answers if answer.is_success for delivery in answer.json()["deliveries"]]
-    return Counter((each["subscription"], each["status"]) for each in found)
-
-
 @pytest.mark.timeout(3 * WITHIN)
 def test_what_was_removed_by_hand_is_found_and_repaired(
     bus: BusProcess, subscriber: SubscriberProcess, tmp_path: Path
@@ -75,7 +45,9 @@ def test_what_was_removed_by_hand_is_found_and_repaired(
     bus.admin.subscription("orders", "mail", subscriber.url("/mail"), retry=["6h"])
     ids = [bus.admin.send("orders", json.dumps({"seq": seq}).encode()).json()["id"] for seq in range(SENT)]
     whole = Counter({("shop", "delivered"): SENT, ("mail", "retrying"): SENT})
-    wait_until(lambda: states(bus, ids) == whole, within=60, what="all is tried", state=lambda: states(bus, ids))
+    wait_until(
+        lambda: states(bus.admin, ids) == whole, within=60, what="all is tried", state=lambda: states(bus.admin, ids)
+    )
     assert bus.stop() == 0
     lost = ids[3::6]
     lose(bus.data, lost)
@@ -100,7 +72,7 @@ def test_what_was_removed_by_hand_is_found_and_repaired(
     got = Counter(call.id for call in subscriber.calls("/mail"))
     assert {each for each, count in got.items() if count == 2} == set(lost)
     repaired = Counter({("mail", "delivered"): len(lost), ("shop", "delivered"): len(lost)})
-    assert states(bus, lost) == repaired
+    assert states(bus.admin, lost) == repaired
     page = (tmp_path / "proof.html").read_text("utf-8")
     assert all(each in page for each in lost)
     assert "http" not in page

@@ -120,7 +120,7 @@ class KillRun:
         planted: str | None = None,
     ) -> None:
         self.plan = plan
-        self._folder = folder
+        self.folder = folder
         self._transport = transport
         self._harms = harms
         self._paths = [path.partition("=")[0] for path in paths]
@@ -152,6 +152,12 @@ class KillRun:
                 self._producer.kill()
         return self._judge(drained=drained)
 
+    def stop_producer(self) -> None:
+        """Have the producer end as one does that is asked to, once it has shipped all that it tells of."""
+        told = self.folder / "spool" / "events"
+        wait_until(lambda: not any(told.iterdir()), within=60, what="the producer's trace events are shipped")
+        assert self._producer.stop() == 0, self._producer.output()
+
     def _configure(self) -> None:
         self.bus.admin.destination(DESTINATION, transport=self._transport)
         for path in self._paths:
@@ -164,9 +170,9 @@ class KillRun:
 
     def _new_producer(self) -> Child:
         plan = self.plan
-        options = "--url", self.bus.url, "--spool", self._folder / "spool", "--history", self._history
+        options = "--url", self.bus.url, "--spool", self.folder / "spool", "--history", self._history
         load = "--destination", DESTINATION, "--count", plan.messages, "--rate", plan.rate
-        return Child(module("tests.harness.producer", *options, *load), log=self._folder / "producer.log")
+        return Child(module("tests.harness.producer", *options, *load), log=self.folder / "producer.log")
 
     def _send_and_kill(self) -> None:
         progress = Progress(self._history)
@@ -205,7 +211,7 @@ class KillRun:
 
     def _judge(self, *, drained: bool) -> Judgement:
         history = merge(read_history(self._history), self.subscriber.calls())
-        write_history(self._folder / "history.jsonl", history)
+        write_history(self.folder / "history.jsonl", history)
         # In flight at a crash: requests, and outcomes that wait for their commit, each at most max_concurrency.
         faults = Faults(crashes=self.plan.kills, window=2 * self.plan.max_concurrency)
         return check(history, subscriptions=self._paths, drained=drained, faults=faults)
