@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import ssl
 from collections import deque
 from collections.abc import Callable
@@ -19,14 +20,20 @@ from bus.transports.nsq.frames import ERROR, HEARTBEAT, MESSAGE, FrameReader, fi
 _log = logging.getLogger(__name__)
 # These commands have no answer when they work, so an error belongs to none that waits.
 _UNASKED: Final = frozenset({"E_FIN_FAILED", "E_REQ_FAILED", "E_TOUCH_FAILED"})
+_ENDING: Final = re.compile("(?:FIN|REQ) ([0-9a-f]{16}) failed ")
 _SILENT_BEATS: Final = 2.2
 _CLOSING: Final = 1.0
 
 Deliver = Callable[[list[bytes]], None]
+Refused = Callable[[bytes], None]
 
 
 def _unexpected(payloads: list[bytes]) -> None:
     _log.warning("nsqd sent %d messages to a connection that subscribed to none", len(payloads))
+
+
+def _unnoticed(message_id: bytes) -> None:
+    _log.debug("nsqd refused FIN or REQ of %r on a connection that has no messages", message_id)
 
 
 class Connection(asyncio.Protocol):
@@ -40,12 +47,15 @@ class Connection(asyncio.Protocol):
         What IDENTIFY agreed on.
     deliver
         Called with the payloads of the message frames that arrived together.
+    refused
+        Called with the id of a message whose FIN or REQ nsqd refused.
     """
 
     def __init__(self, address: Address) -> None:
         self.address = address
         self.agreed = Agreed()
         self.deliver: Deliver = _unexpected
+        self.refused: Refused = _unnoticed
         self._loop = asyncio.get_running_loop()
         self._transport = cast("asyncio.Transport", None)
         self._codec: Codec | None = None
@@ -163,6 +173,8 @@ class Connection(asyncio.Protocol):
     def _fail(self, error: Answered) -> None:
         if error.code in _UNASKED:
             _log.debug("%s: %s", self.address, error)
+            if (named := _ENDING.match(error.detail)) is not None:
+                self.refused(named[1].encode())
         elif self._waiting:
             answer = self._waiting.popleft()
             if not answer.done():

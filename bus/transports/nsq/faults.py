@@ -33,8 +33,11 @@ class Answered(NsqFault):
     ----------
     code
         NSQ's own, such as ``E_BAD_TOPIC``.
+    detail
+        What nsqd says beside it.
     """
 
     def __init__(self, code: str, detail: str) -> None:
         super().__init__(f"{code} {detail}".strip())
         self.code = code
+        self.detail = detail

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import enum
 import logging
+from collections import deque
+from collections.abc import Callable
 from typing import Final, Protocol
 
 from bus.transports.nsq import commands
@@ -22,6 +24,8 @@ _MS: Final = 1000
 _TOUCHES: Final = 4
 """Times that a message is touched before its time-out would have been."""
 _ACTIVE_FOR: Final = 2.0
+_LATE: Final = 1000
+"""Messages remembered that were ended after nsqd may have given up waiting; few are open to be refused at one time."""
 
 
 class State(enum.Enum):
@@ -104,6 +108,7 @@ class Intake:
         self._holding = asyncio.Event()
         self._allowed = 0
         self._overcounted = 0
+        self._late: deque[bytes] = deque(maxlen=_LATE)
         self._active_until = 0.0
         self._leaving = False
         self.refusal = ""
@@ -143,6 +148,7 @@ class Intake:
         try:
             connection = await connect(self.address, self._config)
             connection.deliver = self._deliver
+            connection.refused = self._refused
             async with asyncio.timeout(self._config.timeout):
                 await connection.ask(commands.sub(*self._lane))
             backoff.succeed()
@@ -171,8 +177,11 @@ class Intake:
 
     def _tell_ready(self, connection: Connection) -> None:
         """Send RDY: what is allowed, and what nsqd counts too much on this connection; 0 stays 0."""
-        most = connection.agreed.max_rdy_count
-        connection.send(commands.rdy(min(self._allowed + self._overcounted, most) if self._allowed else 0))
+        ready = self._allowed + self._overcounted if self._allowed else 0
+        if ready > connection.agreed.max_rdy_count:
+            connection.give_up(Disconnected(f"nsqd counts {self._overcounted} messages too many in flight"))
+        else:
+            connection.send(commands.rdy(ready))
 
     # --- messages ----------------------------------------------------------------------------------------------
 
@@ -194,15 +203,29 @@ class Intake:
 
     def finish(self, messages: list[Held]) -> None:
         """Finish messages; no effect for those whose connection is gone."""
-        mine = [held for held in messages if self._forget(held)]
-        if mine and self._connection is not None:
-            self._connection.send(b"".join([commands.fin(held.id) for held in mine]))
+        self._end(messages, commands.fin)
 
     def give_back(self, messages: list[Held]) -> None:
         """Have nsqd deliver messages again, to whoever is ready."""
+        self._end(messages, commands.req)
+
+    def _end(self, messages: list[Held], command: Callable[[bytes], bytes]) -> None:
         mine = [held for held in messages if self._forget(held)]
         if mine and self._connection is not None:
-            self._connection.send(b"".join([commands.req(held.id) for held in mine]))
+            self._connection.send(b"".join([command(held.id) for held in mine]))
+            now, agreed = self._clock.monotonic(), self._connection.agreed
+            soon, later = agreed.msg_timeout / _MS, agreed.max_msg_timeout / _MS
+            self._late += [held.id for held in mine if now - held.touched >= soon or now - held.since >= later]
+
+    def _refused(self, message_id: bytes) -> None:
+        """Make up for a message that nsqd sent but does not have in flight here, so that its end was refused.
+
+        After a crash nsqd's queues have copies: one that it sent while another was in flight, here before its FIN
+        came or at another consumer, stays counted on this connection. At a time-out nsqd takes it off by itself.
+        """
+        if self._connection is not None and message_id not in self._late:
+            self._overcounted += 1
+            self._tell_ready(self._connection)
 
     async def leave(self) -> None:
         """Give everything back and end the subscription; returns when nsqd has heard all that was said."""
@@ -262,6 +285,7 @@ class Intake:
     def _link(self, connection: Connection) -> None:
         self._connection = connection
         self._allowed = self._overcounted = 0
+        self._late.clear()
         self._active_until = self._clock.monotonic() + _ACTIVE_FOR
         self._owner.reconsider()
 

@@ -11,6 +11,7 @@ import pytest
 from bus.testing.quarantine import MemoryQuarantine
 from bus.transports.nsq import Compression, NsqTransport
 from bus.transports.nsq.envelope import HEADER, wrap
+from bus.transports.nsq.intake import Intake
 from tests.integration.nsq.nsq_world import (
     PATIENCE,
     config,
@@ -288,3 +289,57 @@ async def test_copies_of_one_message_in_flight_do_not_use_up_what_is_allowed(alo
                 left -= set(numbers(found))
                 consumer.ack(found)
         await eventually(lambda: alone.stats(code, "billing")["depth"] == 0 and not in_flight(alone, code))
+
+
+async def test_a_copy_in_flight_at_another_consumer_does_not_use_up_what_is_allowed(
+    alone: nsq.NsqdServer, code: str
+) -> None:
+    async with opened(config([alone])) as road:
+        await road.ensure(*subscribed(code, "billing"))
+        await publish(road, code, [0])
+    alone.stop()
+    double_on_disk(alone, code)
+    alone.start()
+    one_each = config([alone], max_in_flight=1)
+    async with opened(one_each) as one, opened(one_each) as two, asyncio.timeout(PATIENCE):
+        await one.ensure(*subscribed(code, "billing"))
+        consumers = [await road.consume(code, "billing") for road in (one, two)]
+        copies = await asyncio.gather(*[consumer.receive(1) for consumer in consumers])
+        assert [numbers(copy) for copy in copies] == [[0], [0]]
+        for consumer, copy in zip(consumers, copies, strict=True):
+            consumer.ack(copy)
+        asking = [asyncio.create_task(consumer.receive(1)) for consumer in consumers]
+        await publish(one, code, [1, 2])
+        found = await asyncio.gather(*asking)
+        assert sorted(number for items in found for number in numbers(items)) == [1, 2]
+        for consumer, items in zip(consumers, found, strict=True):
+            consumer.ack(items)
+        await eventually(lambda: alone.stats(code, "billing")["depth"] == 0)
+
+
+async def test_what_nsqd_gave_up_waiting_for_allows_no_more_in_flight(
+    alone: nsq.NsqdServer, code: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bus.transports.nsq.intake.Intake._touch", lambda *_: None)
+    refused: list[bytes] = []
+    refuse = Intake._refused
+
+    def seen(intake: Intake, message_id: bytes) -> None:
+        refuse(intake, message_id)
+        refused.append(message_id)
+
+    monkeypatch.setattr(Intake, "_refused", seen)
+    one_each = config([alone], max_in_flight=1, msg_timeout=1.0)
+    async with opened(one_each) as one, opened(one_each) as two, asyncio.timeout(PATIENCE):
+        await one.ensure(*subscribed(code, "billing"))
+        slow, quick = [await road.consume(code, "billing") for road in (one, two)]
+        asking = asyncio.create_task(slow.receive(1))
+        await publish(one, code, [0])
+        held = await asking
+        slow.rest()  # so that it comes to the other one when its time is over
+        quick.ack(await quick.receive(1))
+        slow.ack(held)
+        await eventually(lambda: len(refused) == 1)
+        asking = asyncio.create_task(slow.receive(1))
+        await eventually(lambda: [one["ready_count"] for one in alone.stats(code, "billing")["clients"]] == [1, 1])
+        await stop(asking)

@@ -98,6 +98,22 @@ async def test_an_error_of_a_command_without_answer_belongs_to_no_question(code:
         assert await connection.ask(b"X\n") == b"OK"
 
 
+async def test_whose_message_was_refused_is_told() -> None:
+    names = [b"0123456789abcdef", b"fedcba9876543210"]
+    errors = [
+        b"E_FIN_FAILED FIN %b failed ID not in flight" % names[0],
+        b"E_REQ_FAILED REQ %b failed client does not own message" % names[1],
+        b"E_TOUCH_FAILED TOUCH 1111111111111111 failed ID not in flight",
+        b"E_FIN_FAILED",
+    ]
+    refused: list[bytes] = []
+    script = greeting(b"".join(frame(error, 1) for error in errors) + frame(b"OK"))
+    async with peer(script) as address, opened(address) as connection:
+        connection.refused = refused.append
+        await connection.ask(b"X\n")
+    assert refused == names
+
+
 async def test_an_error_that_nobody_asked_for_ends_the_connection_with_its_words() -> None:
     async with peer(greeting(frame(b"E_INVALID RDY count", 1))) as address, opened(address) as connection:
         connection.send(commands.rdy(99))
