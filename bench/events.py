@@ -26,11 +26,11 @@ MONDAY = dt.datetime(2026, 3, 2, tzinfo=dt.UTC)
 
 def generate(spark: SparkSession, lake: Lake, traffic: Traffic, *, ledger: bool = True) -> DataFrame:
     """Publish the events of some days in the lake and return them; those that are there already are left."""
-    name = f"{traffic.start:%Y%m%d}-{traffic.days}-{traffic.events}-{traffic.seed}"
+    name = f"{traffic.start:%Y%m%d}-{traffic.days}-{traffic.events}-{traffic.seed}-{traffic.lost}"
     commit = lake.begin(LINE, name)
     if commit is not None:
-        folder = commit.stage(EVENTS, events_of_days(spark, traffic))
-        events = spark.read.schema(EVENTS.schema).parquet(lake.storage.url(folder))
+        commit.stage(EVENTS, events_of_days(spark, traffic))
+        events = lake.rows(spark, EVENTS, commit.staged(EVENTS))
         if ledger:
             commit.stage(LEDGER, ledger_of_events(events))
             commit.stage(BLOCKS, blocks_of_events(events), files=1)
@@ -85,6 +85,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--days", type=int, default=1)
     parser.add_argument("--start", type=dt.datetime.fromisoformat, default=MONDAY, help="first day (UTC)")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--lost", type=int, default=0, help="one in so many deliveries has no event of its end")
     parser.add_argument("--bare", action="store_true", help="events only, neither ledger nor blocks")
     parser.add_argument("--lines", metavar="FOLDER", help="write the lines of emitters there, too")
     parser.add_argument("--hours", action="store_true", help="publish rollups by hour, too: a history for baseline")
@@ -94,7 +95,7 @@ def parse() -> argparse.Namespace:
 def main() -> int:
     given = parse()
     start = given.start if given.start.tzinfo else given.start.replace(tzinfo=dt.UTC)
-    traffic = Traffic(given.count, start, given.days, given.seed)
+    traffic = Traffic(given.count, start, given.days, given.seed, given.lost)
     spark = open_session("events", memory="3g")
     began = time.monotonic()
     lake = Lake(Storage(given.lake))

@@ -5,8 +5,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.testing import assertDataFrameEqual
 
-from bench.events import MONDAY, lines_of
+from bench.events import MONDAY, generate, lines_of
+from bench.proving import reconcile, search
 from bench.trace_day import SENDERS, Traffic, events_of_days, ledger_of_events
+from pipeline.lake.lake import Lake
+from pipeline.lake.storage import Storage
 from pipeline.transforms.blocks import Allowance, events_of, ledger_of, malformed_of, parsed
 
 DAY = Traffic(6_000, MONDAY, seed=3)
@@ -58,3 +61,14 @@ def test_lines_are_read_as_the_events_they_were_made_of(events):
     figures = ("stage", "destination", "subscription", "minute", "count", "xor", "sum", "latency")
     assertDataFrameEqual(ledger_of(lines).select(*figures), ledger_of_events(events).select(*figures))
     assert malformed_of(lines).isEmpty()
+
+
+@pytest.mark.timeout(600)
+def test_what_was_left_out_is_found_by_the_job_and_by_the_reference(spark, tmp_path):
+    lost = DAY._replace(lost=60)
+    generate(spark, Lake(Storage(str(tmp_path))), lost)
+    gone = events_of_days(spark, DAY).count() - events_of_days(spark, lost).count()
+    assert gone > 10
+    _, found = reconcile(spark, tmp_path)
+    assert found[1] == gone
+    assert search(tmp_path)[1] == found
