@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from bus.errors import ConfigurationError
 from pipeline.connectors import jars_in
 
+_LOGGING: Final = Path(__file__).with_name("log4j2.properties")
 _STATE: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 SETTINGS: Final = {
     "spark.sql.session.timeZone": "UTC",
@@ -57,6 +58,7 @@ def open_session(
     builder = SparkSession.builder.appName(name)
     if master is not None or "SPARK_ENV_LOADED" not in os.environ:
         builder = builder.master(master or "local[*]").config("spark.driver.memory", memory)
+        builder = builder.config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}")
     for key, value in (SETTINGS | {"spark.ui.enabled": str(ui).lower()}).items():
         builder = builder.config(key, value)
     if connectors is not None:
