@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
-from pipeline.schemas import STAGES, WIRE_BLOCK, WIRE_EVENT
+from pipeline.wire import STAGES, WIRE_BLOCK, WIRE_EVENT
 
 GOOD: Final = "good"
 LATE: Final = "late"
