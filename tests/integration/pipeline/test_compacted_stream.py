@@ -87,6 +87,7 @@ def test_a_stream_that_is_compacted_all_the_while_comes_to_the_same(spark, tmp_p
     assert len(side) == sum(traffic.side.values())
 
     # A checkpoint that begins anew would count again what is in the lake.
+    rows = rows_of(lake)
     (tmp_path / "checkpoint").rename(tmp_path / "lost")
     with pytest.raises(StreamingQueryException, match="put together with others: this checkpoint is not the lake's"):
         run(spark, tmp_path / "events", tmp_path)
