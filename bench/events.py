@@ -16,9 +16,10 @@ from pyspark.sql import functions as F
 from bench.trace_day import Traffic, blocks_of_events, events_of_days, ledger_of_events
 from pipeline.lake.lake import Lake
 from pipeline.lake.storage import Storage
-from pipeline.schemas import BLOCKS, EVENTS, LEDGER, ROLLUPS, WIRE_EVENT, WIRE_LEDGER
+from pipeline.schemas import BLOCKS, EVENTS, LEDGER, ROLLUPS
 from pipeline.session import open_session
 from pipeline.transforms.rolling import rolled_up
+from pipeline.wire import WIRE_EVENT, WIRE_LEDGER
 
 LINE = "generated-v1"
 MONDAY = dt.datetime(2026, 3, 2, tzinfo=dt.UTC)

@@ -16,6 +16,10 @@ _ROLLUP: Final = """\b
 Examples:
   bus pipeline rollup --events data/events --lake lake --once
   bus pipeline rollup --kafka 127.0.0.1:9092 --lake s3://bucket/lake --connectors jars"""
+_COMPACT: Final = """\b
+Examples:
+  bus pipeline compact --lake lake
+  bus pipeline compact --lake lake --older-than 6 --vacuum 72"""
 _ARCHIVE: Final = """\b
 Examples:
   bus pipeline archive --store sqlite:///data/store --lake lake --older-than 14 --dry-run
@@ -86,6 +90,10 @@ def rollup(
     batch: Annotated[float, typer.Option(min=0.001, help="MiB that a batch reads at most.")] = 256.0,
     partitions: Annotated[int, typer.Option(min=1, help="Tasks of a batch; the first start fixes it.")] = 4,
     late: Annotated[int, typer.Option(min=0, help="Seconds after which an event that arrives is late.")] = 600,
+    metrics_port: Annotated[
+        int | None, typer.Option(min=1, max=65535, help="Serve the stream's metrics to Prometheus there.")
+    ] = None,
+    metrics_host: Annotated[str, typer.Option(help="Address that --metrics-port is bound to.")] = "127.0.0.1",
     master: Master = None,
     memory: Memory = "2g",
     connectors: Connectors = None,
@@ -94,9 +102,9 @@ def rollup(
     """Turn trace events into rollups, as they come."""
     with _spark():
         from pipeline.commands.rolling import RollupOptions, run  # noqa: PLC0415
-    options = RollupOptions(
-        lake, events, kafka, topic, checkpoint or f"{lake}/_checkpoints", 0 if once else every, batch, partitions, late
-    )
+    place, pace = checkpoint or f"{lake}/_checkpoints", 0 if once else every
+    metrics = (metrics_host, metrics_port) if metrics_port is not None else None
+    options = RollupOptions(lake, events, kafka, topic, place, pace, batch, partitions, late, metrics)
     run(options, master=master, memory=memory, connectors=connectors, as_json=as_json)
 
 
@@ -106,6 +114,22 @@ def rebuild(lake: LakeRoot, master: Master = None, memory: Memory = "2g", as_jso
     with _spark():
         from pipeline.commands.rebuilding import run  # noqa: PLC0415
     run(lake, master=master, memory=memory, as_json=as_json)
+
+
+@app.command(epilog=_COMPACT)
+def compact(
+    lake: LakeRoot,
+    older_than: Annotated[float, typer.Option(min=0, help="Hours since an hour ended.")] = 1,
+    vacuum: Annotated[
+        float, typer.Option(min=0, help="Hours for which what was replaced stays, for who still reads it.")
+    ] = 24,
+    keep: Annotated[bool, typer.Option("--keep", help="Remove nothing.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Put the stream's small commits together, those of an hour to one, and remove what was replaced long ago."""
+    with _spark():
+        from pipeline.commands.compacting import run  # noqa: PLC0415
+    run(lake, older_than=older_than, grace=None if keep else vacuum, as_json=as_json)
 
 
 @app.command(epilog=_ARCHIVE)

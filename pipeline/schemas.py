@@ -1,4 +1,4 @@
-"""The schemas of everything that the jobs read and write, and the rules by which they change.
+"""The schemas of all tables of the lake, and the rules by which they change.
 
 A field is only ever added, with a default that stands for "not known", and never changes its type or its meaning;
 readers name the schema, so that rows written before have the default. What would break that is another table, or
@@ -19,68 +19,14 @@ from pyspark.sql.types import (
     LongType,
     MapType,
     StringType,
-    StructField,
     StructType,
     TimestampType,
 )
 
+from pipeline.fields import struct
+
 _TEXT, _INT, _LONG, _TIME = StringType(), IntegerType(), LongType(), TimestampType()
 _REAL = DoubleType()
-
-
-def _struct(**fields: DataType) -> StructType:
-    return StructType([StructField(name, kind) for name, kind in fields.items()])
-
-
-WIRE_EVENT: Final = _struct(
-    stage=_TEXT,
-    at=_LONG,
-    id=_TEXT,
-    destination=_TEXT,
-    subscription=_TEXT,
-    expected=ArrayType(_TEXT),
-    status=_TEXT,
-    attempt=_INT,
-    attempt_id=_TEXT,
-    generation=_INT,
-    origin=_TEXT,
-    code=_INT,
-    reason=_TEXT,
-    transport=_TEXT,
-    bytes=_LONG,
-    biz_id=_TEXT,
-    source=_TEXT,
-    latency_us=_LONG,
-    duration_us=_LONG,
-    replay=_TEXT,
-)
-"""One event in a block, as ``bus.domain.events`` writes it; absent fields are null."""
-
-WIRE_LEDGER: Final = _struct(
-    stage=_TEXT,
-    destination=_TEXT,
-    subscription=_TEXT,
-    minute=_LONG,
-    count=_LONG,
-    xor=_LONG,
-    sum=_LONG,
-    latency=MapType(_TEXT, _LONG),
-)
-WIRE_BLOCK: Final = _struct(
-    v=_INT,
-    emitter=_TEXT,
-    role=_TEXT,
-    node=_TEXT,
-    seq=_LONG,
-    at=_LONG,
-    lost=_LONG,
-    events=ArrayType(WIRE_EVENT),
-    ledger=ArrayType(WIRE_LEDGER),
-)
-"""One line: what an emitter gathered in a second. (emitter, seq) names it for ever."""
-WIRE_VERSION: Final = 1
-STAGES: Final = ("sent", "accepted", "published", "settled", "handed")
-
 _ORIGIN: Final[dict[str, DataType]] = {"emitter": _TEXT, "seq": _LONG, "position": _INT, "arrived": _TIME}
 
 
@@ -104,7 +50,7 @@ class Table(NamedTuple):
 
 EVENTS: Final = Table(
     "events",
-    _struct(
+    struct(
         **_ORIGIN,
         node=_TEXT,
         verdict=_TEXT,
@@ -138,7 +84,7 @@ EVENTS: Final = Table(
 
 BLOCKS: Final = Table(
     "blocks",
-    _struct(
+    struct(
         emitter=_TEXT, seq=_LONG, arrived=_TIME, role=_TEXT, node=_TEXT, at=_TIME, lost=_LONG, events=_INT, ledger=_INT
     ),
     "arrived",
@@ -147,7 +93,7 @@ BLOCKS: Final = Table(
 
 LEDGER: Final = Table(
     "ledger",
-    _struct(
+    struct(
         **_ORIGIN,
         stage=_TEXT,
         destination=_TEXT,
@@ -164,14 +110,14 @@ LEDGER: Final = Table(
 
 SIDE: Final = Table(
     "side",
-    _struct(**_ORIGIN, verdict=_TEXT, why=_TEXT, raw=_TEXT),
+    struct(**_ORIGIN, verdict=_TEXT, why=_TEXT, raw=_TEXT),
     "arrived",
 )
 """Rows that no rollup counts: ``malformed`` blocks and events, ``late`` and ``future`` events; ``raw`` as JSON."""
 
 ROLLUPS: Final = Table(
     "rollups",
-    _struct(
+    struct(
         minute=_TIME,
         stage=_TEXT,
         destination=_TEXT,
@@ -190,14 +136,14 @@ ROLLUPS: Final = Table(
 
 QUALITY: Final = Table(
     "quality",
-    _struct(batch=_LONG, measured=_TIME, check=_TEXT, rows=_LONG, broken=_LONG),
+    struct(batch=_LONG, measured=_TIME, check=_TEXT, rows=_LONG, broken=_LONG),
     "measured",
 )
 """What each batch was checked for, over how many rows, and how many did not hold."""
 
 PROGRESS: Final = Table(
     "progress",
-    _struct(
+    struct(
         query=_TEXT,
         batch=_LONG,
         measured=_TIME,
@@ -208,14 +154,18 @@ PROGRESS: Final = Table(
         state_bytes=_LONG,
         dropped_by_watermark=_LONG,
         lag=_LONG,
+        freshness_p50_ms=_LONG,
+        freshness_p95_ms=_LONG,
+        freshness_max_ms=_LONG,
     ),
     "measured",
 )
-"""How the stream itself does, a row for each batch that had data."""
+"""How the stream itself does, a row for each batch that had data. ``freshness`` is the age of the batch's good events
+when their rollups could be read; null of a batch that had none."""
 
 PROOFS: Final = Table(
     "proofs",
-    _struct(
+    struct(
         checked=_TIME,
         hop=_TEXT,
         destination=_TEXT,
@@ -249,7 +199,7 @@ with the latest ``checked`` is in force. ``expected`` to ``parked`` are the ledg
 
 FINDINGS: Final = Table(
     "findings",
-    _struct(
+    struct(
         checked=_TIME,
         hop=_TEXT,
         destination=_TEXT,
@@ -280,7 +230,7 @@ FINDINGS: Final = Table(
 """Deliveries of which not both witnesses say that they ended well, with the last event and the last stored attempt.
 In force are those whose ``checked`` is that of their bucket's row in ``proofs``."""
 
-ATTEMPT: Final = _struct(
+ATTEMPT: Final = struct(
     id=_TEXT,
     n=_INT,
     by=_TEXT,
@@ -296,9 +246,9 @@ ATTEMPT: Final = _struct(
 )
 """One POST, as ``bus.domain.delivery.Attempt``."""
 
-RESEND: Final = _struct(generation=_INT, job=_TEXT, by=_TEXT, reason=_TEXT, at=_TIME)
+RESEND: Final = struct(generation=_INT, job=_TEXT, by=_TEXT, reason=_TEXT, at=_TIME)
 
-DELIVERY: Final = _struct(
+DELIVERY: Final = struct(
     subscription=_TEXT,
     status=_TEXT,
     generation=_INT,
@@ -314,7 +264,7 @@ DELIVERY: Final = _struct(
 
 MESSAGES: Final = Table(
     "messages",
-    _struct(
+    struct(
         id=_TEXT,
         made_at=_TIME,
         destination=_TEXT,
@@ -348,7 +298,7 @@ for, and where the store does not have it as long as it should be."""
 
 REPLAYS: Final = Table(
     "replays",
-    _struct(
+    struct(
         id=_TEXT,
         new_id=_TEXT,
         destination=_TEXT,
@@ -368,7 +318,7 @@ REPLAYS: Final = Table(
 
 THRESHOLDS: Final = Table(
     "thresholds",
-    _struct(
+    struct(
         computed=_TIME,
         destination=_TEXT,
         subscription=_TEXT,

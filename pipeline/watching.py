@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import threading
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from pyspark.sql.streaming.listener import (
@@ -40,23 +41,21 @@ class BatchProgress(NamedTuple):
 
 
 class Watcher(StreamingQueryListener):
-    """Keeps the progress of batches until the next one writes it down; Spark calls it in a thread of its own."""
+    """Keeps the progress of batches until the next one writes it down; Spark calls it in a thread of its own.
 
-    def __init__(self) -> None:
+    ``tell`` is called there for each batch that had data.
+    """
+
+    def __init__(self, tell: Callable[[BatchProgress], None] | None = None) -> None:
         self._lock = threading.Lock()
         self._kept: list[BatchProgress] = []
-        self._latest: BatchProgress | None = None
+        self._tell = tell
 
     def take(self) -> list[BatchProgress]:
         """Return what was kept since the last call."""
         with self._lock:
             kept, self._kept = self._kept, []
         return kept
-
-    @property
-    def latest(self) -> BatchProgress | None:
-        """The last batch that had data; None before there was one."""
-        return self._latest
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
         """Nothing is known yet."""
@@ -67,7 +66,8 @@ class Watcher(StreamingQueryListener):
         if progress.rows:
             with self._lock:
                 self._kept.append(progress)
-                self._latest = progress
+            if self._tell is not None:
+                self._tell(progress)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
         """Idle batches are not kept."""

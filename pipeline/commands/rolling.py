@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from types import FrameType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
@@ -16,10 +16,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 from bus.cli.output import print_json_line
 from bus.errors import ConfigurationError
 from pipeline.errors import JobFailed
-from pipeline.jobs.rollup import Plan, start
+from pipeline.jobs.rollup import Batch, Plan, start
 from pipeline.lake.lake import Lake
-from pipeline.lake.manifest import Manifest
 from pipeline.lake.storage import Storage
+from pipeline.metrics import StreamMetrics, serve
 from pipeline.schemas import EVENTS, SIDE
 from pipeline.session import open_session
 from pipeline.sources.lines import from_files, from_kafka
@@ -27,7 +27,7 @@ from pipeline.transforms.blocks import Allowance
 
 
 class RollupOptions(NamedTuple):
-    """What the command was given."""
+    """What the command was given; ``metrics`` is the address where they are served."""
 
     lake: str
     events: str | None
@@ -38,6 +38,7 @@ class RollupOptions(NamedTuple):
     batch: float
     partitions: int
     late: int
+    metrics: tuple[str, int] | None = None
 
 
 def run(options: RollupOptions, *, master: str | None, memory: str, connectors: Path | None, as_json: bool) -> None:
@@ -48,12 +49,23 @@ def run(options: RollupOptions, *, master: str | None, memory: str, connectors: 
         raise ConfigurationError(
             "Kafka needs Spark's connector", hint="bus pipeline connectors jars; --connectors jars"
         )
-    spark = open_session("rollup", master=master, memory=memory, connectors=connectors)
+    metrics = StreamMetrics()
+    with serve(metrics, *options.metrics) if options.metrics is not None else nullcontext():
+        _run(options, metrics, open_session("rollup", master=master, memory=memory, connectors=connectors), as_json)
+
+
+def _run(options: RollupOptions, metrics: StreamMetrics, spark: SparkSession, as_json: bool) -> None:
     allowance = Allowance(late=options.late)
     plan = Plan(options.checkpoint, options.every, allowance=allowance, partitions=options.partitions)
-    stream = start(spark, Lake(Storage(options.lake)), _lines(spark, options), plan, _tell(as_json))
-    _stop_on_signals(stream.query)
+
+    def done(batch: Batch) -> None:
+        metrics.committed(batch)
+        _tell(batch, as_json)
+
     try:
+        lines, lake = _lines(spark, options), Lake(Storage(options.lake))
+        stream = start(spark, lake, lines, plan, done=done, progressed=metrics.progressed)
+        _stop_on_signals(stream.query)
         stream.wait()
     except StreamingQueryException as error:
         raise JobFailed(
@@ -75,17 +87,28 @@ def _lines(spark: SparkSession, options: RollupOptions) -> DataFrame:
     return from_files(spark, folder, batch=options.batch)
 
 
-def _tell(as_json: bool) -> Callable[[Manifest], None]:
-    def tell(manifest: Manifest) -> None:
-        events, side = manifest.rows(EVENTS.name), manifest.rows(SIDE.name)
-        if as_json:
-            print_json_line({"batch": int(manifest.name), "events": events, "side": side, **manifest.facts})
-        else:
-            sys.stderr.write(
-                f"batch {int(manifest.name)}: {events} events, {side} to the side, {manifest.facts['seconds']} s\n"
-            )
+def _tell(batch: Batch, as_json: bool) -> None:
+    if as_json:
+        print_json_line(_told(batch))
+    else:
+        sys.stderr.write(f"{_line(batch)}\n")
 
-    return tell
+
+def _told(batch: Batch) -> dict[str, Any]:
+    events, side = batch.read.rows(EVENTS.name), batch.read.rows(SIDE.name)
+    told = {"batch": batch.number, "events": events, "side": side, "seconds": batch.read.facts["seconds"]}
+    fresh = batch.freshness
+    return told | {"freshness_s": fresh.told() if fresh is not None else None, "repeated": batch.repeated}
+
+
+def _line(batch: Batch) -> str:
+    told, fresh = _told(batch), batch.freshness
+    words = [f"{told['events']} events", f"{told['side']} to the side", f"{told['seconds']} s"]
+    if fresh is not None:
+        words.append(f"freshness p50 {fresh.p50:.1f} s, p95 {fresh.p95:.1f} s")
+    if batch.repeated:
+        words.append("was published before")
+    return f"batch {batch.number}: {', '.join(words)}"
 
 
 def _stop_on_signals(query: StreamingQuery) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import datetime as dt
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -19,11 +19,15 @@ from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from pipeline.lake.lake import Lake
+from pipeline.errors import JobFailed
+from pipeline.lake.batches import batch_name, batches_of, is_joined
+from pipeline.lake.lake import Commit, Lake
 from pipeline.lake.manifest import Manifest
 from pipeline.schemas import BLOCKS, EVENTS, LEDGER, PROGRESS, QUALITY, ROLLUPS, SIDE
 from pipeline.transforms.blocks import (
+    FUTURE,
     GOOD,
+    LATE,
     Allowance,
     blocks_of,
     events_of,
@@ -32,9 +36,10 @@ from pipeline.transforms.blocks import (
     misdated,
     parsed,
 )
+from pipeline.transforms.freshness import HAPPENED, Freshness, freshness, happened, read_points
 from pipeline.transforms.quality import checks
 from pipeline.transforms.rolling import rolled_up
-from pipeline.watching import Watcher
+from pipeline.watching import BatchProgress, Watcher
 
 READ_VERSION: Final = 1
 ROLLUP_VERSION: Final = 1
@@ -69,6 +74,37 @@ class Plan(NamedTuple):
     partitions: int = 4
 
 
+class Batch(NamedTuple):
+    """A batch of which both commits are published.
+
+    Attributes
+    ----------
+    read, rolled
+        What it read, and the rollups of that.
+    repeated
+        Whether an earlier run of the stream had published both.
+    """
+
+    read: Manifest
+    rolled: Manifest
+    repeated: bool
+
+    @property
+    def number(self) -> int:
+        """Spark's number of it."""
+        return int(self.read.name)
+
+    @property
+    def verdicts(self) -> dict[str, int]:
+        """How many of its events are good, late and future-dated."""
+        return {GOOD: 0, LATE: 0, FUTURE: 0, **self.read.facts.get(_VERDICTS, {})}
+
+    @property
+    def freshness(self) -> Freshness | None:
+        """How old its good events were when their rollups could be read; None when it has none."""
+        return freshness(self.verdicts[GOOD], self.read.facts.get(HAPPENED, ()), self.rolled.published)
+
+
 class Stream:
     """The running stream.
 
@@ -93,37 +129,39 @@ class Stream:
 
 
 def start(
-    spark: SparkSession, lake: Lake, lines: DataFrame, plan: Plan, done: Callable[[Manifest], None] | None = None
+    spark: SparkSession,
+    lake: Lake,
+    lines: DataFrame,
+    plan: Plan,
+    *,
+    done: Callable[[Batch], None] | None = None,
+    progressed: Callable[[BatchProgress], None] | None = None,
 ) -> Stream:
-    """Start the stream over lines (``pipeline.sources.lines``); ``done`` is told the first commit of each batch."""
+    """Start the stream over lines (``pipeline.sources.lines``).
+
+    ``done`` is told of each batch once its commits are published, ``progressed`` what Spark says of it then.
+    """
     spark.conf.set("spark.sql.shuffle.partitions", str(plan.partitions))
-    watcher = Watcher()
+    watcher = Watcher(progressed)
     spark.streams.addListener(watcher)
-
-    def write(batch: DataFrame, number: int) -> None:
-        manifest = _read(lake, batch, number, plan.allowance, watcher)
-        roll_up(batch.sparkSession, lake, manifest)
-        if done is not None:
-            done(manifest)
-
     writer = (
         _once(lines, plan.repeats)
         .writeStream.queryName("rollup")
-        .foreachBatch(write)
+        .foreachBatch(_Sink(lake, plan.allowance, watcher, done).write)
         .option("checkpointLocation", f"{plan.checkpoint}/{READ_LINE}")
     )
     pace = {"processingTime": f"{plan.every} seconds"} if plan.every else {"availableNow": True}
     return Stream(writer.trigger(**pace).start(), spark, watcher)
 
 
-def roll_up(spark: SparkSession, lake: Lake, read: Manifest) -> None:
-    """Publish the rollups of what a commit read, unless they were published before."""
+def roll_up(spark: SparkSession, lake: Lake, read: Manifest) -> Manifest | None:
+    """Publish the rollups of what a commit read; None when they were published before."""
     commit = lake.begin(ROLLUP_LINE, read.name)
     if commit is None:
-        return
+        return None
     events = lake.rows(spark, EVENTS, read.tables.get(EVENTS.name, ()))
     commit.stage(ROLLUPS, rolled_up(events.where(F.col("verdict") == GOOD)), files=1)
-    lake.publish(commit)
+    return lake.publish(commit)
 
 
 def rebuild(spark: SparkSession, lake: Lake, done: Callable[[int, int], None] | None = None) -> int:
@@ -131,13 +169,18 @@ def rebuild(spark: SparkSession, lake: Lake, done: Callable[[int, int], None] | 
 
     ``done`` is told how many of how many there are so far.
     """
-    known = {manifest.name for manifest in lake.manifests(ROLLUP_LINE)}
-    missing = [manifest for manifest in lake.manifests(READ_LINE) if manifest.name not in known]
+    known = batches_in(each.name for each in lake.manifests(ROLLUP_LINE))
+    missing = [each for each in lake.manifests(READ_LINE) if known.isdisjoint(batches_of(each.name))]
     for number, manifest in enumerate(missing, start=1):
         roll_up(spark, lake, manifest)
         if done is not None:
             done(number, len(missing))
     return len(missing)
+
+
+def batches_in(names: Iterable[str]) -> set[int]:
+    """Return the numbers of the batches of commits."""
+    return {number for name in names for number in batches_of(name)}
 
 
 def _once(lines: DataFrame, repeats: int) -> DataFrame:
@@ -146,19 +189,62 @@ def _once(lines: DataFrame, repeats: int) -> DataFrame:
     return named.withWatermark(_READ, f"{repeats} seconds").dropDuplicatesWithinWatermark(["emitter", "seq"])
 
 
-def _read(lake: Lake, batch: DataFrame, number: int, allowance: Allowance, watcher: Watcher) -> Manifest:
-    """Publish what a batch brought, unless it was published before."""
-    name = f"{number:012d}"
-    commit = lake.begin(READ_LINE, name)
-    if commit is None:
-        return lake.manifest(READ_LINE, name)
-    started = time.monotonic()
-    kept = batch.drop(_READ).persist()  # asking for it twice would run the state twice
+class _Sink:
+    """Takes the batches, one after the other, as often as Spark may give them."""
+
+    def __init__(
+        self, lake: Lake, allowance: Allowance, watcher: Watcher, done: Callable[[Batch], None] | None
+    ) -> None:
+        self._lake = lake
+        self._allowance = allowance
+        self._watcher = watcher
+        self._done = done
+        self._fresh: dict[int, Freshness | None] = {}
+        self._joined = batches_in(each for each in lake.names(READ_LINE) if is_joined(each))
+
+    def write(self, rows: DataFrame, number: int) -> None:
+        """Publish what a batch brought, then the rollups of it; what was published before is left as it is."""
+        read = self._read(rows, number)
+        rolled = roll_up(rows.sparkSession, self._lake, read)
+        batch = Batch(read, rolled or self._lake.manifest(ROLLUP_LINE, read.name), repeated=rolled is None)
+        self._fresh[number] = batch.freshness
+        if self._done is not None:
+            self._done(batch)
+
+    def _read(self, rows: DataFrame, number: int) -> Manifest:
+        name = batch_name(number)
+        commit = self._lake.begin(READ_LINE, name)
+        if commit is None:
+            return self._lake.manifest(READ_LINE, name)
+        if number in self._joined:
+            raise JobFailed(
+                f"batch {number} is in the lake already, put together with others: this checkpoint is not the lake's",
+                hint="give the checkpoint that the lake was written with, or begin another lake",
+            )
+        started = time.monotonic()
+        seen = _stage(self._lake, commit, rows, self._allowance)
+        now = dt.datetime.now(dt.UTC)
+        commit.put(QUALITY, [{"batch": number, "measured": now, **row} for row in _quality(seen)])
+        commit.put(PROGRESS, [self._progress(each) for each in self._watcher.take()])
+        facts = {
+            "seconds": round(time.monotonic() - started, 3),
+            _VERDICTS: {verdict: seen[verdict] for verdict in (GOOD, LATE, FUTURE)},
+            HAPPENED: read_points(seen[HAPPENED]),
+        }
+        return self._lake.publish(commit, facts=facts)
+
+    def _progress(self, progress: BatchProgress) -> dict[str, Any]:
+        fresh = self._fresh.pop(progress.batch, None)
+        return {**progress.row(), **(fresh.row() if fresh is not None else {})}
+
+
+def _stage(lake: Lake, commit: Commit, rows: DataFrame, allowance: Allowance) -> dict[str, Any]:
+    """Stage the tables of what a batch brought, and return what was counted on the way."""
+    kept = rows.drop(_READ).persist()  # asking for it twice would run the state twice
     try:
         lines, seen = parsed(kept), Observation()
-        counted = events_of(lines, allowance).observe(seen, *_counts())
-        commit.stage(EVENTS, counted)
-        events = lake.rows(batch.sparkSession, EVENTS, commit.staged(EVENTS))
+        commit.stage(EVENTS, events_of(lines, allowance).observe(seen, *_counts()))
+        events = lake.rows(rows.sparkSession, EVENTS, commit.staged(EVENTS))
         small = [partial(commit.stage, BLOCKS, blocks_of(lines), files=1)]
         small.append(partial(commit.stage, LEDGER, ledger_of(lines), files=1))
         small.append(partial(commit.stage, SIDE, malformed_of(lines).unionByName(misdated(events)), files=1))
@@ -167,18 +253,18 @@ def _read(lake: Lake, batch: DataFrame, number: int, allowance: Allowance, watch
                 each.result()
     finally:
         kept.unpersist()
-    now = dt.datetime.now(dt.UTC)
-    commit.put(QUALITY, [{"batch": number, "measured": now, **row} for row in _quality(seen.get)])
-    commit.put(PROGRESS, [progress.row() for progress in watcher.take()])
-    return lake.publish(commit, facts={"seconds": round(time.monotonic() - started, 3)})
+    return seen.get
 
 
 _ROWS: Final = "rows"
+_VERDICTS: Final = "verdicts"
 
 
 def _counts() -> list[Column]:
+    verdict = F.col("verdict")
     broken = [F.count_if(~condition).alias(name) for name, condition in checks().items()]
-    return [F.count(F.lit(1)).alias(_ROWS), *broken]
+    judged = [F.count_if(verdict == each).alias(each) for each in (GOOD, LATE, FUTURE)]
+    return [F.count(F.lit(1)).alias(_ROWS), *broken, *judged, happened(verdict == GOOD).alias(HAPPENED)]
 
 
 def _quality(seen: dict[str, Any]) -> list[dict[str, Any]]:

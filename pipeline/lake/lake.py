@@ -5,12 +5,15 @@ from __future__ import annotations
 import datetime as dt
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from bus.clock import SystemClock
+from bus.ports.clock import Clock
 from pipeline.lake.manifest import DataFile, Manifest, decode_manifest, encode_manifest
 from pipeline.lake.storage import Storage
 from pipeline.schemas import Table
@@ -56,6 +59,16 @@ class Commit:
             )
             self._describe(table)
 
+    def join(self, table: Table, files: Iterable[DataFile]) -> None:
+        """Write the rows of other commits' files as one file, in their order, without Spark."""
+        paths = [file.path for file in files if file.rows]
+        if paths:
+            into = f"{table.name}/{self._folder}/rows.parquet"
+            self._lake.storage.join_rows(paths, into, to_arrow_schema(table.schema))
+            self._describe(table)
+        else:
+            self._tables[table.name] = []
+
     def staged(self, table: Table) -> list[DataFile]:
         """Return the files staged for a table, with counts and checksums."""
         return self._tables[table.name]
@@ -73,8 +86,9 @@ class Commit:
 class Lake:
     """Tables below one root. One writer per line; any number of readers."""
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: Storage, clock: Clock | None = None) -> None:
         self.storage = storage
+        self._clock = clock or SystemClock()
 
     def begin(self, line: str, name: str) -> Commit | None:
         """Return a commit to stage files for; None when it was published before, so that nothing is to be done."""
@@ -83,9 +97,11 @@ class Lake:
     def publish(
         self, commit: Commit, *, replaces: Iterable[str] = (), facts: Mapping[str, Any] | None = None
     ) -> Manifest:
-        """Make a commit's files count, all at once and durably; repeating it changes nothing."""
-        manifest = Manifest(commit.line, commit.name, commit.tables(), tuple(replaces), dict(facts or {}))
-        self.storage.settle([file.path for files in manifest.tables.values() for file in files])
+        """Make a commit's files count, all at once and durably; repeating it adds nothing."""
+        tables = commit.tables()
+        self.storage.settle([file.path for files in tables.values() for file in files])
+        now = self._clock.now()
+        manifest = Manifest(commit.line, commit.name, tables, tuple(replaces), dict(facts or {}), published=now)
         path = _manifest(commit.line, commit.name)
         self.storage.write(path, encode_manifest(manifest))
         self.storage.settle([path])
@@ -97,10 +113,35 @@ class Lake:
 
     def manifests(self, line: str | None = None) -> list[Manifest]:
         """Return the manifests that count, of one line or of all, by name; those that others stand for are left out."""
-        paths = self.storage.find(f"{_MANIFESTS}/{line}" if line else _MANIFESTS, ".json")
-        found = [decode_manifest(self.storage.read(path)) for path in paths]
+        found = self._found(line)
         replaced = {(each.line, name) for each in found for name in each.replaces}
         return [each for each in found if (each.line, each.name) not in replaced]
+
+    def replaced(self, line: str, until: int) -> list[Manifest]:
+        """Return the manifests of a line that others stand for which were published until a time (ms)."""
+        found = self._found(line)
+        names = {name for each in found if each.published <= until for name in each.replaces}
+        return [each for each in found if each.name in names]
+
+    def discard(self, manifest: Manifest) -> None:
+        """Remove a commit that others stand for: its files, then its manifest, so that a run cut off is run again."""
+        folders = {"/".join(file.path.split("/")[:3]) for files in manifest.tables.values() for file in files}
+        for folder in sorted(folders):
+            self.storage.remove(folder)
+        self.storage.remove(self.manifest_path(manifest))
+
+    def names(self, line: str) -> list[str]:
+        """Return the names of the commits of a line, those that others stand for as well."""
+        paths = self.storage.find(f"{_MANIFESTS}/{line}", ".json")
+        return [path.rpartition("/")[2].removesuffix(".json") for path in paths]
+
+    def _found(self, line: str | None) -> list[Manifest]:
+        found = []
+        for path in self.storage.find(f"{_MANIFESTS}/{line}" if line else _MANIFESTS, ".json"):
+            # One that goes meanwhile was discarded: what stands for it has been there for long, and is in the list.
+            with suppress(FileNotFoundError):
+                found.append(decode_manifest(self.storage.read(path)))
+        return found
 
     def manifest(self, line: str, name: str) -> Manifest:
         """Return a manifest that was published; raises ``FileNotFoundError``."""

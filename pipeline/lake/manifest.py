@@ -48,6 +48,8 @@ class Manifest(msgspec.Struct, frozen=True):
         Names of commits of this line that this one stands for from now on: it has their rows, put together.
     facts
         What the job wants to find again.
+    published
+        When it could be read, in milliseconds since the epoch; 0 where that was not written down.
     """
 
     line: str
@@ -56,6 +58,7 @@ class Manifest(msgspec.Struct, frozen=True):
     replaces: tuple[str, ...] = ()
     facts: dict[str, Any] = {}
     version: int = VERSION
+    published: int = 0
 
     def rows(self, table: str) -> int:
         """Return how many rows it adds to a table."""

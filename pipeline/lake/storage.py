@@ -11,10 +11,11 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.fs as arrow_fs
-from pyarrow import parquet
+from pyarrow import dataset, parquet
 
 _CHUNK: Final = 2**20
 _ROWS: Final = 200
+_GROUP: Final = 128 * 1024
 
 
 class Storage:
@@ -73,6 +74,15 @@ class Storage:
         self._files.create_dir(self._at(folder), recursive=True)
         parquet.write_table(pa.Table.from_pylist(list(rows), schema), self._at(path), filesystem=self._files)
 
+    def join_rows(self, paths: Sequence[str], into: str, schema: pa.Schema) -> None:
+        """Write the rows of Parquet files, one file after the other, as one; columns that one lacks are null there."""
+        folder, _, _ = into.rpartition("/")
+        self._files.create_dir(self._at(folder), recursive=True)
+        sources = dataset.dataset([self._at(path) for path in paths], schema, format="parquet", filesystem=self._files)
+        with parquet.ParquetWriter(self._at(into), schema, compression="zstd", filesystem=self._files) as writer:
+            for rows in _in_groups(sources.to_batches(batch_readahead=1, fragment_readahead=1)):
+                writer.write_table(pa.Table.from_batches(rows, schema))
+
     def settle(self, paths: Iterable[str]) -> None:
         """Make files durable with the folders that they are in; an object store has done so when it took them."""
         if not isinstance(self._files, arrow_fs.LocalFileSystem):
@@ -119,3 +129,15 @@ class Storage:
 
     def _at(self, path: str) -> str:
         return f"{self._base}/{path}" if path else self._base
+
+
+def _in_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+    """Gather rows to groups, since each is compressed and described by itself."""
+    group: list[pa.RecordBatch] = []
+    for batch in batches:
+        group.append(batch)
+        if sum(each.num_rows for each in group) >= _GROUP:
+            yield group
+            group = []
+    if group:
+        yield group

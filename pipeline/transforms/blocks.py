@@ -8,13 +8,14 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
-from pipeline.schemas import STAGES, WIRE_BLOCK, WIRE_EVENT
+from pipeline.wire import STAGES, WIRE_BLOCK, WIRE_EVENT
 
 GOOD: Final = "good"
 LATE: Final = "late"
 FUTURE: Final = "future"
 MALFORMED: Final = "malformed"
 MINUTE_MS: Final = 60_000
+_NO_BLOCK: Final = "not a block of trace events"
 _RAW_EVENTS: Final = StructType([StructField("events", ArrayType(StringType()))])
 _TEXT_FIELDS: Final = tuple(f.name for f in WIRE_EVENT.fields if isinstance(f.dataType, StringType))
 
@@ -94,26 +95,18 @@ def ledger_of(lines: DataFrame) -> DataFrame:
 
 
 def malformed_of(lines: DataFrame) -> DataFrame:
-    """Return what could not be read (``schemas.SIDE``) of parsed lines: whole lines, and single events in blocks."""
+    """Return what could not be read (``schemas.SIDE``) of parsed lines: whole lines, and single events in blocks.
+
+    Both come of one pass: Spark does not find the second reading of a stream's batch in its cache, and would run the
+    batch's source and state once more for it.
+    """
     origin = ("emitter", "seq", "arrived")
-    whole = lines.where(~_is_block()).select(
-        *origin,
-        F.lit(-1).alias("position"),
-        F.lit(MALFORMED).alias("verdict"),
-        F.lit("not a block of trace events").alias("why"),
-        F.col("value").alias("raw"),
+    found = F.when(_is_block(), _broken_events()).otherwise(
+        F.array(_malformed(F.lit(-1), F.lit(_NO_BLOCK), F.col("value")))
     )
-    raw = F.from_json("value", _RAW_EVENTS)["events"]
-    broken = (
-        lines.where(_is_block() & F.exists("block.events", lambda event: ~_readable(event)))
-        .select(*origin, F.posexplode(F.arrays_zip(F.col("block.events").alias("event"), raw.alias("raw"))))
-        .select(
-            *origin, F.col("pos").alias("position"), F.col("col.event").alias("event"), F.col("col.raw").alias("raw")
-        )
-        .where(~_readable(F.col("event")))
-        .select(*origin, "position", F.lit(MALFORMED).alias("verdict"), _why(F.col("event")).alias("why"), "raw")
-    )
-    return whole.unionByName(broken)
+    bad = lines.where(~_is_block() | F.exists("block.events", lambda event: ~_readable(event)))
+    rows = bad.select(*origin, F.explode(found).alias("row"))
+    return rows.select(*origin, "row.position", F.lit(MALFORMED).alias("verdict"), "row.why", "row.raw")
 
 
 def misdated(events: DataFrame) -> DataFrame:
@@ -161,6 +154,22 @@ def _has_all(stage: Column, message_id: Column, destination: Column, at: Column)
     is_id = (F.length(message_id) == 36) & (F.substring(message_id, 15, 1) == "7")  # noqa: PLR2004 - a UUID's text
     fits = is_id & stage.isin(*STAGES) & (F.length(destination) > 0) & (at > 0)
     return F.coalesce(fits, F.lit(False))
+
+
+def _broken_events() -> Column:
+    """Return the events of a block that cannot be read, as they were written."""
+    raw = F.from_json("value", _RAW_EVENTS)["events"]
+    placed = F.transform(
+        F.col("block.events"),
+        lambda event, place: F.struct(
+            event.alias("event"), _malformed(place, _why(event), F.get(raw, place)).alias("row")
+        ),
+    )
+    return F.transform(F.filter(placed, lambda each: ~_readable(each["event"])), lambda each: each["row"])
+
+
+def _malformed(position: Column, why: Column, raw: Column) -> Column:
+    return F.struct(position.alias("position"), why.alias("why"), raw.alias("raw"))
 
 
 def _why(event: Column) -> Column:

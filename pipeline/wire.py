@@ -1,0 +1,63 @@
+"""The schema of what emitters write: a line is a block, with its events and its rows of the audit ledger.
+
+Fields are only ever added; one that a line does not have is null.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql.types import ArrayType, IntegerType, LongType, MapType, StringType
+
+from pipeline.fields import struct
+
+_TEXT, _INT, _LONG = StringType(), IntegerType(), LongType()
+
+WIRE_EVENT: Final = struct(
+    stage=_TEXT,
+    at=_LONG,
+    id=_TEXT,
+    destination=_TEXT,
+    subscription=_TEXT,
+    expected=ArrayType(_TEXT),
+    status=_TEXT,
+    attempt=_INT,
+    attempt_id=_TEXT,
+    generation=_INT,
+    origin=_TEXT,
+    code=_INT,
+    reason=_TEXT,
+    transport=_TEXT,
+    bytes=_LONG,
+    biz_id=_TEXT,
+    source=_TEXT,
+    latency_us=_LONG,
+    duration_us=_LONG,
+    replay=_TEXT,
+)
+"""One event in a block, as ``bus.domain.events`` writes it; absent fields are null."""
+
+WIRE_LEDGER: Final = struct(
+    stage=_TEXT,
+    destination=_TEXT,
+    subscription=_TEXT,
+    minute=_LONG,
+    count=_LONG,
+    xor=_LONG,
+    sum=_LONG,
+    latency=MapType(_TEXT, _LONG),
+)
+WIRE_BLOCK: Final = struct(
+    v=_INT,
+    emitter=_TEXT,
+    role=_TEXT,
+    node=_TEXT,
+    seq=_LONG,
+    at=_LONG,
+    lost=_LONG,
+    events=ArrayType(WIRE_EVENT),
+    ledger=ArrayType(WIRE_LEDGER),
+)
+"""One line: what an emitter gathered in a second. (emitter, seq) names it for ever."""
+WIRE_VERSION: Final = 1
+STAGES: Final = ("sent", "accepted", "published", "settled", "handed")
