@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from pyspark.sql import SparkSession
@@ -18,8 +17,9 @@ from pipeline.jobs.archive import Counted, compact, count, due, verify, write
 from pipeline.lake.lake import Lake
 from pipeline.lake.manifest import Manifest
 from pipeline.lake.storage import Storage
+from pipeline.options import SessionOptions
 from pipeline.schemas import MESSAGES
-from pipeline.session import open_session
+from pipeline.session import running
 from pipeline.sources.store import partitions_of, read_messages
 
 _COLUMNS: Final = ("partition", "state", "messages", "deliveries", "unfinished", "files", "bytes")
@@ -58,13 +58,10 @@ class Archived(NamedTuple):
     bytes: int = 0
 
 
-def run(options: ArchiveOptions, *, master: str | None, memory: str, connectors: Path | None, as_json: bool) -> None:
+def run(options: ArchiveOptions, session: SessionOptions, *, as_json: bool) -> None:
     """Archive every partition that is old enough, one after the other, and tell of each."""
-    spark = open_session("archive", master=master, memory=memory, connectors=connectors)
-    try:
+    with running("archive", session) as spark:
         found = archive(spark, options, print_json_line if as_json else None)
-    finally:
-        spark.stop()
     if not as_json:
         print_table(_COLUMNS, found)
 

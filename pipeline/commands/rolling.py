@@ -20,8 +20,9 @@ from pipeline.jobs.rollup import Plan, start
 from pipeline.lake.lake import Lake
 from pipeline.lake.manifest import Manifest
 from pipeline.lake.storage import Storage
+from pipeline.options import ConnectedOptions
 from pipeline.schemas import EVENTS, SIDE
-from pipeline.session import open_session
+from pipeline.session import running
 from pipeline.sources.lines import from_files, from_kafka
 from pipeline.transforms.blocks import Allowance
 
@@ -40,28 +41,26 @@ class RollupOptions(NamedTuple):
     late: int
 
 
-def run(options: RollupOptions, *, master: str | None, memory: str, connectors: Path | None, as_json: bool) -> None:
+def run(options: RollupOptions, session: ConnectedOptions, *, as_json: bool) -> None:
     """Run the stream until it has read all, or until a signal ends it between two batches."""
     if (options.events is None) == (options.kafka is None):
         raise ConfigurationError("name one source", hint="--events DATA/events, or --kafka HOST:PORT")
-    if options.kafka is not None and connectors is None:
+    if options.kafka is not None and session.connectors is None:
         raise ConfigurationError(
             "Kafka needs Spark's connector", hint="bus pipeline connectors jars; --connectors jars"
         )
-    spark = open_session("rollup", master=master, memory=memory, connectors=connectors)
     allowance = Allowance(late=options.late)
     plan = Plan(options.checkpoint, options.every, allowance=allowance, partitions=options.partitions)
-    stream = start(spark, Lake(Storage(options.lake)), _lines(spark, options), plan, _tell(as_json))
-    _stop_on_signals(stream.query)
-    try:
-        stream.wait()
-    except StreamingQueryException as error:
-        raise JobFailed(
-            f"the stream stopped: {str(error).splitlines()[0]}; what was committed stays",
-            hint="mend the cause and start it again: it goes on behind the last commit",
-        ) from error
-    finally:
-        spark.stop()
+    with running("rollup", session) as spark:
+        stream = start(spark, Lake(Storage(options.lake)), _lines(spark, options), plan, _tell(as_json))
+        _stop_on_signals(stream.query)
+        try:
+            stream.wait()
+        except StreamingQueryException as error:
+            raise JobFailed(
+                f"the stream stopped: {str(error).splitlines()[0]}; what was committed stays",
+                hint="mend the cause and start it again: it goes on behind the last commit",
+            ) from error
 
 
 def _lines(spark: SparkSession, options: RollupOptions) -> DataFrame:
