@@ -26,7 +26,8 @@ _REPLAY: Final = """\b
 Examples:
   bus pipeline replay again-1 --lake lake --where "destination = 'orders' and biz_id like 'A-%'" --dry-run
   bus pipeline replay again-1 --lake lake --store sqlite:///data/store --where "destination = 'orders'" --rate 50
-  bus pipeline replay again-1 --lake lake --store sqlite:///data/store     (goes on with it, or tells how it stands)"""
+  bus pipeline replay again-1 --lake lake --store sqlite:///data/store     (goes on with it, or tells how it stands)
+  bus pipeline replay again-2 --lake lake --where "destination = 'orders'" --into orders-for-shop"""
 _RECONCILE: Final = """\b
 Examples:
   bus pipeline reconcile --lake lake --store sqlite:///data/store --report proof.html
@@ -170,6 +171,9 @@ def replay(
     ] = None,
     store: Annotated[str | None, typer.Option(help="The bus's store, to select from it as well.")] = None,
     times: RangeOptions,
+    into: Annotated[
+        str | None, typer.Option(help="Destination that gets the copies; left out: that of each original.")
+    ] = None,
     rate: Annotated[float, typer.Option(min=0.1, help="Messages a second.")] = 100.0,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what would be selected.")] = False,
     session: ConnectedOptions,
@@ -182,7 +186,9 @@ def replay(
         from pipeline.commands.values import moment_of  # noqa: PLC0415
         from pipeline.jobs.replay import Asked  # noqa: PLC0415
     since, before = map(moment_of, times.read())
-    asked = Asked(where, store, since, before) if where is not None else None
+    if where is None and into is not None:
+        raise typer.BadParameter("a selection is frozen with its destination; give --where", param_hint="--into")
+    asked = Asked(where, store, since, before, into) if where is not None else None
     options = ReplayOptions(name, lake, asked, store, rate, bus.url, bus.api_key, dry_run)
     run(options, session, as_json=as_json)
 

@@ -53,3 +53,12 @@ def test_the_bus_and_the_range_reach_the_commands_that_have_them(monkeypatch: py
     asked = ran(monkeypatch, "replay", *times)[0].asked
     assert (asked.since, asked.before) == (own.plan.since, own.plan.before)
     assert [asked.since.day, asked.before.day] == [31, 1]
+
+
+def test_a_replay_goes_into_a_destination_only_when_it_is_frozen(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ran(monkeypatch, "replay", "--into", "other")[0].asked.into == "other"
+    assert ran(monkeypatch, "replay")[0].asked.into is None
+    assert run(["pipeline", "replay", "again-1", "--lake", "l", "--into", "other"]) == 2
+    assert "give --where" in capsys.readouterr().err
