@@ -10,7 +10,9 @@ from typing import Annotated, Final
 
 import typer
 
-from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl
+from bus.cli.grouping import grouped
+from bus.cli.options import AsJson
+from pipeline.options import BusOptions, ConnectedOptions, RangeOptions, SessionOptions
 
 _ROLLUP: Final = """\b
 Examples:
@@ -28,7 +30,8 @@ _REPLAY: Final = """\b
 Examples:
   bus pipeline replay again-1 --lake lake --where "destination = 'orders' and biz_id like 'A-%'" --dry-run
   bus pipeline replay again-1 --lake lake --store sqlite:///data/store --where "destination = 'orders'" --rate 50
-  bus pipeline replay again-1 --lake lake --store sqlite:///data/store     (goes on with it, or tells how it stands)"""
+  bus pipeline replay again-1 --lake lake --store sqlite:///data/store     (goes on with it, or tells how it stands)
+  bus pipeline replay again-2 --lake lake --where "destination = 'orders'" --into orders-for-shop"""
 _RECONCILE: Final = """\b
 Examples:
   bus pipeline reconcile --lake lake --store sqlite:///data/store --report proof.html
@@ -46,12 +49,7 @@ app = typer.Typer(
 )
 
 LakeRoot = Annotated[str, typer.Option("--lake", help="Folder or URI of the lake's tables.")]
-Master = Annotated[
-    str | None, typer.Option(help="Spark's master; left out: every core here, or what spark-submit gave.")
-]
-Memory = Annotated[str, typer.Option(help="Of the driver, in local mode.")]
 Store = Annotated[str, typer.Option(help="The bus's store: sqlite:///PATH or mongodb://HOST/DATABASE.")]
-Connectors = Annotated[Path | None, typer.Option(help="Folder that `bus pipeline connectors` filled.")]
 
 
 @contextmanager
@@ -77,8 +75,10 @@ def connectors(folder: Annotated[Path, typer.Argument(help="Where to put the jar
 
 
 @app.command(epilog=_ROLLUP)
+@grouped
 def rollup(
     lake: LakeRoot,
+    *,
     events: Annotated[str | None, typer.Option(help="Folder of trace events, DATA/events of a bus.")] = None,
     kafka: Annotated[str | None, typer.Option(help="HOST:PORT of Kafka brokers, in place of a folder.")] = None,
     topic: Annotated[str, typer.Option(help="Topic of the trace events.")] = "bus-events",
@@ -90,13 +90,11 @@ def rollup(
     batch: Annotated[float, typer.Option(min=0.001, help="MiB that a batch reads at most.")] = 256.0,
     partitions: Annotated[int, typer.Option(min=1, help="Tasks of a batch; the first start fixes it.")] = 4,
     late: Annotated[int, typer.Option(min=0, help="Seconds after which an event that arrives is late.")] = 600,
+    session: ConnectedOptions,
     metrics_port: Annotated[
         int | None, typer.Option(min=1, max=65535, help="Serve the stream's metrics to Prometheus there.")
     ] = None,
     metrics_host: Annotated[str, typer.Option(help="Address that --metrics-port is bound to.")] = "127.0.0.1",
-    master: Master = None,
-    memory: Memory = "2g",
-    connectors: Connectors = None,
     as_json: AsJson = False,
 ) -> None:
     """Turn trace events into rollups, as they come."""
@@ -105,15 +103,16 @@ def rollup(
     place, pace = checkpoint or f"{lake}/_checkpoints", 0 if once else every
     metrics = (metrics_host, metrics_port) if metrics_port is not None else None
     options = RollupOptions(lake, events, kafka, topic, place, pace, batch, partitions, late, metrics)
-    run(options, master=master, memory=memory, connectors=connectors, as_json=as_json)
+    run(options, session, as_json=as_json)
 
 
 @app.command(epilog="Example:  bus pipeline rebuild --lake lake")
-def rebuild(lake: LakeRoot, master: Master = None, memory: Memory = "2g", as_json: AsJson = False) -> None:
+@grouped
+def rebuild(lake: LakeRoot, *, session: SessionOptions, as_json: AsJson = False) -> None:
     """Build the rollups of this version of the job again, from the events that are kept in the lake."""
     with _spark():
         from pipeline.commands.rebuilding import run  # noqa: PLC0415
-    run(lake, master=master, memory=memory, as_json=as_json)
+    run(lake, session, as_json=as_json)
 
 
 @app.command(epilog=_COMPACT)
@@ -133,34 +132,34 @@ def compact(
 
 
 @app.command(epilog=_ARCHIVE)
+@grouped
 def archive(
     store: Store,
     lake: LakeRoot,
+    *,
     older_than: Annotated[int, typer.Option(min=1, help="Days since the last id of a partition was made.")] = 14,
     keep: Annotated[bool, typer.Option("--keep", help="Archive and verify, but drop nothing.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what would be archived.")] = False,
-    master: Master = None,
-    memory: Memory = "2g",
-    connectors: Connectors = None,
+    session: ConnectedOptions,
     as_json: AsJson = False,
-    url: BusUrl = DEFAULT_URL,
-    api_key: ApiKey = "",
+    bus: BusOptions,
 ) -> None:
     """Move old messages with their attempts from the store to the lake: verified there, then dropped by the bus."""
     with _spark():
         from pipeline.commands.archiving import ArchiveOptions, run  # noqa: PLC0415
-    options = ArchiveOptions(store, lake, older_than, url, api_key, keep, dry_run)
-    run(options, master=master, memory=memory, connectors=connectors, as_json=as_json)
+    options = ArchiveOptions(store, lake, older_than, bus.url, bus.api_key, keep, dry_run)
+    run(options, session, as_json=as_json)
 
 
 @app.command(epilog=_RECONCILE)
+@grouped
 def reconcile(
     lake: LakeRoot,
+    *,
     store: Annotated[
         str | None, typer.Option(help="The bus's store as a second witness: sqlite:///PATH or mongodb://HOST/DATABASE.")
     ] = None,
-    since: Annotated[str | None, typer.Option("--from", help="RFC 3339, or a duration ago such as 24h.")] = None,
-    before: Annotated[str | None, typer.Option("--to", help="RFC 3339, or a duration ago.")] = None,
+    times: RangeOptions,
     allowance: Annotated[str, typer.Option(help="For how long a message is too young to be judged.")] = "10m",
     horizon: Annotated[str, typer.Option(help="How long deliveries are retried at most.")] = "7d",
     complete: Annotated[
@@ -170,61 +169,59 @@ def reconcile(
     repair: Annotated[bool, typer.Option("--repair", help="Have the bus deliver what is missing.")] = False,
     rate: Annotated[float | None, typer.Option(help="Messages a second of the repair.")] = None,
     wait: Annotated[float, typer.Option(help="Seconds to wait for the repair's outcomes.")] = 600,
-    master: Master = None,
-    memory: Memory = "2g",
-    connectors: Connectors = None,
+    session: ConnectedOptions,
     as_json: AsJson = False,
-    url: BusUrl = DEFAULT_URL,
-    api_key: ApiKey = "",
+    bus: BusOptions,
 ) -> int:
     """Prove that nothing was lost, or list every delivery that is missing (exit 1)."""
-    from bus.cli.values import read_time  # noqa: PLC0415
-
     with _spark():
         from pipeline.commands.reconciling import ReconcileOptions, run  # noqa: PLC0415
         from pipeline.commands.repairing import Repairing  # noqa: PLC0415
         from pipeline.commands.values import plan_of  # noqa: PLC0415
-    plan = plan_of(read_time(since, "--from"), read_time(before, "--to"), allowance, horizon, complete=complete)
-    repairing = Repairing(url, api_key, rate, wait) if repair else None
+    plan = plan_of(*times.read(), allowance, horizon, complete=complete)
+    repairing = Repairing(bus.url, bus.api_key, rate, wait) if repair else None
     options = ReconcileOptions(lake, store, plan, report, repairing)
-    return run(options, master=master, memory=memory, connectors=connectors, as_json=as_json)
+    return run(options, session, as_json=as_json)
 
 
 @app.command(epilog=_REPLAY)
+@grouped
 def replay(
     name: Annotated[str, typer.Argument(help="Of the replay: its selection is frozen under it, once for ever.")],
     lake: LakeRoot,
+    *,
     where: Annotated[
         str | None, typer.Option(help="Which messages, in Spark's SQL; left out to go on with a frozen selection.")
     ] = None,
     store: Annotated[str | None, typer.Option(help="The bus's store, to select from it as well.")] = None,
-    since: Annotated[str | None, typer.Option("--from", help="RFC 3339, or a duration ago such as 24h.")] = None,
-    before: Annotated[str | None, typer.Option("--to", help="RFC 3339, or a duration ago.")] = None,
+    times: RangeOptions,
+    into: Annotated[
+        str | None, typer.Option(help="Destination that gets the copies; left out: that of each original.")
+    ] = None,
     rate: Annotated[float, typer.Option(min=0.1, help="Messages a second.")] = 100.0,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what would be selected.")] = False,
-    master: Master = None,
-    memory: Memory = "2g",
-    connectors: Connectors = None,
+    session: ConnectedOptions,
     as_json: AsJson = False,
-    url: BusUrl = DEFAULT_URL,
-    api_key: ApiKey = "",
+    bus: BusOptions,
 ) -> None:
     """Send messages of archive and store again, as new messages that are marked as copies."""
-    from bus.cli.values import read_time  # noqa: PLC0415
-
     with _spark():
         from pipeline.commands.replaying import ReplayOptions, run  # noqa: PLC0415
         from pipeline.commands.values import moment_of  # noqa: PLC0415
         from pipeline.jobs.replay import Asked  # noqa: PLC0415
-    times = (moment_of(read_time(since, "--from")), moment_of(read_time(before, "--to")))
-    asked = Asked(where, store, *times) if where is not None else None
-    options = ReplayOptions(name, lake, asked, store, rate, url, api_key, dry_run)
-    run(options, master=master, memory=memory, connectors=connectors, as_json=as_json)
+    since, before = map(moment_of, times.read())
+    if where is None and into is not None:
+        raise typer.BadParameter("a selection is frozen with its destination; give --where", param_hint="--into")
+    asked = Asked(where, store, since, before, into) if where is not None else None
+    options = ReplayOptions(name, lake, asked, store, rate, bus.url, bus.api_key, dry_run)
+    run(options, session, as_json=as_json)
 
 
 @app.command(epilog=_BASELINE)
+@grouped
 def baseline(
     lake: LakeRoot,
+    *,
     weeks: Annotated[int, typer.Option(min=1, help="Of history to look at, back from the end.")] = 8,
     before: Annotated[datetime | None, typer.Option(help="End of the history, UTC; else that of the rollups.")] = None,
     backtest: Annotated[
@@ -232,12 +229,11 @@ def baseline(
     ] = False,
     seed: Annotated[int, typer.Option(help="Of where faults are put.")] = 1,
     report: Annotated[Path | None, typer.Option(help="Write a page with charts there.")] = None,
-    master: Master = None,
-    memory: Memory = "2g",
+    session: SessionOptions,
     as_json: AsJson = False,
 ) -> None:
     """Find out what is usual in each hour of the week: volume, latency and failures, as limits for alarms."""
     with _spark():
         from pipeline.commands.baselining import BaselineOptions, run  # noqa: PLC0415
     options = BaselineOptions(lake, weeks, before, backtest, seed, report)
-    run(options, master=master, memory=memory, as_json=as_json)
+    run(options, session, as_json=as_json)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
@@ -11,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from bus.errors import ConfigurationError
 from pipeline.connectors import jars_in
+from pipeline.options import SessionOptions
 
 _LOGGING: Final = Path(__file__).with_name("log4j2.properties")
 _STATE: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -71,3 +75,13 @@ def open_session(
         ) from error
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+@contextmanager
+def running(name: str, options: SessionOptions) -> Iterator[SparkSession]:
+    """Give the session of a command, and stop it; raises as ``open_session`` does."""
+    session = open_session(name, **asdict(options))
+    try:
+        yield session
+    finally:
+        session.stop()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO, Final, Literal
 
@@ -12,6 +13,7 @@ import msgspec
 import typer
 
 from bus.cli.api import Api, cut_off
+from bus.cli.grouping import grouped
 from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl
 from bus.cli.output import print_json, print_table, progress
 from bus.cli.values import read_time
@@ -31,69 +33,52 @@ _COLUMNS: Final = (
     "attempts",
     "next_attempt_at",
 )
+_NAMES: Final = {"since": "from", "before": "to", "body_text": "text", "text": "q"}
 Format = Literal["csv", "ndjson"]
 
-Ref = Annotated[str | None, typer.Option(help="An id of any kind, whole: message, trace, biz id or key.")]
-Code = Annotated[str | None, typer.Option(help="Code.")]
-Name = Annotated[str | None, typer.Option(help="Name; --status is then that delivery's.")]
-BizId = Annotated[str | None, typer.Option(help="As the producer gave it.")]
-Source = Annotated[str | None, typer.Option(help="Who sent.")]
-State = Annotated[str | None, typer.Option(help="delivered, retrying, dead, pending, ...")]
-Since = Annotated[str | None, typer.Option("--from", help="RFC 3339, or a duration ago such as 15m.")]
-Before = Annotated[str | None, typer.Option("--to", help="RFC 3339, or a duration ago.")]
-Signature = Annotated[str | None, typer.Option(help="Failing like this; bus failures has them.")]
-Inside = Annotated[str | None, typer.Option("--text", "--q", help="Inside id, biz id or source.")]
-StatusClass = Annotated[str | None, typer.Option(help="2xx, 3xx, 4xx, 5xx or none: what the last attempt got.")]
-Error = Annotated[str | None, typer.Option(help="Inside the reason or error of a delivery that is not delivered.")]
-Header = Annotated[str | None, typer.Option(help="NAME or 'NAME: VALUE' of the message's own headers.")]
-BodyPath = Annotated[str | None, typer.Option(help="The JSON body has it, such as order.lines[0].sku.")]
-BodyValue = Annotated[str | None, typer.Option(help="What stands at --body-path.")]
-BodyText = Annotated[str | None, typer.Option(help="Inside the body.")]
+
+@dataclass(frozen=True)
+class Conditions:
+    """By what messages are chosen; all that are given must hold."""
+
+    ref: Annotated[str | None, typer.Option(help="An id of any kind, whole: message, trace, biz id or key.")] = None
+    destination: Annotated[str | None, typer.Option(help="Code.")] = None
+    subscription: Annotated[str | None, typer.Option(help="Name; --status is then that delivery's.")] = None
+    biz_id: Annotated[str | None, typer.Option(help="As the producer gave it.")] = None
+    source: Annotated[str | None, typer.Option(help="Who sent.")] = None
+    status: Annotated[str | None, typer.Option(help="delivered, retrying, dead, pending, ...")] = None
+    since: Annotated[str | None, typer.Option("--from", help="RFC 3339, or a duration ago such as 15m.")] = None
+    before: Annotated[str | None, typer.Option("--to", help="RFC 3339, or a duration ago.")] = None
+    signature: Annotated[str | None, typer.Option(help="Failing like this; bus failures has them.")] = None
+    status_class: Annotated[str | None, typer.Option(help="2xx, 3xx, 4xx, 5xx or none: what the last attempt got.")] = (
+        None
+    )
+    error: Annotated[
+        str | None, typer.Option(help="Inside the reason or error of a delivery that is not delivered.")
+    ] = None
+    header: Annotated[str | None, typer.Option(help="NAME or 'NAME: VALUE' of the message's own headers.")] = None
+    body_path: Annotated[str | None, typer.Option(help="The JSON body has it, such as order.lines[0].sku.")] = None
+    body_value: Annotated[str | None, typer.Option(help="What stands at --body-path.")] = None
+    body_text: Annotated[str | None, typer.Option(help="Inside the body.")] = None
+    text: Annotated[str | None, typer.Option("--text", "--q", help="Inside id, biz id or source.")] = None
+
+    def query(self) -> dict[str, str | None]:
+        """Return them as the API names them."""
+        named = {_NAMES.get(name, name): value for name, value in asdict(self).items()}
+        return named | {"from": read_time(self.since, "--from"), "to": read_time(self.before, "--to")}
 
 
+@grouped
 def search(
-    ref: Ref = None,
-    destination: Code = None,
-    subscription: Name = None,
-    biz_id: BizId = None,
-    source: Source = None,
-    status: State = None,
-    since: Since = None,
-    before: Before = None,
-    signature: Signature = None,
-    status_class: StatusClass = None,
-    error: Error = None,
-    header: Header = None,
-    body_path: BodyPath = None,
-    body_value: BodyValue = None,
-    body_text: BodyText = None,
-    text: Inside = None,
+    conditions: Conditions,
     limit: Annotated[int, typer.Option(min=1, help="How many at most.")] = 50,
     as_json: AsJson = False,
     url: BusUrl = DEFAULT_URL,
     api_key: ApiKey = "",
 ) -> None:
     """Find messages, the newest first."""
-    query = {
-        "ref": ref,
-        "destination": destination,
-        "subscription": subscription,
-        "biz_id": biz_id,
-        "source": source,
-        "status": status,
-        "from": read_time(since, "--from"),
-        "to": read_time(before, "--to"),
-        "signature": signature,
-        "status_class": status_class,
-        "error": error,
-        "header": header,
-        "body_path": body_path,
-        "body_value": body_value,
-        "text": body_text,
-        "q": text,
-    }
     with Api(url, api_key) as api:
-        found = _pages(api, query, limit)
+        found = _pages(api, conditions.query(), limit)
     if as_json:
         print_json(found)
         return
@@ -118,23 +103,9 @@ def _pages(api: Api, query: dict[str, str | None], limit: int) -> dict[str, Any]
             return {"items": items, "next": cursor, "searched": searched}
 
 
+@grouped
 def export(
-    ref: Ref = None,
-    destination: Code = None,
-    subscription: Name = None,
-    biz_id: BizId = None,
-    source: Source = None,
-    status: State = None,
-    since: Since = None,
-    before: Before = None,
-    signature: Signature = None,
-    status_class: StatusClass = None,
-    error: Error = None,
-    header: Header = None,
-    body_path: BodyPath = None,
-    body_value: BodyValue = None,
-    body_text: BodyText = None,
-    text: Inside = None,
+    conditions: Conditions,
     output: Annotated[str, typer.Option("--output", "-o", metavar="FILE|-", help="Where to.")] = "-",
     form: Annotated[
         Format | None, typer.Option("--format", help="Without: csv for a FILE.csv, else ndjson.", show_default=False)
@@ -146,22 +117,7 @@ def export(
 ) -> None:
     """Write every message of a selection to a file, which has its name only once it is whole."""
     query = {
-        "ref": ref,
-        "destination": destination,
-        "subscription": subscription,
-        "biz_id": biz_id,
-        "source": source,
-        "status": status,
-        "from": read_time(since, "--from"),
-        "to": read_time(before, "--to"),
-        "signature": signature,
-        "status_class": status_class,
-        "error": error,
-        "header": header,
-        "body_path": body_path,
-        "body_value": body_value,
-        "text": body_text,
-        "q": text,
+        **conditions.query(),
         "format": form or ("csv" if output.lower().endswith(".csv") else "ndjson"),
         "bodies": str(bodies).lower(),
     }

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from pyspark.sql import SparkSession
 
-from bus.cli.api import Api
+from bus.cli.api import NOT_FOUND, Api
 from bus.cli.output import print_json_line, print_table, progress
 from bus.clock import SystemClock
 from bus.domain.contents import Contents
@@ -18,8 +17,9 @@ from pipeline.jobs.archive import Counted, compact, count, due, verify, write
 from pipeline.lake.lake import Lake
 from pipeline.lake.manifest import Manifest
 from pipeline.lake.storage import Storage
+from pipeline.options import SessionOptions
 from pipeline.schemas import MESSAGES
-from pipeline.session import open_session
+from pipeline.session import running
 from pipeline.sources.store import partitions_of, read_messages
 
 _COLUMNS: Final = ("partition", "state", "messages", "deliveries", "unfinished", "files", "bytes")
@@ -45,8 +45,8 @@ class Archived(NamedTuple):
     Attributes
     ----------
     state
-        ``unfinished`` (left for a later run), ``changed`` (while it was archived: left as well), ``counted`` (a dry
-        run), ``archived`` (and kept in the store), or ``dropped``.
+        ``unfinished`` (left for a later run), ``changed`` (while it was archived: left as well), ``empty`` (nothing is
+        in it, or no longer), ``counted`` (a dry run), ``archived`` (and kept in the store), or ``dropped``.
     """
 
     partition: str
@@ -58,13 +58,10 @@ class Archived(NamedTuple):
     bytes: int = 0
 
 
-def run(options: ArchiveOptions, *, master: str | None, memory: str, connectors: Path | None, as_json: bool) -> None:
+def run(options: ArchiveOptions, session: SessionOptions, *, as_json: bool) -> None:
     """Archive every partition that is old enough, one after the other, and tell of each."""
-    spark = open_session("archive", master=master, memory=memory, connectors=connectors)
-    try:
+    with running("archive", session) as spark:
         found = archive(spark, options, print_json_line if as_json else None)
-    finally:
-        spark.stop()
     if not as_json:
         print_table(_COLUMNS, found)
 
@@ -93,6 +90,8 @@ def _partition(
     spark: SparkSession, lake: Lake, api: Api, options: ArchiveOptions, partition: PartitionLabel
 ) -> Archived:
     counted = count(read_messages(spark, options.store, partition=partition, bodies=True))
+    if not counted.contents.messages:
+        return _told(partition, "empty", counted)
     if counted.unfinished or counted.unreadable:
         return _told(partition, "unfinished", counted)
     if options.dry_run:
@@ -103,17 +102,21 @@ def _partition(
     contents = verify(spark, lake, manifest)
     if options.keep:
         return _told(partition, "archived", counted, manifest)
-    return _told(partition, _dropped(api, partition, contents), counted, manifest)
+    return _told(partition, _dropped(api, options.store, partition, contents), counted, manifest)
 
 
-def _dropped(api: Api, partition: PartitionLabel, contents: Contents) -> str:
-    """Have the bus drop a partition; it may refuse because the partition has changed."""
+def _dropped(api: Api, store: str, partition: PartitionLabel, contents: Contents) -> str:
+    """Have the bus drop a partition; it may refuse because the partition has changed.
+
+    A run that was killed may have asked before, and the bus goes on with that: then it is gone as it should be.
+    """
     try:
         api.call("POST", f"/api/v1/partitions/{partition.name}/drop", body=contents._asdict())
     except ReceiverRefused as error:
-        if error.status != _CONFLICT:
+        if error.status == _CONFLICT:
+            return "changed"
+        if error.status != NOT_FOUND or partition in partitions_of(store):
             raise
-        return "changed"
     return "dropped"
 
 

@@ -19,9 +19,10 @@ from pipeline.lake.lake import Lake
 from pipeline.lake.storage import Storage
 from pipeline.norms.backtest import Fault
 from pipeline.norms.metrics import State
+from pipeline.options import SessionOptions
 from pipeline.reports.baseline import page_of
 from pipeline.reports.totals import Total, totals
-from pipeline.session import open_session
+from pipeline.session import running
 
 
 class BaselineOptions(NamedTuple):
@@ -35,7 +36,7 @@ class BaselineOptions(NamedTuple):
     report: Path | None
 
 
-def run(options: BaselineOptions, *, master: str | None, memory: str, as_json: bool) -> None:
+def run(options: BaselineOptions, session: SessionOptions, *, as_json: bool) -> None:
     """Publish norms, or judge the past by them; the lake is the same after a back-test."""
     lake = Lake(Storage(options.lake))
     before = _whole_hour(options.before) if options.before else baseline.last_hour(lake)
@@ -46,12 +47,9 @@ def run(options: BaselineOptions, *, master: str | None, memory: str, as_json: b
     columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("starting Spark")
-        spark = open_session("baseline", master=master, memory=memory)
-        try:
+        with running("baseline", session) as spark:
             progress.update(task, description="adding up the hours")
             found = _found(spark, lake, options, baseline.Span(before, options.weeks))
-        finally:
-            spark.stop()
     print_json(found.as_json()) if as_json else found.show(Console())
     if options.report:
         options.report.write_text(page_of(found.hours, found.norms, found.totals, before), "utf-8")

@@ -8,18 +8,15 @@ from bus.cli.output import print_json, progress
 from pipeline.jobs.rollup import ROLLUP_LINE, rebuild
 from pipeline.lake.lake import Lake
 from pipeline.lake.storage import Storage
-from pipeline.session import open_session
+from pipeline.options import SessionOptions
+from pipeline.session import running
 
 
-def run(root: str, *, master: str | None, memory: str, as_json: bool) -> None:
+def run(root: str, session: SessionOptions, *, as_json: bool) -> None:
     """Build what is missing; a run that is cut off goes on where it was."""
-    spark = open_session("rebuild", master=master, memory=memory)
-    try:
-        with progress() as shown:
-            bar = shown.add_task("batches", total=None)
-            built = rebuild(spark, Lake(Storage(root)), lambda done, of: shown.update(bar, completed=done, total=of))
-    finally:
-        spark.stop()
+    with running("rebuild", session) as spark, progress() as shown:
+        bar = shown.add_task("batches", total=None)
+        built = rebuild(spark, Lake(Storage(root)), lambda done, of: shown.update(bar, completed=done, total=of))
     if as_json:
         print_json({"line": ROLLUP_LINE, "built": built})
     else:

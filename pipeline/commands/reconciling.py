@@ -16,10 +16,11 @@ from pipeline.commands.repairing import Repairing, repair
 from pipeline.jobs.reconcile import Plan, Proof, Store, missing, reconciled, totals
 from pipeline.lake.lake import Lake
 from pipeline.lake.storage import Storage
+from pipeline.options import SessionOptions
 from pipeline.reports.proof import render
 from pipeline.reports.summary import HOPS, STATES, Bar, Gap, Missing, Summary, sentence_of
 from pipeline.schemas import MESSAGES
-from pipeline.session import open_session
+from pipeline.session import running
 from pipeline.sources.due import read_due
 from pipeline.sources.store import read_messages
 from pipeline.transforms.deliveries import deliveries_of
@@ -40,14 +41,10 @@ class ReconcileOptions(NamedTuple):
     repairing: Repairing | None
 
 
-def run(options: ReconcileOptions, *, master: str | None, memory: str, connectors: Path | None, as_json: bool) -> int:
+def run(options: ReconcileOptions, session: SessionOptions, *, as_json: bool) -> int:
     """Prove, print, and repair when asked; 0 when nothing is missing, or all that was is delivered."""
-    spark = open_session("reconcile", master=master, memory=memory, connectors=connectors)
-    try:
-        with console(stderr=True).status("reconciling"):
-            summary = _summary(spark, options)
-    finally:
-        spark.stop()
+    with running("reconcile", session) as spark, console(stderr=True).status("reconciling"):
+        summary = _summary(spark, options)
     if options.report is not None:
         options.report.write_text(render(summary), "utf-8")
     repaired = repair(summary.missing, options.repairing) if options.repairing and summary.missing else None

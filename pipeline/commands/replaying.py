@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from pyspark.sql import SparkSession
@@ -16,7 +15,8 @@ from pipeline.jobs.replay import Asked, balance, freeze, known, selection
 from pipeline.jobs.resending import send
 from pipeline.lake.lake import Lake
 from pipeline.lake.storage import Storage
-from pipeline.session import open_session
+from pipeline.options import SessionOptions
+from pipeline.session import running
 
 
 class ReplayOptions(NamedTuple):
@@ -32,17 +32,14 @@ class ReplayOptions(NamedTuple):
     dry_run: bool = False
 
 
-def run(options: ReplayOptions, *, master: str | None, memory: str, connectors: Path | None, as_json: bool) -> None:
+def run(options: ReplayOptions, session: SessionOptions, *, as_json: bool) -> None:
     """Freeze the selection, send it, and tell how it stands."""
     try:
         check_name(options.name)
     except ValueError as error:
         raise ConfigurationError(f"a replay cannot be called so: {error}", hint="backfill-1") from error
-    spark = open_session("replay", master=master, memory=memory, connectors=connectors)
-    try:
+    with running("replay", session) as spark:
         found = replay(spark, options)
-    finally:
-        spark.stop()
     if as_json:
         print_json(found)
     else:

@@ -20,8 +20,9 @@ from pipeline.jobs.rollup import Batch, Plan, start
 from pipeline.lake.lake import Lake
 from pipeline.lake.storage import Storage
 from pipeline.metrics import StreamMetrics, serve
+from pipeline.options import ConnectedOptions
 from pipeline.schemas import EVENTS, SIDE
-from pipeline.session import open_session
+from pipeline.session import running
 from pipeline.sources.lines import from_files, from_kafka
 from pipeline.transforms.blocks import Allowance
 
@@ -41,17 +42,21 @@ class RollupOptions(NamedTuple):
     metrics: tuple[str, int] | None = None
 
 
-def run(options: RollupOptions, *, master: str | None, memory: str, connectors: Path | None, as_json: bool) -> None:
+def run(options: RollupOptions, session: ConnectedOptions, *, as_json: bool) -> None:
     """Run the stream until it has read all, or until a signal ends it between two batches."""
     if (options.events is None) == (options.kafka is None):
         raise ConfigurationError("name one source", hint="--events DATA/events, or --kafka HOST:PORT")
-    if options.kafka is not None and connectors is None:
+    if options.kafka is not None and session.connectors is None:
         raise ConfigurationError(
             "Kafka needs Spark's connector", hint="bus pipeline connectors jars; --connectors jars"
         )
+    _check_folder(options)
     metrics = StreamMetrics()
-    with serve(metrics, *options.metrics) if options.metrics is not None else nullcontext():
-        _run(options, metrics, open_session("rollup", master=master, memory=memory, connectors=connectors), as_json)
+    with (
+        serve(metrics, *options.metrics) if options.metrics is not None else nullcontext(),
+        running("rollup", session) as spark,
+    ):
+        _run(options, metrics, spark, as_json)
 
 
 def _run(options: RollupOptions, metrics: StreamMetrics, spark: SparkSession, as_json: bool) -> None:
@@ -62,29 +67,31 @@ def _run(options: RollupOptions, metrics: StreamMetrics, spark: SparkSession, as
         metrics.committed(batch)
         _tell(batch, as_json)
 
+    lines, lake = _lines(spark, options), Lake(Storage(options.lake))
+    stream = start(spark, lake, lines, plan, done=done, progressed=metrics.progressed)
+    _stop_on_signals(stream.query)
     try:
-        lines, lake = _lines(spark, options), Lake(Storage(options.lake))
-        stream = start(spark, lake, lines, plan, done=done, progressed=metrics.progressed)
-        _stop_on_signals(stream.query)
         stream.wait()
     except StreamingQueryException as error:
         raise JobFailed(
             f"the stream stopped: {str(error).splitlines()[0]}; what was committed stays",
             hint="mend the cause and start it again: it goes on behind the last commit",
         ) from error
-    finally:
-        spark.stop()
+
+
+def _check_folder(options: RollupOptions) -> None:
+    """See that the source is there before Spark, which takes its time, is started for it."""
+    folder = options.events
+    if folder is not None and "://" not in folder and not Path(folder).is_dir():
+        raise ConfigurationError(
+            f"{folder} is no folder; a bus writes its trace events to DATA/events", hint="start it with events = files"
+        )
 
 
 def _lines(spark: SparkSession, options: RollupOptions) -> DataFrame:
     if options.kafka is not None:
         return from_kafka(spark, options.kafka, options.topic, batch=options.batch)
-    folder = options.events or ""
-    if "://" not in folder and not Path(folder).is_dir():
-        raise ConfigurationError(
-            f"{folder} is no folder; a bus writes its trace events to DATA/events", hint="start it with events = files"
-        )
-    return from_files(spark, folder, batch=options.batch)
+    return from_files(spark, options.events or "", batch=options.batch)
 
 
 def _tell(batch: Batch, as_json: bool) -> None:

@@ -36,12 +36,15 @@ class Asked(NamedTuple):
         The bus's store; None for the archive alone.
     since, before
         Of the ids' times, ``before`` exclusive; None for any.
+    into
+        The destination that gets the copies; None for that of each original.
     """
 
     where: str
     store: str | None = None
     since: dt.datetime | None = None
     before: dt.datetime | None = None
+    into: str | None = None
 
 
 class Balance(NamedTuple):
@@ -96,7 +99,10 @@ def freeze(spark: SparkSession, lake: Lake, name: str, asked: Asked, now: int) -
     commit = lake.begin(LINE, name)
     if commit is None:
         return known(lake, name, asked)
-    commit.stage(REPLAYS, frozen(selection(spark, lake, asked), name, now).orderBy("id"))
+    copies = frozen(selection(spark, lake, asked), name, now)
+    if asked.into is not None:
+        copies = copies.withColumn("destination", F.lit(asked.into))
+    commit.stage(REPLAYS, copies.orderBy("id"))
     rows = lake.rows(spark, REPLAYS, commit.staged(REPLAYS))
     counts = rows.agg(F.count("*").alias("rows"), F.count(F.when(F.col("body").isNull(), 1)).alias("bare")).collect()[0]
     if counts.rows == 0:
@@ -106,7 +112,8 @@ def freeze(spark: SparkSession, lake: Lake, name: str, asked: Asked, now: int) -
             f"of {counts.bare} selected messages the body cannot be read; nothing was frozen or sent",
             hint="leave them out with --where, or restore them",
         )
-    return lake.publish(commit, facts={"where": asked.where, "frozen_at": now, "selected": counts.rows})
+    facts = {"where": asked.where, "into": asked.into, "frozen_at": now, "selected": counts.rows}
+    return lake.publish(commit, facts=facts)
 
 
 def known(lake: Lake, name: str, asked: Asked | None = None) -> Manifest:
@@ -118,6 +125,12 @@ def known(lake: Lake, name: str, asked: Asked | None = None) -> Manifest:
         raise ConfigurationError(
             f"replay {name!r} was frozen with {found.facts['where']!r}; nothing was sent",
             hint="leave --where out to go on with it, or choose another name",
+        )
+    if asked is not None and asked.into != found.facts.get("into"):
+        goes = found.facts.get("into") or "the destination of each original"
+        raise ConfigurationError(
+            f"replay {name!r} was frozen to go into {goes}; nothing was sent",
+            hint="leave --where and --into out to go on with it, or choose another name",
         )
     return found
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 from functools import reduce
 from typing import Any, Final, NamedTuple
@@ -13,21 +12,21 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
-    DoubleType,
-    IntegerType,
+    DataType,
     LongType,
     StringType,
     StructField,
     StructType,
+    TimestampType,
 )
 
 from bus.domain.identity import id_floor
 from bus.domain.partition import PartitionLabel
-from bus.domain.times import DAY
 from bus.stores.mongodb.connection import DATABASE
 from bus.stores.mongodb.errors import translating
 from bus.stores.mongodb.names import Label, label_of_traces
 from pipeline.schemas import MESSAGES
+from pipeline.sources.wanted import TEXTS, Wanted
 
 _PACKAGE: Final = "com.mongodb.spark.sql.connector.read.partitioner"
 _WHOLE: Final = f"{_PACKAGE}.SinglePartitionPartitioner"
@@ -43,31 +42,11 @@ class Server(NamedTuple):
     partitioner: str
 
 
-def from_mongodb(
-    spark: SparkSession,
-    url: str,
-    *,
-    since: dt.datetime | None,
-    before: dt.datetime | None,
-    bodies: bool,
-    only: PartitionLabel | None,
-) -> DataFrame:
-    """Return the messages (``schemas.MESSAGES``) of a database.
-
-    Raises
-    ------
-    StoreUnavailable
-        No server is found.
-    """
+def from_mongodb(spark: SparkSession, url: str, wanted: Wanted) -> DataFrame:
+    """Return messages (``schemas.MESSAGES``) of a database; raises ``StoreUnavailable`` when no server is found."""
     server, labels = _look(url)
-    least, most = _milliseconds(since), _milliseconds(before)
-    frames = [
-        _partition(spark, server, label, least, most, bodies=bodies)
-        for label in labels
-        if only in (None, label)
-        and (least is None or (label.day + 1) * DAY > least)
-        and (most is None or label.day * DAY < most)
-    ]
+    found = [label for label in labels if wanted.may_be_in(PartitionLabel(*label))]
+    frames = [_partition(spark, server, label, wanted) for label in found]
     return reduce(DataFrame.unionByName, frames) if frames else spark.createDataFrame([], MESSAGES.schema)
 
 
@@ -91,20 +70,17 @@ def _look(url: str) -> tuple[Server, list[Label]]:
     return server, sorted(label for name in names if (label := label_of_traces(name)) is not None)
 
 
-def _partition(
-    spark: SparkSession, server: Server, label: Label, since: int | None, before: int | None, *, bodies: bool
-) -> DataFrame:
-    traces = _rows(_collection(spark, server, label.traces, _TRACE, since, before), label)
-    if not bodies:
+def _partition(spark: SparkSession, server: Server, label: Label, wanted: Wanted) -> DataFrame:
+    traces = _rows(_collection(spark, server, label.traces, _TRACE, wanted), label)
+    if not wanted.bodies:
         return traces.withColumn("body", F.lit(None).cast("binary")).select(*MESSAGES.schema.names)
-    parts = _collection(spark, server, label.bodies, _PART, since, before)
+    parts = _collection(spark, server, label.bodies, _PART, wanted)
     return _with_bodies(traces, parts).select(*MESSAGES.schema.names)
 
 
-def _collection(
-    spark: SparkSession, server: Server, name: str, schema: StructType, since: int | None, before: int | None
-) -> DataFrame:
-    between = {operator: id_floor(time) for operator, time in (("$gte", since), ("$lt", before)) if time is not None}
+def _collection(spark: SparkSession, server: Server, name: str, schema: StructType, wanted: Wanted) -> DataFrame:
+    ends = (("$gte", wanted.since), ("$lt", wanted.before))
+    between = {operator: id_floor(time) for operator, time in ends if time is not None}
     reader = (
         spark.read.format("mongodb")
         .schema(schema)
@@ -143,7 +119,7 @@ def _rows(forms: DataFrame, label: Label) -> DataFrame:
         "destination",
         F.lit(label.retention_days).alias("retention_days"),
         message.isNotNull().alias("arrived"),
-        *[F.coalesce(message[name], F.lit("")).alias(name) for name in _TEXTS],
+        *[F.coalesce(message[name], F.lit("")).alias(name) for name in TEXTS],
         F.coalesce(headers, no_headers).alias("headers"),
         *[_time(message[name]).alias(name) for name in ("sent_at", "received_at", "deliver_at")],
         F.coalesce(message["expected"], F.array().cast("array<string>")).alias("expected"),
@@ -206,48 +182,23 @@ def _time(milliseconds: Column) -> Column:
     return F.when(milliseconds != 0, F.timestamp_millis(milliseconds))
 
 
-def _milliseconds(time: dt.datetime | None) -> int | None:
-    return None if time is None else (time - dt.datetime.fromtimestamp(0, dt.UTC)) // dt.timedelta(milliseconds=1)
-
-
 def _form(**fields: Any) -> StructType:
     return StructType([StructField(name, kind) for name, kind in fields.items()])
 
 
-_TEXTS: Final = (
-    *("source", "biz_id", "key", "routing_key", "content_type", "traceparent", "tracestate"),
-    *("original_id", "idempotency_key", "edited_from", "replay"),
-)
-_TEXT, _INT, _LONG = StringType(), IntegerType(), LongType()
-_ATTEMPT: Final = _form(
-    id=_TEXT,
-    n=_INT,
-    by=_TEXT,
-    started_at=_LONG,
-    duration=DoubleType(),
-    phases=ArrayType(DoubleType()),
-    status_code=_INT,
-    error=_TEXT,
-    response=BinaryType(),
-    node=_TEXT,
-    generation=_INT,
-    taken_at=_LONG,
-)
-_RESEND: Final = _form(generation=_INT, job=_TEXT, by=_TEXT, reason=_TEXT, at=_LONG)
-_DELIVERY: Final = _form(
-    subscription=_TEXT,
-    status=_TEXT,
-    generation=_INT,
-    attempts_made=_INT,
-    at=_LONG,
-    reason=_TEXT,
-    due_at=_LONG,
-    url=_TEXT,
-    attempts=ArrayType(_ATTEMPT),
-    resends=ArrayType(_RESEND),
-)
+def _stored(kind: DataType) -> DataType:
+    """Return the type of what a document has in a column's place: times are numbers of ms there."""
+    if isinstance(kind, ArrayType):
+        return ArrayType(_stored(kind.elementType))
+    if isinstance(kind, StructType):
+        return _form(**{_NAMES.get(field.name, field.name): _stored(field.dataType) for field in kind})
+    return _LONG if isinstance(kind, TimestampType) else kind
+
+
+_NAMES: Final = {"duration_ms": "duration", "phases_ms": "phases"}
+_TEXT, _LONG = StringType(), LongType()
 _MESSAGE: Final = _form(
-    **dict.fromkeys(_TEXTS, _TEXT),
+    **dict.fromkeys(TEXTS, _TEXT),
     headers=ArrayType(_form(name=_TEXT, value=_TEXT)),
     expected=ArrayType(_TEXT),
     **dict.fromkeys(("sent_at", "received_at", "deliver_at"), _LONG),
@@ -257,6 +208,6 @@ _TRACE: Final = _form(
     destination=_TEXT,
     message=_MESSAGE,
     body=_form(ref=_TEXT, bytes=_LONG),
-    deliveries=ArrayType(_DELIVERY),
+    deliveries=_stored(MESSAGES.schema["deliveries"].dataType),
 )
 _PART: Final = _form(_id=_TEXT, bytes=BinaryType())

@@ -5,11 +5,11 @@ For Spark on the machine of the bus (local mode): the files are locked and share
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -20,42 +20,22 @@ from bus.domain.delivery import Attempt, Resend
 from bus.domain.identity import id_time
 from bus.domain.message import Message
 from bus.domain.partition import PartitionLabel
-from bus.domain.times import DAY
 from bus.domain.trace import DeliveryTrace, attempts_in_order
 from bus.stores.sqlite.keys import Label
 from bus.stores.sqlite.scanning import Scanned, partitions_in, scan
 from pipeline.schemas import MESSAGES
+from pipeline.sources.wanted import TEXTS, Wanted
 
 NAME: Final = "bus-sqlite"
 _MICROS: Final = 1_000
 _NOTHING: Final = Message("", "", b"", content_type="")
 
 
-def from_sqlite(
-    spark: SparkSession,
-    path: Path,
-    *,
-    since: dt.datetime | None,
-    before: dt.datetime | None,
-    bodies: bool,
-    only: PartitionLabel | None,
-) -> DataFrame:
-    """Return the messages (``schemas.MESSAGES``) of a store's directory.
-
-    Raises
-    ------
-    ConfigurationError
-        There is no store.
-    """
+def from_sqlite(spark: SparkSession, path: Path, wanted: Wanted) -> DataFrame:
+    """Return messages (``schemas.MESSAGES``) of a store's directory; raises ``ConfigurationError`` when it is none."""
     partitions_in(path)
     spark.dataSource.register(SqliteSource)
-    options = {"path": str(path.resolve()), "bodies": str(bodies)}
-    if since is not None:
-        options["since"] = str(_milliseconds(since))
-    if before is not None:
-        options["before"] = str(_milliseconds(before))
-    if only is not None:
-        options["only"] = only.name
+    options = {"path": str(path.resolve()), "wanted": msgspec.json.encode(wanted).decode()}
     return spark.read.format(NAME).options(**options).load()
 
 
@@ -88,26 +68,18 @@ class _Reader(DataSourceReader):
     def __init__(self, schema: StructType, options: dict[str, str]) -> None:
         self._schema = schema
         self._path = Path(options["path"])
-        self._bodies = options["bodies"] == "True"
-        self._since = int(options["since"]) if "since" in options else None
-        self._before = int(options["before"]) if "before" in options else None
-        self._only = options.get("only")
+        self._wanted = msgspec.json.decode(options["wanted"], type=Wanted)
 
     def partitions(self) -> Sequence[InputPartition]:
-        return [_File(label) for label in partitions_in(self._path) if self._overlaps(label)]
+        return [_File(label) for label in partitions_in(self._path) if self._wanted.may_be_in(PartitionLabel(*label))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, _File)  # noqa: S101 - they are those that it made
+        if not isinstance(partition, _File):  # Spark has one task all the same where there is nothing to read
+            return
         schema = to_arrow_schema(self._schema)
-        pieces = scan(self._path, partition.label, since=self._since, before=self._before, bodies=self._bodies)
-        for piece in pieces:
+        since, before, bodies, _ = self._wanted
+        for piece in scan(self._path, partition.label, since=since, before=before, bodies=bodies):
             yield pa.RecordBatch.from_pylist([_row(scanned) for scanned in piece], schema=schema)
-
-    def _overlaps(self, label: Label) -> bool:
-        if self._only is not None and label.name != self._only:
-            return False
-        start = label.day * DAY
-        return (self._since is None or start + DAY > self._since) and (self._before is None or start < self._before)
 
 
 def _row(scanned: Scanned) -> dict[str, Any]:
@@ -119,7 +91,7 @@ def _row(scanned: Scanned) -> dict[str, Any]:
         "destination": trace.destination,
         "retention_days": trace.retention_days,
         "arrived": trace.message is not None,
-        **{name: getattr(message, name) for name in _SAME},
+        **{name: getattr(message, name) for name in TEXTS},
         "headers": list(message.headers.items()),
         "expected": list(message.expected),
         **{name: _time(getattr(message, name)) for name in ("sent_at", "received_at", "deliver_at")},
@@ -127,12 +99,6 @@ def _row(scanned: Scanned) -> dict[str, Any]:
         "body": scanned.body if scanned.body is not None and len(scanned.body) == trace.body_bytes else None,
         "deliveries": [_delivery(name, delivery) for name, delivery in sorted(trace.deliveries.items())],
     }
-
-
-_SAME: Final = (
-    *("source", "biz_id", "key", "routing_key", "content_type", "traceparent", "tracestate"),
-    *("original_id", "idempotency_key", "edited_from", "replay"),
-)
 
 
 def _delivery(name: str, delivery: DeliveryTrace) -> dict[str, Any]:
@@ -180,7 +146,3 @@ def _resend(resend: Resend) -> dict[str, Any]:
 def _time(milliseconds: int) -> int | None:
     """Return a time as Arrow has it; 0 stands for none that is known."""
     return milliseconds * _MICROS if milliseconds else None
-
-
-def _milliseconds(time: dt.datetime) -> int:
-    return (time - dt.datetime.fromtimestamp(0, dt.UTC)) // dt.timedelta(milliseconds=1)

@@ -13,6 +13,7 @@ from bus.domain.partition import PartitionLabel
 from bus.errors import ConfigurationError
 from bus.stores.sqlite.scanning import partitions_in
 from pipeline.sources.sqlite import from_sqlite
+from pipeline.sources.wanted import Wanted
 
 _MONGODB: Final = ("mongodb://", "mongodb+srv://")
 _SQLITE: Final = "sqlite:///"
@@ -47,11 +48,12 @@ def read_messages(
     StoreUnavailable
         The store does not answer.
     """
+    wanted = Wanted.between(since, before, bodies=bodies, only=partition)
     if store.startswith(_MONGODB):
         with extra("mongodb"):
             from pipeline.sources.mongodb import from_mongodb  # noqa: PLC0415
-        return from_mongodb(spark, store, since=since, before=before, bodies=bodies, only=partition)
-    return from_sqlite(spark, _folder(store), since=since, before=before, bodies=bodies, only=partition)
+        return from_mongodb(spark, store, wanted)
+    return from_sqlite(spark, _folder(store), wanted)
 
 
 def partitions_of(store: str) -> list[PartitionLabel]:

@@ -14,6 +14,8 @@ from contextlib import ExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from aiokafka import AIOKafkaConsumer
+
 from bus.clock import SystemClock
 from bus.testing.quarantine import MemoryQuarantine
 from bus.transports.kafka import KafkaConfig, KafkaTransport
@@ -86,6 +88,27 @@ async def opened(config: KafkaConfig, kept: MemoryQuarantine | None = None) -> A
 def changed(config: KafkaConfig, **changes: object) -> KafkaConfig:
     """Return other settings."""
     return replace(config, **changes)  # type: ignore[arg-type]
+
+
+async def records(config: KafkaConfig, topic: str) -> list[tuple[bytes, bytes]]:
+    """Return keys and values of a topic (its name after the prefix), partition by partition; none where it is not."""
+    consumer = AIOKafkaConsumer(**config.client_options(), auto_offset_reset="earliest")
+    await consumer.start()
+    try:
+        topic = config.prefix + topic
+        if topic not in await consumer.topics():
+            return []
+        consumer.subscribe([topic])
+        found: list[tuple[bytes, bytes]] = []
+        ends: dict[object, int] = {}
+        while not ends or any([await consumer.position(each) < end for each, end in ends.items()]):
+            for batch in (await consumer.getmany(timeout_ms=500)).values():
+                found += [(record.key, record.value) for record in batch]
+            if consumer.assignment():
+                ends = await consumer.end_offsets(consumer.assignment())
+        return found
+    finally:
+        await consumer.stop()
 
 
 atexit.register(_running.close)

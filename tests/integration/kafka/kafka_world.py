@@ -8,7 +8,9 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 
+import trustme
 from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.structs import OffsetAndMetadata
@@ -21,6 +23,8 @@ from bus.ports.transport import Consumer, Incoming, Outgoing
 from bus.testing.writes import message
 from bus.transports.kafka import KafkaConfig, KafkaTransport
 from bus.transports.kafka.names import group_of, topic_of
+from tests.servers.kafka import KafkaServer
+from tests.servers.kafka_fixtures import changed, quick
 
 CODE = "orders"
 PATIENCE = 100.0
@@ -234,3 +238,18 @@ async def members(config: KafkaConfig, name: str = "billing") -> list[str]:
 
 
 _numbers = itertools.count()
+
+
+def encrypted(broker: KafkaServer, trusted: trustme.CA, shown: trustme.CA, folder: Path) -> KafkaConfig:
+    """Return settings that trust one authority and show a certificate of another."""
+    trusted.cert_pem.write_to_path(folder / "ca.pem")
+    cert = shown.issue_cert("bus.example")
+    cert.private_key_pem.write_to_path(folder / "key.pem")
+    (folder / "cert.pem").write_bytes(b"".join(pem.bytes() for pem in cert.cert_chain_pems))
+    return changed(
+        quick(broker.tls_bootstrap),
+        tls=True,
+        ca_file=folder / "ca.pem",
+        cert_file=folder / "cert.pem",
+        key_file=folder / "key.pem",
+    )

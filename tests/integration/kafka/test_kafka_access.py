@@ -14,6 +14,7 @@ from bus.testing.writes import message
 from bus.transports.kafka import KafkaConfig
 from tests.integration.kafka.kafka_world import (
     CODE,
+    encrypted,
     ensure,
     ensure_once,
     eventually,
@@ -108,21 +109,6 @@ async def test_a_certificate_that_the_broker_does_not_trust_is_refused(broker: K
         with pytest.raises(TransportError):
             await ensure_once(road)
         assert road.conditions()["kafka"]
-
-
-def encrypted(broker: KafkaServer, trusted: trustme.CA, shown: trustme.CA, folder: Path) -> KafkaConfig:
-    """Return settings that trust one authority and show a certificate of another."""
-    trusted.cert_pem.write_to_path(folder / "ca.pem")
-    cert = shown.issue_cert("bus.example")
-    cert.private_key_pem.write_to_path(folder / "key.pem")
-    (folder / "cert.pem").write_bytes(b"".join(pem.bytes() for pem in cert.cert_chain_pems))
-    return changed(
-        quick(broker.tls_bootstrap),
-        tls=True,
-        ca_file=folder / "ca.pem",
-        cert_file=folder / "cert.pem",
-        key_file=folder / "key.pem",
-    )
 
 
 async def forbid(config: KafkaConfig, user: str, group: str = "") -> None:

@@ -105,6 +105,30 @@ def test_what_changes_meanwhile_stays_and_is_archived_anew(
     assert [attempt.generation for attempt in resent.deliveries[0].attempts] == [0, 1]
 
 
+def test_a_day_that_an_earlier_run_had_dropped_meanwhile_is_told_as_dropped(
+    spark: SparkSession, embedded: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bus goes on with a drop whose caller was killed."""
+    old = made(6, 20, SystemClock().now())
+    embedded.deliver(old)
+    (partition,) = archiving.due(embedded.store, SystemClock().now(), 14)
+    verify = archiving.verify
+
+    def verified_then_dropped(*given: Any) -> Any:
+        contents = verify(*given)
+        body = contents._asdict()
+        assert embedded.bus.admin.call("POST", f"/api/v1/partitions/{partition.name}/drop", json=body).is_success
+        return contents
+
+    monkeypatch.setattr(archiving, "verify", verified_then_dropped)
+    assert states(archive(spark, embedded.options)) == ["dropped"]
+    written = embedded.lake.manifests(LINE)
+    monkeypatch.setattr(archiving, "due", lambda *_: [partition])  # listed before it went
+    assert states(archive(spark, embedded.options)) == ["empty"]
+    assert embedded.lake.manifests(LINE) == written
+    assert set(embedded.archived(spark)) == {each.id for each in old}
+
+
 def test_a_day_that_comes_again_is_added_and_then_compacted(spark: SparkSession, embedded: Place) -> None:
     first, later = (made(3, 20, SystemClock().now()) for _ in range(2))
     for part in (first, later):

@@ -107,6 +107,27 @@ def test_a_replay_that_was_broken_off_goes_on_and_sends_nothing_twice(
     assert all(numbers == sorted(numbers) for numbers in order.values())
 
 
+def test_copies_go_into_another_destination_and_nowhere_else(spark: SparkSession, embedded: Place) -> None:
+    old = made(6, 20, SystemClock().now())
+    embedded.deliver(old)
+    admin = embedded.bus.admin
+    admin.destination("orders-for-shop")
+    admin.subscription("orders-for-shop", "shop", embedded.subscriber.url("/shop"))
+    asked = Asked("biz_id <> 'A-0'", embedded.store, into="orders-for-shop")
+    told = replay(spark, options(embedded, None, asked=asked))
+    assert (told["selected"], told["accepted"], told["balanced"]) == (5, 5, True)
+    assert settled(spark, embedded, 5) == Balance(0, 0, 5, 0, 0)
+    calls = embedded.subscriber.calls("/shop")
+    assert sorted(call.sha256 for call in calls) == sorted(hashlib.sha256(each.body).hexdigest() for each in old[1:])
+    assert {call.destination for call in calls} == {"orders-for-shop"}
+    assert {admin.trace(call.id)["replay"]["of"] for call in calls} == {each.id for each in old[1:]}
+    assert len(embedded.subscriber.calls("/s")) == len(old)
+    with pytest.raises(ConfigurationError, match="frozen to go into orders-for-shop"):
+        replay(spark, options(embedded, "biz_id <> 'A-0'"))
+    again = replay(spark, options(embedded, None))
+    assert (again["accepted"], again["delivered"]) == (5, 5)
+
+
 def test_rejected_messages_are_in_the_balance(spark: SparkSession, embedded: Place) -> None:
     old = made(6, 20, SystemClock().now(), ("orders", "bills"))
     embedded.deliver(old)

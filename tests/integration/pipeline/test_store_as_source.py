@@ -87,6 +87,8 @@ def test_a_range_of_times_and_no_bodies(spark: SparkSession, stores: list[str]) 
     assert embedded == documents
     assert [row["id"] for row in embedded] == [message(n).id for n in (2, 3, 5)]
     assert {row["body"] for row in embedded} == {None}
+    for store in stores:  # a range of which there is no partition
+        assert rows(spark, store, before=dt.datetime.fromtimestamp(0, dt.UTC)) == []
 
 
 def test_deliveries_of_a_store(spark: SparkSession, stores: list[str]) -> None:

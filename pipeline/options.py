@@ -1,0 +1,50 @@
+"""Options that several commands take; light, for ``bus --help`` lists the commands without Spark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bus.cli.options import DEFAULT_URL, ApiKey, BusUrl
+
+
+@dataclass(frozen=True)
+class SessionOptions:
+    """Of Spark, for jobs that read the lake."""
+
+    master: Annotated[
+        str | None, typer.Option(help="Spark's master; left out: every core here, or what spark-submit gave.")
+    ] = None
+    memory: Annotated[str, typer.Option(help="Of the driver, in local mode.")] = "2g"
+
+
+@dataclass(frozen=True)
+class ConnectedOptions(SessionOptions):
+    """Of Spark, for jobs that read a broker or a store too."""
+
+    connectors: Annotated[Path | None, typer.Option(help="Folder that `bus pipeline connectors` filled.")] = None
+
+
+@dataclass(frozen=True)
+class RangeOptions:
+    """Of the messages' ids."""
+
+    since: Annotated[str | None, typer.Option("--from", help="RFC 3339, or a duration ago such as 24h.")] = None
+    before: Annotated[str | None, typer.Option("--to", help="RFC 3339, or a duration ago.")] = None
+
+    def read(self) -> tuple[str | None, str | None]:
+        """Return both as RFC 3339; raises ``typer.BadParameter``."""
+        from bus.cli.values import read_time  # noqa: PLC0415
+
+        return read_time(self.since, "--from"), read_time(self.before, "--to")
+
+
+@dataclass(frozen=True)
+class BusOptions:
+    """Of the bus that is called."""
+
+    url: BusUrl = DEFAULT_URL
+    api_key: ApiKey = ""

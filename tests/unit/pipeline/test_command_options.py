@@ -1,0 +1,64 @@
+"""Options that several commands take reach each of them, whatever stands before and behind them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bus.cli import run
+from pipeline.commands import archiving, baselining, rebuilding, reconciling, replaying, rolling
+from pipeline.options import ConnectedOptions, SessionOptions
+
+SPARK = ("--master", "local[1]", "--memory", "3g")
+CONNECTED = (*SPARK, "--connectors", "jars")
+COMMANDS = {
+    "rollup": (rolling, ("--lake", "l", "--events", "e"), CONNECTED),
+    "rebuild": (rebuilding, ("--lake", "l"), SPARK),
+    "archive": (archiving, ("--lake", "l", "--store", "s"), CONNECTED),
+    "reconcile": (reconciling, ("--lake", "l"), CONNECTED),
+    "replay": (replaying, ("again-1", "--lake", "l", "--where", "true"), CONNECTED),
+    "baseline": (baselining, ("--lake", "l"), SPARK),
+}
+
+
+def ran(monkeypatch: pytest.MonkeyPatch, name: str, *arguments: str) -> tuple[Any, Any, dict[str, Any]]:
+    """Return what the command was called with: its own options, those of Spark, and the rest."""
+    module, needed, _ = COMMANDS[name]
+    calls: list[tuple[Any, Any, dict[str, Any]]] = []
+    monkeypatch.setattr(module, "run", lambda own, session, **rest: calls.append((own, session, rest)))
+    assert run(["pipeline", name, *needed, *arguments]) == 0
+    return calls[0]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_takes_the_options_of_spark(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    options = COMMANDS[name][2]
+    connected = "--connectors" in options
+    given = ConnectedOptions("local[1]", "3g", Path("jars")) if connected else SessionOptions("local[1]", "3g")
+    assert ran(monkeypatch, name, *options, "--json")[1:] == (given, {"as_json": True})
+    left_out = ConnectedOptions(None, "2g", None) if connected else SessionOptions(None, "2g")
+    assert ran(monkeypatch, name)[1:] == (left_out, {"as_json": False})
+
+
+def test_the_bus_and_the_range_reach_the_commands_that_have_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    bus = ("--url", "http://there", "--api-key", "k")
+    for name in ("archive", "replay"):
+        own, _, _ = ran(monkeypatch, name, *bus)
+        assert (own.url, own.api_key) == ("http://there", "k")
+    times = ("--from", "2026-01-31T00:00:00Z", "--to", "2026-02-01T00:00:00Z")
+    own, _, _ = ran(monkeypatch, "reconcile", *times, "--repair", *bus)
+    assert (own.repairing.url, own.repairing.api_key) == ("http://there", "k")
+    asked = ran(monkeypatch, "replay", *times)[0].asked
+    assert (asked.since, asked.before) == (own.plan.since, own.plan.before)
+    assert [asked.since.day, asked.before.day] == [31, 1]
+
+
+def test_a_replay_goes_into_a_destination_only_when_it_is_frozen(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ran(monkeypatch, "replay", "--into", "other")[0].asked.into == "other"
+    assert ran(monkeypatch, "replay")[0].asked.into is None
+    assert run(["pipeline", "replay", "again-1", "--lake", "l", "--into", "other"]) == 2
+    assert "give --where" in capsys.readouterr().err
