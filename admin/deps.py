@@ -23,6 +23,7 @@ from bus.security.clients import client_address, networks_of
 from bus.security.login import Login
 from bus.security.principals import Principal
 from bus.security.sessions import Limits, Sessions
+from bus.stores.cancellations import Cancellations
 from bus.stores.rollups import RollupReader
 
 _SEARCHES: Final = ("/api/v1/messages", "/api/v1/messages/export")
@@ -46,7 +47,8 @@ class Office:
         self.sessions = Sessions(context.store, context.keyring, context.clock, limits)
         self.proxies = networks_of(settings.trusted_proxies)
         self.login = Login(context.keyring, context.clock)
-        self.editor = Editor(context.store, context.registry, context.clock)
+        self.editor = Editor(context.store, context.registry, context.events, context.clock)
+        self.cancellations = Cancellations(context.store, context.rollups, context.events)
         self.chooser = Chooser(context.store, context.registry, context.clock)
         self.runner = ResendRunner(context.store, self.chooser, self.resender, self.book, context.clock)
         self.single_sign_on = single_sign_on(settings, context.keyring, context.clock)

@@ -9,7 +9,7 @@ from bus.errors import StoreError
 from bus.ports.clock import Clock
 from bus.ports.store import Store
 from bus.registry import Registry
-from bus.stores.rollups import Rollups
+from bus.stores.cancellations import Cancellations
 from bus.telemetry.outage import Outage
 
 _log = logging.getLogger(__name__)
@@ -26,11 +26,11 @@ class Removal:
     received it may be behind ours.
     """
 
-    def __init__(self, store: Store, registry: Registry, clock: Clock, rollups: Rollups) -> None:
+    def __init__(self, store: Store, registry: Registry, clock: Clock, cancellations: Cancellations) -> None:
         self._store = store
         self._registry = registry
         self._clock = clock
-        self._rollups = rollups
+        self._cancellations = cancellations
 
     async def run(self) -> None:
         """Look until cancelled."""
@@ -52,9 +52,7 @@ class Removal:
         await self._registry.refresh()
         for lane in await self._store.subscribed():
             if lane not in self._registry.catalog.subscriptions:
-                count = await self._store.cancel(*lane, until)
-                self._rollups.canceled(lane, count)
-                canceled += count
+                canceled += await self._cancellations.cancel(*lane, until)
         if canceled:
             _log.info("canceled %d deliveries of removed subscriptions", canceled)
         return canceled

@@ -8,6 +8,7 @@ from typing import Any
 
 from bus.bootstrap import Context
 from bus.cluster.waiting import Waiting
+from bus.stores.cancellations import Cancellations
 from compensator.compensator import Compensator
 from compensator.expiry import Expiry
 from compensator.removal import Removal
@@ -26,7 +27,7 @@ class CompensatorService:
         )
         self._stuck = StuckSearch(store, registry, roads, waiting, clock)
         self._expiry = Expiry(store, clock)
-        self._removal = Removal(store, registry, clock, context.rollups)
+        self._removal = Removal(store, registry, clock, Cancellations(store, context.rollups, context.events))
         self._retirement = Retirement(registry, roads, clock)
         context.conditions["retention"] = lambda: self._expiry.trouble
         context.async_meters.append(self._compensator.measure)

@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from bus.domain import events as events_of
 from bus.domain.delivery import Outcome, Resend, Status
 from bus.domain.destination import Destination
 from bus.domain.headers import check_header
@@ -17,10 +18,13 @@ from bus.domain.texts import check_ascii, check_text
 from bus.domain.times import DAY
 from bus.errors import Conflict, InvalidMessage, MessageTooLarge, NotFound
 from bus.ports.clock import Clock
+from bus.ports.events import Events
 from bus.ports.store import Document, Store
 from bus.registry import Registry
 
 EDITS: Final = "edits"
+DUE_WORK: Final = "store"
+"""What stands for the road of an edited message: the rows of due work that are written with it."""
 _SHOWN: Final = 100
 _CHUNK: Final = 500
 _FIRST: Final = 1
@@ -49,9 +53,10 @@ class Link(msgspec.Struct, frozen=True):
 class Editor:
     """Makes messages of others, and knows which was made of which."""
 
-    def __init__(self, store: Store, registry: Registry, clock: Clock) -> None:
+    def __init__(self, store: Store, registry: Registry, events: Events, clock: Clock) -> None:
         self._store = store
         self._registry = registry
+        self._events = events
         self._clock = clock
 
     async def make(
@@ -78,6 +83,8 @@ class Editor:
         # The link first: one that leads nowhere is not shown, a message without one would be.
         await self._store.put(EDITS, f"{old.id}/{message.id}", msgspec.json.encode(link))
         await self._store.write([message, *(self._begun(message, name, link) for name in names)])
+        self._events.emit(events_of.accepted(message))
+        self._events.emit(events_of.published(message, DUE_WORK, confirmed=True, at=now))
         return message
 
     async def made_of(self, message_id: str) -> list[Link]:

@@ -93,8 +93,7 @@ async def delete_subscription(code: Code, name: str, services: OfficeDep, _: Con
     context.registry.subscription(code, name)
     await context.registry.remove_subscription(code, name)
     await services.settle()
-    count = await context.store.cancel(code, name, context.clock.now())
-    context.rollups.canceled((code, name), count)
+    await services.cancellations.cancel(code, name, context.clock.now())
     return Response(status_code=204)
 
 

@@ -273,6 +273,20 @@ def _settled_alone(outcome: Outcome, message: Message) -> TraceEvent:
     )
 
 
+def canceled(outcome: Outcome) -> TraceEvent:
+    """Tell that a store ended a delivery whose subscription was removed; of its message no more than the id."""
+    return TraceEvent(
+        stage=Stage.SETTLED,
+        at=outcome.at,
+        id=outcome.message_id,
+        destination=outcome.destination,
+        subscription=outcome.subscription,
+        status=outcome.status,
+        generation=outcome.generation,
+        reason=outcome.reason[:_LONGEST_REASON],
+    )
+
+
 def _replay_of(message: Message) -> str:
     """Return the name of the replay that sent a message; empty for none."""
     return message.replay.partition(" ")[0] if message.replay else ""

@@ -6,8 +6,10 @@ Equal counts with unequal checksums mean that something was lost and something e
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Iterable
+import operator
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from functools import reduce
 from typing import Final
 
 import xxhash
@@ -28,12 +30,8 @@ _OUTCOMES: Final[frozenset[str]] = frozenset(
 )
 _hash: Final = xxhash.xxh64_intdigest
 
-_SETTLED: Final = Stage.SETTLED
-_PUBLISHED: Final = Stage.PUBLISHED
-_HANDED: Final = Stage.HANDED
-
 _Key = tuple[str, str, str, int]
-_Group = tuple[str, tuple[str, ...], int]
+_Kind = tuple[Stage, str, str, str, tuple[str, ...]]
 
 
 def fingerprint(message_id: str) -> int:
@@ -63,34 +61,44 @@ class _Sums:
         self.sum = 0
         self.latency: dict[int, int] = {}
 
-    def add(self, number: int) -> None:
-        self.count += 1
-        self.xor ^= number
-        self.sum += number
+    def add(self, numbers: Sequence[int]) -> None:
+        self.count += len(numbers)
+        self.xor = reduce(operator.xor, numbers, self.xor)
+        self.sum += sum(numbers)
 
-    def merge(self, other: _Sums) -> None:
-        self.count += other.count
-        self.xor ^= other.xor
-        self.sum += other.sum
+    def time(self, latencies: Sequence[int]) -> None:
+        for microseconds, count in Counter(latencies).items():
+            place = bucket_of(microseconds)
+            self.latency[place] = self.latency.get(place, 0) + count
 
 
-class _Traits(dict[str, tuple[int, int]]):
-    """Hash and minute by message id: the stages of a message often meet in one block, as do ids of one moment."""
+class _Hashes(dict[str, int]):
+    """Hash by message id: the stages of a message often meet in one block."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._minutes: dict[str, int | None] = {}
-
-    def __missing__(self, message_id: str) -> tuple[int, int]:
-        moment = message_id[:_MOMENT]
-        if moment not in self._minutes:
-            first, last = (minute_of(f"{moment}{digits}") for digits in ("00", "ff"))
-            self._minutes[moment] = first if first == last else None
-        minute = self._minutes[moment]
-        if minute is None:
-            minute = minute_of(message_id)
-        found = self[message_id] = (_hash(message_id.encode(), _SEED), minute)
+    def __missing__(self, message_id: str) -> int:
+        found = self[message_id] = _hash(message_id.encode(), _SEED)
         return found
+
+
+class _Minutes(dict[str, int | None]):
+    """Minute by the beginning of an id, which ids of one moment share; None for a moment on both sides of a minute."""
+
+    def __missing__(self, moment: str) -> int | None:
+        first, last = (minute_of(f"{moment}{digits}") for digits in ("00", "ff"))
+        found = self[moment] = first if first == last else None
+        return found
+
+    def parts(self, events: Sequence[TraceEvent]) -> Iterable[tuple[int, Sequence[TraceEvent]]]:
+        """Cut events by the minutes of their ids."""
+        ids = [event.id for event in events]
+        minute = self[min(ids)[:_MOMENT]]
+        if minute is not None and minute == self[max(ids)[:_MOMENT]]:
+            return ((minute, events),)
+        parts: defaultdict[int, list[TraceEvent]] = defaultdict(list)
+        for event in events:
+            minute = self[event.id[:_MOMENT]]
+            parts[minute_of(event.id) if minute is None else minute].append(event)
+        return parts.items()
 
 
 def ledger_of(events: Iterable[TraceEvent]) -> list[LedgerRow]:
@@ -98,32 +106,33 @@ def ledger_of(events: Iterable[TraceEvent]) -> list[LedgerRow]:
 
     Rows of the same bucket, of any blocks, add up: counts and sums by addition, ``xor`` by exclusive or.
     """
-    traits = _Traits()
-    sums: defaultdict[_Key, _Sums] = defaultdict(_Sums)
-    # One update for all that a message expects; most messages of a destination expect the same subscriptions.
-    expected: defaultdict[_Group, _Sums] = defaultdict(_Sums)
+    # Alike events are gathered first and added up together: all that is left to do for each is one look-up.
+    alike: defaultdict[_Kind, list[TraceEvent]] = defaultdict(list)
     for event in events:
-        stage: str = event.stage
-        if stage is _HANDED:
+        alike[event.stage, event.status, event.destination, event.subscription, event.expected].append(event)
+    hashes, minutes = _Hashes(), _Minutes()
+    sums: defaultdict[_Key, _Sums] = defaultdict(_Sums)
+    for (stage, status, destination, subscription, expected), gathered in alike.items():
+        entry = _entry(stage, status)
+        if not entry:
             continue
-        if stage is _SETTLED:
-            stage = event.status
-            if stage not in _OUTCOMES:
-                continue
-        elif stage is _PUBLISHED and event.status != CONFIRMED:
-            continue
-        number, minute = traits[event.id]
-        bucket = sums[stage, event.destination, event.subscription, minute]
-        bucket.add(number)
-        if event.latency_us >= 0:
-            place = bucket_of(event.latency_us)
-            bucket.latency[place] = bucket.latency.get(place, 0) + 1
-        if event.expected:
-            expected[event.destination, event.expected, minute].add(number)
-    for (destination, names, minute), together in expected.items():
-        for name in names:
-            sums[EXPECTED, destination, name, minute].merge(together)
+        for minute, part in minutes.parts(gathered):
+            numbers = [hashes[event.id] for event in part]
+            bucket = sums[entry, destination, subscription, minute]
+            bucket.add(numbers)
+            bucket.time([event.latency_us for event in part if event.latency_us >= 0])
+            for name in expected:
+                sums[EXPECTED, destination, name, minute].add(numbers)
     return [_row(key, sums[key]) for key in sorted(sums)]
+
+
+def _entry(stage: Stage, status: str) -> str:
+    """Return the ledger's stage of an event; empty for one that it does not count."""
+    if stage is Stage.SETTLED:
+        return status if status in _OUTCOMES else ""
+    if stage is Stage.HANDED or (stage is Stage.PUBLISHED and status != CONFIRMED):
+        return ""
+    return stage
 
 
 def _row(key: _Key, bucket: _Sums) -> LedgerRow:

@@ -112,10 +112,6 @@ class Sheet(msgspec.Struct, array_like=True):
             if write.status in FINAL:
                 counts.end(write.status, 1)
 
-    def cancel(self, lane: tuple[str, str], count: int) -> None:
-        """Count deliveries of a (destination, subscription) that were canceled without an outcome of a dispatcher."""
-        self._counts(*lane).end(Status.CANCELED, count)
-
     def add(self, other: Sheet) -> None:
         """Count what another sheet has counted."""
         for destination, sources in other.accepted.items():

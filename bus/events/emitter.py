@@ -17,6 +17,7 @@ from bus.telemetry.outage import Outage
 
 _log = logging.getLogger(__name__)
 _CLOSED_EVERY: Final = 1.0
+_TENDED_EVERY: Final = 1.0
 _AFTER_FAILURE: Final = 1.0
 _FORWARDS: Final = 8
 
@@ -43,6 +44,7 @@ class Emitter:
         self._full = asyncio.Event()
         self._turn = asyncio.Lock()
         self._forwards = 0
+        self._tend_at = 0.0
         self._block: SealedBlock | None = None
         self._writing: asyncio.Future[None] | None = None
         self._under_way: Sequence[SealedBlock] = ()
@@ -57,10 +59,11 @@ class Emitter:
 
     def emit(self, event: TraceEvent) -> None:
         """Take an event, see ``bus.ports.events.Events``."""
-        if not self._gathering.add(event):
-            self._lost.inc()
-        elif len(self._gathering) == BLOCK_EVENTS:
+        waiting = self._gathering.add(event)
+        if waiting == BLOCK_EVENTS:
             self._full.set()
+        elif not waiting:
+            self._lost.inc()
 
     async def forward(self, blocks: Sequence[SealedBlock]) -> None:
         """Pass on blocks of others, see ``bus.ports.events.Events``; at most a few calls wait at a time."""
@@ -120,8 +123,10 @@ class Emitter:
         try:
             if not await self._flush():
                 return False
-            self._under_way, self._writing = (), asyncio.ensure_future(self._sink.tend())
-            await self._patiently(self._writing)
+            if self._clock.monotonic() >= self._tend_at:
+                self._tend_at = self._clock.monotonic() + _TENDED_EVERY
+                self._under_way, self._writing = (), asyncio.ensure_future(self._sink.tend())
+                await self._patiently(self._writing)
         except Exception:  # noqa: BLE001 - whatever it is, messages go on
             _log.exception("trace events are in trouble, messages are not")
             return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
+from operator import attrgetter
 from typing import Final
 
 from bus.domain.events import BLOCK_BYTES, BLOCK_EVENTS, VERSION, Block, TraceEvent, encode_block
@@ -10,6 +11,7 @@ from bus.domain.identity import new_id
 from bus.ports.events import SealedBlock
 
 MOST_EVENTS: Final = 50_000
+_stage: Final = attrgetter("stage")
 
 
 class Gathering:
@@ -37,13 +39,14 @@ class Gathering:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def add(self, event: TraceEvent) -> bool:
-        """Have an event wait; False, and counted as lost, when there is no room."""
-        if len(self._waiting) >= self._most:
+    def add(self, event: TraceEvent) -> int:
+        """Have an event wait, and return how many do; 0, and counted as lost, when there is no room."""
+        waiting = len(self._waiting)
+        if waiting >= self._most:
             self.lost += 1
-            return False
+            return 0
         self._waiting.append(event)
-        return True
+        return waiting + 1
 
     def close(self, now: int) -> SealedBlock | None:
         """Make the next block of what waits, at a time in milliseconds since the epoch; None when nothing does."""
@@ -92,4 +95,4 @@ class Gathering:
 
 def stages_of(events: list[TraceEvent]) -> Counter[str]:
     """Count events by stage."""
-    return Counter(event.stage for event in events)
+    return Counter(map(_stage, events))

@@ -8,7 +8,7 @@ taken effect; all may be called again.
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from bus.domain.contents import Contents
@@ -20,6 +20,12 @@ from bus.domain.selection import Selection
 from bus.domain.trace import Trace
 
 MOST_GROUPS: Final = 1_000
+Ended = Callable[[Sequence[Outcome]], None]
+"""Is told of deliveries that ended; returns at once and never raises."""
+
+
+def untold(_: Sequence[Outcome]) -> None:
+    """Take no notice of what ended."""
 
 
 class DeliveryKey(NamedTuple):
@@ -186,13 +192,14 @@ class CompensationStore(Protocol):
         """Return every (destination, subscription) that the store has a delivery of, finished or not."""
         ...
 
-    async def cancel(self, destination: str, subscription: str, now: int) -> int:
+    async def cancel(self, destination: str, subscription: str, now: int, ended: Ended = untold) -> int:
         """End open deliveries of a removed subscription as ``canceled``; return how many.
 
-        Only those of messages received at ``now`` (ms) or before: a later message is one for another subscription of
-        that name, made since. When a message was received says its document, or while that has no message the copy
-        that the row carries; a row whose copy cannot be read is deleted. With an empty subscription, rows of messages
-        to publish are deleted by the same rule, and none is counted.
+        ``ended`` gets them a part at a time, each once it is durable, also those before a failure. Only deliveries of
+        messages received at ``now`` (ms) or before: a later message is one for another subscription of that name,
+        made since. When a message was received says its document, or while that has no message the copy that the row
+        carries; a row whose copy cannot be read is deleted. With an empty subscription, rows of messages to publish are
+        deleted by the same rule, and none is counted.
         """
         ...
 

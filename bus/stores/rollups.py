@@ -88,11 +88,6 @@ class Rollups:
                 sheet = fresh[minute] = Sheet()
             sheet.count(write)
 
-    def canceled(self, lane: tuple[str, str], count: int) -> None:
-        """Count deliveries of a (destination, subscription) that the store itself has canceled now."""
-        if count:
-            self._fresh.setdefault(self._clock.now() // MINUTE, Sheet()).cancel(lane, count)
-
     async def run(self) -> None:
         """Write until cancelled; the store may be away for any time."""
         while True:

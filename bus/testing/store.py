@@ -28,7 +28,7 @@ from bus.domain.trace import (
     start_trace,
 )
 from bus.errors import Conflict, NotFound
-from bus.ports.store import MOST_GROUPS, DeliveryKey, Document, Page, Searched, Stop, Unfinished
+from bus.ports.store import MOST_GROUPS, DeliveryKey, Document, Ended, Page, Searched, Stop, Unfinished, untold
 
 _OPEN = frozenset({Status.PENDING, Status.RETRYING, Status.RESEND})
 
@@ -201,7 +201,7 @@ class MemoryStore:
         traced = {(trace.destination, name) for trace in self._traces.values() for name in trace.deliveries}
         return traced | {(row.destination, row.subscription) for row in self._rows.values() if row.subscription}
 
-    async def cancel(self, destination: str, subscription: str, now: int) -> int:
+    async def cancel(self, destination: str, subscription: str, now: int, ended: Ended = untold) -> int:
         """End open deliveries of a removed subscription, of messages received until now (ms); return how many."""
         lane = (destination, subscription)
         rows = [
@@ -221,10 +221,11 @@ class MemoryStore:
         }
         for row in rows:
             trace = self._traces.get(row.message_id)
-            ended = canceled_row(row, _copy(trace) if trace is not None else None, now)
-            if ended is not None:
-                outcomes[row.message_id] = ended
+            outcome = canceled_row(row, _copy(trace) if trace is not None else None, now)
+            if outcome is not None:
+                outcomes[row.message_id] = outcome
         await self.write(list(outcomes.values()))
+        ended(list(outcomes.values()))
         await self.finish(rows)
         return len(outcomes)
 

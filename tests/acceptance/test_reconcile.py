@@ -1,4 +1,4 @@
-"""Retries that were taken out of the store by hand are found, exactly these, and the repair delivers them."""
+"""The proof of a real bus: what it ended by itself is proven; what was taken out of it is found, and repaired."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
-from tests.harness.bus_process import BusProcess
+from bus.domain.events import Stage
+from tests.harness.bus_process import BusProcess, run_bus
 from tests.harness.jobs import WITHIN, minute_is_over, pipeline, states
 from tests.harness.subscribers import SubscriberProcess
+from tests.harness.trace_events import blocks, ids, sums, told
 from tests.harness.waiting import wait_until
 
 SENT = 16  # fewer failures than open the breaker
@@ -35,6 +37,19 @@ def lose(data: Path, ids: list[str]) -> None:
         connection.close()
 
 
+def proven(bus: BusProcess, lake: Path, *options: object) -> dict[str, Any]:
+    """Roll up what a bus told, and return its proof, with its store as the second witness."""
+    rolled = pipeline("rollup", "--events", bus.data / "events", "--lake", lake, "--once")
+    assert rolled.returncode == 0, rolled.stderr
+    store = f"sqlite:///{bus.data / 'store'}"
+    answer = pipeline(
+        *("reconcile", "--lake", lake, "--store", store, "--allowance", "1s", "--complete", "--json", *options)
+    )
+    assert answer.returncode == 0, answer.stderr
+    proof: dict[str, Any] = json.loads(answer.stdout)
+    return proof
+
+
 @pytest.mark.timeout(3 * WITHIN)
 def test_what_was_removed_by_hand_is_found_and_repaired(
     bus: BusProcess, subscriber: SubscriberProcess, tmp_path: Path
@@ -43,27 +58,19 @@ def test_what_was_removed_by_hand_is_found_and_repaired(
     bus.admin.subscription("orders", "shop", subscriber.url("/shop"))
     subscriber.configure("/mail=fail:1")
     bus.admin.subscription("orders", "mail", subscriber.url("/mail"), retry=["6h"])
-    ids = [bus.admin.send("orders", json.dumps({"seq": seq}).encode()).json()["id"] for seq in range(SENT)]
+    sent = [bus.admin.send("orders", json.dumps({"seq": seq}).encode()).json()["id"] for seq in range(SENT)]
     whole = Counter({("shop", "delivered"): SENT, ("mail", "retrying"): SENT})
     wait_until(
-        lambda: states(bus.admin, ids) == whole, within=60, what="all is tried", state=lambda: states(bus.admin, ids)
+        lambda: states(bus.admin, sent) == whole, within=60, what="all is tried", state=lambda: states(bus.admin, sent)
     )
     assert bus.stop() == 0
-    lost = ids[3::6]
+    lost = sent[3::6]
     lose(bus.data, lost)
     bus.start()
     subscriber.configure("/mail=fail:0")
-    wait_until(lambda: minute_is_over(ids), within=90, what="the messages' minute is over")
+    wait_until(lambda: minute_is_over(sent), within=90, what="the messages' minute is over")
 
-    lake = tmp_path / "lake"
-    rolled = pipeline("rollup", "--events", bus.data / "events", "--lake", lake, "--once")
-    assert rolled.returncode == 0, rolled.stderr
-    answer = pipeline(
-        *("reconcile", "--lake", lake, "--store", f"sqlite:///{bus.data / 'store'}", "--allowance", "1s"),
-        *("--complete", "--report", tmp_path / "proof.html", "--repair", "--url", bus.url, "--json"),
-    )
-    assert answer.returncode == 0, answer.stderr
-    proof: dict[str, Any] = json.loads(answer.stdout)
+    proof = proven(bus, tmp_path / "lake", "--report", tmp_path / "proof.html", "--repair", "--url", bus.url)
     assert sorted((each["id"], each["subscription"]) for each in proof["missing"]) == [(each, "mail") for each in lost]
     assert {(each["store_status"], each["last_status"]) for each in proof["missing"]} == {("retrying", "retrying")}
     assert proof["hops"]["deliver"]["under_way"] == SENT - len(lost)
@@ -76,3 +83,36 @@ def test_what_was_removed_by_hand_is_found_and_repaired(
     page = (tmp_path / "proof.html").read_text("utf-8")
     assert all(each in page for each in lost)
     assert "http" not in page
+
+
+@pytest.mark.timeout(3 * WITHIN)
+def test_what_ends_without_a_dispatcher_or_begins_without_a_receiver_is_proven(
+    bus: BusProcess, subscriber: SubscriberProcess, tmp_path: Path
+) -> None:
+    bus.admin.destination("orders")
+    bus.admin.subscription("orders", "shop", subscriber.url("/shop"))
+    bus.admin.subscription("orders", "mail", subscriber.url("/mail"), paused=True)
+    lines = "".join(f'{{"seq": {seq}}}\n' for seq in range(SENT))
+    done = run_bus("send", "orders", "-", "--ndjson", "--json", "--url", bus.url, text=lines)
+    assert json.loads(done.stdout)["accepted"] == SENT
+    wait_until(lambda: subscriber.count("/shop") == SENT, within=60, what="all but the paused are delivered")
+    wait_until(lambda: len(list(bus.admin.messages(destination="orders"))) == SENT, within=60, what="all are stored")
+    sent = [found["id"] for found in bus.admin.messages(destination="orders")]
+    asked = {"body": {"to": "here"}, "reason": "it went nowhere", "subscriptions": ["shop"]}
+    made = bus.admin.call("POST", f"/api/v1/messages/{sent[0]}/edit", json=asked).raise_for_status().json()["id"]
+    bus.admin.call("DELETE", "/api/v1/destinations/orders/subscriptions/mail").raise_for_status()
+    whole = Counter({("shop", "delivered"): SENT + 1, ("mail", "canceled"): SENT})
+    wait_until(lambda: states(bus.admin, [*sent, made]) == whole, within=60, what="all has ended")
+    assert bus.stop() == 0
+
+    found = blocks(bus.data)
+    assert ids(told(found, Stage.SETTLED, "canceled")) == dict.fromkeys(sent, 1)
+    assert ids(told(found, Stage.ACCEPTED)) == ids(told(found, Stage.PUBLISHED)) == dict.fromkeys([*sent, made], 1)
+    assert sums(found, "expected", "mail") == sums(found, "canceled", "mail")
+    assert sums(found, "expected", "shop") == sums(found, "delivered", "shop")
+    wait_until(lambda: minute_is_over([*sent, made]), within=90, what="the messages' minute is over")
+    proof = proven(bus, tmp_path / "lake")
+    assert proof["verdict"] == "proven"
+    assert all(set(hop["verdicts"]) <= {"proven"} for hop in proof["hops"].values()), proof["hops"]
+    deliver = proof["hops"]["deliver"]
+    assert (deliver["delivered"], deliver["canceled"]) == (SENT + 1, SENT)

@@ -170,7 +170,9 @@ def test_a_full_disk_of_their_own_holds_up_no_message(tmp_path: Path, subscriber
         missing(f"no loop-mounted file system: {error}")
 
 
-def test_below_the_reserve_events_are_lost_before_anything_else(tmp_path: Path, subscriber: SubscriberProcess) -> None:
+def test_where_no_event_can_be_written_messages_flow_and_the_loss_is_told(
+    tmp_path: Path, subscriber: SubscriberProcess
+) -> None:
     data = tmp_path / "data"
     data.mkdir()
     (data / "events").write_bytes(b"")  # no directory can be made there

@@ -15,7 +15,7 @@ from bus.domain.message import Message
 from bus.domain.selection import Selection
 from bus.domain.times import DAY
 from bus.domain.trace import Trace
-from bus.ports.store import Page, Searched, Store
+from bus.ports.store import Ended, Page, Searched, Store, untold
 from bus.stores.sqlite import SqliteStore
 from bus.testing.contracts.store import StoreContract
 from bus.testing.store import MemoryStore
@@ -92,8 +92,13 @@ class ListsOutcomesOnly(MemoryStore):
 
 
 class CancelsLaterMessages(MemoryStore):
-    async def cancel(self, destination: str, subscription: str, now: int) -> int:
-        return await super().cancel(destination, subscription, now + DAY)
+    async def cancel(self, destination: str, subscription: str, now: int, ended: Ended = untold) -> int:
+        return await super().cancel(destination, subscription, now + DAY, ended)
+
+
+class TellsNobodyOfEnds(MemoryStore):
+    async def cancel(self, destination: str, subscription: str, now: int, ended: Ended = untold) -> int:  # noqa: ARG002
+        return await super().cancel(destination, subscription, now)
 
 
 class ForgetsHowItFailed(MemoryStore):
@@ -150,6 +155,7 @@ class OverwritesStatistics(MemoryStore):
         (ListsOutcomesOnly, "test_an_outcome_may_come_first"),
         (CancelsLaterMessages, "test_cancel_leaves_messages_received_later_alone"),
         (CancelsLaterMessages, "test_cancel_ends_messages_to_publish_but_not_later_ones"),
+        (TellsNobodyOfEnds, "test_cancel_tells_once_of_each_delivery_that_it_ended"),
         (ForgetsHowItFailed, "test_a_search_finds_what_a_group_has"),
         (LooksIntoNoBody, "test_what_is_in_the_body_selects"),
         (SaysItLookedAtAll, "test_a_page_says_what_it_looked_at"),

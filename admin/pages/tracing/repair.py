@@ -20,7 +20,7 @@ from admin.pages.viewer import Viewer
 from bus.domain.delivery import Status
 from bus.security.keys import Action
 
-_EDITED: Final = 262_144
+_EDITED: Final = 262_144  # bytes, and UTF-16 units in the editor: either fits into one message of the page's socket
 _LONGEST_REASON: Final = 1_000
 _WELL: Final = (Status.DELIVERED, Status.SKIPPED)
 
@@ -108,8 +108,7 @@ class Repair:
         content = (await self._viewer.api.content(f"{path}?unmasked=true" if masked else path)).content
         with dialog(t("Edit and resend"), wide=True) as asking:
             if not is_text(content) or len(content) > _EDITED:
-                said = t("Only texts up to {size} are edited here; the API takes any: POST …/edit.", size=size(_EDITED))
-                note(t("This body cannot be edited here"), said, tone="warn")
+                note(t("This body cannot be edited here"), self._too_long(), tone="warn")
                 way_out(self._viewer, asking)
                 return
             said = t("This makes a new message with an id of its own, linked to this one; this one stays as it is.")
@@ -120,17 +119,20 @@ class Repair:
     def _edit(self, asking: ui.dialog, trace: Mapping[str, Any], text: str) -> None:
         t = self._viewer.t
         is_json = _json_trouble(text) == ""
-        trouble = {"value": ""}
 
         def check(value: str) -> str | None:
-            trouble["value"] = _json_trouble(value) if is_json else ""
-            return t("Not JSON: {why}", why=trouble["value"]) if trouble["value"] else None
+            if _is_too_long(value):
+                return self._too_long()
+            why = _json_trouble(value) if is_json else ""
+            return t("Not JSON: {why}", why=why) if why else None
 
         body = ui.textarea(t("Body"), value=text, validation=check).props(
             "outlined debounce=300 input-class=pier-editor"
         )
+        # One more than is taken, so that a longer text that was put in is refused and not cut.
+        body.props["maxlength"] = _EDITED + 1
         if is_json:
-            button(t("Indent it"), lambda: _indent(body)).classes("pier-start")
+            button(t("Indent it"), lambda: self._indent(body)).classes("pier-start")
         reason = _reason(self._viewer, required=True)
 
         async def act() -> bool:
@@ -140,6 +142,21 @@ class Repair:
             return True
 
         answers(self._viewer, asking, t("Make it and deliver it"), act)
+
+    def _indent(self, editor: ui.textarea) -> None:
+        """Give each value of JSON a line; what is not JSON, or would be too long then, stays as it is."""
+        text = editor.value or ""
+        if _json_trouble(text):
+            return
+        indented = msgspec.json.format(text, indent=2)
+        if _is_too_long(indented):
+            ui.notify(self._too_long(), type="warning", position="top")
+        else:
+            editor.set_value(indented)
+
+    def _too_long(self) -> str:
+        t = self._viewer.t
+        return t("Only texts up to {size} are edited here; the API takes any: POST …/edit.", size=size(_EDITED))
 
     async def _make(self, trace: Mapping[str, Any], text: str, reason: str) -> None:
         t = self._viewer.t
@@ -164,11 +181,9 @@ def _reason(viewer: Viewer, *, required: bool) -> ui.input:
     return field.without_auto_validation()
 
 
-def _indent(editor: ui.textarea) -> None:
-    """Give each value of JSON a line; what is not JSON stays as it is."""
-    text = editor.value or ""
-    if not _json_trouble(text):
-        editor.set_value(msgspec.json.format(text, indent=2))
+def _is_too_long(text: str) -> bool:
+    """Whether a text is longer than the editor takes, which counts as browsers do."""
+    return len(text.encode("utf-16-le", "surrogatepass")) > 2 * _EDITED
 
 
 def _json_trouble(text: str) -> str:

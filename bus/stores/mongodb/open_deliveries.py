@@ -12,6 +12,7 @@ from bus.domain.identity import id_floor
 from bus.domain.message import Message
 from bus.domain.trace import Trace, received_at
 from bus.ports.clock import Clock
+from bus.ports.store import Ended
 from bus.stores.mongodb.compensations import Compensations, LaneKey
 from bus.stores.mongodb.connection import Connection
 from bus.stores.mongodb.indexes import OPEN, lane_entry
@@ -63,26 +64,29 @@ class OpenDeliveries:
                 break
         return messages
 
-    async def cancel(self, lane: LaneKey, now: int) -> int:
+    async def cancel(self, lane: LaneKey, now: int, ended: Ended) -> int:
         """End the open deliveries of messages received until now (ms) as ``canceled``, delete their rows; how many."""
-        count = await self._cancel_rows(lane, now)
+        count = await self._cancel_rows(lane, now, ended)
         for status in OPEN:
             async for _, found in self._chunks(lane, status, id_floor(max(0, now + _CLOCK_SKEW))):
                 # One whose message has not arrived was open because of its row, which has decided about it.
-                ended = [one.trace for one in found if one.trace.message and one.trace.message.received_at <= now]
-                await self._write([canceled(trace, lane[1], now) for trace in ended])
-                count += len(ended)
+                old = [one.trace for one in found if one.trace.message and one.trace.message.received_at <= now]
+                outcomes = [canceled(trace, lane[1], now) for trace in old]
+                await self._write(outcomes)
+                ended(outcomes)
+                count += len(outcomes)
         return count
 
-    async def _cancel_rows(self, lane: LaneKey, now: int) -> int:
+    async def _cancel_rows(self, lane: LaneKey, now: int, ended: Ended) -> int:
         """Delete the rows, and end their deliveries; those documents may know nothing of them yet."""
         count = 0
         async for rows in self._compensations.rows_of(lane, _CHUNK):
             traced = await self._traced(rows)
-            ended = [(row, trace) for row, trace in traced if received_at(trace, row.message) <= now]
-            outcomes = [outcome for row, trace in ended if (outcome := canceled_row(row, trace, now)) is not None]
+            old = [(row, trace) for row, trace in traced if received_at(trace, row.message) <= now]
+            outcomes = [outcome for row, trace in old if (outcome := canceled_row(row, trace, now)) is not None]
             await self._write(outcomes)
-            await self._compensations.finish([row for row, _ in ended])
+            ended(outcomes)
+            await self._compensations.finish([row for row, _ in old])
             count += len(outcomes)
         return count
 

@@ -18,7 +18,7 @@ from bus.domain.selection import Selection
 from bus.domain.trace import Trace
 from bus.errors import ConfigurationError, StoreUnavailable
 from bus.ports.clock import Clock
-from bus.ports.store import MOST_GROUPS, DeliveryKey, Document, Page, Unfinished
+from bus.ports.store import MOST_GROUPS, DeliveryKey, Document, Ended, Page, Unfinished, untold
 from bus.stores.gathering import Gathering
 from bus.stores.mongodb.bodies import Bodies
 from bus.stores.mongodb.compensations import Compensations
@@ -189,9 +189,9 @@ class MongodbStore:
         rows = await self._compensations.due()
         return {lane for lane in rows if lane[1]} | await self._partitions.subscribed()
 
-    async def cancel(self, destination: str, subscription: str, now: int) -> int:
-        """End all open deliveries of a removed subscription as ``canceled``; return how many."""
-        return await self._open_deliveries.cancel((destination, subscription), now)
+    async def cancel(self, destination: str, subscription: str, now: int, ended: Ended = untold) -> int:
+        """End open deliveries of a removed subscription, of messages received until now (ms); return how many."""
+        return await self._open_deliveries.cancel((destination, subscription), now, ended)
 
     async def due(self, now: int) -> dict[tuple[str, str], int]:  # noqa: ARG002 - rows count, due or not
         """Return how many rows wait for each (destination, subscription)."""

@@ -10,6 +10,7 @@ from bus.domain.canceling import canceled, canceled_row
 from bus.domain.delivery import Compensation, Outcome, Status
 from bus.domain.message import Message
 from bus.domain.trace import Trace, received_at
+from bus.ports.store import Ended
 from bus.stores.sqlite import partition_sql as sql
 from bus.stores.sqlite.compensations import BEGINNING, Compensations, LaneKey
 from bus.stores.sqlite.keys import SMALLEST, Label, time_key
@@ -46,18 +47,20 @@ class OpenDeliveries:
                 break
         return messages
 
-    async def cancel(self, lane: LaneKey, now: int) -> int:
+    async def cancel(self, lane: LaneKey, now: int, ended: Ended) -> int:
         """End the open deliveries of messages received until now (ms) as ``canceled``, delete their rows; how many."""
-        count = await self._cancel_rows(lane, now)
+        count = await self._cancel_rows(lane, now, ended)
         for status in sql.OPEN:
             async for traces in self._chunks(lane, status, time_key(now + _CLOCK_SKEW)):
                 # One whose message has not arrived was open because of its row, which has decided about it.
-                ended = [trace for trace in traces if trace.message is not None and trace.message.received_at <= now]
-                await self._write([canceled(trace, lane[1], now) for trace in ended])
-                count += len(ended)
+                old = [trace for trace in traces if trace.message is not None and trace.message.received_at <= now]
+                outcomes = [canceled(trace, lane[1], now) for trace in old]
+                await self._write(outcomes)
+                ended(outcomes)
+                count += len(outcomes)
         return count
 
-    async def _cancel_rows(self, lane: LaneKey, now: int) -> int:
+    async def _cancel_rows(self, lane: LaneKey, now: int, ended: Ended) -> int:
         """Delete the rows, and end their deliveries; those documents may know nothing of them yet."""
         count = 0
         deleted = True
@@ -65,12 +68,13 @@ class OpenDeliveries:
             deleted = False
             async for rows in self._rows(lane):
                 traced = [(row, await self._reading.trace(row.message_id)) for row in rows]
-                ended = [(row, trace) for row, trace in traced if received_at(trace, row.message) <= now]
-                outcomes = [outcome for row, trace in ended if (outcome := canceled_row(row, trace, now)) is not None]
+                old = [(row, trace) for row, trace in traced if received_at(trace, row.message) <= now]
+                outcomes = [outcome for row, trace in old if (outcome := canceled_row(row, trace, now)) is not None]
                 await self._write(outcomes)
-                await self._compensations.finish([row for row, _ in ended])
+                ended(outcomes)
+                await self._compensations.finish([row for row, _ in old])
                 count += len(outcomes)
-                deleted = deleted or bool(ended)
+                deleted = deleted or bool(old)
         return count
 
     async def _rows(self, lane: LaneKey) -> AsyncIterator[list[Compensation]]:

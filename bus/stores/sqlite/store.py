@@ -15,7 +15,7 @@ from bus.domain.message import Message
 from bus.domain.partition import PartitionLabel
 from bus.domain.selection import Selection
 from bus.domain.trace import Trace
-from bus.ports.store import MOST_GROUPS, DeliveryKey, Document, Page, Unfinished
+from bus.ports.store import MOST_GROUPS, DeliveryKey, Document, Ended, Page, Unfinished, untold
 from bus.stores.gathering import Gathering
 from bus.stores.sqlite.compensations import Compensations
 from bus.stores.sqlite.control import Control
@@ -156,9 +156,9 @@ class SqliteStore:
             found |= await self._reading.run(partial(Searcher.lanes, label=label))
         return found
 
-    async def cancel(self, destination: str, subscription: str, now: int) -> int:
+    async def cancel(self, destination: str, subscription: str, now: int, ended: Ended = untold) -> int:
         """End open deliveries of a removed subscription, of messages received until now (ms); return how many."""
-        return await self._open_deliveries.cancel((destination, subscription), now)
+        return await self._open_deliveries.cancel((destination, subscription), now, ended)
 
     async def due(self, now: int) -> dict[tuple[str, str], int]:  # noqa: ARG002 - rows count, due or not
         """Return how many rows wait for each (destination, subscription)."""

@@ -172,6 +172,25 @@ class CompensationContract:
         assert await store.unsettled(*LANE, LATER, 10) == []
         assert await store.cancel(*LANE, LATER) == 0
 
+    async def test_cancel_tells_once_of_each_delivery_that_it_ended(self, store: Store) -> None:
+        sent = [message(n) for n in range(600)]
+        await store.write(sent)
+        await store.write([outcome(one, "billing", Status.DELIVERED) for one in sent[:100]])
+        await store.write([outcome(one, "billing", Status.RETRYING) for one in sent[100:200]])
+        await store.write([resend_of(sent[0])])
+        unknown = message(1_000)
+        await store.compensate([row(unknown), row(message(1_001), "mail"), row(message(1_002), "")])
+        told: list[Outcome] = []
+        assert await store.cancel(*LANE, LATER, told.extend) == 502
+        assert sorted(one.message_id for one in told) == sorted(one.id for one in [sent[0], *sent[100:], unknown])
+        assert {(one.destination, one.subscription, one.status, one.at) for one in told} == {
+            (*LANE, Status.CANCELED, LATER)
+        }
+        assert {one.message_id for one in told if one.generation} == {sent[0].id}
+        told.clear()
+        assert await store.cancel(*LANE, LATER, told.extend) == 0
+        assert told == []
+
     async def test_cancel_leaves_messages_received_later_alone(self, store: Store) -> None:
         until = message(100).received_at
         old, new = [message(n) for n in (0, 1, 2, 3, 4, 100)], [message(n) for n in (101, 201, 202, 203, 204, 205)]

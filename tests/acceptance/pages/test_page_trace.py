@@ -195,6 +195,30 @@ def test_an_edit_makes_a_new_message_that_is_linked(
     expect(page.get_by_role("link", name=sent)).to_be_visible()
 
 
+def test_a_text_that_is_longer_than_the_editor_takes_is_refused_and_the_page_lives(
+    look: Look, open_bus: BusProcess
+) -> None:
+    sent = stored(open_bus, "trace.long", json.dumps([[]] * 60_000).encode(), "application/json")
+    page = look().open(f"/messages/{sent}")
+    page.get_by_role("button", name="Edit and resend…").click()
+    asking = page.get_by_role("dialog", name="Edit and resend")
+    too_long = page.get_by_text("Only texts up to 256 KiB are edited here")
+    asking.get_by_role("button", name="Indent it").click()
+    expect(too_long).to_be_visible()
+    expect(too_long).to_be_hidden()
+    body = asking.get_by_label("Body")
+    body.click()
+    page.keyboard.press("Control+a")
+    page.keyboard.insert_text(json.dumps("é" * 1_500_000, ensure_ascii=False))
+    expect(too_long).to_be_visible()
+    asking.get_by_label("Reason").fill("longer")
+    asking.get_by_role("button", name="Make it and deliver it").click()
+    body.fill("[1]")
+    expect(too_long).to_have_count(0)
+    asking.get_by_role("button", name="Make it and deliver it").click()
+    expect(page.get_by_text("nothing was made")).to_be_visible()
+
+
 def test_a_hostile_body_is_shown_harmlessly_and_its_reading_is_noted(look: Look, open_bus: BusProcess) -> None:
     sent = stored(open_bus, "trace.hostile", json.dumps({"a": EVIL}, ensure_ascii=False).encode(), "text/html")
     page = look().open(f"/messages/{sent}")

@@ -3,21 +3,25 @@ import random
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
+from bus.domain.events import TraceEvent
+from bus.events.gathering import Gathering
 from pipeline.jobs import rollup
-from pipeline.jobs.reconcile import Plan, Proof, missing, read_proofs, reconciled, totals
+from pipeline.jobs.reconcile import Plan, Proof, Store, missing, read_proofs, reconciled, totals
 from pipeline.lake.lake import Lake
 from pipeline.lake.storage import Storage
 from pipeline.sources.lines import from_files
 from pipeline.transforms.hearing import Patience
-from tests.harness.accounts import delivered_messages, ends_of, moment, without
+from tests.harness.accounts import delivered_messages, ends_of, moment, one_message, stored, without
 from tests.harness.trace_lines import Event, told
 
 NOW = int(time.time() * 1000)
 START = NOW - 8 * 3_600_000
 PATIENCE = Patience(allowance=600, horizon=3600)
+Found = tuple[set[tuple[str, str]], dict[tuple[str, str], int], Proof]
 
 
 @dataclasses.dataclass
@@ -38,14 +42,18 @@ class Bus:
         for start in range(0, max(len(events), 1), size):
             self.seq += 1
             lines.append(told(events[start : start + size], emitter=emitter, seq=self.seq, at=at))
+        self.roll_up("".join(lines))
+
+    def roll_up(self, text: str) -> None:
+        """Write a file of blocks, and have the job read it."""
         (self.folder / "events").mkdir(exist_ok=True)
-        (self.folder / "events" / f"{self.seq}.jsonl").write_text("".join(lines))
+        (self.folder / "events" / f"{self.seq}.jsonl").write_text(text)
         read = from_files(self.spark, str(self.folder / "events"))
         rollup.start(self.spark, self.lake, read, rollup.Plan(str(self.folder / "checkpoints"), 0)).wait()
 
-    def prove(self, *, now: int = NOW) -> tuple[set[tuple[str, str]], dict[tuple[str, str], int], Proof]:
+    def prove(self, *, now: int = NOW, store: Store | None = None) -> Found:
         """Return what is missing, how many buckets there are of each state and verdict, and the proof."""
-        with reconciled(self.spark, self.lake, Plan(moment(now), patience=PATIENCE)) as proof:
+        with reconciled(self.spark, self.lake, Plan(moment(now), patience=PATIENCE), store) as proof:
             lost = {(row.id, row.subscription) for row in missing(proof).collect()}
             counts: dict[tuple[str, str], int] = {}
             for row in totals(proof):
@@ -100,3 +108,29 @@ def test_what_comes_late_is_awaited_and_amends_what_was_final(bus):
     assert set(told) == {("e1", 2), ("e2", 4)}
     after, until = told["e1", 2]
     assert (until - after).total_seconds() * 1000 == NOW - START - 200_000
+
+
+@pytest.mark.timeout(600)
+def test_what_memory_had_no_room_to_tell_is_explained_by_the_store_and_hides_no_loss(bus):
+    told_of, undelivered, unheard, *others = [one_message(START + place * 1_000) for place in range(60)]
+    said = [*told_of, *undelivered[:2], *(event for message in others[:20] for event in message)]
+    unsaid = [*unheard[:2], *(event for message in others[20:] for event in message)]
+    gathered = Gathering("receiver+dispatcher", "host-1", START, most=len(said) - 10)
+    for event in [*said, *unsaid]:
+        gathered.add(msgspec.convert(event, TraceEvent))
+    sealed = gathered.close(NOW)
+    bus.roll_up(f"{sealed.line.decode()}\n")
+
+    ends = {message[0]["id"]: "delivered" for message in (told_of, *others)}
+    ends |= {message[0]["id"]: "pending" for message in (undelivered, unheard)}
+    rows = [{"id": each, "status": status, "owned": False} for each, status in ends.items()]
+    lost, counts, proof = bus.prove(store=Store(stored(bus.spark, rows)))
+    assert lost == {(message[0]["id"], "shop") for message in (undelivered, unheard)}
+    assert set(counts) <= {("final", "missing"), ("final", "explained"), ("final", "proven")}
+    ((blocks, dropped),) = [(gap.blocks, gap.lost) for gap in proof.gaps.collect()]
+    assert (blocks, dropped) == (0, len(unsaid) + 10)
+
+    rows = [{**row, "status": "delivered"} for row in rows]
+    lost, counts, _ = bus.prove(now=NOW + 1, store=Store(stored(bus.spark, rows)))
+    assert lost == set()
+    assert {verdict for _, verdict in counts} == {"explained", "proven"}

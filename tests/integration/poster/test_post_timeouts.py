@@ -10,6 +10,7 @@ import pytest
 
 from bus.ports.poster import PostFailure
 from bus.posters.connection import Limits
+from tests.harness.waiting import until
 from tests.integration.poster.peers import OK
 
 
@@ -53,11 +54,12 @@ async def test_earlier_timer_does_not_end_a_later_deadline(hostile, send, reques
         await request_of(reader)
         writer.write(OK)
         await request_of(reader)
-        await asyncio.sleep(0.6)  # the first deadline is over
+        await until(lambda: time.monotonic() > over, what="the first deadline is over")
         writer.write(OK)
 
     port = await hostile.start(script)
     assert (await send(port, timeout=0.5)).status == 200
+    over = time.monotonic() + 0.5
     assert (await send(port, timeout=5.0)).status == 200
 
 

@@ -110,6 +110,7 @@ class World:
         self.brokers = brokers
         self.keyring = Keyring(self.store, self.clock.now)
         self.egress = EgressPolicy(allow_loopback=True)
+        self.events = MemoryEvents()
         self.spools = {name: MemorySpool(consumers=("store",)) for name in ("receiver", "direct", "outcomes")}
         self.restart()
 
@@ -137,7 +138,7 @@ class World:
             peers=Peers(peer_key),
             dispatching=NoDispatching(),
             rollups=Rollups(self.store, self.clock, "owner-1", lambda: None),
-            events=MemoryEvents(),
+            events=self.events,
         )
         self.office = Office(self.context)
         self.app = make_app(self.office)

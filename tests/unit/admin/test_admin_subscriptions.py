@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from bus.domain.delivery import Status
+from bus.domain.events import Stage
 from bus.domain.subscription import Secret
 from bus.testing.writes import message, outcome
 from tests.unit.admin.admin_world import BILLING, SUBSCRIPTION, URL, World, made, problem
@@ -206,6 +207,9 @@ async def test_removing_a_subscription_cancels_what_is_open(world: World, client
     found = [(await world.delivery(one.id)) for one in sent]
     assert [one.status for one in found] == [Status.CANCELED, Status.CANCELED, Status.DELIVERED, Status.DEAD]
     assert found[0].reason == "subscription removed"
+    assert {(event.id, event.subscription, event.status) for event in world.events.of(Stage.SETTLED)} == {
+        (one.id, "billing", "canceled") for one in sent[:2]
+    }
     assert await world.rows() == []
     assert world.road.lags() == {}
     for method in ("GET", "DELETE"):

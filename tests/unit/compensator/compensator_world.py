@@ -12,9 +12,11 @@ from bus.domain.message import Message, encode_message
 from bus.domain.subscription import Subscription
 from bus.domain.trace import DeliveryTrace
 from bus.errors import StoreUnavailable
+from bus.ports.store import untold
 from bus.ports.transport import Outgoing
 from bus.registry import Registry
 from bus.security.secrets import SecretBox
+from bus.stores.cancellations import Cancellations
 from bus.stores.rollups import Rollups
 from bus.testing.clock import ManualClock
 from bus.testing.cluster import alone
@@ -61,9 +63,9 @@ class FickleStore(MemoryStore):
         self._check()
         return await super().expire(now)
 
-    async def cancel(self, destination, subscription, now):
+    async def cancel(self, destination, subscription, now, ended=untold):
         self._check()
-        return await super().cancel(destination, subscription, now)
+        return await super().cancel(destination, subscription, now, ended)
 
     async def subscribed(self):
         self._check()
@@ -121,7 +123,9 @@ class World:
         self.compensator = self.restarted()
         self.stuck = StuckSearch(self.store, self.registry, self.roads, self.waiting(), self.clock)
         self.rollups = Rollups(self.store, self.clock, OWNER, lambda: None)
-        self.removal = Removal(self.store, self.registry, self.clock, self.rollups)
+        self.removal = Removal(
+            self.store, self.registry, self.clock, Cancellations(self.store, self.rollups, self.events)
+        )
         self.expiry = Expiry(self.store, self.clock)
 
     def restarted(self) -> Compensator:

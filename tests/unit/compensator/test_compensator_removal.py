@@ -6,9 +6,13 @@ import asyncio
 from typing import Any
 
 from bus.domain.delivery import Status
+from bus.domain.events import Stage
+from bus.domain.ledger import ledger_of
+from bus.domain.rollup import MINUTE, RESOLUTIONS, added_up
 from bus.domain.subscription import Subscription
 from bus.registry import Registry
 from bus.security.secrets import SecretBox
+from bus.stores.rollups import RollupReader
 from bus.testing.writes import DESTINATION, message, row
 from tests.unit.compensator.compensator_world import LANE, World, delivered
 
@@ -51,6 +55,26 @@ async def test_a_failure_that_is_stored_after_the_removal_leaves_no_work() -> No
     assert await world.removal.step() == 2
     assert await world.store.due(0) == {}
     assert (await world.delivery(sent)).status is Status.CANCELED
+
+
+async def test_what_is_canceled_is_told_and_counted() -> None:
+    world = World()
+    await removed(world)
+    sent = await world.failed(1)
+    await world.store.write([resent := message(3)])
+    await world.store.compensate([row(unknown := message(2))])
+    assert await world.removal.step() == 3
+    told = world.events.of(Stage.SETTLED)
+    assert {event.id for event in told} == {sent.id, resent.id, unknown.id}
+    assert {(event.destination, event.subscription, event.status, event.reason, event.attempt) for event in told} == {
+        (*LANE, "canceled", "subscription removed", 0)
+    }
+    assert [row.count for row in ledger_of(told) if row.stage == "canceled"] == [3]
+    await world.rollups.flush()
+    sheets = await RollupReader(world.store, world.clock).sheets(RESOLUTIONS[0], 0, world.clock.now() + MINUTE)
+    assert added_up(sheets.values()).deliveries[DESTINATION]["billing"].ended == {Status.CANCELED: 3}
+    assert await world.removal.step() == 0
+    assert len(world.events.told) == 3
 
 
 async def test_what_is_finished_stays_as_it_is() -> None:

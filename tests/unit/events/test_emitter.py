@@ -31,6 +31,10 @@ class Sink(MemorySink):
         self.gate.set()
         self.refusal: Exception | None = None
         self.writes = 0
+        self.tended = 0
+
+    async def tend(self) -> None:
+        self.tended += 1
 
     async def write(self, blocks: Sequence[SealedBlock]) -> None:
         self.writes += 1
@@ -74,6 +78,19 @@ class World:
 
 def lost(why: str) -> float:
     return metrics.EVENTS_LOST.labels(why)._value.get()
+
+
+async def test_a_sink_is_tended_every_second_however_many_blocks_there_are() -> None:
+    world = World()
+    async with world.running():
+        for seconds in range(1, 4):
+            for _ in range(5):
+                world.emit(BLOCK_EVENTS)
+                await until(lambda: len(world.sink.ids) == len(world.emitted), what="all is written")
+            await world.clock.advance(1)
+            await until(lambda seconds=seconds: world.sink.tended >= seconds, what="the sink is tended")
+        assert world.sink.writes == 15
+        assert world.sink.tended <= 4
 
 
 async def test_events_leave_after_a_second() -> None:

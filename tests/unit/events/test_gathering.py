@@ -61,7 +61,7 @@ def test_long_texts_make_shorter_blocks_and_lose_nothing() -> None:
 
 def test_what_there_is_no_room_for_is_lost_and_the_next_block_says_so() -> None:
     gathered = gathering(most=3)
-    assert [gathered.add(event(number)) for number in range(5)] == [True, True, True, False, False]
+    assert [gathered.add(event(number)) for number in range(5)] == [1, 2, 3, 0, 0]
     assert closed(gathered).lost == 2
     assert gathered.add(event())
     assert gathered.drop() == 1

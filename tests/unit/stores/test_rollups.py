@@ -15,7 +15,7 @@ from bus.errors import StoreUnavailable
 from bus.stores.rollups import FORGOTTEN_AFTER, WRITERS, RollupReader, Rollups
 from bus.testing.clock import ManualClock
 from bus.testing.store import MemoryStore
-from bus.testing.writes import DESTINATION, NOON, message
+from bus.testing.writes import DESTINATION, NOON, message, outcome
 
 MINUTES = RESOLUTIONS[0]
 
@@ -111,7 +111,7 @@ async def test_a_restart_overwrites_nothing(world: World) -> None:
 
 async def test_a_stop_loses_nothing_and_leaves_no_mark(world: World) -> None:
     world.rollups.count([message(0)])
-    world.rollups.canceled((DESTINATION, "billing"), 3)
+    world.rollups.count([outcome(message(n), "billing", Status.CANCELED, attempt=None) for n in range(3)])
     await world.rollups.close()
     assert (await world.stored()).deliveries[DESTINATION]["billing"].ended == {Status.CANCELED: 3}
     assert await world.accepted() == 1

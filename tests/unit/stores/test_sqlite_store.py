@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 import apsw
 import pytest
 
-from bus.domain.delivery import Status
+from bus.domain.delivery import Outcome, Status
+from bus.domain.message import Message
 from bus.domain.selection import Selection
 from bus.domain.times import DAY
 from bus.errors import ConfigurationError, StoreError, StoreUnavailable
@@ -152,6 +154,27 @@ async def test_a_failed_commit_fails_its_callers_and_no_others() -> None:
     assert names == [2, 4, "StoreUnavailable", "StoreUnavailable", "ValueError", 8]
     assert gathering.idle
     await gathering.close()
+
+
+async def test_what_was_canceled_before_a_failure_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = await SqliteStore.open(tmp_path / "store", linger=0)
+    sent = [message(n) for n in range(600)]
+    await store.write(sent)
+    told: list[str] = []
+    plain, turns = store._open_deliveries._write, iter(range(9))
+
+    async def write(writes: Sequence[Message | Outcome]) -> None:
+        if next(turns) == 1:
+            raise StoreUnavailable("down")
+        await plain(writes)
+
+    monkeypatch.setattr(store._open_deliveries, "_write", write)
+    with pytest.raises(StoreUnavailable):
+        await store.cancel(*LANE, NOON * 2, lambda ended: told.extend(one.message_id for one in ended))
+    assert 0 < len(told) < len(sent)
+    await store.cancel(*LANE, NOON * 2, lambda ended: told.extend(one.message_id for one in ended))
+    assert sorted(told) == [one.id for one in sent]
+    await store.close()
 
 
 async def test_a_broken_cursor_is_refused(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from admin.repair.editing import EDITS
 from bus.domain.delivery import Origin, Status
+from bus.domain.events import Stage
 from bus.domain.identity import new_id
 from bus.domain.message import decode_message
 from bus.domain.times import DAY, format_time
@@ -46,6 +47,20 @@ async def test_an_edited_message_is_a_new_one_and_the_old_is_untouched(world: Wo
         (name, Origin.RESEND, world.clock.now(), 0) for name in ("billing", "mail")
     }
     assert all(decode_message(row.message) == made for row in rows)
+
+
+async def test_an_edited_message_is_told_once_it_is_durable(world: World, client: httpx.AsyncClient) -> None:
+    (sent,) = await world.written(1, Status.DEAD, biz_id="42")
+    made = (await edit(client, sent.id, body={"a": 2})).json()["id"]
+    accepted, published = world.events.told
+    assert (accepted.stage, accepted.id, accepted.expected) == (Stage.ACCEPTED, made, ("billing", "mail"))
+    assert (accepted.biz_id, accepted.bytes, accepted.at) == ("42", len(b'{"a":2}'), world.clock.now())
+    assert (published.stage, published.id, published.status) == (Stage.PUBLISHED, made, "confirmed")
+    assert published.transport == "store"  # from where its due work goes to a dispatcher
+    world.events.told.clear()
+    world.store.left = 1  # the link
+    assert (await edit(client, sent.id, body={"a": 3})).status_code == 503
+    assert world.events.told == []
 
 
 async def test_both_traces_name_each_other(world: World, client: httpx.AsyncClient) -> None:

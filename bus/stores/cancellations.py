@@ -1,0 +1,38 @@
+"""The end of deliveries whose subscription was removed, counted and told like any other end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bus.domain import events as events_of
+from bus.domain.delivery import Outcome
+from bus.ports.events import Events
+from bus.ports.store import CompensationStore
+from bus.stores.rollups import Rollups
+
+
+class Cancellations:
+    """Has the store end what no dispatcher ends any more.
+
+    Two processes that cancel the same delivery at the same time both tell of it.
+    """
+
+    def __init__(self, store: CompensationStore, rollups: Rollups, events: Events) -> None:
+        self._store = store
+        self._rollups = rollups
+        self._events = events
+
+    async def cancel(self, destination: str, subscription: str, until: int) -> int:
+        """End open deliveries of messages received until a time (ms), and return how many; durable when it returns.
+
+        Raises
+        ------
+        StoreError
+            The store does not answer; what it ended before that was counted and told.
+        """
+        return await self._store.cancel(destination, subscription, until, self._ended)
+
+    def _ended(self, outcomes: Sequence[Outcome]) -> None:
+        self._rollups.count(outcomes)
+        for outcome in outcomes:
+            self._events.emit(events_of.canceled(outcome))
