@@ -14,14 +14,15 @@ from rich.table import Table
 
 from bus.cli.output import print_json
 from bus.errors import ConfigurationError
+from pipeline.commands.looking import check_report, lake_with
 from pipeline.jobs import baseline
 from pipeline.lake.lake import Lake
-from pipeline.lake.storage import Storage
 from pipeline.norms.backtest import Fault
 from pipeline.norms.metrics import State
 from pipeline.options import SessionOptions
 from pipeline.reports.baseline import page_of
 from pipeline.reports.totals import Total, totals
+from pipeline.schemas import ROLLUPS
 from pipeline.session import running
 
 
@@ -38,11 +39,13 @@ class BaselineOptions(NamedTuple):
 
 def run(options: BaselineOptions, session: SessionOptions, *, as_json: bool) -> None:
     """Publish norms, or judge the past by them; the lake is the same after a back-test."""
-    lake = Lake(Storage(options.lake))
+    lake = lake_with(options.lake, ROLLUPS)
+    check_report(options.report)
     before = _whole_hour(options.before) if options.before else baseline.last_hour(lake)
     if before is None:
         raise ConfigurationError(
-            f"the lake {options.lake} has no rollups yet", hint=f"bus pipeline rollup --lake {options.lake} makes them"
+            f"the lake {options.lake} has no whole hour of rollups yet",
+            hint="wait for the hour; norms need three weeks",
         )
     columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:

@@ -12,14 +12,14 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
 from bus.cli.output import console, print_json, print_table
+from pipeline.commands.looking import check_report, lake_with
 from pipeline.commands.repairing import Repairing, repair
 from pipeline.jobs.reconcile import Plan, Proof, Store, missing, reconciled, totals
 from pipeline.lake.lake import Lake
-from pipeline.lake.storage import Storage
 from pipeline.options import SessionOptions
 from pipeline.reports.proof import render
 from pipeline.reports.summary import HOPS, STATES, Bar, Gap, Missing, Summary, sentence_of
-from pipeline.schemas import MESSAGES
+from pipeline.schemas import BLOCKS, MESSAGES
 from pipeline.session import running
 from pipeline.sources.due import read_due
 from pipeline.sources.store import read_messages
@@ -43,8 +43,10 @@ class ReconcileOptions(NamedTuple):
 
 def run(options: ReconcileOptions, session: SessionOptions, *, as_json: bool) -> int:
     """Prove, print, and repair when asked; 0 when nothing is missing, or all that was is delivered."""
+    lake = lake_with(options.lake, BLOCKS)
+    check_report(options.report)
     with running("reconcile", session) as spark, console(stderr=True).status("reconciling"):
-        summary = _summary(spark, options)
+        summary = _summary(spark, lake, options)
     if options.report is not None:
         options.report.write_text(render(summary), "utf-8")
     repaired = repair(summary.missing, options.repairing) if options.repairing and summary.missing else None
@@ -54,8 +56,8 @@ def run(options: ReconcileOptions, session: SessionOptions, *, as_json: bool) ->
     return 0 if repaired is not None and repaired.is_whole else 1
 
 
-def _summary(spark: SparkSession, options: ReconcileOptions) -> Summary:
-    lake, plan, store = Lake(Storage(options.lake)), options.plan, None
+def _summary(spark: SparkSession, lake: Lake, options: ReconcileOptions) -> Summary:
+    plan, store = options.plan, None
     if options.store is not None:
         due = read_due(spark, options.store)
         kept = read_messages(spark, options.store, since=plan.since, before=plan.before)

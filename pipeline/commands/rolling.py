@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import sys
 from contextlib import nullcontext
-from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -15,6 +14,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from bus.cli.output import print_json_line
 from bus.errors import ConfigurationError
+from pipeline.commands.looking import check_events
 from pipeline.errors import JobFailed
 from pipeline.jobs.rollup import Batch, Plan, start
 from pipeline.lake.lake import Lake
@@ -50,7 +50,7 @@ def run(options: RollupOptions, session: ConnectedOptions, *, as_json: bool) -> 
         raise ConfigurationError(
             "Kafka needs Spark's connector", hint="bus pipeline connectors jars; --connectors jars"
         )
-    _check_folder(options)
+    check_events(options.events)
     metrics = StreamMetrics()
     with (
         serve(metrics, *options.metrics) if options.metrics is not None else nullcontext(),
@@ -77,15 +77,6 @@ def _run(options: RollupOptions, metrics: StreamMetrics, spark: SparkSession, as
             f"the stream stopped: {str(error).splitlines()[0]}; what was committed stays",
             hint="mend the cause and start it again: it goes on behind the last commit",
         ) from error
-
-
-def _check_folder(options: RollupOptions) -> None:
-    """See that the source is there before Spark, which takes its time, is started for it."""
-    folder = options.events
-    if folder is not None and "://" not in folder and not Path(folder).is_dir():
-        raise ConfigurationError(
-            f"{folder} is no folder; a bus writes its trace events to DATA/events", hint="start it with events = files"
-        )
 
 
 def _lines(spark: SparkSession, options: RollupOptions) -> DataFrame:
