@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from bench import deliveries, freshness, hung, ingest, kill, latency, memory, parts, pipeline, roads, search
+from bench import deliveries, freshness, hung, ingest, kill, latency, memory, parts, pipeline, roads, search, telling
 from bench.report import Report, Row
 from bench.run import FULL, NORMAL, QUICK, Run
 from tests.servers import KNOWN, InstallFailed
@@ -29,6 +29,7 @@ SECTIONS: dict[str, Callable[[Run], list[Row]]] = {
     "kill": kill.measure,
     "pipeline": pipeline.measure,
     "freshness": freshness.measure,
+    "events": telling.measure,
 }
 
 

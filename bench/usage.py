@@ -17,7 +17,7 @@ class Usage:
     def cpu(self) -> float:
         """Return the seconds of processor time used so far, user and system."""
         total = 0.0
-        for process in self._tree():
+        for process in self.processes():
             with suppress(psutil.NoSuchProcess):
                 times = process.cpu_times()
                 total += times.user + times.system
@@ -26,12 +26,13 @@ class Usage:
     def memory(self) -> int:
         """Return the bytes resident now."""
         total = 0
-        for process in self._tree():
+        for process in self.processes():
             with suppress(psutil.NoSuchProcess):
                 total += process.memory_info().rss
         return total
 
-    def _tree(self) -> list[psutil.Process]:
+    def processes(self) -> list[psutil.Process]:
+        """Return those that live now."""
         found: list[psutil.Process] = []
         for pid in self._pids:
             with suppress(psutil.NoSuchProcess):

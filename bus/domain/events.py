@@ -177,7 +177,8 @@ def count_events(line: bytes) -> int:
         return 0
 
 
-# What every message passes is made by position: by keyword an event costs ten times as much.
+# What every message passes is made by position: by keyword an event costs ten times as much. What is mostly empty is
+# looked at before anything is done to it.
 
 
 def accepted(message: Message) -> TraceEvent:
@@ -200,7 +201,7 @@ def accepted(message: Message) -> TraceEvent:
         len(message.body),
         message.biz_id,
         message.source,
-        replay=_replay_of(message),
+        replay=message.replay and _replay_of(message),
     )
 
 
@@ -229,10 +230,11 @@ def settled(outcome: Outcome, message: Message) -> TraceEvent:
     attempt = outcome.attempt
     if attempt is None:
         return _settled_alone(outcome, message)
-    is_first = outcome.ready_at and outcome.status is _DELIVERED
+    at, ready_at, reason = outcome.at, outcome.ready_at, outcome.reason
+    is_first = ready_at and outcome.status is _DELIVERED
     return TraceEvent(
         _SETTLED,
-        outcome.at,
+        at,
         outcome.message_id,
         outcome.destination,
         outcome.subscription,
@@ -243,14 +245,14 @@ def settled(outcome: Outcome, message: Message) -> TraceEvent:
         outcome.generation,
         attempt.by,
         attempt.status_code or 0,
-        outcome.reason[:_LONGEST_REASON],
+        reason and reason[:_LONGEST_REASON],
         "",  # transport
         len(message.body),
         message.biz_id,
         message.source,
-        max(0, outcome.at - outcome.ready_at) * 1000 if is_first else -1,
+        -1 if not is_first else (at - ready_at) * 1000 if at > ready_at else 0,
         int(attempt.duration * 1000),
-        _replay_of(message),
+        message.replay and _replay_of(message),
     )
 
 
@@ -289,7 +291,7 @@ def canceled(outcome: Outcome) -> TraceEvent:
 
 def _replay_of(message: Message) -> str:
     """Return the name of the replay that sent a message; empty for none."""
-    return message.replay.partition(" ")[0] if message.replay else ""
+    return message.replay.partition(" ")[0]
 
 
 def handed(delivery: Delivery, at: int) -> TraceEvent:
