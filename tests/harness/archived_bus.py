@@ -28,14 +28,14 @@ class Place:
         self.lake = Lake(Storage(str(lake)))
         self.options = ArchiveOptions(store, str(lake), 14, bus.url, "")
 
-    def deliver(self, messages: list[Sent]) -> None:
+    def deliver(self, messages: list[Sent], within: float = 60) -> None:
         for code in sorted({each.destination for each in messages}):
             self.bus.admin.destination(code)
             self.bus.admin.subscription(code, "s", self.subscriber.url("/s"))
         send(self.bus, messages)
         for code in sorted({each.destination for each in messages}):
             ids = [each.id for each in messages if each.destination == code]
-            assert set(self.bus.admin.wait_drained(code, ids, within=60)) == {"delivered"}
+            assert set(self.bus.admin.wait_drained(code, ids, within=within)) == {"delivered"}
 
     def has(self, message_id: str) -> bool:
         answer = httpx.get(f"{self.bus.url}/api/v1/messages/{message_id}", trust_env=False)

@@ -16,6 +16,8 @@ from bus.domain.times import DAY
 from tests.harness.bus_process import BusProcess
 from tests.servers import need, payloads
 
+_AT_ONCE = 500
+
 
 class Sent(msgspec.Struct):
     """What was sent."""
@@ -44,7 +46,12 @@ def made(count: int, days: int, now: int, destinations: Sequence[str] = ("orders
 
 
 def send(bus: BusProcess, messages: Sequence[Sent]) -> None:
-    """Send them in one batch; each must be accepted."""
+    """Send them in batches; each must be accepted."""
+    for start in range(0, len(messages), _AT_ONCE):
+        _send(bus, messages[start : start + _AT_ONCE])
+
+
+def _send(bus: BusProcess, messages: Sequence[Sent]) -> None:
     lines = [
         json.dumps(
             {
