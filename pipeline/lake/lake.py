@@ -102,9 +102,7 @@ class Lake:
         self.storage.settle([file.path for files in tables.values() for file in files])
         now = self._clock.now()
         manifest = Manifest(commit.line, commit.name, tables, tuple(replaces), dict(facts or {}), published=now)
-        path = _manifest(commit.line, commit.name)
-        self.storage.write(path, encode_manifest(manifest))
-        self.storage.settle([path])
+        self.storage.write(_manifest(commit.line, commit.name), encode_manifest(manifest))
         return manifest
 
     def manifest_path(self, manifest: Manifest) -> str:

@@ -60,13 +60,15 @@ class Storage:
             return bytes(stream.read())
 
     def write(self, path: str, content: bytes) -> None:
-        """Write a file, whole or not at all: others see it only once it is complete."""
+        """Write a file, whole or not at all; durable when it returns, and what was there before until then."""
         folder, _, name = path.rpartition("/")
         self._files.create_dir(self._at(folder), recursive=True)
-        partial = self._at(f"{folder}/.{name}.partial")
-        with self._files.open_output_stream(partial) as stream:
+        partial = f"{folder}/.{name}.partial"
+        with self._files.open_output_stream(self._at(partial)) as stream:
             stream.write(content)
-        self._files.move(partial, self._at(path))
+        self.settle([partial])  # a name that is durable before its content is an empty file after a power cut
+        self._files.move(self._at(partial), self._at(path))
+        self.settle([path])
 
     def write_rows(self, path: str, rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> None:
         """Write rows as one Parquet file."""
