@@ -89,6 +89,7 @@ def test_pausing_and_removing_ask_first(look: Look, open_bus: BusProcess) -> Non
     expect(page.get_by_role("button", name="Remove")).to_be_disabled()
     page.get_by_role("button", name="Pause").click()
     page.get_by_role("button", name="Leave it").click()
+    expect(page.get_by_role("dialog")).to_have_count(0)
     assert not open_bus.admin.call("GET", "/api/v1/destinations/page.pause").json()["paused"]
     page.get_by_role("button", name="Pause").click()
     page.get_by_role("dialog").get_by_role("button", name="Pause").click()
