@@ -7,14 +7,14 @@ from typing import Any
 
 from bus.cli.output import print_json, progress
 from bus.clock import SystemClock
+from pipeline.commands.looking import lake_with
 from pipeline.jobs.compact import HOUR_MS, Joined, due, join, vacuum
-from pipeline.lake.lake import Lake
-from pipeline.lake.storage import Storage
+from pipeline.schemas import EVENTS
 
 
 def run(root: str, *, older_than: float, grace: float | None, as_json: bool) -> None:
     """Put together what is old enough, and remove what was replaced long ago; both in hours."""
-    lake, clock = Lake(Storage(root)), SystemClock()
+    lake, clock = lake_with(root, EVENTS), SystemClock()
     groups = due(lake, clock.now() - round(older_than * HOUR_MS))
     done = []
     with progress() as shown:

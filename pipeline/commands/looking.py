@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 from bus.errors import ConfigurationError
+from bus.stores.address import sqlite_directory
+from bus.stores.sqlite.scanning import partitions_in
 from pipeline.lake.lake import Lake
 from pipeline.lake.storage import Storage
-from pipeline.schemas import Table
+from pipeline.schemas import MESSAGES, Table
+
+_ROLLUP: Final = "rollup --once --events data/events"
+_ARCHIVE: Final = "archive --store sqlite:///data/store"
 
 
 def lake_with(root: str, table: Table) -> Lake:
-    """Return a lake; raises ``ConfigurationError`` when nothing of a table that the stream writes is in it."""
+    """Return a lake; raises ``ConfigurationError`` when nothing of a table is in it."""
     lake = Lake(Storage(root))
     if not lake.files(table):
-        raise ConfigurationError(
-            f"the lake {root} has no {table.name} yet",
-            hint=f"bus pipeline rollup --events data/events --lake {root} --once",
-        )
+        job = _ARCHIVE if table is MESSAGES else _ROLLUP
+        raise ConfigurationError(f"the lake {root} has no {table.name} yet", hint=f"bus pipeline {job} --lake {root}")
     return lake
 
 
@@ -33,3 +37,10 @@ def check_events(folder: str | None) -> None:
         raise ConfigurationError(
             f"{folder} is no folder; a bus writes its trace events to DATA/events", hint="start it with events = files"
         )
+
+
+def check_store(address: str | None) -> None:
+    """See that a store's address is one, and that an embedded store is there; raises ``ConfigurationError``."""
+    directory = sqlite_directory(address) if address is not None else None
+    if directory is not None:
+        partitions_in(directory)

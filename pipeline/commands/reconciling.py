@@ -12,7 +12,7 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
 from bus.cli.output import console, print_json, print_table
-from pipeline.commands.looking import check_report, lake_with
+from pipeline.commands.looking import check_report, check_store, lake_with
 from pipeline.commands.repairing import Repairing, repair
 from pipeline.jobs.reconcile import Plan, Proof, Store, missing, reconciled, totals
 from pipeline.lake.lake import Lake
@@ -44,6 +44,7 @@ class ReconcileOptions(NamedTuple):
 def run(options: ReconcileOptions, session: SessionOptions, *, as_json: bool) -> int:
     """Prove, print, and repair when asked; 0 when nothing is missing, or all that was is delivered."""
     lake = lake_with(options.lake, BLOCKS)
+    check_store(options.store)
     check_report(options.report)
     with running("reconcile", session) as spark, console(stderr=True).status("reconciling"):
         summary = _summary(spark, lake, options)

@@ -11,11 +11,14 @@ from bus.cli.output import print_fields, print_json, progress
 from bus.clock import SystemClock
 from bus.domain.replay import check_name
 from bus.errors import ConfigurationError
+from pipeline.commands.looking import check_store, lake_with
 from pipeline.jobs.replay import Asked, balance, freeze, known, selection
 from pipeline.jobs.resending import send
 from pipeline.lake.lake import Lake
+from pipeline.lake.manifest import Manifest
 from pipeline.lake.storage import Storage
 from pipeline.options import SessionOptions
+from pipeline.schemas import MESSAGES
 from pipeline.session import running
 
 
@@ -38,6 +41,7 @@ def run(options: ReplayOptions, session: SessionOptions, *, as_json: bool) -> No
         check_name(options.name)
     except ValueError as error:
         raise ConfigurationError(f"a replay cannot be called so: {error}", hint="backfill-1") from error
+    _check_source(options)
     with running("replay", session) as spark:
         found = replay(spark, options)
     if as_json:
@@ -46,16 +50,29 @@ def run(options: ReplayOptions, session: SessionOptions, *, as_json: bool) -> No
         print_fields(found)
 
 
+def _check_source(options: ReplayOptions) -> None:
+    """See that there is something to select from, or a selection to go on with; raises ``ConfigurationError``."""
+    check_store(options.store)
+    if options.asked is None:
+        _frozen(Lake(Storage(options.lake)), options)
+    elif options.store is None:
+        lake_with(options.lake, MESSAGES)
+
+
+def _frozen(lake: Lake, options: ReplayOptions) -> Manifest:
+    if options.dry_run:
+        raise ConfigurationError("a dry run needs conditions", hint="--where \"destination = 'orders'\"")
+    return known(lake, options.name)
+
+
 def replay(spark: SparkSession, options: ReplayOptions) -> dict[str, Any]:
     """Do what the command does in a session that is open; return what it tells."""
     lake = Lake(Storage(options.lake))
-    if options.dry_run:
-        if options.asked is None:
-            raise ConfigurationError("a dry run needs conditions", hint="--where \"destination = 'orders'\"")
+    if options.asked is None:
+        manifest = _frozen(lake, options)
+    elif options.dry_run:
         chosen = selection(spark, lake, options.asked).select("id").distinct()
         return {"replay": options.name, "selected": chosen.count()}
-    if options.asked is None:
-        manifest = known(lake, options.name)
     else:
         manifest = freeze(spark, lake, options.name, options.asked, SystemClock().now())
     selected = manifest.facts["selected"]

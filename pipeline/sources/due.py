@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 
 from bus.bootstrap.extras import extra
+from bus.stores.address import sqlite_directory
 from bus.stores.sqlite.scanning import scan_due
 
-_SQLITE: Final = "sqlite:///"
 _SCHEMA: Final = "id string, subscription string"
 _PATIENCE_MS: Final = 10_000
 
@@ -24,12 +23,12 @@ def read_due(spark: SparkSession, store: str) -> DataFrame:
     Raises
     ------
     ConfigurationError
-        There is no store.
+        The address is impossible, or there is no store.
     StoreUnavailable
         The store does not answer.
     """
-    path = store.removeprefix(_SQLITE)
-    rows = list(_from_mongodb(store) if path == store else scan_due(Path(path)))
+    directory = sqlite_directory(store)
+    rows = list(scan_due(directory) if directory is not None else _from_mongodb(store))
     return spark.createDataFrame(rows, _SCHEMA)
 
 

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import datetime as dt
-from pathlib import Path
-from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
 from bus.bootstrap.extras import extra
 from bus.domain.partition import PartitionLabel
-from bus.errors import ConfigurationError
+from bus.stores.address import sqlite_directory
 from bus.stores.sqlite.scanning import partitions_in
 from pipeline.sources.sqlite import from_sqlite
 from pipeline.sources.wanted import Wanted
-
-_MONGODB: Final = ("mongodb://", "mongodb+srv://")
-_SQLITE: Final = "sqlite:///"
 
 
 def read_messages(
@@ -49,26 +44,19 @@ def read_messages(
         The store does not answer.
     """
     wanted = Wanted.between(since, before, bodies=bodies, only=partition)
-    if store.startswith(_MONGODB):
-        with extra("mongodb"):
-            from pipeline.sources.mongodb import from_mongodb  # noqa: PLC0415
-        return from_mongodb(spark, store, wanted)
-    return from_sqlite(spark, _folder(store), wanted)
+    directory = sqlite_directory(store)
+    if directory is not None:
+        return from_sqlite(spark, directory, wanted)
+    with extra("mongodb"):
+        from pipeline.sources.mongodb import from_mongodb  # noqa: PLC0415
+    return from_mongodb(spark, store, wanted)
 
 
 def partitions_of(store: str) -> list[PartitionLabel]:
     """Return the partitions of a store, the oldest first; raises as ``read_messages`` does."""
-    if store.startswith(_MONGODB):
-        with extra("mongodb"):
-            from pipeline.sources.mongodb import labels_in  # noqa: PLC0415
-        return [PartitionLabel(*label) for label in labels_in(store)]
-    return [PartitionLabel(*label) for label in partitions_in(_folder(store))]
-
-
-def _folder(store: str) -> Path:
-    if not store.startswith(_SQLITE) or store == _SQLITE:
-        raise ConfigurationError(
-            "the store's address is none that is known",
-            hint="give the bus's setting: sqlite:///PATH or mongodb://HOST/DATABASE",
-        )
-    return Path(store.removeprefix(_SQLITE))
+    directory = sqlite_directory(store)
+    if directory is not None:
+        return [PartitionLabel(*label) for label in partitions_in(directory)]
+    with extra("mongodb"):
+        from pipeline.sources.mongodb import labels_in  # noqa: PLC0415
+    return [PartitionLabel(*label) for label in labels_in(store)]

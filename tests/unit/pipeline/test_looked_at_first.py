@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bus.cli import run
-from pipeline.commands import baselining, reconciling, rolling
+from pipeline.commands import archiving, baselining, rebuilding, reconciling, replaying, rolling
 from pipeline.lake.lake import Lake
 from pipeline.lake.storage import Storage
 from pipeline.schemas import BLOCKS, ROLLUPS
@@ -18,7 +18,7 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     def running(name: str, _: object) -> None:
         raise AssertionError(f"Spark was started for {name}")
 
-    for module in (baselining, reconciling, rolling):
+    for module in (archiving, baselining, rebuilding, reconciling, replaying, rolling):
         monkeypatch.setattr(module, "running", running)
 
 
@@ -42,6 +42,14 @@ def lake(tmp_path: Path) -> Path:
         (("rollup", "--kafka", "k:1", "--lake", "l"), "Kafka needs Spark's connector"),
         (("reconcile", "--lake", "nowhere"), "the lake nowhere has no blocks yet"),
         (("baseline", "--lake", "nowhere"), "the lake nowhere has no rollups yet"),
+        (("compact", "--lake", "nowhere"), "the lake nowhere has no events yet"),
+        (("rebuild", "--lake", "nowhere"), "the lake nowhere has no events yet"),
+        (("replay", "again", "--lake", "nowhere", "--where", "true"), "the lake nowhere has no messages yet"),
+        (("replay", "again", "--lake", "nowhere"), "there is no replay 'again'"),
+        (("replay", "again", "--lake", "nowhere", "--dry-run"), "a dry run needs conditions"),
+        (("archive", "--lake", "l", "--store", "data"), "allowed are sqlite:///PATH and mongodb://HOST/DATABASE"),
+        (("archive", "--lake", "l", "--store", "sqlite:///nowhere"), "nowhere has no store of a bus"),
+        (("replay", "again", "--lake", "l", "--store", "data", "--where", "true"), "allowed are sqlite:///PATH"),
     ],
 )
 def test_a_source_that_is_not_there(arguments: tuple[str, ...], words: str, capsys, tmp_path, monkeypatch) -> None:
@@ -51,6 +59,11 @@ def test_a_source_that_is_not_there(arguments: tuple[str, ...], words: str, caps
     assert words in told
     assert "hint" in told
     assert not list(tmp_path.iterdir())
+
+
+def test_a_store_that_is_none_is_no_second_witness(lake: Path, capsys) -> None:
+    assert run(["pipeline", "reconcile", "--lake", str(lake), "--store", "data/store"]) != 0
+    assert "allowed are sqlite:///PATH" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["reconcile", "baseline"])
