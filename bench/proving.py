@@ -54,7 +54,6 @@ ANTI JOIN (SELECT id, subscription FROM near WHERE status IN ('delivered', 'dead
 def by_spark(lakes: Sequence[Path], _folder: Path, pipe: Connection) -> None:
     """Run the job (``bench.side_by_side.Work``); the result is how many buckets there are and deliveries missing."""
     spark = open_session("bench", master=f"local[{CORES}]", memory=HEAP)
-    spark.conf.set("spark.sql.shuffle.partitions", str(2 * CORES))
     reconcile(spark, lakes[0])  # what Java compiles is not what is measured
     pipe.send(None)
     for lake in lakes:

@@ -40,7 +40,6 @@ FROM read_parquet(?)
 def by_spark(lakes: Sequence[Path], folder: Path, pipe: Connection) -> None:
     """Roll up with the job's own transform (``bench.side_by_side.Work``); the result is the totals."""
     spark = open_session("bench", master=f"local[{CORES}]", memory=HEAP)
-    spark.conf.set("spark.sql.shuffle.partitions", str(2 * CORES))
     read = spark.read.schema(EVENTS.schema)
     files = [files_of(lake, EVENTS) for lake in lakes]
     # Once over a little: what Java compiles is not what is measured.

@@ -34,7 +34,13 @@ SETTINGS: Final = {
     "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "100000",
     "spark.ui.showConsoleProgress": "false",
 }
-"""What every job runs with; ``docs/pipeline.md`` says why. ``spark-submit --conf`` wins over them."""
+"""What every job runs with, on whatever cluster; ``docs/pipeline.md`` says why."""
+_LOCAL: Final = {
+    # Few rows are left behind an aggregation, and a task of Spark costs more than a thousand of them.
+    "spark.sql.shuffle.partitions": "16",
+    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
+}
+"""What ``spark-submit`` is given for a cluster (``deploy/spark/settings.conf``)."""
 
 
 def open_session(
@@ -59,11 +65,11 @@ def open_session(
         The connectors are not there, or no Java is.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.appName(name)
+    builder, settings = SparkSession.builder.appName(name), SETTINGS | {"spark.ui.enabled": str(ui).lower()}
     if master is not None or "SPARK_ENV_LOADED" not in os.environ:
         builder = builder.master(master or "local[*]").config("spark.driver.memory", memory)
-        builder = builder.config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}")
-    for key, value in (SETTINGS | {"spark.ui.enabled": str(ui).lower()}).items():
+        settings |= _LOCAL
+    for key, value in settings.items():
         builder = builder.config(key, value)
     if connectors is not None:
         builder = builder.config("spark.jars", ",".join(str(jar) for jar in jars_in(connectors)))
