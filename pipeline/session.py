@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import SparkSession
 
 from bus.errors import ConfigurationError
 from pipeline.connectors import jars_in
+from pipeline.errors import JobFailed
 from pipeline.options import SessionOptions
 
 _LOGGING: Final = Path(__file__).with_name("log4j2.properties")
@@ -80,14 +84,48 @@ def open_session(
             f"Spark did not start: {error}", hint="it needs Java 17 or 21: set JAVA_HOME, or put java on the PATH"
         ) from error
     session.sparkContext.setLogLevel("ERROR")
+    # Py4J tells the root logger of a lost connection with a traceback, beside the error that it raises.
+    logging.getLogger().addHandler(logging.NullHandler())
     return session
 
 
 @contextmanager
 def running(name: str, options: SessionOptions) -> Iterator[SparkSession]:
-    """Give the session of a command, and stop it; raises as ``open_session`` does."""
-    session = open_session(name, **asdict(options))
+    """Give the session of a command, and stop it.
+
+    Raises
+    ------
+    ConfigurationError
+        As ``open_session`` does.
+    JobFailed
+        Spark's own process ended in the middle.
+    """
+    with _own_interrupt():
+        session = open_session(name, **asdict(options))
     try:
         yield session
+    except Py4JJavaError:
+        raise
+    except (Py4JError, ConnectionError) as error:
+        raise JobFailed(
+            "Spark's own process ended in the middle; what was committed stays",
+            hint="look whether the machine ran out of memory (--memory), and start it again",
+        ) from error
     finally:
-        session.stop()
+        with suppress(Py4JError, OSError):
+            session.stop()
+
+
+@contextmanager
+def _own_interrupt() -> Iterator[None]:
+    """Keep what SIGINT does, and put it off until the ``with`` block is left.
+
+    Spark's own handler would speak to its process again while it is being spoken to, and fail at that.
+    """
+    handler = signal.getsignal(signal.SIGINT)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})

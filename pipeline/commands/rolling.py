@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import signal
 import sys
+import threading
 from contextlib import nullcontext
-from types import FrameType
 from typing import Any, NamedTuple
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
 
 from bus.cli.output import print_json_line
 from bus.errors import ConfigurationError
 from pipeline.commands.looking import check_events
+from pipeline.ending import ended_by_signals
 from pipeline.errors import JobFailed
 from pipeline.jobs.rollup import Batch, Plan, start
 from pipeline.lake.lake import Lake
@@ -53,13 +52,16 @@ def run(options: RollupOptions, session: ConnectedOptions, *, as_json: bool) -> 
     check_events(options.events)
     metrics = StreamMetrics()
     with (
+        ended_by_signals() as asked,
         serve(metrics, *options.metrics) if options.metrics is not None else nullcontext(),
         running("rollup", session) as spark,
     ):
-        _run(options, metrics, spark, as_json)
+        _run(options, metrics, spark, asked, as_json=as_json)
 
 
-def _run(options: RollupOptions, metrics: StreamMetrics, spark: SparkSession, as_json: bool) -> None:
+def _run(
+    options: RollupOptions, metrics: StreamMetrics, spark: SparkSession, asked: threading.Event, *, as_json: bool
+) -> None:
     allowance = Allowance(late=options.late)
     plan = Plan(options.checkpoint, options.every, allowance=allowance, partitions=options.partitions)
 
@@ -69,9 +71,8 @@ def _run(options: RollupOptions, metrics: StreamMetrics, spark: SparkSession, as
 
     lines, lake = _lines(spark, options), Lake(Storage(options.lake))
     stream = start(spark, lake, lines, plan, done=done, progressed=metrics.progressed)
-    _stop_on_signals(stream.query)
     try:
-        stream.wait()
+        stream.wait(asked)
     except StreamingQueryException as error:
         raise JobFailed(
             f"the stream stopped: {str(error).splitlines()[0]}; what was committed stays",
@@ -107,11 +108,3 @@ def _line(batch: Batch) -> str:
     if batch.repeated:
         words.append("was published before")
     return f"batch {batch.number}: {', '.join(words)}"
-
-
-def _stop_on_signals(query: StreamingQuery) -> None:
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        query.stop()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, stop)

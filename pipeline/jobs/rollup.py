@@ -9,6 +9,7 @@ silently drop what a partition brings that lags behind the others.
 from __future__ import annotations
 
 import datetime as dt
+import threading
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -48,6 +49,8 @@ READ_LINE: Final = f"read-v{READ_VERSION}"
 ROLLUP_LINE: Final = f"rollup-v{ROLLUP_VERSION}"
 """The line of the rollups: a greater version is built from what was read, all of it (``rebuild``)."""
 _READ: Final = "read_at"
+_LOOK_S: Final = 1
+_LAST_BATCH_S: Final = 20.0
 
 
 class Plan(NamedTuple):
@@ -120,12 +123,29 @@ class Stream:
         self._spark = spark
         self._watcher = watcher
 
-    def wait(self) -> None:
-        """Return when the stream has ended; raises ``StreamingQueryException``."""
+    def wait(self, asked: threading.Event | None = None) -> None:
+        """Return when the stream has ended, by itself or because ``asked`` was set; raises ``StreamingQueryException``.
+
+        One that was asked to end does so between two batches, or in the middle of one that goes on for longer than
+        20 s: it is read again by the next start, as after a kill.
+        """
         try:
-            self.query.awaitTermination()
+            while not self.query.awaitTermination(_LOOK_S):
+                if asked is not None and asked.is_set():
+                    self._end()
         finally:
             self._spark.streams.removeListener(self._watcher)
+
+    def _end(self) -> None:
+        deadline, batch = time.monotonic() + _LAST_BATCH_S, self._ended_batch()
+        while self.query.status["isTriggerActive"] and self._ended_batch() == batch and time.monotonic() < deadline:
+            if self.query.awaitTermination(_LOOK_S):
+                return
+        self.query.stop()
+
+    def _ended_batch(self) -> object:
+        progress = self.query.lastProgress
+        return progress and progress["batchId"]
 
 
 def start(
