@@ -258,16 +258,9 @@ def settled(outcome: Outcome, message: Message) -> TraceEvent:
 
 def _settled_alone(outcome: Outcome, message: Message) -> TraceEvent:
     """Tell of a state without a POST."""
-    return TraceEvent(
-        stage=Stage.SETTLED,
-        at=outcome.at,
-        id=outcome.message_id,
-        destination=outcome.destination,
-        subscription=outcome.subscription,
-        status=outcome.status,
-        generation=outcome.generation,
+    return msgspec.structs.replace(
+        canceled(outcome),
         origin=Origin.ROAD,
-        reason=outcome.reason[:_LONGEST_REASON],
         bytes=len(message.body),
         biz_id=message.biz_id,
         source=message.source,
