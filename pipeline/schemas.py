@@ -24,6 +24,7 @@ from pyspark.sql.types import (
 )
 
 from pipeline.fields import struct
+from pipeline.wire import EVENT_FACTS
 
 _TEXT, _INT, _LONG, _TIME = StringType(), IntegerType(), LongType(), TimestampType()
 _REAL = DoubleType()
@@ -59,23 +60,7 @@ EVENTS: Final = Table(
         minute=_TIME,
         id=_TEXT,
         sent_minute=_TIME,
-        destination=_TEXT,
-        subscription=_TEXT,
-        expected=ArrayType(_TEXT),
-        status=_TEXT,
-        attempt=_INT,
-        attempt_id=_TEXT,
-        generation=_INT,
-        origin=_TEXT,
-        code=_INT,
-        reason=_TEXT,
-        transport=_TEXT,
-        bytes=_LONG,
-        biz_id=_TEXT,
-        source=_TEXT,
-        latency_us=_LONG,
-        duration_us=_LONG,
-        replay=_TEXT,
+        **EVENT_FACTS,
     ),
     "at",
 )

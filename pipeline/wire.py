@@ -7,34 +7,33 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyspark.sql.types import ArrayType, IntegerType, LongType, MapType, StringType
+from pyspark.sql.types import ArrayType, DataType, IntegerType, LongType, MapType, StringType
 
 from pipeline.fields import struct
 
 _TEXT, _INT, _LONG = StringType(), IntegerType(), LongType()
 
-WIRE_EVENT: Final = struct(
-    stage=_TEXT,
-    at=_LONG,
-    id=_TEXT,
-    destination=_TEXT,
-    subscription=_TEXT,
-    expected=ArrayType(_TEXT),
-    status=_TEXT,
-    attempt=_INT,
-    attempt_id=_TEXT,
-    generation=_INT,
-    origin=_TEXT,
-    code=_INT,
-    reason=_TEXT,
-    transport=_TEXT,
-    bytes=_LONG,
-    biz_id=_TEXT,
-    source=_TEXT,
-    latency_us=_LONG,
-    duration_us=_LONG,
-    replay=_TEXT,
-)
+EVENT_FACTS: Final[dict[str, DataType]] = {
+    "destination": _TEXT,
+    "subscription": _TEXT,
+    "expected": ArrayType(_TEXT),
+    "status": _TEXT,
+    "attempt": _INT,
+    "attempt_id": _TEXT,
+    "generation": _INT,
+    "origin": _TEXT,
+    "code": _INT,
+    "reason": _TEXT,
+    "transport": _TEXT,
+    "bytes": _LONG,
+    "biz_id": _TEXT,
+    "source": _TEXT,
+    "latency_us": _LONG,
+    "duration_us": _LONG,
+    "replay": _TEXT,
+}
+"""What an event says beside its stage, its time and its message; tables keep it as it is written."""
+WIRE_EVENT: Final = struct(stage=_TEXT, at=_LONG, id=_TEXT, **EVENT_FACTS)
 """One event in a block, as ``bus.domain.events`` writes it; absent fields are null."""
 
 WIRE_LEDGER: Final = struct(
