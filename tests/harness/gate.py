@@ -5,10 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, NamedTuple, Self
+from http.server import BaseHTTPRequestHandler
+from typing import Any, NamedTuple
 
 import httpx
+
+from tests.harness.loopback import Loopback
 
 _LONGEST = 600.0
 _HOP = ("host", "connection", "content-length", "accept-encoding", "transfer-encoding")
@@ -49,8 +51,8 @@ class Hold:
             return self._left < 0
 
 
-class Gate:
-    """Listens on a port of its own; a context manager.
+class Gate(Loopback):
+    """Stands before a bus.
 
     Attributes
     ----------
@@ -62,18 +64,10 @@ class Gate:
         self.exchanges: list[Exchange] = []
         self._bus = httpx.Client(base_url=bus, trust_env=False, timeout=_LONGEST)
         self._hold: Hold | None = None
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05})
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        super().__init__(_handler(self))
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+    def __exit__(self, *of: object) -> None:
+        super().__exit__(*of)
         self._bus.close()
 
     @contextmanager

@@ -9,6 +9,7 @@ from typing import Any
 from pyarrow import parquet
 
 from bus.domain.identity import new_id
+from bus.testing.clock import ManualClock
 from pipeline.jobs.rollup import READ_LINE, ROLLUP_LINE
 from pipeline.lake.batches import batch_name
 from pipeline.lake.lake import Lake
@@ -20,30 +21,14 @@ START = 1_763_700_000_000
 _ROWS = 5
 
 
-class HandClock:
-    """Time that a test sets."""
-
-    def __init__(self, now: int) -> None:
-        self.time = now
-
-    def now(self) -> int:
-        return self.time
-
-    def monotonic(self) -> float:
-        return self.time / 1000
-
-    async def sleep(self, seconds: float) -> None:
-        raise NotImplementedError
-
-
 def make_lake(root: Path, batches: int, *, minutes: float) -> Lake:
     """Return a lake with so many batches, so many minutes apart."""
-    clock = HandClock(START)
+    clock = ManualClock(START)
     lake = Lake(Storage(str(root)), clock)
     for number in range(batches):
-        clock.time = START + round(number * minutes * 60_000)
-        _put(lake, READ_LINE, number, [EVENTS, LEDGER, PROGRESS], clock.time)
-        _put(lake, ROLLUP_LINE, number, [ROLLUPS], clock.time)
+        clock.jump(START + round(number * minutes * 60_000) - clock.now())
+        _put(lake, READ_LINE, number, [EVENTS, LEDGER, PROGRESS], clock.now())
+        _put(lake, ROLLUP_LINE, number, [ROLLUPS], clock.now())
     return lake
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Self
+from http.server import BaseHTTPRequestHandler
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from tests.harness.loopback import Loopback
 
-class AuthServer:
-    """Answers nsqd's questions about secrets, in a thread of its own.
+
+class AuthServer(Loopback):
+    """Answers nsqd's questions about secrets.
 
     Attributes
     ----------
@@ -20,13 +21,7 @@ class AuthServer:
 
     def __init__(self) -> None:
         self.permissions: dict[str, list[str]] = {}
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._thread = threading.Thread(target=self._server.serve_forever)
-
-    @property
-    def address(self) -> str:
-        host, port = self._server.server_address[:2]
-        return f"{host!s}:{port}"
+        super().__init__(self._handler())
 
     def answer(self, secret: str) -> dict[str, Any]:
         permissions = self.permissions.get(secret)
@@ -49,12 +44,3 @@ class AuthServer:
                 """Say nothing."""
 
         return Handler
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()

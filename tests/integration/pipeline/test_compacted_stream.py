@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from pyspark.errors import StreamingQueryException
 
+from bus.testing.clock import ManualClock
 from pipeline.jobs.compact import HOUR_MS, due, join, vacuum
 from pipeline.jobs.reconcile import Plan as ProofPlan
 from pipeline.jobs.reconcile import reconciled
@@ -14,7 +15,7 @@ from pipeline.lake.batches import is_joined
 from pipeline.lake.lake import Lake
 from pipeline.lake.storage import Storage
 from pipeline.sources.lines import from_files
-from tests.harness.made_lake import HandClock, rows_of
+from tests.harness.made_lake import rows_of
 from tests.harness.rollups import assert_agrees, read_rollups, read_side
 from tests.harness.trace_lines import accepted, settled, told
 from tests.harness.trace_traffic import START, write_traffic
@@ -25,12 +26,12 @@ HOUR = START // HOUR_MS * HOUR_MS
 LATER = HOUR + 100 * HOUR_MS
 
 
-class Hurrying(HandClock):
+class Hurrying(ManualClock):
     """Ten minutes pass from one commit to the next: the two commits of three batches are those of an hour."""
 
     def now(self) -> int:
-        self.time += HOUR_MS // 6
-        return self.time
+        self.jump(HOUR_MS // 6)
+        return super().now()
 
 
 def stream(spark, folder: Path, root: Path):
@@ -47,7 +48,7 @@ def run(spark, folder: Path, root: Path) -> Lake:
 
 def compact(lake: Lake) -> int:
     """Compact what there is, and give nobody time who still reads what is replaced."""
-    beside = Lake(lake.storage, HandClock(LATER))
+    beside = Lake(lake.storage, ManualClock(LATER))
     done = [join(beside, group) for group in due(beside, LATER, kept=KEPT)]
     vacuum(beside, LATER)
     return len(done)

@@ -6,14 +6,14 @@ import io
 import json
 import sys
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from http.server import BaseHTTPRequestHandler
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
 from bus.cli import run
+from tests.harness.loopback import Loopback
 
 
 class Asked(NamedTuple):
@@ -31,7 +31,7 @@ class Asked(NamedTuple):
 Route = Callable[[Asked], Any]
 
 
-class FakeBus:
+class FakeBus(Loopback):
     """``on(method, path, answer...)``: answers are JSON, ``(status, JSON)`` or functions; the last one repeats."""
 
     def __init__(self) -> None:
@@ -59,11 +59,7 @@ class FakeBus:
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002
                 pass
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-        self._thread = Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
-        self._thread.start()
+        super().__init__(Handler)
 
     def on(self, method: str, path: str, *answers: Any) -> None:
         self._routes[method, path] = list(answers)
@@ -78,17 +74,11 @@ class FakeBus:
             answer = answer(asked)
         return answer if isinstance(answer, tuple) else (200, answer)
 
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
-
 
 @pytest.fixture
 def bus() -> Iterator[FakeBus]:
-    made = FakeBus()
-    yield made
-    made.close()
+    with FakeBus() as made:
+        yield made
 
 
 class Ran(NamedTuple):
