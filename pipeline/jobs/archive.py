@@ -59,7 +59,8 @@ def write(spark: SparkSession, lake: Lake, store: str, partition: PartitionLabel
     staged = _staged(spark, lake, commit, rows)
     if count(staged).contents != found.contents:
         return None
-    earlier = [each for each in lake.manifests(LINE) if each.facts.get("partition") == partition.name]
+    of_it = [each for each in lake.manifests(LINE) if each.facts.get("partition") == partition.name]
+    earlier = [each for each in of_it if each.name != name]  # another run may have published the same meanwhile
     replaces = [each.name for each in earlier if _has_all(staged, rows_of(spark, lake, [each]))]
     return _publish(lake, commit, partition.name, found.contents, replaces)
 

@@ -77,6 +77,12 @@ class Commit:
         """Return all that was staged."""
         return dict(sorted(self._tables.items()))
 
+    def abandon(self) -> None:
+        """Remove what was staged; for a commit that is not published."""
+        for name in self._tables:
+            with suppress(OSError):  # what stays counts for nobody
+                self._lake.storage.remove(f"{name}/{self._folder}")
+
     def _describe(self, table: Table) -> None:
         storage = self._lake.storage
         paths = storage.find(f"{table.name}/{self._folder}", ".parquet")
@@ -97,13 +103,24 @@ class Lake:
     def publish(
         self, commit: Commit, *, replaces: Iterable[str] = (), facts: Mapping[str, Any] | None = None
     ) -> Manifest:
-        """Make a commit's files count, all at once and durably; repeating it adds nothing."""
+        """Make a commit's files count, all at once and durably, and return the manifest that is in force.
+
+        Repeating it adds nothing. When another has published the name meanwhile, its manifest is in force and returned,
+        and what this commit staged is removed (``Storage.create`` says where that is certain).
+        """
+        names = tuple(replaces)
+        if commit.name in names:
+            raise ValueError(f"commit {commit.name} of {commit.line} cannot stand for itself")
         tables = commit.tables()
         self.storage.settle([file.path for files in tables.values() for file in files])
         now = self._clock.now()
-        manifest = Manifest(commit.line, commit.name, tables, tuple(replaces), dict(facts or {}), published=now)
-        self.storage.write(_manifest(commit.line, commit.name), encode_manifest(manifest))
-        return manifest
+        manifest = Manifest(commit.line, commit.name, tables, names, dict(facts or {}), published=now)
+        if self.storage.create(_manifest(commit.line, commit.name), encode_manifest(manifest)):
+            return manifest
+        found = self.manifest(commit.line, commit.name)
+        if found.tables != tables:
+            commit.abandon()
+        return found
 
     def manifest_path(self, manifest: Manifest) -> str:
         """Return where a manifest rests, below the root."""
@@ -112,13 +129,13 @@ class Lake:
     def manifests(self, line: str | None = None) -> list[Manifest]:
         """Return the manifests that count, of one line or of all, by name; those that others stand for are left out."""
         found = self._found(line)
-        replaced = {(each.line, name) for each in found for name in each.replaces}
+        replaced = {(each.line, name) for each in found for name in each.others}
         return [each for each in found if (each.line, each.name) not in replaced]
 
     def replaced(self, line: str, until: int) -> list[Manifest]:
         """Return the manifests of a line that others stand for which were published until a time (ms)."""
         found = self._found(line)
-        names = {name for each in found if each.published <= until for name in each.replaces}
+        names = {name for each in found if each.published <= until for name in each.others}
         return [each for each in found if each.name in names]
 
     def discard(self, manifest: Manifest) -> None:

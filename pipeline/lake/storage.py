@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
+import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -16,6 +18,7 @@ from pyarrow import dataset, parquet
 _CHUNK: Final = 2**20
 _ROWS: Final = 200
 _GROUP: Final = 128 * 1024
+_NO_LINKS: Final = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
 
 
 class Storage:
@@ -61,14 +64,21 @@ class Storage:
 
     def write(self, path: str, content: bytes) -> None:
         """Write a file, whole or not at all; durable when it returns, and what was there before until then."""
-        folder, _, name = path.rpartition("/")
-        self._files.create_dir(self._at(folder), recursive=True)
-        partial = f"{folder}/.{name}.partial"
-        with self._files.open_output_stream(self._at(partial)) as stream:
-            stream.write(content)
-        self.settle([partial])  # a name that is durable before its content is an empty file after a power cut
-        self._files.move(self._at(partial), self._at(path))
+        with self._partial(path, content) as partial:
+            self._files.move(self._at(partial), self._at(path))
         self.settle([path])
+
+    def create(self, path: str, content: bytes) -> bool:
+        """Write a file that is not there, whole or not at all; False when there is one, which stays as it is.
+
+        Durable when it returns, whoever wrote it. Of many at once one writes it, wherever files can have two names.
+        Object stores and some shared folders cannot do that: there the file is looked for right before it gets its
+        name, and of two within that moment both are told True, and what the later one wrote stays.
+        """
+        with self._partial(path, content) as partial:
+            created = self._name(partial, path)
+        self.settle([path])
+        return created
 
     def write_rows(self, path: str, rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> None:
         """Write rows as one Parquet file."""
@@ -128,6 +138,38 @@ class Storage:
         with self._files.open_input_file(self._at(path)) as file, parquet.ParquetFile(file) as rows:
             for batch in rows.iter_batches(batch_size=_ROWS):
                 yield from batch.to_pylist()
+
+    @contextlib.contextmanager
+    def _partial(self, path: str, content: bytes) -> Iterator[str]:
+        """Give the path of a durable file beside another that has yet to get its name; it is gone afterwards."""
+        folder, _, name = path.rpartition("/")
+        self._files.create_dir(self._at(folder), recursive=True)
+        partial = f"{folder}/.{name}.{uuid.uuid4().hex[:8]}.partial"  # of one writer, though others write the same
+        try:
+            with self._files.open_output_stream(self._at(partial)) as stream:
+                stream.write(content)
+            self.settle([partial])  # a name that is durable before its content is an empty file after a power cut
+            yield partial
+        finally:
+            with contextlib.suppress(OSError):
+                self.remove(partial)
+
+    def _name(self, partial: str, path: str) -> bool:
+        """Give a file its name unless there is one of it; return whether that was done."""
+        if isinstance(self._files, arrow_fs.LocalFileSystem):
+            try:
+                os.link(self._at(partial), self._at(path))
+            except FileExistsError:
+                return False
+            except OSError as error:
+                if error.errno not in _NO_LINKS:
+                    raise
+            else:
+                return True
+        if self.exists(path):
+            return False
+        self._files.move(self._at(partial), self._at(path))
+        return True
 
     def _at(self, path: str) -> str:
         return f"{self._base}/{path}" if path else self._base
