@@ -7,27 +7,47 @@ from typing import Any
 
 from bus.cli.output import print_json, progress
 from bus.clock import SystemClock
+from bus.domain.times import format_time
 from pipeline.commands.looking import lake_with
-from pipeline.jobs.compact import HOUR_MS, Joined, due, join, vacuum
+from pipeline.errors import JobFailed
+from pipeline.jobs.compact import HOUR_MS, Joined, Left, due, join_all, vacuum
 from pipeline.schemas import EVENTS
 
 
 def run(root: str, *, older_than: float, grace: float | None, as_json: bool) -> None:
-    """Put together what is old enough, and remove what was replaced long ago; both in hours."""
+    """Put together what is old enough, and remove what was replaced long ago; both in hours.
+
+    Raises
+    ------
+    JobFailed
+        Some hours were left, once all else was done and told.
+    """
     lake, clock = lake_with(root, EVENTS), SystemClock()
     groups = due(lake, clock.now() - round(older_than * HOUR_MS))
-    done = []
     with progress() as shown:
         bar = shown.add_task("hours", total=len(groups))
-        for group in groups:
-            done.append(join(lake, group))
-            shown.advance(bar)
+        done, left = join_all(lake, groups, lambda: shown.advance(bar))
         freed = vacuum(lake, clock.now() - round(grace * HOUR_MS)) if grace is not None else None
-    told = _told(done) | {"removed": freed._asdict() if freed is not None else None}
+    told = _told(done) | {"removed": freed._asdict() if freed is not None else None, "left": _left(left)}
     if as_json:
         print_json(told)
     else:
         sys.stdout.write(_line(told))
+    if left:
+        raise _failure(told["left"])
+
+
+def _left(left: list[Left]) -> list[dict[str, Any]]:
+    return [each._asdict() | {"hour": format_time(each.hour)} for each in left]
+
+
+def _failure(left: list[dict[str, Any]]) -> JobFailed:
+    what = f"{len(left)} hours were left as they are" if len(left) > 1 else "1 hour was left as it is"
+    lines = [f"{each['hour']}, batches {each['first']} to {each['last']}: {each['why']}" for each in left]
+    return JobFailed(
+        "\n  ".join([f"{what}; readers find every row as before, and the rest was done:", *lines]),
+        hint="put a damaged file back from a copy, or free some disk, and run it again",
+    )
 
 
 def _told(done: list[Joined]) -> dict[str, Any]:
