@@ -44,7 +44,7 @@ def test_a_block_that_comes_again_in_a_later_batch_counts_once(spark, tmp_path):
     run(spark, tmp_path / "events", tmp_path)
     put(tmp_path / "events" / "2.jsonl", line, block([settled(START)], emitter="e", seq=2))
     lake = run(spark, tmp_path / "events", tmp_path)
-    assert [row.seq for row in lake.read(spark, BLOCKS).orderBy("seq").collect()] == [1, 2]
+    assert [row.seq for row in lake.read(spark, BLOCKS, line=READ_LINE).orderBy("seq").collect()] == [1, 2]
 
 
 def test_a_batch_whose_newest_commit_entry_is_gone_is_replayed_without_effect(spark, tmp_path):
@@ -88,10 +88,10 @@ def test_the_stream_tells_of_itself_and_of_what_it_read(spark, tmp_path):
     run(spark, tmp_path / "events", tmp_path)
     put(tmp_path / "events" / "2.jsonl", block([settled(START)], seq=2))
     lake = run(spark, tmp_path / "events", tmp_path)
-    broken = {row.check: row.broken for row in lake.read(spark, QUALITY).where("batch = 0").collect()}
+    broken = {row.check: row.broken for row in lake.read(spark, QUALITY, line=READ_LINE).where("batch = 0").collect()}
     assert broken.pop("a delivered post has a 2xx") == 1
     assert set(broken.values()) == {0}
-    assert all(row.dropped_by_watermark == 0 for row in lake.read(spark, PROGRESS).collect())
+    assert all(row.dropped_by_watermark == 0 for row in lake.read(spark, PROGRESS, line=READ_LINE).collect())
 
 
 @pytest.mark.parametrize("what", ["empty", "unclosed"])
