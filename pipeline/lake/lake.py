@@ -151,12 +151,18 @@ class Lake:
         return [path.rpartition("/")[2].removesuffix(".json") for path in paths]
 
     def _found(self, line: str | None) -> list[Manifest]:
-        found = []
-        for path in self.storage.find(f"{_MANIFESTS}/{line}" if line else _MANIFESTS, ".json"):
-            # One that goes meanwhile was discarded: what stands for it has been there for long, and is in the list.
-            with suppress(FileNotFoundError):
-                found.append(decode_manifest(self.storage.read(path)))
-        return found
+        """Return all manifests, listed twice.
+
+        One that goes while the first list is made or read was discarded. What stands for it was there before that, and
+        so is in the second list.
+        """
+        found: dict[str, Manifest] = {}
+        for _ in range(2):
+            for path in self.storage.find(f"{_MANIFESTS}/{line}" if line else _MANIFESTS, ".json"):
+                if path not in found:
+                    with suppress(FileNotFoundError):
+                        found[path] = decode_manifest(self.storage.read(path))
+        return [found[path] for path in sorted(found)]
 
     def manifest(self, line: str, name: str) -> Manifest:
         """Return a manifest that was published; raises ``FileNotFoundError``."""

@@ -7,6 +7,7 @@ from pipeline.commands.compacting import run
 from pipeline.errors import JobFailed
 from pipeline.jobs.compact import HOUR_MS, due, join, join_all, vacuum
 from pipeline.jobs.rollup import READ_LINE, ROLLUP_LINE
+from pipeline.lake.batches import batches_of
 from pipeline.lake.lake import Lake
 from pipeline.lake.storage import Storage
 from pipeline.schemas import EVENTS
@@ -177,6 +178,42 @@ def test_what_another_removes_while_it_is_put_together_is_not_left(lake, monkeyp
     monkeypatch.setattr(Storage, "join_rows", late)
     assert join_all(lake, groups) == ([], [])
     assert rows_of(lake) == before
+
+
+def batches(lake, line):
+    return sorted(number for each in lake.manifests(line) for number in batches_of(each.name))
+
+
+def compact_and_vacuum(lake):
+    compact(lake)
+    vacuum(lake, LATER)
+
+
+@pytest.mark.parametrize("line", [READ_LINE, ROLLUP_LINE])
+def test_what_goes_between_listing_and_reading_is_found_in_what_stands_for_it(lake, monkeypatch, line):
+    read = Storage.read
+
+    def late(self, path):
+        monkeypatch.setattr(Storage, "read", read)
+        compact_and_vacuum(lake)
+        return read(self, path)
+
+    monkeypatch.setattr(Storage, "read", late)
+    assert batches(lake, line) == list(range(BATCHES))
+
+
+def test_what_goes_in_the_middle_of_listing_is_found_in_what_stands_for_it(lake, monkeypatch):
+    """A listing has names at one time and sees at another which of them are files."""
+    find = Storage.find
+
+    def late(self, folder, suffix):
+        monkeypatch.setattr(Storage, "find", find)
+        names = find(self, folder, suffix)
+        compact_and_vacuum(lake)
+        return [name for name in names if self.exists(name)]
+
+    monkeypatch.setattr(Storage, "find", late)
+    assert batches(lake, READ_LINE) == list(range(BATCHES))
 
 
 def test_a_column_that_older_files_lack_is_null(lake):
