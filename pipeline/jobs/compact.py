@@ -13,12 +13,15 @@ from pipeline.errors import JobFailed
 from pipeline.jobs.rollup import READ_LINE, ROLLUP_LINE, batches_in
 from pipeline.lake.batches import batch_name, batches_of, is_joined
 from pipeline.lake.lake import Commit, Lake
+from pipeline.lake.leftovers import leftovers
 from pipeline.lake.manifest import DataFile, Manifest
 from pipeline.schemas import TABLES
 
 KEPT: Final = 100
 """The newest batches stay as they are: Spark's checkpoint has as many, and may go back to any of them."""
 HOUR_MS: Final = 3_600_000
+UNPUBLISHED_MS: Final = 24 * HOUR_MS
+"""Longer than any job is at a commit without writing a file of it, as when an archive reads back what it staged."""
 _MOST: Final = 512 * 2**20  # bytes of what is put together
 _LINES: Final = (ROLLUP_LINE, READ_LINE)
 
@@ -144,6 +147,20 @@ def _groups(single: Sequence[Manifest]) -> Iterator[list[Manifest]]:
 def _belongs(manifest: Manifest, group: Sequence[Manifest]) -> bool:
     follows = _number(manifest) == _number(group[-1]) + 1 and _hour(manifest) == _hour(group[-1])
     return follows and sum(file.bytes for each in (*group, manifest) for file in _files(each)) <= _MOST
+
+
+def sweep(lake: Lake, now: int, grace: int) -> Freed:
+    """Remove what any job staged and nobody published, when it is older than a grace (ms), and than a day.
+
+    What a job stages counts for nobody until it is published, so its age is all that tells it from what was left.
+    """
+    left = leftovers(lake, TABLES, now - max(grace, UNPUBLISHED_MS))
+    storage = lake.storage
+    files = [path for folder in left.folders for path in storage.find(folder, "")] + left.files
+    freed = Freed(left.commits, len(files), sum(storage.size(path) for path in files))
+    for path in (*left.folders, *left.files):
+        storage.remove(path)
+    return freed
 
 
 class _Wanting(NamedTuple):

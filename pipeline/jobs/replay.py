@@ -9,7 +9,7 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from bus.errors import ConfigurationError
+from bus.errors import BusError, ConfigurationError
 from pipeline.errors import JobFailed
 from pipeline.jobs import archive
 from pipeline.lake.lake import Commit, Lake
@@ -100,7 +100,11 @@ def freeze(spark: SparkSession, lake: Lake, name: str, asked: Asked, now: int) -
     """
     commit = lake.begin(LINE, name)
     if commit is not None:
-        selected = _write(spark, lake, commit, asked, now)
+        try:
+            selected = _write(spark, lake, commit, asked, now)
+        except BusError:
+            commit.abandon()
+            raise
         lake.publish(commit, facts={"where": asked.where, "into": asked.into, "frozen_at": now, "selected": selected})
     return known(lake, name, asked)
 

@@ -17,6 +17,7 @@ from pyarrow import dataset, parquet
 
 _CHUNK: Final = 2**20
 _ROWS: Final = 200
+_MS: Final = 1_000_000  # nanoseconds
 _GROUP: Final = 128 * 1024
 _NO_LINKS: Final = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
 
@@ -52,6 +53,23 @@ class Storage:
         cut = len(self._base) + 1
         kind = arrow_fs.FileType.Directory
         return sorted(found.path[cut:] for found in self._files.get_file_info(selector) if found.type == kind)
+
+    def below(self, folder: str) -> list[str]:
+        """Return the paths of all files and folders below a folder; none when there is no such folder."""
+        selector = arrow_fs.FileSelector(self._at(folder), allow_not_found=True, recursive=True)
+        cut = len(self._base) + 1
+        return [found.path[cut:] for found in self._files.get_file_info(selector)]
+
+    def changed(self, path: str) -> int:
+        """Return when a file or folder was last written (ms), or came to where it is, as far as that is known.
+
+        A folder of an object store has no time, 0; nor has what is not there.
+        """
+        written = (self._files.get_file_info(self._at(path)).mtime_ns or 0) // _MS
+        if isinstance(self._files, arrow_fs.LocalFileSystem):
+            with contextlib.suppress(FileNotFoundError):  # a copy may have the time of its original
+                return max(written, Path(self._at(path)).stat().st_ctime_ns // _MS)
+        return int(written)
 
     def exists(self, path: str) -> bool:
         """Whether there is a file."""
@@ -96,8 +114,14 @@ class Storage:
                 writer.write_table(pa.Table.from_batches(rows, schema))
 
     def settle(self, paths: Iterable[str]) -> None:
-        """Make files durable with the folders that they are in; an object store has done so when it took them."""
+        """Make files durable with the folders that they are in; an object store has done so when it took them.
+
+        Raises ``FileNotFoundError`` when one is not there.
+        """
         if not isinstance(self._files, arrow_fs.LocalFileSystem):
+            gone = next((path for path in paths if not self.exists(path)), None)
+            if gone is not None:
+                raise FileNotFoundError(errno.ENOENT, "it is gone", self.url(gone))
             return
         files = [Path(self._at(path)) for path in paths]
         root = Path(self._base)

@@ -122,3 +122,24 @@ def test_another_selection_that_was_frozen_meanwhile_is_not_sent(lake: Lake, mon
     monkeypatch.setattr(replay, "_write", froze)
     with pytest.raises(ConfigurationError, match="was frozen with 'false'; nothing was sent"):
         replay.freeze(None, lake, "again-1", Asked("true"), 8)  # type: ignore[arg-type]
+
+
+def test_a_selection_that_is_refused_leaves_nothing(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(_spark: object, _lake: Lake, commit: Commit, _asked: Asked, _now: int) -> int:
+        commit.put(REPLAYS, [{"id": "a"}])
+        raise ConfigurationError("no message was selected")
+
+    monkeypatch.setattr(replay, "_write", refused)
+    with pytest.raises(ConfigurationError, match="no message was selected"):
+        replay.freeze(None, lake, "again-1", Asked("true"), 8)  # type: ignore[arg-type]
+    assert lake.storage.find("", "") == []
+
+
+def test_an_archive_of_what_changed_meanwhile_leaves_nothing(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = Counted(archive.Contents(1, 0, "0" * 30), 0, 0)
+    monkeypatch.setattr(archive, "read_messages", lambda *_, **__: None)
+    monkeypatch.setattr(archive, "_staged", lambda _spark, _lake, commit, _rows: commit.put(MESSAGES, [{"id": "a"}]))
+    monkeypatch.setattr(archive, "count", lambda _: found._replace(contents=archive.Contents(2, 0, "1" * 30)))
+    label = archive.PartitionLabel(20_000, 30)
+    assert archive.write(None, lake, "store", label, found) is None  # type: ignore[arg-type]
+    assert lake.storage.find("", "") == []
