@@ -70,7 +70,7 @@ class Proof(NamedTuple):
     findings
         Deliveries of these that are not simply done (``schemas.FINDINGS`` with ``state``, without ``checked``).
     gaps
-        What emitters could not tell (``transforms.hearing.gaps``).
+        What emitters could not tell of the range (``transforms.hearing.gaps``).
     emitters
         How many were heard.
     watermark
@@ -104,9 +104,8 @@ def reconciled(spark: SparkSession, lake: Lake, plan: Plan, store: Store | None 
     try:
         news = _write(lake, judged.where("news"), findings, plan)
         states = F.broadcast(judged.select(*KEY, "state"))
-        yield Proof(
-            judged, findings.join(states, list(KEY)), gaps(blocks), len(emitters), _heard_until(emitters, plan), news
-        )
+        told = findings.join(states, list(KEY))
+        yield Proof(judged, told, _gaps(blocks, plan), len(emitters), _heard_until(emitters, plan), news)
     finally:
         for frame in (buckets, deliveries, judged, findings):
             frame.unpersist()
@@ -161,6 +160,12 @@ def _deliveries(spark: SparkSession, lake: Lake, buckets: DataFrame, plan: Plan,
     if differing.isEmpty():
         words = words.limit(0)  # Spark then reads neither events nor store
     return accounted(words, differing, plan.now, plan.patience.allowance, with_store=store is not None)
+
+
+def _gaps(blocks: DataFrame, plan: Plan) -> DataFrame:
+    """Return the gaps that may be about messages of the range: an event is emitted after its message's id was made."""
+    found = gaps(blocks)
+    return found if plan.since is None else found.where(F.col("until") >= plan.since - _DRIFT)
 
 
 def _events(spark: SparkSession, lake: Lake, plan: Plan) -> DataFrame:
