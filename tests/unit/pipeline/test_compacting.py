@@ -1,8 +1,10 @@
 import json
+import shutil
 
 import pytest
 from pyarrow import parquet
 
+from bus.testing.clock import ManualClock
 from pipeline.commands.compacting import run
 from pipeline.errors import JobFailed
 from pipeline.jobs.compact import HOUR_MS, due, join, join_all, vacuum
@@ -28,9 +30,15 @@ def compact(lake):
     return [join(lake, group) for group in due(lake, LATER, kept=KEPT)]
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    return make_lake(tmp_path_factory.mktemp("made") / "lake", BATCHES, minutes=5)
+
+
 @pytest.fixture
-def lake(tmp_path):
-    return make_lake(tmp_path / "lake", BATCHES, minutes=5)
+def lake(made, tmp_path):
+    shutil.copytree(made.storage.root, tmp_path / "lake")
+    return Lake(Storage(str(tmp_path / "lake")), ManualClock(made.manifests()[-1].published))
 
 
 def test_hours_that_have_ended_come_together_and_rows_stay(lake):
