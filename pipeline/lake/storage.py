@@ -19,6 +19,7 @@ _CHUNK: Final = 2**20
 _ROWS: Final = 200
 _MS: Final = 1_000_000  # nanoseconds
 _GROUP: Final = 128 * 1024
+_LOOKS: Final = 5
 _NO_LINKS: Final = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
 
 
@@ -39,26 +40,17 @@ class Storage:
 
     def find(self, folder: str, suffix: str) -> list[str]:
         """Return the paths of all files below a folder that end so, sorted; none when there is no such folder."""
-        selector = arrow_fs.FileSelector(self._at(folder), allow_not_found=True, recursive=True)
-        cut = len(self._base) + 1
-        return sorted(
-            found.path[cut:]
-            for found in self._files.get_file_info(selector)
-            if found.is_file and found.path.endswith(suffix)
-        )
+        found = self._list(folder, recursive=True)
+        return sorted(self._path(each) for each in found if each.is_file and each.path.endswith(suffix))
 
     def folders(self, folder: str) -> list[str]:
         """Return the folders directly below a folder, sorted."""
-        selector = arrow_fs.FileSelector(self._at(folder), allow_not_found=True)
-        cut = len(self._base) + 1
         kind = arrow_fs.FileType.Directory
-        return sorted(found.path[cut:] for found in self._files.get_file_info(selector) if found.type == kind)
+        return sorted(self._path(each) for each in self._list(folder, recursive=False) if each.type == kind)
 
     def below(self, folder: str) -> list[str]:
         """Return the paths of all files and folders below a folder; none when there is no such folder."""
-        selector = arrow_fs.FileSelector(self._at(folder), allow_not_found=True, recursive=True)
-        cut = len(self._base) + 1
-        return [found.path[cut:] for found in self._files.get_file_info(selector)]
+        return [self._path(each) for each in self._list(folder, recursive=True)]
 
     def changed(self, path: str) -> int:
         """Return when a file or folder was last written (ms), or came to where it is, as far as that is known.
@@ -162,6 +154,17 @@ class Storage:
         with self._files.open_input_file(self._at(path)) as file, parquet.ParquetFile(file) as rows:
             for batch in rows.iter_batches(batch_size=_ROWS):
                 yield from batch.to_pylist()
+
+    def _list(self, folder: str, *, recursive: bool) -> list[arrow_fs.FileInfo]:
+        selector = arrow_fs.FileSelector(self._at(folder), allow_not_found=True, recursive=recursive)
+        for _ in range(_LOOKS):
+            # pyarrow looks again whether a folder that it did not find is there, and refuses one that came between.
+            with contextlib.suppress(FileNotFoundError):
+                return list(self._files.get_file_info(selector))
+        return list(self._files.get_file_info(selector))
+
+    def _path(self, found: arrow_fs.FileInfo) -> str:
+        return str(found.path[len(self._base) + 1 :])
 
     @contextlib.contextmanager
     def _partial(self, path: str, content: bytes) -> Iterator[str]:

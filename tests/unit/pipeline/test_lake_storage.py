@@ -111,3 +111,39 @@ def test_where_files_cannot_be_linked_what_is_there_stays_as_well(tmp_path: Path
 
 def names_in(root: Path) -> list[str]:
     return [path.name for path in (root / "manifests").iterdir()]
+
+
+def test_an_object_store_is_asked_before_a_file_is_made_and_before_it_counts() -> None:
+    storage = Storage("mock:///lake")
+    assert storage.create("manifests/a.json", b"first")
+    assert not storage.create("manifests/a.json", b"second")
+    assert storage.read("manifests/a.json") == b"first"
+    assert storage.find("manifests", "") == ["manifests/a.json"]
+    with pytest.raises(FileNotFoundError):
+        storage.settle(["manifests/b.json"])
+
+
+class Coming:
+    """Files of which one is put into a folder while that is listed, as pyarrow tells it."""
+
+    def __init__(self, storage: Storage, path: str) -> None:
+        self._files = storage._files
+        self._put = storage.write
+        self._path = path
+
+    def get_file_info(self, selector):
+        if self._path:
+            path, self._path = self._path, ""
+            self._put(path, b"")
+            raise FileNotFoundError(errno.ENOENT, "Cannot list directory")
+        return self._files.get_file_info(selector)
+
+    def __getattr__(self, name: str):
+        return getattr(self._files, name)
+
+
+@pytest.mark.parametrize("look", [Storage.below, Storage.folders, lambda each, folder: each.find(folder, "")])
+def test_a_folder_that_comes_while_it_is_listed_is_listed(tmp_path: Path, look) -> None:
+    storage = Storage(str(tmp_path))
+    storage._files = Coming(Storage(str(tmp_path)), "manifests/line/a.json")
+    assert look(storage, "manifests") != []
