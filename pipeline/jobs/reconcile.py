@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
+from pipeline.jobs.rollup import READ_LINE
 from pipeline.lake.lake import Lake
 from pipeline.schemas import BLOCKS, EVENTS, FINDINGS, LEDGER, PROOFS
 from pipeline.transforms.accounting import COUNTED, MISSING, accounted, concluded, counted, listed
@@ -89,13 +90,15 @@ class Proof(NamedTuple):
 @contextmanager
 def reconciled(spark: SparkSession, lake: Lake, plan: Plan, store: Store | None = None) -> Iterator[Proof]:
     """Run, and give what was found; what was news is in the lake then. Its frames hold for the ``with`` block."""
-    blocks = lake.read(spark, BLOCKS)
+    blocks = lake.read(spark, BLOCKS, line=READ_LINE)
     emitters = heard(blocks).collect()
     watermark = _watermark(emitters, plan)
-    buckets = _buckets(lake.read(spark, LEDGER, since=plan.since, before=plan.before), store, watermark, plan).persist()
+    buckets = _buckets(
+        lake.read(spark, LEDGER, line=READ_LINE, since=plan.since, before=plan.before), store, watermark, plan
+    ).persist()
     deliveries = _deliveries(spark, lake, buckets, plan, store).persist()
     rows = concluded(buckets, counted(deliveries))
-    before = latest(lake.read(spark, PROOFS, since=plan.since, before=plan.before))
+    before = latest(lake.read(spark, PROOFS, line=LINE, since=plan.since, before=plan.before))
     judged = compared_with(rows, before).persist()
     findings = _findings(spark, lake, deliveries, plan).persist()
     try:
@@ -122,8 +125,8 @@ def missing(proof: Proof) -> DataFrame:
 
 def read_proofs(spark: SparkSession, lake: Lake) -> tuple[DataFrame, DataFrame]:
     """Return the buckets in force, and their findings."""
-    buckets = latest(lake.read(spark, PROOFS))
-    return buckets, in_force(lake.read(spark, FINDINGS), buckets)
+    buckets = latest(lake.read(spark, PROOFS, line=LINE))
+    return buckets, in_force(lake.read(spark, FINDINGS, line=LINE), buckets)
 
 
 def _watermark(emitters: list[Row], plan: Plan) -> dt.datetime:
@@ -166,7 +169,7 @@ def _gaps(blocks: DataFrame, plan: Plan) -> DataFrame:
 
 
 def _events(spark: SparkSession, lake: Lake, plan: Plan) -> DataFrame:
-    return lake.read(spark, EVENTS, since=plan.since and plan.since - _DRIFT)
+    return lake.read(spark, EVENTS, line=READ_LINE, since=plan.since and plan.since - _DRIFT)
 
 
 def _findings(spark: SparkSession, lake: Lake, deliveries: DataFrame, plan: Plan) -> DataFrame:

@@ -48,7 +48,7 @@ def test_a_block_that_comes_again_in_a_later_batch_counts_once(spark, tmp_path):
     run(spark, tmp_path / "events", tmp_path)
     put(tmp_path / "events" / "2.jsonl", line, block([settled(START)], emitter="e", seq=2))
     lake = run(spark, tmp_path / "events", tmp_path)
-    assert [row.seq for row in lake.read(spark, BLOCKS).orderBy("seq").collect()] == [1, 2]
+    assert [row.seq for row in lake.read(spark, BLOCKS, line=READ_LINE).orderBy("seq").collect()] == [1, 2]
 
 
 def test_a_batch_whose_newest_commit_entry_is_gone_is_replayed_without_effect(spark, tmp_path):
@@ -92,7 +92,7 @@ def test_the_stream_tells_of_itself_and_of_what_it_read(spark, tmp_path):
     run(spark, tmp_path / "events", tmp_path)
     put(tmp_path / "events" / "2.jsonl", block([settled(START)], seq=2))
     lake = run(spark, tmp_path / "events", tmp_path)
-    broken = {row.check: row.broken for row in lake.read(spark, QUALITY).where("batch = 0").collect()}
+    broken = {row.check: row.broken for row in lake.read(spark, QUALITY, line=READ_LINE).where("batch = 0").collect()}
     assert broken.pop("a delivered post has a 2xx") == 1
     assert set(broken.values()) == {0}
 
@@ -102,7 +102,7 @@ def test_what_spark_says_of_a_batch_is_written_with_a_later_one(spark, tmp_path)
         put(tmp_path / "events" / f"{place}.jsonl", block([settled(START)], seq=place), arrived=START + place)
     run(spark, tmp_path / "events", tmp_path, batch=SMALL / 10)
     put(tmp_path / "events" / "3.jsonl", block([settled(START)], seq=3))
-    rows = run(spark, tmp_path / "events", tmp_path).read(spark, PROGRESS).orderBy("batch").collect()
+    rows = run(spark, tmp_path / "events", tmp_path).read(spark, PROGRESS, line=READ_LINE).orderBy("batch").collect()
     assert [(row.batch, row.rows, row.dropped_by_watermark) for row in rows] == [(0, 1, 0), (1, 1, 0)]
     assert all(row.freshness_max_ms > 0 and row.state_rows == row.batch + 1 for row in rows)
 
