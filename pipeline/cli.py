@@ -62,8 +62,14 @@ def _spark() -> Iterator[None]:
 
 
 @app.command(epilog="Example:  bus pipeline connectors jars")
-def connectors(folder: Annotated[Path, typer.Argument(help="Where to put the jars.")], as_json: AsJson = False) -> None:
-    """Have Maven copy Spark's connectors to Kafka and MongoDB into a folder."""
+def connectors(
+    folder: Annotated[Path, typer.Argument(help="Where to put the jars: a folder for them alone, new or not.")],
+    as_json: AsJson = False,
+) -> None:
+    """Have Maven copy Spark's connectors to Kafka and MongoDB into a folder, in place of the jars that are there.
+
+    A folder that has anything but jars is refused, and left as it is.
+    """
     from bus.cli.output import print_json  # noqa: PLC0415
     from pipeline.connectors import install  # noqa: PLC0415
 
