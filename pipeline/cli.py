@@ -210,14 +210,16 @@ def replay(
     as_json: AsJson = False,
     bus: BusOptions,
 ) -> None:
-    """Send messages of archive and store again, as new messages that are marked as copies."""
+    """Send messages of archive and store again, as new messages that are marked as copies (exit 1: some rejected)."""
     with _spark():
         from pipeline.commands.replaying import ReplayOptions, run  # noqa: PLC0415
         from pipeline.commands.values import moment_of  # noqa: PLC0415
         from pipeline.jobs.replay import Asked  # noqa: PLC0415
     since, before = map(moment_of, times.read())
-    if where is None and into is not None:
-        raise typer.BadParameter("a selection is frozen with its destination; give --where", param_hint="--into")
+    if where is None:
+        for option, given in (("--into", into), ("--from", since), ("--to", before)):
+            if given is not None:
+                raise typer.BadParameter("a selection is frozen with it; give --where", param_hint=option)
     asked = Asked(where, store, since, before, into) if where is not None else None
     options = ReplayOptions(name, lake, asked, store, rate, bus.url, bus.api_key, dry_run)
     run(options, session, as_json=as_json)

@@ -12,7 +12,8 @@ from bus.clock import SystemClock
 from bus.domain.replay import check_name
 from bus.errors import ConfigurationError
 from pipeline.commands.looking import check_store, lake_with
-from pipeline.jobs.replay import Asked, balance, freeze, known, selection
+from pipeline.errors import JobFailed
+from pipeline.jobs.replay import LINE, Asked, balance, freeze, known, selection
 from pipeline.jobs.resending import send
 from pipeline.lake.lake import Lake
 from pipeline.lake.manifest import Manifest
@@ -36,7 +37,13 @@ class ReplayOptions(NamedTuple):
 
 
 def run(options: ReplayOptions, session: SessionOptions, *, as_json: bool) -> None:
-    """Freeze the selection, send it, and tell how it stands."""
+    """Freeze the selection, send it, and tell how it stands.
+
+    Raises
+    ------
+    JobFailed
+        Messages were rejected; it was told which and why, and all others were sent.
+    """
     try:
         check_name(options.name)
     except ValueError as error:
@@ -48,6 +55,11 @@ def run(options: ReplayOptions, session: SessionOptions, *, as_json: bool) -> No
         print_json(found)
     else:
         print_fields(found)
+    if found.get("rejected"):
+        raise JobFailed(
+            f"{found['rejected']} of {found['selected']} messages were rejected; all others were sent",
+            hint="mend what `rejections` says of them, and select them by their ids under another name",
+        )
 
 
 def _check_source(options: ReplayOptions) -> None:
@@ -55,8 +67,10 @@ def _check_source(options: ReplayOptions) -> None:
     check_store(options.store)
     if options.asked is None:
         _frozen(Lake(Storage(options.lake)), options)
-    elif options.store is None:
-        lake_with(options.lake, MESSAGES)
+        return
+    lake = Lake(Storage(options.lake)) if options.store is not None else lake_with(options.lake, MESSAGES)
+    if not options.dry_run and lake.begin(LINE, options.name) is None:
+        known(lake, options.name, options.asked)
 
 
 def _frozen(lake: Lake, options: ReplayOptions) -> Manifest:
@@ -86,9 +100,9 @@ def replay(spark: SparkSession, options: ReplayOptions) -> dict[str, Any]:
         "selected": selected,
         "accepted": sent.accepted,
         "rejected": len(sent.rejected),
-        "balanced": selected == sent.done,
         "rejections": sent.rejected,
     }
     if options.store is not None:
-        told |= balance(spark, lake, manifest, options.store, sent.accepted)._asdict()
+        found = balance(spark, lake, manifest, options.store, sent.accepted)
+        told |= found._asdict() | {"balanced": found.is_closed}
     return told
