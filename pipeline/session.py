@@ -13,11 +13,14 @@ from pathlib import Path
 from typing import Final
 
 from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from bus.errors import ConfigurationError
 from pipeline.connectors import jars_in
 from pipeline.errors import JobFailed
+from pipeline.failures import line_of
 from pipeline.options import SessionOptions
 
 _LOGGING: Final = Path(__file__).with_name("log4j2.properties")
@@ -86,6 +89,9 @@ def open_session(
     session.sparkContext.setLogLevel("ERROR")
     # Py4J tells the root logger of a lost connection with a traceback, beside the error that it raises.
     logging.getLogger().addHandler(logging.NullHandler())
+    # PySpark writes what it raises with the whole trace of Java, which is told in a line.
+    for told in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(told).disabled = True
     return session
 
 
@@ -98,22 +104,32 @@ def running(name: str, options: SessionOptions) -> Iterator[SparkSession]:
     ConfigurationError
         As ``open_session`` does.
     JobFailed
-        Spark's own process ended in the middle.
+        Spark failed, or its own process ended in the middle; of a stream that stopped the caller tells.
     """
     with _own_interrupt():
         session = open_session(name, **asdict(options))
     try:
         yield session
-    except Py4JJavaError:
+    except (StreamingQueryException, BrokenPipeError):  # the latter is of who reads what the command prints
         raise
-    except (Py4JError, ConnectionError) as error:
-        raise JobFailed(
-            "Spark's own process ended in the middle; what was committed stays",
-            hint="look whether the machine ran out of memory (--memory), and start it again",
-        ) from error
+    except (PySparkException, Py4JError, ConnectionError) as error:
+        raise _failed(error) from error
     finally:
         with suppress(Py4JError, OSError):
             session.stop()
+
+
+def _failed(error: Exception) -> JobFailed:
+    with suppress(Py4JError, OSError):
+        if isinstance(error, PySparkException | Py4JJavaError):
+            return JobFailed(
+                f"Spark could not go on: {line_of(error)}; what was committed stays",
+                hint="mend the cause and run it again",
+            )
+    return JobFailed(
+        "Spark's own process ended in the middle; what was committed stays",
+        hint="look whether the machine ran out of memory (--memory), and start it again",
+    )
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from pipeline.jobs.archive import Counted, compact, count, due, verify, write
 from pipeline.lake.lake import Lake
 from pipeline.lake.manifest import Manifest
 from pipeline.lake.storage import Storage
-from pipeline.options import SessionOptions
+from pipeline.options import ConnectedOptions
 from pipeline.schemas import MESSAGES
 from pipeline.session import running
 from pipeline.sources.store import partitions_of, read_messages
@@ -59,9 +59,9 @@ class Archived(NamedTuple):
     bytes: int = 0
 
 
-def run(options: ArchiveOptions, session: SessionOptions, *, as_json: bool) -> None:
+def run(options: ArchiveOptions, session: ConnectedOptions, *, as_json: bool) -> None:
     """Archive every partition that is old enough, one after the other, and tell of each."""
-    check_store(options.store)
+    check_store(options.store, session)
     with running("archive", session) as spark:
         found = archive(spark, options, print_json_line if as_json else None)
     if not as_json:

@@ -16,7 +16,7 @@ from pipeline.commands.looking import check_report, check_store, lake_with
 from pipeline.commands.repairing import Repairing, repair
 from pipeline.jobs.reconcile import Plan, Proof, Store, missing, reconciled, totals
 from pipeline.lake.lake import Lake
-from pipeline.options import SessionOptions
+from pipeline.options import ConnectedOptions
 from pipeline.reports.proof import render
 from pipeline.reports.summary import HOPS, STATES, Bar, Gap, Missing, Summary, sentence_of
 from pipeline.schemas import BLOCKS, MESSAGES
@@ -41,10 +41,10 @@ class ReconcileOptions(NamedTuple):
     repairing: Repairing | None
 
 
-def run(options: ReconcileOptions, session: SessionOptions, *, as_json: bool) -> int:
+def run(options: ReconcileOptions, session: ConnectedOptions, *, as_json: bool) -> int:
     """Prove, print, and repair when asked; 0 when nothing is missing, or all that was is delivered."""
     lake = lake_with(options.lake, BLOCKS)
-    check_store(options.store)
+    check_store(options.store, session)
     check_report(options.report)
     with running("reconcile", session) as spark, console(stderr=True).status("reconciling"):
         summary = _summary(spark, lake, options)

@@ -18,7 +18,7 @@ from pipeline.jobs.resending import send
 from pipeline.lake.lake import Lake
 from pipeline.lake.manifest import Manifest
 from pipeline.lake.storage import Storage
-from pipeline.options import SessionOptions
+from pipeline.options import ConnectedOptions
 from pipeline.schemas import MESSAGES
 from pipeline.session import running
 
@@ -36,7 +36,7 @@ class ReplayOptions(NamedTuple):
     dry_run: bool = False
 
 
-def run(options: ReplayOptions, session: SessionOptions, *, as_json: bool) -> None:
+def run(options: ReplayOptions, session: ConnectedOptions, *, as_json: bool) -> None:
     """Freeze the selection, send it, and tell how it stands.
 
     Raises
@@ -48,7 +48,7 @@ def run(options: ReplayOptions, session: SessionOptions, *, as_json: bool) -> No
         check_name(options.name)
     except ValueError as error:
         raise ConfigurationError(f"a replay cannot be called so: {error}", hint="backfill-1") from error
-    _check_source(options)
+    _check_source(options, session)
     with running("replay", session) as spark:
         found = replay(spark, options)
     if as_json:
@@ -62,9 +62,9 @@ def run(options: ReplayOptions, session: SessionOptions, *, as_json: bool) -> No
         )
 
 
-def _check_source(options: ReplayOptions) -> None:
+def _check_source(options: ReplayOptions, session: ConnectedOptions) -> None:
     """See that there is something to select from, or a selection to go on with; raises ``ConfigurationError``."""
-    check_store(options.store)
+    check_store(options.store, session)
     if options.asked is None:
         _frozen(Lake(Storage(options.lake)), options)
         return

@@ -143,7 +143,7 @@ def test_a_name_stands_for_one_selection(spark: SparkSession, embedded: Place) -
     with pytest.raises(ConfigurationError, match="there is no replay"):
         replay(spark, options(embedded, None))
     replay(spark, options(embedded, "true", store=None))
-    with pytest.raises(ConfigurationError, match="was frozen without --store"):
-        replay(spark, options(embedded, "true"))
+    with pytest.raises(ConfigurationError, match="was frozen with --store"):
+        replay(spark, options(embedded, None, asked=Asked("true")))
     with pytest.raises(ConfigurationError, match="was frozen with --where true"):
         replay(spark, options(embedded, "biz_id = 'A-0'"))
