@@ -179,7 +179,10 @@ def reconcile(
     as_json: AsJson = False,
     bus: BusOptions,
 ) -> int:
-    """Prove that nothing was lost, or list every delivery that is missing (exit 1)."""
+    """Prove that nothing was lost, or list every delivery that is missing (exit 1).
+
+    Where nothing could be judged, as when no rollup has run since, that is said (exit 3).
+    """
     with _spark():
         from pipeline.commands.reconciling import ReconcileOptions, run  # noqa: PLC0415
         from pipeline.commands.repairing import Repairing  # noqa: PLC0415
