@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -234,7 +233,9 @@ def baseline(
     lake: LakeRoot,
     *,
     weeks: Annotated[int, typer.Option(min=1, help="Of history to look at, back from the end.")] = 8,
-    before: Annotated[datetime | None, typer.Option(help="End of the history, UTC; else that of the rollups.")] = None,
+    before: Annotated[
+        str | None, typer.Option(help="End of the history, RFC 3339 or a duration ago; else that of the rollups.")
+    ] = None,
     backtest: Annotated[
         bool, typer.Option("--backtest", help="Judge the past with faults put into it; publish nothing.")
     ] = False,
@@ -245,6 +246,9 @@ def baseline(
 ) -> None:
     """Find out what is usual in each hour of the week: volume, latency and failures, as limits for alarms."""
     with _spark():
+        from bus.cli.values import read_time  # noqa: PLC0415
         from pipeline.commands.baselining import BaselineOptions, run  # noqa: PLC0415
-    options = BaselineOptions(lake, weeks, before, backtest, seed, report)
+        from pipeline.commands.values import moment_of  # noqa: PLC0415
+    end = moment_of(read_time(before, "--before"))
+    options = BaselineOptions(lake, weeks, end, backtest, seed, report)
     run(options, session, as_json=as_json)
