@@ -16,7 +16,7 @@ from pipeline.options import BusOptions, ConnectedOptions, RangeOptions, Session
 _ROLLUP: Final = """\b
 Examples:
   bus pipeline rollup --events data/events --lake lake --once
-  bus pipeline rollup --kafka 127.0.0.1:9092 --lake s3://bucket/lake --connectors jars"""
+  bus pipeline rollup --kafka 127.0.0.1:9092 --lake /mnt/lake --connectors jars"""
 _COMPACT: Final = """\b
 Examples:
   bus pipeline compact --lake lake
@@ -24,7 +24,7 @@ Examples:
 _ARCHIVE: Final = """\b
 Examples:
   bus pipeline archive --store sqlite:///data/store --lake lake --older-than 14 --dry-run
-  bus pipeline archive --store mongodb://127.0.0.1/bus --lake s3://bucket/lake --connectors jars"""
+  bus pipeline archive --store mongodb://127.0.0.1/bus --lake /mnt/lake --connectors jars"""
 _REPLAY: Final = """\b
 Examples:
   bus pipeline replay again-1 --lake lake --where "destination = 'orders' and biz_id like 'A-%'" --dry-run
@@ -47,7 +47,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-LakeRoot = Annotated[str, typer.Option("--lake", help="Folder or URI of the lake's tables.")]
+LakeRoot = Annotated[str, typer.Option("--lake", help="Folder of the lake's tables, or hdfs://HOST/PATH.")]
 Store = Annotated[str, typer.Option(help="The bus's store: sqlite:///PATH or mongodb://HOST/DATABASE.")]
 
 

@@ -13,7 +13,7 @@ from bus.clock import SystemClock
 from bus.domain.contents import Contents
 from bus.domain.partition import PartitionLabel
 from bus.errors import ReceiverRefused
-from pipeline.commands.looking import check_store
+from pipeline.commands.looking import check_lake, check_store
 from pipeline.jobs.archive import Counted, compact, count, due, verify, write
 from pipeline.lake.lake import Lake
 from pipeline.lake.manifest import Manifest
@@ -62,6 +62,7 @@ class Archived(NamedTuple):
 def run(options: ArchiveOptions, session: ConnectedOptions, *, as_json: bool) -> None:
     """Archive every partition that is old enough, one after the other, and tell of each."""
     check_store(options.store, session)
+    check_lake(options.lake)
     with running("archive", session) as spark:
         found = archive(spark, options, print_json_line if as_json else None)
     if not as_json:

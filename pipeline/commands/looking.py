@@ -26,6 +26,11 @@ def lake_with(root: str, table: Table) -> Lake:
     return lake
 
 
+def check_lake(root: str) -> None:
+    """See that a lake can be reached, though nothing be in it; raises ``ConfigurationError``."""
+    Storage(root)
+
+
 def check_report(path: Path | None) -> None:
     """See that a report can be written; raises ``ConfigurationError``."""
     if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
