@@ -47,7 +47,7 @@ _LOCAL: Final = {
     "spark.sql.shuffle.partitions": "16",
     "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
 }
-"""What ``spark-submit`` is given for a cluster (``deploy/spark/settings.conf``)."""
+"""What one machine is given; a cluster by ``spark-submit`` or PYSPARK_SUBMIT_ARGS (``deploy/spark/settings.conf``)."""
 
 
 def open_session(
@@ -62,7 +62,7 @@ def open_session(
     master
         ``local[N]`` or a cluster's URL; None for the one that ``spark-submit`` gave, else every core of this machine.
     memory
-        Of the driver, which in local mode does all the work.
+        Of the driver in local mode, where it does all the work.
     connectors
         Folder of the connectors' jars (``bus pipeline connectors``); None when the job reads files only.
 
@@ -73,9 +73,12 @@ def open_session(
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder, settings = SparkSession.builder.appName(name), SETTINGS | {"spark.ui.enabled": str(ui).lower()}
-    if master is not None or "SPARK_ENV_LOADED" not in os.environ:
-        builder = builder.master(master or "local[*]").config("spark.driver.memory", memory)
-        settings |= _LOCAL
+    if master is None and "SPARK_ENV_LOADED" not in os.environ:
+        master = "local[*]"
+    if master is not None:
+        builder = builder.master(master)
+        if master.startswith("local"):
+            settings |= _LOCAL | {"spark.driver.memory": memory}
     for key, value in settings.items():
         builder = builder.config(key, value)
     if connectors is not None:
