@@ -7,7 +7,7 @@ from typing import Final
 
 _CALL: Final = re.compile(r"An error occurred while calling [^\n]*?\.?\n: ")
 _TASK: Final = re.compile(r".*most recent failure: Lost task .*? \(TID \d+\) \(.*?\): ")
-_CLASS: Final = re.compile(r"(?:[a-z]\w*\.)+[A-Z][\w$]*: ")
+_CLASS: Final = re.compile(r"\A(?:[a-z]\w*\.)+[A-Z][\w$]*: ")
 _TRACE: Final = "Traceback (most recent call last):"
 
 

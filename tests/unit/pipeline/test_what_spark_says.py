@@ -65,6 +65,7 @@ def fail(error: BaseException) -> None:
         (FromJava(f"{CALLED}java.lang.NullPointerException{TRACE}"), "java.lang.NullPointerException"),
         (AnalysisException("[PATH_NOT_FOUND] It is not there: file:/lake/a."), "[PATH_NOT_FOUND] It is not there"),
         (PySparkException(CAST), "[CAST_INVALID_INPUT] The value 'a' cannot be cast;"),
+        (PySparkException("no reader: java.io.IOException: gone"), "no reader: java.io.IOException: gone;"),
         (PythonException(WORKER), "OSError: no place"),
         (PySparkException(""), "PySparkException"),
     ],
