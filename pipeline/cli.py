@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -17,7 +16,7 @@ from pipeline.options import BusOptions, ConnectedOptions, RangeOptions, Session
 _ROLLUP: Final = """\b
 Examples:
   bus pipeline rollup --events data/events --lake lake --once
-  bus pipeline rollup --kafka 127.0.0.1:9092 --lake s3://bucket/lake --connectors jars"""
+  bus pipeline rollup --kafka 127.0.0.1:9092 --lake /mnt/lake --connectors jars"""
 _COMPACT: Final = """\b
 Examples:
   bus pipeline compact --lake lake
@@ -25,7 +24,7 @@ Examples:
 _ARCHIVE: Final = """\b
 Examples:
   bus pipeline archive --store sqlite:///data/store --lake lake --older-than 14 --dry-run
-  bus pipeline archive --store mongodb://127.0.0.1/bus --lake s3://bucket/lake --connectors jars"""
+  bus pipeline archive --store mongodb://127.0.0.1/bus --lake /mnt/lake --connectors jars"""
 _REPLAY: Final = """\b
 Examples:
   bus pipeline replay again-1 --lake lake --where "destination = 'orders' and biz_id like 'A-%'" --dry-run
@@ -48,7 +47,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-LakeRoot = Annotated[str, typer.Option("--lake", help="Folder or URI of the lake's tables.")]
+LakeRoot = Annotated[str, typer.Option("--lake", help="Folder of the lake's tables, or hdfs://HOST/PATH.")]
 Store = Annotated[str, typer.Option(help="The bus's store: sqlite:///PATH or mongodb://HOST/DATABASE.")]
 
 
@@ -62,8 +61,14 @@ def _spark() -> Iterator[None]:
 
 
 @app.command(epilog="Example:  bus pipeline connectors jars")
-def connectors(folder: Annotated[Path, typer.Argument(help="Where to put the jars.")], as_json: AsJson = False) -> None:
-    """Have Maven copy Spark's connectors to Kafka and MongoDB into a folder."""
+def connectors(
+    folder: Annotated[Path, typer.Argument(help="Where to put the jars: a folder for them alone, new or not.")],
+    as_json: AsJson = False,
+) -> None:
+    """Have Maven copy Spark's connectors to Kafka and MongoDB into a folder, in place of the jars that are there.
+
+    A folder that has anything but jars is refused, and left as it is.
+    """
     from bus.cli.output import print_json  # noqa: PLC0415
     from pipeline.connectors import install  # noqa: PLC0415
 
@@ -173,7 +178,10 @@ def reconcile(
     as_json: AsJson = False,
     bus: BusOptions,
 ) -> int:
-    """Prove that nothing was lost, or list every delivery that is missing (exit 1)."""
+    """Prove that nothing was lost, or list every delivery that is missing (exit 1).
+
+    Where nothing could be judged, as when no rollup has run since, that is said (exit 3).
+    """
     with _spark():
         from pipeline.commands.reconciling import ReconcileOptions, run  # noqa: PLC0415
         from pipeline.commands.repairing import Repairing  # noqa: PLC0415
@@ -204,14 +212,16 @@ def replay(
     as_json: AsJson = False,
     bus: BusOptions,
 ) -> None:
-    """Send messages of archive and store again, as new messages that are marked as copies."""
+    """Send messages of archive and store again, as new messages that are marked as copies (exit 1: some rejected)."""
     with _spark():
         from pipeline.commands.replaying import ReplayOptions, run  # noqa: PLC0415
         from pipeline.commands.values import moment_of  # noqa: PLC0415
         from pipeline.jobs.replay import Asked  # noqa: PLC0415
     since, before = map(moment_of, times.read())
-    if where is None and into is not None:
-        raise typer.BadParameter("a selection is frozen with its destination; give --where", param_hint="--into")
+    if where is None:
+        for option, given in (("--into", into), ("--from", since), ("--to", before)):
+            if given is not None:
+                raise typer.BadParameter("a selection is frozen with it; give --where", param_hint=option)
     asked = Asked(where, store, since, before, into) if where is not None else None
     options = ReplayOptions(name, lake, asked, store, rate, bus.url, bus.api_key, dry_run)
     run(options, session, as_json=as_json)
@@ -223,7 +233,9 @@ def baseline(
     lake: LakeRoot,
     *,
     weeks: Annotated[int, typer.Option(min=1, help="Of history to look at, back from the end.")] = 8,
-    before: Annotated[datetime | None, typer.Option(help="End of the history, UTC; else that of the rollups.")] = None,
+    before: Annotated[
+        str | None, typer.Option(help="End of the history, RFC 3339 or a duration ago; else that of the rollups.")
+    ] = None,
     backtest: Annotated[
         bool, typer.Option("--backtest", help="Judge the past with faults put into it; publish nothing.")
     ] = False,
@@ -234,6 +246,9 @@ def baseline(
 ) -> None:
     """Find out what is usual in each hour of the week: volume, latency and failures, as limits for alarms."""
     with _spark():
+        from bus.cli.values import read_time  # noqa: PLC0415
         from pipeline.commands.baselining import BaselineOptions, run  # noqa: PLC0415
-    options = BaselineOptions(lake, weeks, before, backtest, seed, report)
+        from pipeline.commands.values import moment_of  # noqa: PLC0415
+    end = moment_of(read_time(before, "--before"))
+    options = BaselineOptions(lake, weeks, end, backtest, seed, report)
     run(options, session, as_json=as_json)

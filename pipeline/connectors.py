@@ -48,25 +48,43 @@ def jars_in(folder: Path) -> list[Path]:
 
 
 def install(folder: Path) -> list[Path]:
-    """Have Maven copy the connectors into a folder, which then has all or nothing of them; return the jars.
+    """Have Maven copy the connectors into a folder, in place of the jars that are there; return the jars.
 
     Raises
     ------
     ConfigurationError
-        Maven is not there, or could not resolve them; the folder is as it was.
+        The folder has anything but jars, Maven is not there, or it could not resolve them; the folder is as it was.
     """
+    folder = folder.absolute()
+    _check_only_jars(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as scratch:
-        pom = Path(scratch) / "pom.xml"
+        pom, made = Path(scratch) / "pom.xml", Path(scratch) / "jars"
         pom.write_text(_POM, "utf-8")
-        _copy(pom, Path(scratch) / "jars")
-        for jar in (Path(scratch) / "jars").glob("*.jar"):
-            if jar.name.startswith(_BROUGHT):
-                jar.unlink()
-        if folder.exists():
-            shutil.rmtree(folder)
-        (Path(scratch) / "jars").rename(folder)
+        _copy(pom, made)
+        _replace(folder, [jar for jar in made.glob("*.jar") if not jar.name.startswith(_BROUGHT)])
     return jars_in(folder)
+
+
+def _check_only_jars(folder: Path) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise ConfigurationError(f"{folder} is no folder; it is as it was", hint="name a folder for the jars alone")
+    others = sorted(path.name for path in folder.glob("*") if path.suffix != ".jar" or not path.is_file())
+    if others:
+        raise ConfigurationError(
+            f"{folder} has more than jars in it, such as {others[0]}; nothing of it was changed",
+            hint="name a folder for the jars alone: a new one, an empty one, or one that this command filled",
+        )
+
+
+def _replace(folder: Path, jars: list[Path]) -> None:
+    folder.mkdir(exist_ok=True)
+    for jar in jars:
+        shutil.move(jar, folder / jar.name)  # the folder may be a volume of its own
+    names = {jar.name for jar in jars}
+    for old in folder.glob("*.jar"):
+        if old.name not in names:
+            old.unlink()
 
 
 def _copy(pom: Path, target: Path) -> None:

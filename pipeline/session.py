@@ -13,11 +13,14 @@ from pathlib import Path
 from typing import Final
 
 from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from bus.errors import ConfigurationError
 from pipeline.connectors import jars_in
 from pipeline.errors import JobFailed
+from pipeline.failures import line_of
 from pipeline.options import SessionOptions
 
 _LOGGING: Final = Path(__file__).with_name("log4j2.properties")
@@ -44,7 +47,7 @@ _LOCAL: Final = {
     "spark.sql.shuffle.partitions": "16",
     "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
 }
-"""What ``spark-submit`` is given for a cluster (``deploy/spark/settings.conf``)."""
+"""What one machine is given; a cluster by ``spark-submit`` or PYSPARK_SUBMIT_ARGS (``deploy/spark/settings.conf``)."""
 
 
 def open_session(
@@ -59,7 +62,7 @@ def open_session(
     master
         ``local[N]`` or a cluster's URL; None for the one that ``spark-submit`` gave, else every core of this machine.
     memory
-        Of the driver, which in local mode does all the work.
+        Of the driver in local mode, where it does all the work.
     connectors
         Folder of the connectors' jars (``bus pipeline connectors``); None when the job reads files only.
 
@@ -70,9 +73,12 @@ def open_session(
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder, settings = SparkSession.builder.appName(name), SETTINGS | {"spark.ui.enabled": str(ui).lower()}
-    if master is not None or "SPARK_ENV_LOADED" not in os.environ:
-        builder = builder.master(master or "local[*]").config("spark.driver.memory", memory)
-        settings |= _LOCAL
+    if master is None and "SPARK_ENV_LOADED" not in os.environ:
+        master = "local[*]"
+    if master is not None:
+        builder = builder.master(master)
+        if master.startswith("local"):
+            settings |= _LOCAL | {"spark.driver.memory": memory}
     for key, value in settings.items():
         builder = builder.config(key, value)
     if connectors is not None:
@@ -86,6 +92,9 @@ def open_session(
     session.sparkContext.setLogLevel("ERROR")
     # Py4J tells the root logger of a lost connection with a traceback, beside the error that it raises.
     logging.getLogger().addHandler(logging.NullHandler())
+    # PySpark writes what it raises with the whole trace of Java, which is told in a line.
+    for told in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(told).disabled = True
     return session
 
 
@@ -98,22 +107,32 @@ def running(name: str, options: SessionOptions) -> Iterator[SparkSession]:
     ConfigurationError
         As ``open_session`` does.
     JobFailed
-        Spark's own process ended in the middle.
+        Spark failed, or its own process ended in the middle; of a stream that stopped the caller tells.
     """
     with _own_interrupt():
         session = open_session(name, **asdict(options))
     try:
         yield session
-    except Py4JJavaError:
+    except (StreamingQueryException, BrokenPipeError):  # the latter is of who reads what the command prints
         raise
-    except (Py4JError, ConnectionError) as error:
-        raise JobFailed(
-            "Spark's own process ended in the middle; what was committed stays",
-            hint="look whether the machine ran out of memory (--memory), and start it again",
-        ) from error
+    except (PySparkException, Py4JError, ConnectionError) as error:
+        raise _failed(error) from error
     finally:
         with suppress(Py4JError, OSError):
             session.stop()
+
+
+def _failed(error: Exception) -> JobFailed:
+    with suppress(Py4JError, OSError):
+        if isinstance(error, PySparkException | Py4JJavaError):
+            return JobFailed(
+                f"Spark could not go on: {line_of(error)}; what was committed stays",
+                hint="mend the cause and run it again",
+            )
+    return JobFailed(
+        "Spark's own process ended in the middle; what was committed stays",
+        hint="look whether the machine ran out of memory (--memory), and start it again",
+    )
 
 
 @contextmanager

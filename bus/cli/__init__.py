@@ -14,7 +14,7 @@ _INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the command line and exit: 0 when done, 1 after a failure, 2 for wrong usage."""
+    """Run the command line and exit: 0 when done, 1 after a failure, 2 for wrong usage; commands may have more."""
     code = run(argv)
     try:
         sys.stdout.flush()

@@ -25,11 +25,12 @@ master)
 worker)
     exec "$SPARK_HOME/bin/spark-class" org.apache.spark.deploy.worker.Worker "$@"
     ;;
-submit)
-    exec "$SPARK_HOME/bin/spark-submit" "$@"
+job)
+    # Python itself, so that it is Python that is told to end; it starts a Java of its own with PYSPARK_SUBMIT_ARGS.
+    exec python3 -m pipeline "$@"
     ;;
 *)
-    echo "say driver, executor, master, worker or submit, not '$role'" >&2
+    echo "say driver, executor, job, master or worker, not '$role'" >&2
     exit 64
     ;;
 esac

@@ -13,17 +13,18 @@ from bus.clock import SystemClock
 from bus.domain.contents import Contents
 from bus.domain.partition import PartitionLabel
 from bus.errors import ReceiverRefused
-from pipeline.commands.looking import check_store
+from pipeline.commands.looking import check_lake, check_store
+from pipeline.errors import JobFailed
 from pipeline.jobs.archive import Counted, compact, count, due, verify, write
 from pipeline.lake.lake import Lake
 from pipeline.lake.manifest import Manifest
 from pipeline.lake.storage import Storage
-from pipeline.options import SessionOptions
+from pipeline.options import ConnectedOptions
 from pipeline.schemas import MESSAGES
 from pipeline.session import running
 from pipeline.sources.store import partitions_of, read_messages
 
-_COLUMNS: Final = ("partition", "state", "messages", "deliveries", "unfinished", "files", "bytes")
+_COLUMNS: Final = ("partition", "state", "messages", "deliveries", "unfinished", "unreadable", "files", "bytes")
 _CONFLICT: Final = 409
 _LONGEST: Final = 3600.0  # the bus reads all of a partition before it drops it
 
@@ -46,8 +47,11 @@ class Archived(NamedTuple):
     Attributes
     ----------
     state
-        ``unfinished`` (left for a later run), ``changed`` (while it was archived: left as well), ``empty`` (nothing is
-        in it, or no longer), ``counted`` (a dry run), ``archived`` (and kept in the store), or ``dropped``.
+        ``unfinished`` (left for a later run), ``unreadable`` (left until its bodies are there), ``changed`` (while it
+        was archived: left as well), ``empty`` (nothing is in it, or no longer), ``counted`` (a dry run), ``archived``
+        (and kept in the store), or ``dropped``.
+    unfinished, unreadable
+        Of how many messages something is still to happen, and of how many the body is not there.
     """
 
     partition: str
@@ -55,17 +59,32 @@ class Archived(NamedTuple):
     messages: int
     deliveries: int
     unfinished: int = 0
+    unreadable: int = 0
     files: int = 0
     bytes: int = 0
 
 
-def run(options: ArchiveOptions, session: SessionOptions, *, as_json: bool) -> None:
-    """Archive every partition that is old enough, one after the other, and tell of each."""
-    check_store(options.store)
+def run(options: ArchiveOptions, session: ConnectedOptions, *, as_json: bool) -> None:
+    """Archive every partition that is old enough, one after the other, and tell of each.
+
+    Raises
+    ------
+    JobFailed
+        Bodies cannot be read; their partitions stay in the store, and all others were archived.
+    """
+    check_store(options.store, session)
+    check_lake(options.lake)
     with running("archive", session) as spark:
         found = archive(spark, options, print_json_line if as_json else None)
     if not as_json:
         print_table(_COLUMNS, found)
+    left = [each for each in found if each.unreadable]
+    if left:
+        raise JobFailed(
+            f"in {', '.join(each.partition for each in left)} the bodies of {sum(each.unreadable for each in left)} "
+            "messages cannot be read; these days stay in the store as they are",
+            hint="restore the store's files from a backup and run it again, or leave these days to the retention",
+        )
 
 
 def archive(
@@ -92,10 +111,9 @@ def _partition(
     spark: SparkSession, lake: Lake, api: Api, options: ArchiveOptions, partition: PartitionLabel
 ) -> Archived:
     counted = count(read_messages(spark, options.store, partition=partition, bodies=True))
-    if not counted.contents.messages:
-        return _told(partition, "empty", counted)
-    if counted.unfinished or counted.unreadable:
-        return _told(partition, "unfinished", counted)
+    state = _as_it_is(counted)
+    if state is not None:
+        return _told(partition, state, counted)
     if options.dry_run:
         return _told(partition, "counted", counted)
     manifest = write(spark, lake, options.store, partition, counted)
@@ -105,6 +123,15 @@ def _partition(
     if options.keep:
         return _told(partition, "archived", counted, manifest)
     return _told(partition, _dropped(api, options.store, partition, contents), counted, manifest)
+
+
+def _as_it_is(counted: Counted) -> str | None:
+    """Return the state of a partition that is left; None for one that can be archived."""
+    if not counted.contents.messages:
+        return "empty"
+    if counted.unfinished:
+        return "unfinished"
+    return "unreadable" if counted.unreadable else None
 
 
 def _dropped(api: Api, store: str, partition: PartitionLabel, contents: Contents) -> str:
@@ -130,7 +157,8 @@ def _told(partition: PartitionLabel, state: str, counted: Counted, manifest: Man
         state,
         contents.messages,
         contents.deliveries,
-        counted.unfinished + counted.unreadable,
+        counted.unfinished,
+        counted.unreadable,
         len(files),
         sum(file.bytes for file in files),
     )

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import datetime as dt
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
-from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
-from bus.cli.output import print_json
+from bus.cli.output import console, plain, print_json, print_table
+from bus.clock import SystemClock
 from bus.errors import ConfigurationError
 from pipeline.commands.looking import check_report, lake_with
 from pipeline.jobs import baseline
@@ -24,6 +23,15 @@ from pipeline.reports.baseline import page_of
 from pipeline.reports.totals import Total, totals
 from pipeline.schemas import ROLLUPS
 from pipeline.session import running
+
+_NORMS: Final = ("destination", "subscription", "metric", "state", "weeks", "method", "clear hours of 168")
+_SCORES: Final = (
+    "fault",
+    "found within three hours",
+    "where volume is thin",
+    "false alarms per series and month",
+    "series",
+)
 
 
 class BaselineOptions(NamedTuple):
@@ -47,13 +55,12 @@ def run(options: BaselineOptions, session: SessionOptions, *, as_json: bool) -> 
             f"the lake {options.lake} has no whole hour of rollups yet",
             hint="wait for the hour; norms need three weeks",
         )
-    columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("starting Spark")
-        with running("baseline", session) as spark:
-            progress.update(task, description="adding up the hours")
-            found = _found(spark, lake, options, baseline.Span(before, options.weeks))
-    print_json(found.as_json()) if as_json else found.show(Console())
+    with running("baseline", session) as spark, console(stderr=True).status("adding up the hours"):
+        found = _found(spark, lake, options, baseline.Span(before, options.weeks))
+    if as_json:
+        print_json(found.as_json())
+    else:
+        _print(found)
     if options.report:
         options.report.write_text(page_of(found.hours, found.norms, found.totals, before), "utf-8")
 
@@ -85,18 +92,9 @@ class Found(NamedTuple):
             "backtest": [{**total._asdict(), "fault": total.fault.name.lower()} for total in self.totals],
         }
 
-    def show(self, console: Console) -> None:
-        """Print tables."""
-        console.print(_table_of(self.series()))
-        if self.totals:
-            console.print(_scores_of(self.totals))
-            quiet = sorted({name for total in self.totals if total.fault is Fault.DROP for name in total.thin})
-            console.print(f"too little volume to tell half from chance: {', '.join(quiet) or 'none'}", markup=False)
-
 
 def _whole_hour(given: dt.datetime) -> dt.datetime:
-    aware = given.astimezone(dt.UTC) if given.tzinfo else given.replace(tzinfo=dt.UTC)
-    return aware.replace(minute=0, second=0, microsecond=0)
+    return given.astimezone(dt.UTC).replace(minute=0, second=0, microsecond=0)
 
 
 def _state(latest: str, clear: int) -> str:
@@ -110,7 +108,7 @@ def _found(spark: SparkSession, lake: Lake, options: BaselineOptions, span: base
         scored = totals(_rows(baseline.backtest(hours, seed=options.seed, weeks=options.weeks)))
         norms = baseline.norms_at(hours, span)
     else:
-        baseline.publish(lake, hours, span)
+        baseline.publish(lake, hours, span, SystemClock().now())
         norms = baseline.thresholds(spark, lake)
     return Found(span.before, _rows(hours) if options.report else [], _rows(norms), scored)
 
@@ -119,22 +117,19 @@ def _rows(frame: DataFrame) -> list[dict[str, Any]]:
     return [row.asDict() for row in frame.collect()]
 
 
-def _table_of(series: Mapping[tuple[str, str, str], Mapping[str, Any]]) -> Table:
-    table = Table(title="Norms")
-    for name in ("destination", "subscription", "metric", "state", "weeks", "method", "clear hours of 168"):
-        table.add_column(name)
-    for key, entry in sorted(series.items()):
-        state, method = str(entry["state"]), str(entry["method"])
-        table.add_row(*key, state, f"{entry['weeks']:.1f}", method, str(entry["clear_hours"]))
-    return table
+def _print(found: Found) -> None:
+    norms = [
+        [*key, entry["state"], f"{entry['weeks']:.1f}", entry["method"], entry["clear_hours"]]
+        for key, entry in sorted(found.series().items())
+    ]
+    print_table(_NORMS, norms)
+    if found.totals:
+        print_table(_SCORES, [_score(total) for total in found.totals])
+        quiet = sorted({name for total in found.totals if total.fault is Fault.DROP for name in total.thin})
+        sys.stdout.write(f"too little volume to tell half from chance: {plain(quiet) or 'none'}\n")
 
 
-def _scores_of(scored: Sequence[Total]) -> Table:
-    table = Table(title="Back-test: found within three hours, where the volume suffices and where not")
-    for name in ("fault", "found", "where thin", "false alarms per series and month", "series"):
-        table.add_column(name)
-    for total in scored:
-        share = f"{total.share:.1%} of {total.put}" if total.put else "none put"
-        thin = f"{total.thin_found} of {total.thin_put}"
-        table.add_row(total.fault.value, share, thin, f"{total.alarms_a_month:.2f}", str(total.series))
-    return table
+def _score(total: Total) -> list[object]:
+    share = f"{total.share:.1%} of {total.put}" if total.put else "none put"
+    thin = f"{total.thin_found} of {total.thin_put}"
+    return [total.fault.value, share, thin, f"{total.alarms_a_month:.2f}", total.series]

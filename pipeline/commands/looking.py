@@ -10,6 +10,7 @@ from bus.stores.address import sqlite_directory
 from bus.stores.sqlite.scanning import partitions_in
 from pipeline.lake.lake import Lake
 from pipeline.lake.storage import Storage
+from pipeline.options import ConnectedOptions
 from pipeline.schemas import MESSAGES, Table
 
 _ROLLUP: Final = "rollup --once --events data/events"
@@ -23,6 +24,11 @@ def lake_with(root: str, table: Table) -> Lake:
         job = _ARCHIVE if table is MESSAGES else _ROLLUP
         raise ConfigurationError(f"the lake {root} has no {table.name} yet", hint=f"bus pipeline {job} --lake {root}")
     return lake
+
+
+def check_lake(root: str) -> None:
+    """See that a lake can be reached, though nothing be in it; raises ``ConfigurationError``."""
+    Storage(root)
 
 
 def check_report(path: Path | None) -> None:
@@ -39,8 +45,20 @@ def check_events(folder: str | None) -> None:
         )
 
 
-def check_store(address: str | None) -> None:
-    """See that a store's address is one, and that an embedded store is there; raises ``ConfigurationError``."""
-    directory = sqlite_directory(address) if address is not None else None
+def check_store(address: str | None, session: ConnectedOptions) -> None:
+    """See that a store can be read: an embedded one is there, or Spark is given the connector to MongoDB.
+
+    Raises
+    ------
+    ConfigurationError
+        It cannot, or the address is none.
+    """
+    if address is None:
+        return
+    directory = sqlite_directory(address)
     if directory is not None:
         partitions_in(directory)
+    elif session.connectors is None:
+        raise ConfigurationError(
+            "MongoDB needs Spark's connector", hint="bus pipeline connectors jars; --connectors jars"
+        )

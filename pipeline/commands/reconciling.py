@@ -12,11 +12,12 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
 from bus.cli.output import console, print_json, print_table
+from bus.errors import BusError
 from pipeline.commands.looking import check_report, check_store, lake_with
-from pipeline.commands.repairing import Repairing, repair
+from pipeline.commands.repairing import Repaired, Repairing, repair
 from pipeline.jobs.reconcile import Plan, Proof, Store, missing, reconciled, totals
 from pipeline.lake.lake import Lake
-from pipeline.options import SessionOptions
+from pipeline.options import ConnectedOptions
 from pipeline.reports.proof import render
 from pipeline.reports.summary import HOPS, STATES, Bar, Gap, Missing, Summary, sentence_of
 from pipeline.schemas import BLOCKS, MESSAGES
@@ -27,6 +28,7 @@ from pipeline.transforms.deliveries import deliveries_of
 from pipeline.transforms.witnesses import with_owners
 
 _COLUMNS: Final = ("id", "destination", "subscription", "state", "last event", "store")
+_NOTHING_JUDGED: Final = 3  # an exit code of its own, for a proof of nothing is none; 2 is wrong usage
 _MOST_BARS: Final = 240
 _GRAINS: Final = {"minute": 60, "hour": 3600}
 
@@ -41,20 +43,27 @@ class ReconcileOptions(NamedTuple):
     repairing: Repairing | None
 
 
-def run(options: ReconcileOptions, session: SessionOptions, *, as_json: bool) -> int:
-    """Prove, print, and repair when asked; 0 when nothing is missing, or all that was is delivered."""
+def run(options: ReconcileOptions, session: ConnectedOptions, *, as_json: bool) -> int:
+    """Prove, print, and repair when asked; return the exit code.
+
+    It is 0 when nothing is missing or all that was is delivered, 1 when something is, 3 when nothing could be judged.
+
+    Raises
+    ------
+    ReceiverError
+        The bus refused to repair, or does not answer; the proof was printed.
+    """
     lake = lake_with(options.lake, BLOCKS)
-    check_store(options.store)
+    check_store(options.store, session)
     check_report(options.report)
     with running("reconcile", session) as spark, console(stderr=True).status("reconciling"):
         summary = _summary(spark, lake, options)
     if options.report is not None:
         options.report.write_text(render(summary), "utf-8")
-    repaired = repair(summary.missing, options.repairing) if options.repairing and summary.missing else None
-    _print(summary, repaired, as_json=as_json)
-    if summary.verdict != "missing":
-        return 0
-    return 0 if repaired is not None and repaired.is_whole else 1
+    repaired = _told_as_json(summary, options.repairing) if as_json else _told(summary, options.repairing)
+    if summary.verdict == "missing":
+        return 0 if repaired is not None and repaired.is_whole else 1
+    return _NOTHING_JUDGED if summary.verdict == "unheard" else 0
 
 
 def _summary(spark: SparkSession, lake: Lake, options: ReconcileOptions) -> Summary:
@@ -129,11 +138,8 @@ def _text(time: dt.datetime | None) -> str | None:
     return time.astimezone(dt.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _print(summary: Summary, repaired: Any, *, as_json: bool) -> None:
-    if as_json:
-        more = {"lost_blocks": summary.lost_blocks, "lost_events": summary.lost_events}
-        print_json({"summary": sentence_of(summary), **_plain(summary), **more, "repair": repaired})
-        return
+def _told(summary: Summary, repairing: Repairing | None) -> Repaired | None:
+    """Print for people, the proof before it is repaired."""
     columns = ("hop", "buckets", *STATES, "expected", "proven", "explained", "unsettled", "missing")
     print_table(columns, [_line(title, summary.hops[hop]) for hop, title in HOPS.items()])
     if summary.missing:
@@ -141,8 +147,28 @@ def _print(summary: Summary, repaired: Any, *, as_json: bool) -> None:
     if summary.gaps:
         sys.stdout.write(f"emitters lost {summary.lost_blocks} blocks and {summary.lost_events} events\n")
     sys.stdout.write(sentence_of(summary) + "\n")
+    sys.stdout.flush()
+    repaired = _repaired(summary, repairing)
     if repaired is not None:
         sys.stdout.write(repaired.sentence + "\n")
+    return repaired
+
+
+def _told_as_json(summary: Summary, repairing: Repairing | None) -> Repaired | None:
+    """Print one document, in which a repair that failed has its error."""
+    more = {"lost_blocks": summary.lost_blocks, "lost_events": summary.lost_events}
+    proof = {"summary": sentence_of(summary), **_plain(summary), **more}
+    try:
+        repaired = _repaired(summary, repairing)
+    except BusError as error:
+        print_json({**proof, "repair": {"error": str(error), "hint": error.hint}})
+        raise
+    print_json({**proof, "repair": repaired})
+    return repaired
+
+
+def _repaired(summary: Summary, repairing: Repairing | None) -> Repaired | None:
+    return repair(summary.missing, repairing) if repairing is not None and summary.missing else None
 
 
 def _plain(summary: Summary) -> dict[str, Any]:

@@ -12,12 +12,13 @@ from bus.clock import SystemClock
 from bus.domain.replay import check_name
 from bus.errors import ConfigurationError
 from pipeline.commands.looking import check_store, lake_with
-from pipeline.jobs.replay import Asked, balance, freeze, known, selection
+from pipeline.errors import JobFailed
+from pipeline.jobs.replay import LINE, Asked, balance, freeze, known, selection
 from pipeline.jobs.resending import send
 from pipeline.lake.lake import Lake
 from pipeline.lake.manifest import Manifest
 from pipeline.lake.storage import Storage
-from pipeline.options import SessionOptions
+from pipeline.options import ConnectedOptions
 from pipeline.schemas import MESSAGES
 from pipeline.session import running
 
@@ -35,28 +36,41 @@ class ReplayOptions(NamedTuple):
     dry_run: bool = False
 
 
-def run(options: ReplayOptions, session: SessionOptions, *, as_json: bool) -> None:
-    """Freeze the selection, send it, and tell how it stands."""
+def run(options: ReplayOptions, session: ConnectedOptions, *, as_json: bool) -> None:
+    """Freeze the selection, send it, and tell how it stands.
+
+    Raises
+    ------
+    JobFailed
+        Messages were rejected; it was told which and why, and all others were sent.
+    """
     try:
         check_name(options.name)
     except ValueError as error:
         raise ConfigurationError(f"a replay cannot be called so: {error}", hint="backfill-1") from error
-    _check_source(options)
+    _check_source(options, session)
     with running("replay", session) as spark:
         found = replay(spark, options)
     if as_json:
         print_json(found)
     else:
         print_fields(found)
+    if found.get("rejected"):
+        raise JobFailed(
+            f"{found['rejected']} of {found['selected']} messages were rejected; all others were sent",
+            hint="mend what `rejections` says of them, and select them by their ids under another name",
+        )
 
 
-def _check_source(options: ReplayOptions) -> None:
+def _check_source(options: ReplayOptions, session: ConnectedOptions) -> None:
     """See that there is something to select from, or a selection to go on with; raises ``ConfigurationError``."""
-    check_store(options.store)
+    check_store(options.store, session)
     if options.asked is None:
         _frozen(Lake(Storage(options.lake)), options)
-    elif options.store is None:
-        lake_with(options.lake, MESSAGES)
+        return
+    lake = Lake(Storage(options.lake)) if options.store is not None else lake_with(options.lake, MESSAGES)
+    if not options.dry_run and lake.begin(LINE, options.name) is None:
+        known(lake, options.name, options.asked)
 
 
 def _frozen(lake: Lake, options: ReplayOptions) -> Manifest:
@@ -86,9 +100,9 @@ def replay(spark: SparkSession, options: ReplayOptions) -> dict[str, Any]:
         "selected": selected,
         "accepted": sent.accepted,
         "rejected": len(sent.rejected),
-        "balanced": selected == sent.done,
         "rejections": sent.rejected,
     }
     if options.store is not None:
-        told |= balance(spark, lake, manifest, options.store, sent.accepted)._asdict()
+        found = balance(spark, lake, manifest, options.store, sent.accepted)
+        told |= found._asdict() | {"balanced": found.is_closed}
     return told

@@ -55,15 +55,21 @@ def norms_at(hours: DataFrame, span: Span) -> DataFrame:
     return normed(hours).withColumn("computed", F.lit(span.before))
 
 
-def publish(lake: Lake, hours: DataFrame, span: Span) -> None:
-    """Publish the norms of hours in place of all that were published before; once for a span."""
+def publish(lake: Lake, hours: DataFrame, span: Span, now: int) -> None:
+    """Publish the norms of hours in place of all that were published before, unless they are those in force.
+
+    Norms of a span that others have stood for since are published again, under a name of ``now`` (ms).
+    """
+    facts = {"since": span.since.isoformat(), "before": span.before.isoformat()}
+    older = lake.manifests(LINE)
+    if any(manifest.facts == facts for manifest in older):
+        return
     name = f"{span.before:%Y%m%dT%H}-{span.weeks}w"
-    commit = lake.begin(LINE, name)
+    commit = lake.begin(LINE, name) or lake.begin(LINE, f"{name}-{now}")
     if commit is None:
         return
     commit.stage(THRESHOLDS, norms_at(hours, span), files=1)
-    older = [manifest.name for manifest in lake.manifests(LINE) if manifest.name != name]
-    lake.publish(commit, replaces=older, facts={"since": span.since.isoformat(), "before": span.before.isoformat()})
+    lake.publish(commit, replaces=[manifest.name for manifest in older], facts=facts)
 
 
 def thresholds(spark: SparkSession, lake: Lake) -> DataFrame:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
@@ -23,6 +23,7 @@ VERSION: Final = 1
 LINE: Final = f"replay-v{VERSION}"
 _MILLISECOND: Final = dt.timedelta(milliseconds=1)
 _FAILED: Final = ("dead", "parked")
+_OPTIONS: Final = {"where": "--where", "into": "--into", "since": "--from", "before": "--to", "store": "--store"}
 
 
 class Asked(NamedTuple):
@@ -46,6 +47,17 @@ class Asked(NamedTuple):
     before: dt.datetime | None = None
     into: str | None = None
 
+    def facts(self) -> dict[str, Any]:
+        """Return what its manifest has of it, by option; of the store whether it was asked."""
+        since, before = (time.isoformat() if time is not None else None for time in (self.since, self.before))
+        return {
+            "where": self.where,
+            "into": self.into,
+            "since": since,
+            "before": before,
+            "store": self.store is not None,
+        }
+
 
 class Balance(NamedTuple):
     """What became of the messages that were accepted, and of their deliveries.
@@ -63,6 +75,11 @@ class Balance(NamedTuple):
     delivered: int
     failed: int
     ended: int
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the store has every message, and each of their deliveries has come to an end."""
+        return not (self.unknown or self.open)
 
 
 def selection(spark: SparkSession, lake: Lake, asked: Asked) -> DataFrame:
@@ -105,7 +122,7 @@ def freeze(spark: SparkSession, lake: Lake, name: str, asked: Asked, now: int) -
         except BusError:
             commit.abandon()
             raise
-        lake.publish(commit, facts={"where": asked.where, "into": asked.into, "frozen_at": now, "selected": selected})
+        lake.publish(commit, facts=asked.facts() | {"frozen_at": now, "selected": selected})
     return known(lake, name, asked)
 
 
@@ -114,18 +131,25 @@ def known(lake: Lake, name: str, asked: Asked | None = None) -> Manifest:
     found = next((each for each in lake.manifests(LINE) if each.name == name), None)
     if found is None:
         raise ConfigurationError(f"there is no replay {name!r}", hint="select messages for it with --where")
-    if asked is not None and asked.where != found.facts["where"]:
-        raise ConfigurationError(
-            f"replay {name!r} was frozen with {found.facts['where']!r}; nothing was sent",
-            hint="leave --where out to go on with it, or choose another name",
-        )
-    if asked is not None and asked.into != found.facts.get("into"):
-        goes = found.facts.get("into") or "the destination of each original"
-        raise ConfigurationError(
-            f"replay {name!r} was frozen to go into {goes}; nothing was sent",
-            hint="leave --where and --into out to go on with it, or choose another name",
-        )
+    if asked is not None:
+        _check_same(found, asked)
     return found
+
+
+def _check_same(found: Manifest, asked: Asked) -> None:
+    """See that a selection was frozen as it is asked for; raises ``ConfigurationError``."""
+    for name, given in asked.facts().items():
+        was = found.facts.get(name)
+        if was != given:
+            raise ConfigurationError(
+                f"replay {found.name!r} was frozen {_frozen_with(_OPTIONS[name], was)}; nothing was sent",
+                hint="leave --where, --from, --to and --into out to go on with it, or choose another name; "
+                "a duration such as 24h is another time with each run",
+            )
+
+
+def _frozen_with(option: str, value: object) -> str:
+    return f"without {option}" if value in (None, False) else f"with {option}" + ("" if value is True else f" {value}")
 
 
 def _write(spark: SparkSession, lake: Lake, commit: Commit, asked: Asked, now: int) -> int:

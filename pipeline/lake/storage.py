@@ -1,4 +1,4 @@
-"""Where the lake rests: a folder of this machine or of an object store, reached without Spark."""
+"""Where the lake rests: a folder of this machine, of a volume or of HDFS, reached without Spark."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ import pyarrow as pa
 import pyarrow.fs as arrow_fs
 from pyarrow import dataset, parquet
 
+from bus.errors import ConfigurationError
+
+_SCHEMES: Final = ("file", "hdfs")  # of object stores Spark, as shipped, knows none by a name that pyarrow has too
 _CHUNK: Final = 2**20
 _ROWS: Final = 200
 _MS: Final = 1_000_000  # nanoseconds
@@ -24,12 +27,18 @@ _NO_LINKS: Final = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errn
 
 
 class Storage:
-    """Files below a root: a path, or a URI that pyarrow knows (``file``, ``s3``, ``gs``, ``abfs``, ``hdfs``)."""
+    """Files below a root: a path, or a URI of what Spark and pyarrow both reach by the same name.
+
+    Raises
+    ------
+    ConfigurationError
+        The URI is none, or of something else, such as an object store.
+    """
 
     def __init__(self, root: str) -> None:
         self.root = root.rstrip("/")
         if "://" in root:
-            self._files, base = arrow_fs.FileSystem.from_uri(self.root)
+            self._files, base = _reached(self.root)
         else:
             self._files, base = arrow_fs.LocalFileSystem(), self.root
         self._base = base.rstrip("/")
@@ -106,7 +115,7 @@ class Storage:
                 writer.write_table(pa.Table.from_batches(rows, schema))
 
     def settle(self, paths: Iterable[str]) -> None:
-        """Make files durable with the folders that they are in; an object store has done so when it took them.
+        """Make files durable with the folders that they are in; what is not of this machine is so when it was taken.
 
         Raises ``FileNotFoundError`` when one is not there.
         """
@@ -200,6 +209,22 @@ class Storage:
 
     def _at(self, path: str) -> str:
         return f"{self._base}/{path}" if path else self._base
+
+
+def _reached(root: str) -> tuple[arrow_fs.FileSystem, str]:
+    """Return the files that a URI names, and the path among them."""
+    reason = "allowed are " + " and ".join(f"{scheme}://" for scheme in _SCHEMES)
+    if root.partition("://")[0] in _SCHEMES:
+        try:
+            files, base = arrow_fs.FileSystem.from_uri(root)
+        except pa.ArrowInvalid as error:
+            reason = str(error)
+        else:
+            return files, base
+    raise ConfigurationError(
+        f"the lake {root} cannot be reached: {reason}",
+        hint="name a folder, such as one of a volume that all machines mount",
+    )
 
 
 def _in_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:

@@ -7,7 +7,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from pipeline.transforms.deliveries import OPEN
+from pipeline.transforms.deliveries import is_unfinished
 
 _LANE: Final = 15
 _HEXADECIMAL: Final = 16
@@ -25,10 +25,9 @@ def counted(messages: DataFrame) -> DataFrame:
 
     ``unfinished`` messages have an open delivery or have not arrived; of ``unreadable`` ones the body is not there.
     """
-    is_open = F.exists("deliveries", lambda delivery: delivery["status"].isin(*OPEN))
     digested = messages.select(
         F.size("deliveries").alias("deliveries"),
-        (~F.col("arrived") | is_open).alias("unfinished"),
+        is_unfinished().alias("unfinished"),
         F.col("body").isNull().alias("unreadable"),
         line_digest().alias("digest"),
     )

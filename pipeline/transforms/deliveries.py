@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 OPEN: Final = ("pending", "retrying", "resend")
@@ -18,7 +18,6 @@ def deliveries_of(messages: DataFrame) -> DataFrame:
     return flat.select("id", "made_at", "destination", "arrived", "received_at", "deliver_at", "each.*")
 
 
-def unfinished(messages: DataFrame) -> DataFrame:
-    """Return the messages in which something is still to happen, and those of which only outcomes have arrived."""
-    is_open = F.exists("deliveries", lambda delivery: delivery["status"].isin(*OPEN))
-    return messages.where(~F.col("arrived") | is_open)
+def is_unfinished() -> Column:
+    """Return whether something is still to happen to a message (``schemas.MESSAGES``), or only outcomes arrived."""
+    return ~F.col("arrived") | F.exists("deliveries", lambda delivery: delivery["status"].isin(*OPEN))

@@ -1,9 +1,13 @@
-"""The rollup job on a standalone cluster: a master and a worker as processes of their own, and spark-submit."""
+"""The rollup job on a standalone cluster: a master and a worker as processes, and drivers of both kinds."""
+
+from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pyspark
 import pytest
 
@@ -17,6 +21,9 @@ from tests.harness.waiting import wait_until
 SPARK = Path(pyspark.__file__).parent
 NOW = 1_763_700_000_000
 COUNT = 5_000
+DEPLOY = ROOT / "deploy" / "spark"
+SETTINGS = DEPLOY / "settings.conf"
+PATH = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
 CENTURY = str(100 * 365 * 86_400)
 ENVIRONMENT = {"SPARK_HOME": str(SPARK), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
 
@@ -25,30 +32,20 @@ def spark_class(name: str, *arguments: str, log: Path) -> Child:
     return Child([str(SPARK / "bin" / "spark-class"), name, *arguments], log=log, env=ENVIRONMENT)
 
 
-@pytest.mark.proof
-@pytest.mark.timeout(900)
-def test_spark_submit_rolls_files_up_on_a_standalone_cluster(tmp_path):
-    events = tmp_path / "events"
-    events.mkdir()
-    lines = blocks(settled(NOW - number, attempt_id=str(number)) for number in range(COUNT))
-    (events / "a.jsonl").write_text("".join(lines))
-    port, pages = free_port(), free_port()
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[str]:
+    """The address of a master that has a worker."""
+    port = free_port()
     url = f"spark://127.0.0.1:{port}"
     place = ["--host", "127.0.0.1", "--webui-port"]
     master = spark_class(
-        "org.apache.spark.deploy.master.Master", *place, str(pages), "--port", str(port), log=tmp_path / "master.log"
+        "org.apache.spark.deploy.master.Master",
+        *(*place, str(free_port()), "--port", str(port)),
+        log=tmp_path / "master.log",
     )
     worker = spark_class(
         "org.apache.spark.deploy.worker.Worker",
-        *place,
-        str(free_port()),
-        "--cores",
-        "2",
-        "--memory",
-        "2g",
-        "--work-dir",
-        str(tmp_path / "work"),
-        url,
+        *(*place, str(free_port()), "--cores", "2", "--memory", "2g", "--work-dir", str(tmp_path / "work"), url),
         log=tmp_path / "worker.log",
     )
     with master, worker:
@@ -59,18 +56,65 @@ def test_spark_submit_rolls_files_up_on_a_standalone_cluster(tmp_path):
                 what="a worker at the master",
                 state=child.output,
             )
-        submit = [str(SPARK / "bin" / "spark-submit"), "--master", url, "--properties-file"]
-        settings = [str(ROOT / "deploy" / "spark" / "settings.conf"), "--conf", "spark.executor.memory=1g"]
-        job = [str(ROOT / "pipeline" / "__main__.py"), "rollup", "--events", str(events), "--once", "--late", CENTURY]
-        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-        with Child(
-            [*submit, *settings, *job, "--lake", str(tmp_path / "lake"), "--json"],
-            log=tmp_path / "submit.log",
-            env=ENVIRONMENT | {"PATH": path},
-        ) as submitted:
-            assert submitted.wait(600) == 0, submitted.output()
-        assert (tmp_path / "work").is_dir(), "no executor ran on the worker"
-        assert list((tmp_path / "work").glob("app-*/*/stderr"))
-    lake = Lake(Storage(str(tmp_path / "lake")))
-    assert sum(file.rows for file in lake.files(EVENTS)) == COUNT
-    assert sum(file.rows for file in lake.files(ROLLUPS)) >= 1
+        yield url
+    assert list((tmp_path / "work").glob("app-*/*/stderr")), "no executor ran on the worker"
+
+
+@pytest.fixture
+def events(tmp_path: Path) -> Path:
+    folder = tmp_path / "events"
+    folder.mkdir()
+    lines = blocks(settled(NOW - number, attempt_id=str(number)) for number in range(COUNT))
+    (folder / "a.jsonl").write_text("".join(lines))
+    return folder
+
+
+def rolled_up(place: Path) -> int:
+    """Return how many events a lake has, of which there are rollups too."""
+    lake = Lake(Storage(str(place)))
+    return sum(file.rows for file in lake.files(EVENTS)) if lake.files(ROLLUPS) else 0
+
+
+@pytest.mark.proof
+@pytest.mark.timeout(900)
+def test_spark_submit_rolls_files_up_on_a_standalone_cluster(tmp_path: Path, cluster: str, events: Path) -> None:
+    submit = [str(SPARK / "bin" / "spark-submit"), "--master", cluster, "--properties-file", str(SETTINGS)]
+    job = [str(ROOT / "pipeline" / "__main__.py"), "rollup", "--events", str(events), "--once", "--late", CENTURY]
+    with Child(
+        [*submit, "--conf", "spark.executor.memory=1g", *job, "--lake", str(tmp_path / "lake"), "--json"],
+        log=tmp_path / "submit.log",
+        env=ENVIRONMENT | {"PATH": PATH},
+    ) as submitted:
+        assert submitted.wait(600) == 0, submitted.output()
+    assert rolled_up(tmp_path / "lake") == COUNT
+
+
+@pytest.mark.proof
+@pytest.mark.timeout(900)
+def test_a_driver_of_the_image_ends_its_stream_when_it_is_asked_to_go(
+    tmp_path: Path, cluster: str, events: Path
+) -> None:
+    lake = tmp_path / "lake"
+    stream = ["rollup", "--master", cluster, "--events", events, "--lake", lake, "--late", CENTURY, "--every", 1]
+    given = f"--properties-file {SETTINGS} --conf spark.executor.memory=1g pyspark-shell"
+    with Child(
+        [str(DEPLOY / "entrypoint.sh"), "job", *map(str, stream)],
+        log=tmp_path / "job.log",
+        env=ENVIRONMENT | {"PATH": PATH, "PYSPARK_SUBMIT_ARGS": given},
+    ) as driver:
+        wait_until(
+            lambda: driver.check_running() and rolled_up(lake) == COUNT,
+            within=300,
+            what="a batch on the cluster",
+            state=driver.output,
+        )
+        assert "-Xmx1g" in " ".join(java_of(driver)), "the driver's memory is that of the settings"
+        assert driver.stop(120) == 0, driver.output()
+        assert "Traceback" not in driver.output()
+        assert "error:" not in driver.output()
+
+
+def java_of(driver: Child) -> list[str]:
+    """Return how the Java that a driver started was called."""
+    (java,) = [each for each in psutil.Process(driver.pid).children(recursive=True) if "java" in each.name()]
+    return java.cmdline()

@@ -55,7 +55,7 @@ def span(lake: Lake) -> baseline.Span:
 @pytest.mark.timeout(400)
 def test_norms_are_published_once_and_stand_for_those_before(spark, lake, span):
     hours = baseline.history(spark, lake, span).persist()
-    baseline.publish(lake, hours, span)
+    baseline.publish(lake, hours, span, 1)
     rows = baseline.thresholds(spark, lake).collect()
     orders = [row for row in rows if (row.destination, row.metric, row.subscription) == ("orders", "volume", "")]
     assert sorted(row.hour_of_week for row in orders) == list(range(168))
@@ -66,13 +66,20 @@ def test_norms_are_published_once_and_stand_for_those_before(spark, lake, span):
     assert page.count("<figure>") >= 5
     assert "http" not in page
 
-    baseline.publish(lake, hours, span)
+    baseline.publish(lake, hours, span, 2)
     assert len(lake.manifests(baseline.LINE)) == 1
     learning = baseline.Span(span.before, 2)
-    baseline.publish(lake, baseline.history(spark, lake, learning), learning)
+    baseline.publish(lake, baseline.history(spark, lake, learning), learning, 3)
     (row,) = baseline.thresholds(spark, lake).groupBy("computed").agg(F.collect_set("state").alias("states")).collect()
     assert row.states == ["learning"]
     assert row.computed.replace(tzinfo=dt.UTC) == span.before
+
+    for now in (4, 5):  # asked for again after others were published: in force again, and once
+        baseline.publish(lake, hours, span, now)
+        (manifest,) = lake.manifests(baseline.LINE)
+        assert manifest.facts["since"] == span.since.isoformat()
+    assert len(lake.names(baseline.LINE)) == 3
+    assert {row.state for row in baseline.thresholds(spark, lake).collect()} == {"ready", "thin"}
 
 
 def orders_at(rows: list, hour: int) -> float:

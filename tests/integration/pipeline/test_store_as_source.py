@@ -18,7 +18,7 @@ from bus.stores.sqlite import SqliteStore
 from bus.testing.writes import NOON, attempt, message, outcome
 from pipeline.schemas import MESSAGES
 from pipeline.sources.store import read_messages
-from pipeline.transforms.deliveries import deliveries_of, unfinished
+from pipeline.transforms.deliveries import deliveries_of, is_unfinished
 from tests.servers.mongodb_fixtures import open_store
 
 LARGE = os.urandom(200_000)
@@ -104,7 +104,7 @@ def test_deliveries_of_a_store(spark: SparkSession, stores: list[str]) -> None:
             *((message(DAY).id, name, "pending") for name in ("billing", "mail")),
         ]
     )
-    assert {row.id for row in unfinished(messages).collect()} == {message(n).id for n in (3, 5, DAY)}
+    assert {row.id for row in messages.where(is_unfinished()).collect()} == {message(n).id for n in (3, 5, DAY)}
 
 
 async def test_a_store_is_read_beside_a_bus_that_writes(spark: SparkSession, tmp_path: Path) -> None:

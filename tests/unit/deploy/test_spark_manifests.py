@@ -1,4 +1,7 @@
+import os
 import re
+import shlex
+import signal
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -61,15 +64,78 @@ def test_a_stream_never_has_two_drivers():
     assert stream["spec"]["strategy"] == {"type": "Recreate"}
 
 
+def jobs() -> dict[str, list[str]]:
+    return {name: rest for name, (role, *rest) in commands().items() if role == "job"}
+
+
+def submit_args() -> dict[str, list[str]]:
+    """Return what PySpark gives the Java that it starts, by job."""
+    (compose,) = documents(COMPOSE)
+    given = {f"compose {name}": service.get("environment", {}) for name, service in compose["services"].items()}
+    for name, pod in pods().items():
+        given[name] = {each["name"]: each.get("value", "") for each in pod["containers"][0].get("env", [])}
+    return {
+        name: shlex.split(env["PYSPARK_SUBMIT_ARGS"]) for name, env in given.items() if "PYSPARK_SUBMIT_ARGS" in env
+    }
+
+
 @pytest.mark.parametrize("name", sorted(commands()))
-def test_commands_are_known_to_the_entrypoint_and_the_pipeline(name):
-    role, *rest = commands()[name]
+def test_commands_are_known_to_the_entrypoint(name):
+    role = commands()[name][0]
     assert re.search(rf"^{role}\)$", (DEPLOY / "entrypoint.sh").read_text(), re.MULTILINE)
-    if role == "submit":
-        place = rest.index("/opt/pier/pipeline/__main__.py")
-        job, *options = rest[place + 1 :]
-        usage = CliRunner().invoke(app, [job, "--help"], terminal_width=200, color=False).output
-        assert all(option in usage for option in options if option.startswith("--"))
+
+
+def test_pods_run_a_job_that_is_told_of_their_end():
+    assert set(pods()) == {"rollup", "baseline", "compact"} <= set(jobs())
+    assert "compose rollup" in jobs()
+
+
+@pytest.mark.parametrize("name", sorted(jobs()))
+def test_jobs_are_commands_of_the_pipeline(name):
+    job, *options = jobs()[name]
+    usage = CliRunner().invoke(app, [job, "--help"], terminal_width=200, color=False).output
+    assert all(option in usage for option in options if option.startswith("--"))
+    assert ("--master" in options) == (job != "compact")
+
+
+@pytest.mark.parametrize("name", sorted(jobs()))
+def test_a_job_on_a_cluster_has_its_settings_and_one_of_a_pod_has_none(name):
+    options = jobs()[name]
+    master = options[options.index("--master") + 1] if "--master" in options else "local"
+    if master.startswith("local"):
+        assert name not in submit_args()
+        return
+    *given, last = submit_args()[name]
+    assert last == "pyspark-shell"
+    assert given[:2] == ["--properties-file", "/opt/pier/settings.conf"]
+    assert "/opt/pier/settings.conf" in (DEPLOY / "Dockerfile").read_text("utf-8")
+    assert given[2::2] == ["--conf"] * (len(given) // 2 - 1)
+    assert all(re.fullmatch(r"spark\.[\w.]+=\S+", value) for value in given[3::2])
+
+
+def test_executors_find_the_driver_where_its_service_is():
+    settings = dict(value.split("=", 1) for value in submit_args()["rollup"][3::2])
+    (service,) = [found for found in objects() if found["kind"] == "Service"]
+    assert settings["spark.driver.host"] == "{name}.{namespace}.svc".format(**service["metadata"])
+    ports = {str(port["port"]) for port in service["spec"]["ports"]}
+    assert ports == {settings["spark.driver.port"], settings["spark.blockManager.port"]}
+    names = [each["name"] for each in pods()["rollup"]["containers"][0]["env"]]
+    assert names.index("POD_NAME") < names.index("PYSPARK_SUBMIT_ARGS"), "a variable is only known behind its own line"
+
+
+def test_who_runs_may_write_the_lake_and_read_the_events():
+    image = (DEPLOY / "Dockerfile").read_text("utf-8")
+    (user,) = re.findall(r"^USER (\d+)$", image, re.MULTILINE)
+    assert re.search(rf"groupadd --gid {user} spark", image)
+    assert re.search(rf"useradd --uid {user} --gid {user}\b.* spark", image)
+    assert "install --directory --owner spark --group spark /lake" in image
+    for pod in pods().values():
+        wanted = {"runAsUser": int(user), "runAsGroup": int(user), "fsGroup": int(user)}
+        assert pod["securityContext"].items() >= wanted.items()
+    (compose,) = documents(COMPOSE)
+    for service in compose["services"].values():
+        assert any(volume.endswith(":/events:ro") for volume in service["volumes"])
+        assert service["group_add"] == ["${PIER_GROUP:-1000}"]
 
 
 def test_settings_are_read_as_spark_reads_them():
@@ -77,9 +143,28 @@ def test_settings_are_read_as_spark_reads_them():
     settings = dict(line.split(maxsplit=1) for line in lines if line and not line.startswith("#"))
     assert all(key.startswith("spark.") for key in settings)
     assert settings["spark.speculation"] == "false"
+    assert not any(key.startswith("spark.streaming.") for key in settings), "of streams of another kind"
 
 
 def test_the_entrypoint_is_a_shell_script_that_refuses_what_it_does_not_know():
     done = subprocess.run([DEPLOY / "entrypoint.sh", "dance"], capture_output=True, text=True, timeout=20, check=False)
     assert done.returncode == 64
     assert "dance" in done.stderr
+
+
+def test_a_job_is_the_process_that_is_signalled(tmp_path):
+    program = tmp_path / "python3"
+    program.write_text(
+        '#!/bin/sh\ntrap "echo ended; exit 0" TERM\necho $$ "$@"\nwhile :; do sleep 0.1; done\n', "utf-8"
+    )
+    program.chmod(0o755)
+    env = os.environ | {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
+    job = [DEPLOY / "entrypoint.sh", "job", "rollup", "--lake", "/a lake"]
+    with subprocess.Popen(job, stdout=subprocess.PIPE, text=True, env=env) as started:
+        assert started.stdout is not None
+        assert started.stdout.readline() == f"{started.pid} -m pipeline rollup --lake /a lake\n"
+        started.send_signal(signal.SIGTERM)
+        assert started.communicate(timeout=20)[0] == "ended\n"
+    assert started.returncode == 0
+    image = (DEPLOY / "Dockerfile").read_text("utf-8")
+    assert 'ENTRYPOINT ["/usr/bin/tini", "--", "/opt/entrypoint.sh"]' in image

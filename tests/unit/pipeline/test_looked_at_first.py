@@ -50,6 +50,13 @@ def lake(tmp_path: Path) -> Path:
         (("archive", "--lake", "l", "--store", "data"), "allowed are sqlite:///PATH and mongodb://HOST/DATABASE"),
         (("archive", "--lake", "l", "--store", "sqlite:///nowhere"), "nowhere has no store of a bus"),
         (("replay", "again", "--lake", "l", "--store", "data", "--where", "true"), "allowed are sqlite:///PATH"),
+        (("reconcile", "--lake", "s3://bucket/lake"), "the lake s3://bucket/lake cannot be reached"),
+        (("compact", "--lake", "s3a://bucket/lake"), "the lake s3a://bucket/lake cannot be reached"),
+        (("baseline", "--lake", "file://here/lake"), "the lake file://here/lake cannot be reached"),
+        (("replay", "again", "--lake", "gs://b/l", "--where", "true"), "the lake gs://b/l cannot be reached"),
+        (("archive", "--lake", "abfs://b/l", "--store", "mongodb://h/d", "--connectors", "j"), "the lake abfs://b/l"),
+        (("archive", "--lake", "l", "--store", "mongodb://h/d"), "MongoDB needs Spark's connector"),
+        (("replay", "a", "--lake", "l", "--store", "mongodb+srv://h/d", "--where", "true"), "MongoDB needs Spark's"),
     ],
 )
 def test_a_source_that_is_not_there(arguments: tuple[str, ...], words: str, capsys, tmp_path, monkeypatch) -> None:
@@ -64,6 +71,8 @@ def test_a_source_that_is_not_there(arguments: tuple[str, ...], words: str, caps
 def test_a_store_that_is_none_is_no_second_witness(lake: Path, capsys) -> None:
     assert run(["pipeline", "reconcile", "--lake", str(lake), "--store", "data/store"]) != 0
     assert "allowed are sqlite:///PATH" in capsys.readouterr().err
+    assert run(["pipeline", "reconcile", "--lake", str(lake), "--store", "mongodb://h/d"]) != 0
+    assert "MongoDB needs Spark's connector (hint: bus pipeline connectors jars" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["reconcile", "baseline"])

@@ -1,0 +1,81 @@
+"""What ``baseline`` takes as the end of the history, and how it tells what it found."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bus.cli import run
+from pipeline.commands import baselining
+from pipeline.commands.baselining import BaselineOptions, Found
+from pipeline.lake.lake import Lake
+from pipeline.lake.storage import Storage
+from pipeline.norms.backtest import Fault
+from pipeline.reports.totals import Total
+from pipeline.schemas import ROLLUPS
+
+NORM = {"destination": "orders", "subscription": "", "metric": "volume", "weeks": 5.0, "method": "median"}
+TOTALS = [Total(Fault.DROP, 40, 39, 4, 1, 2, 10, 3, ["rare"])]
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> str:
+    made = Lake(Storage(str(tmp_path / "lake")))
+    commit = made.begin("rollup-v1", "000000000000")
+    assert commit is not None
+    commit.put(ROLLUPS, [{}])
+    made.publish(commit)
+    return made.storage.root
+
+
+@pytest.fixture
+def spans(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The spans that norms were asked of; what they come to needs no Spark."""
+    asked: list[Any] = []
+
+    def found(_spark: None, _lake: Lake, options: BaselineOptions, span: Any) -> Found:
+        asked.append(span)
+        return Found(span.before, [], [NORM | {"state": "ready"}] * 3, TOTALS if options.backtest else [])
+
+    monkeypatch.setattr(baselining, "running", lambda *_: nullcontext())
+    monkeypatch.setattr(baselining, "_found", found)
+    return asked
+
+
+def baseline(lake: str, *options: str) -> int:
+    return run(["pipeline", "baseline", "--lake", lake, *options])
+
+
+def test_the_end_is_written_as_every_time_is(lake: str, spans: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
+    for given in ("2026-03-02T11:59:59Z", "2026-03-02T12:30:00+01:00"):
+        assert baseline(lake, "--before", given) == 0
+        assert spans.pop().before == dt.datetime(2026, 3, 2, 11, tzinfo=dt.UTC)
+    assert baseline(lake, "--before", "7d") == 0
+    ago = dt.datetime.now(dt.UTC) - spans.pop().before
+    assert dt.timedelta(days=7) <= ago <= dt.timedelta(days=7, hours=1, minutes=5)
+    capsys.readouterr()
+    assert baseline(lake, "--before", "yesterday") == 2
+    assert "--before" in capsys.readouterr().err
+
+
+def test_norms_are_lines_where_no_terminal_is(lake: str, spans: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
+    assert baseline(lake, "--before", "2026-03-02T11:00:00Z", "--backtest") == 0
+    told = capsys.readouterr()
+    lines = [line.split("\t") for line in told.out.splitlines()]
+    assert lines[0] == ["destination", "subscription", "metric", "state", "weeks", "method", "clear hours of 168"]
+    assert lines[1] == ["orders", "", "volume", "ready", "5.0", "median", "3"]
+    assert lines[3] == ["half of the volume is missing", "97.5% of 40", "1 of 4", "0.86", "3"]
+    assert lines[4] == ["too little volume to tell half from chance: rare"]
+    assert told.err == ""
+
+
+def test_norms_are_one_document_as_json(lake: str, spans: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
+    assert baseline(lake, "--before", "2026-03-02T11:00:00Z", "--json") == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["before"] == "2026-03-02T11:00:00+00:00"
+    assert [each["clear_hours"] for each in document["series"]] == [3]

@@ -1,0 +1,77 @@
+"""What ``reconcile`` prints and exits with: the proof always, whatever becomes of its repair."""
+
+from __future__ import annotations
+
+import json
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+
+from bus.cli import run
+from pipeline.commands import reconciling
+from pipeline.lake.lake import Lake
+from pipeline.lake.storage import Storage
+from pipeline.reports.summary import HOPS, Missing, Summary
+from pipeline.schemas import BLOCKS
+from tests.harness.process import free_port
+
+LOST = Missing("019aa4b6-44fb-7408-8ebf-8662fce18574", "orders", "shop", "deliver", "2026-01-31T12:00:00Z", "final")
+
+
+def summary(verdict: str, *missing: Missing) -> Summary:
+    hops = {name: {"states": {}, "verdicts": {}} for name in HOPS}
+    return Summary(verdict, "2026-01-31T13:00:00Z", None, False, 0, 0, hops, [], list(missing), [])
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> str:
+    made = Lake(Storage(str(tmp_path / "lake")))
+    commit = made.begin("read-v1", "000000000000")
+    assert commit is not None
+    commit.put(BLOCKS, [{}])
+    made.publish(commit)
+    return made.storage.root
+
+
+def reconcile(monkeypatch: pytest.MonkeyPatch, lake: str, found: Summary, *options: str) -> int:
+    """Run the command over what Spark would come to."""
+    monkeypatch.setattr(reconciling, "running", lambda *_: nullcontext())
+    monkeypatch.setattr(reconciling, "_summary", lambda *_: found)
+    return run(["pipeline", "reconcile", "--lake", lake, *options])
+
+
+@pytest.mark.parametrize("how", [(), ("--json",)])
+@pytest.mark.parametrize(("verdict", "code"), [("proven", 0), ("missing", 1), ("unheard", 3)])
+def test_the_exit_code_is_the_verdict(
+    verdict: str, code: int, how: tuple[str, ...], lake: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert reconcile(monkeypatch, lake, summary(verdict, *[LOST] * (code == 1)), *how) == code
+
+
+def test_the_help_tells_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["pipeline", "reconcile", "--help"]) == 0
+    assert "exit 3" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_proof_is_printed_before_a_bus_that_is_down_is_asked_to_repair(
+    lake: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = f"http://127.0.0.1:{free_port()}"
+    assert reconcile(monkeypatch, lake, summary("missing", LOST), "--repair", "--url", url) == 1
+    told = capsys.readouterr()
+    assert LOST.id in told.out
+    assert "1 deliveries are missing" in told.out
+    assert told.err.startswith("error: ")
+
+
+def test_a_repair_that_failed_is_in_the_one_document(
+    lake: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = f"http://127.0.0.1:{free_port()}"
+    assert reconcile(monkeypatch, lake, summary("missing", LOST), "--repair", "--url", url, "--json") == 1
+    told = capsys.readouterr()
+    document = json.loads(told.out)
+    assert [each["id"] for each in document["missing"]] == [LOST.id]
+    assert document["repair"]["error"] in told.err
+    assert set(document["repair"]) == {"error", "hint"}
