@@ -15,8 +15,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from bench.trace_day import Traffic, blocks_of_events, events_of_days, ledger_of_events
-from pipeline.jobs.rollup import READ_LINE, ROLLUP_LINE
-from pipeline.lake.batches import batch_name
+from pipeline.lake.batches import READ_LINE, ROLLUP_LINE, batch_name
 from pipeline.lake.lake import Lake
 from pipeline.lake.storage import Storage
 from pipeline.schemas import BLOCKS, EVENTS, LEDGER, ROLLUPS

@@ -14,7 +14,7 @@ from bench.report import Row
 from bench.run import FULL, QUICK, Run
 from bench.sending import Sending, wait_arrived
 from bench.systems import Pier
-from pipeline.jobs.rollup import READ_LINE, ROLLUP_LINE
+from pipeline.lake.batches import READ_LINE, ROLLUP_LINE
 from pipeline.lake.lake import Lake
 from pipeline.lake.storage import Storage
 from pipeline.schemas import EVENTS

@@ -13,7 +13,7 @@ from prometheus_client.core import HistogramMetricFamily
 from prometheus_client.registry import Collector
 
 from bus.errors import ConfigurationError
-from pipeline.jobs.rollup import Batch
+from pipeline.jobs.batch import Batch
 from pipeline.schemas import SIDE
 from pipeline.transforms.blocks import GOOD, MALFORMED
 from pipeline.transforms.freshness import Freshness

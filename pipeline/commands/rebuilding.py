@@ -6,7 +6,8 @@ import sys
 
 from bus.cli.output import print_json, progress
 from pipeline.commands.looking import lake_with
-from pipeline.jobs.rollup import ROLLUP_LINE, rebuild
+from pipeline.jobs.rollup import rebuild
+from pipeline.lake.batches import ROLLUP_LINE
 from pipeline.options import SessionOptions
 from pipeline.schemas import EVENTS
 from pipeline.session import running

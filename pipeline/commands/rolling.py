@@ -16,7 +16,8 @@ from bus.errors import ConfigurationError
 from pipeline.commands.looking import check_events
 from pipeline.ending import ended_by_signals
 from pipeline.errors import JobFailed
-from pipeline.jobs.rollup import Batch, Plan, start
+from pipeline.jobs.batch import Batch
+from pipeline.jobs.rollup import Plan, start
 from pipeline.lake.lake import Lake
 from pipeline.lake.storage import Storage
 from pipeline.metrics import StreamMetrics, serve

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from pipeline.jobs.rollup import ROLLUP_LINE
+from pipeline.lake.batches import ROLLUP_LINE
 from pipeline.lake.lake import Lake
 from pipeline.schemas import ROLLUPS, THRESHOLDS
 from pipeline.transforms.hourly import hourly

@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from pipeline.errors import JobFailed
-from pipeline.jobs.rollup import READ_LINE, ROLLUP_LINE, batches_in
-from pipeline.lake.batches import batch_name, batches_of, is_joined
+from pipeline.lake.batches import READ_LINE, ROLLUP_LINE, batch_name, batches_in, batches_of, is_joined
 from pipeline.lake.lake import Commit, Lake
 from pipeline.lake.leftovers import leftovers
 from pipeline.lake.manifest import DataFile, Manifest

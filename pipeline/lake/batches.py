@@ -1,9 +1,19 @@
-"""Names of the stream's commits: the number of a batch, or the first and the last of some that were put together."""
+"""The stream's lines, and the names of its commits.
+
+A commit is named by the number of a batch, or by the first and the last of some that were put together.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
+READ_VERSION: Final = 1
+ROLLUP_VERSION: Final = 1
+READ_LINE: Final = f"read-v{READ_VERSION}"
+"""The line of what was read: a greater version starts from a new checkpoint."""
+ROLLUP_LINE: Final = f"rollup-v{ROLLUP_VERSION}"
+"""The line of the rollups: a greater version is built from what was read, all of it (``rebuild``)."""
 _TO: Final = "_to_"
 
 
@@ -21,3 +31,8 @@ def batches_of(name: str) -> range:
 def is_joined(name: str) -> bool:
     """Whether it is the name of batches that were put together."""
     return _TO in name
+
+
+def batches_in(names: Iterable[str]) -> set[int]:
+    """Return the numbers of the batches of commits."""
+    return {number for name in names for number in batches_of(name)}

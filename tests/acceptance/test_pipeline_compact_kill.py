@@ -13,8 +13,7 @@ from typing import NamedTuple
 import pytest
 
 from pipeline.jobs.compact import UNPUBLISHED_MS, sweep
-from pipeline.jobs.rollup import READ_LINE, ROLLUP_LINE
-from pipeline.lake.batches import is_joined
+from pipeline.lake.batches import READ_LINE, ROLLUP_LINE, is_joined
 from pipeline.lake.lake import Lake
 from pipeline.lake.storage import Storage
 from tests.harness.jobs import pipeline

@@ -14,7 +14,7 @@ import httpx
 import pymongo
 import pytest
 
-from pipeline.jobs.rollup import ROLLUP_LINE
+from pipeline.lake.batches import ROLLUP_LINE
 from pipeline.lake.lake import Lake
 from pipeline.lake.storage import Storage
 from pipeline.schemas import ROLLUPS

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 
-from pipeline.jobs.rollup import READ_LINE
+from pipeline.lake.batches import READ_LINE
 from pipeline.lake.lake import Lake
 from pipeline.lake.storage import Storage
 from tests.harness.killed_jobs import files_below

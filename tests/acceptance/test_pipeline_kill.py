@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.jobs.rollup import READ_LINE, Plan, start
+from pipeline.jobs.rollup import Plan, start
+from pipeline.lake.batches import READ_LINE
 from pipeline.lake.lake import Lake
 from pipeline.lake.storage import Storage
 from pipeline.sources.lines import from_files

@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from bench import freshness
 from bench.run import QUICK, Run
-from pipeline.jobs.rollup import READ_LINE, ROLLUP_LINE
+from pipeline.lake.batches import READ_LINE, ROLLUP_LINE
 from pipeline.lake.lake import Lake
 from pipeline.lake.storage import Storage
 from tests.harness.freshness import aged_batches, share_of

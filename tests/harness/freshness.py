@@ -9,7 +9,8 @@ from typing import NamedTuple
 import pyarrow as pa
 from pyarrow import compute, parquet
 
-from pipeline.jobs.rollup import READ_LINE, ROLLUP_LINE, Batch
+from pipeline.jobs.batch import Batch
+from pipeline.lake.batches import READ_LINE, ROLLUP_LINE
 from pipeline.lake.lake import Lake
 from pipeline.lake.storage import Storage
 from pipeline.schemas import EVENTS

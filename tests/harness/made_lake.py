@@ -10,8 +10,7 @@ from pyarrow import parquet
 
 from bus.domain.identity import new_id
 from bus.testing.clock import ManualClock
-from pipeline.jobs.rollup import READ_LINE, ROLLUP_LINE
-from pipeline.lake.batches import batch_name
+from pipeline.lake.batches import READ_LINE, ROLLUP_LINE, batch_name
 from pipeline.lake.lake import Lake
 from pipeline.lake.storage import Storage
 from pipeline.schemas import EVENTS, LEDGER, PROGRESS, ROLLUPS, TABLES, Table

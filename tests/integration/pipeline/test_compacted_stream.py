@@ -10,8 +10,8 @@ from pipeline.errors import JobFailed
 from pipeline.jobs.compact import HOUR_MS, due, join, vacuum
 from pipeline.jobs.reconcile import Plan as ProofPlan
 from pipeline.jobs.reconcile import reconciled
-from pipeline.jobs.rollup import READ_LINE, ROLLUP_LINE, Plan, rebuild, start
-from pipeline.lake.batches import is_joined
+from pipeline.jobs.rollup import Plan, rebuild, start
+from pipeline.lake.batches import READ_LINE, ROLLUP_LINE, is_joined
 from pipeline.lake.lake import Lake
 from pipeline.lake.storage import Storage
 from pipeline.sources.lines import from_files

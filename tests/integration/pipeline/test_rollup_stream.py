@@ -9,7 +9,9 @@ import pytest
 from pyspark.sql import functions as F
 
 from pipeline.errors import JobFailed
-from pipeline.jobs.rollup import READ_LINE, Batch, Plan, rebuild, start
+from pipeline.jobs.batch import Batch
+from pipeline.jobs.rollup import Plan, rebuild, start
+from pipeline.lake.batches import READ_LINE
 from pipeline.lake.lake import Lake
 from pipeline.lake.storage import Storage
 from pipeline.schemas import BLOCKS, EVENTS, PROGRESS, QUALITY

@@ -8,8 +8,7 @@ from bus.testing.clock import ManualClock
 from pipeline.commands.compacting import run
 from pipeline.errors import JobFailed
 from pipeline.jobs.compact import HOUR_MS, due, join, join_all, vacuum
-from pipeline.jobs.rollup import READ_LINE, ROLLUP_LINE
-from pipeline.lake.batches import batches_of
+from pipeline.lake.batches import READ_LINE, ROLLUP_LINE, batches_of
 from pipeline.lake.lake import Lake
 from pipeline.lake.storage import Storage
 from pipeline.schemas import EVENTS

@@ -12,7 +12,7 @@ from bench.events import MONDAY, generate
 from bench.trace_day import Traffic
 from pipeline.jobs import baseline
 from pipeline.jobs.reconcile import LINE, Plan, read_proofs, reconciled, totals
-from pipeline.jobs.rollup import READ_LINE, ROLLUP_LINE
+from pipeline.lake.batches import READ_LINE, ROLLUP_LINE
 from pipeline.lake.lake import Lake
 from pipeline.lake.manifest import encode_manifest
 from pipeline.lake.storage import Storage
