@@ -9,11 +9,14 @@ import argparse
 import datetime as dt
 import sys
 import time
+from zlib import crc32
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from bench.trace_day import Traffic, blocks_of_events, events_of_days, ledger_of_events
+from pipeline.jobs.rollup import READ_LINE, ROLLUP_LINE
+from pipeline.lake.batches import batch_name
 from pipeline.lake.lake import Lake
 from pipeline.lake.storage import Storage
 from pipeline.schemas import BLOCKS, EVENTS, LEDGER, ROLLUPS
@@ -21,14 +24,16 @@ from pipeline.session import open_session
 from pipeline.transforms.rolling import rolled_up
 from pipeline.wire import WIRE_EVENT, WIRE_LEDGER
 
-LINE = "generated-v1"
+LINE = READ_LINE
 MONDAY = dt.datetime(2026, 3, 2, tzinfo=dt.UTC)
 
 
 def generate(spark: SparkSession, lake: Lake, traffic: Traffic, *, ledger: bool = True) -> DataFrame:
-    """Publish the events of some days in the lake and return them; those that are there already are left."""
-    name = f"{traffic.start:%Y%m%d}-{traffic.days}-{traffic.events}-{traffic.seed}-{traffic.lost}"
-    commit = lake.begin(LINE, name)
+    """Publish the events of some days in the lake and return them; those that are there already are left.
+
+    They are a batch of the stream's own line, since jobs read no other; its number follows from what it is made of.
+    """
+    commit = lake.begin(LINE, _batch(traffic))
     if commit is not None:
         commit.stage(EVENTS, events_of_days(spark, traffic))
         events = lake.rows(spark, EVENTS, commit.staged(EVENTS))
@@ -39,12 +44,16 @@ def generate(spark: SparkSession, lake: Lake, traffic: Traffic, *, ledger: bool 
     return lake.read(spark, EVENTS, line=LINE)
 
 
-def roll_up_hours(lake: Lake, events: DataFrame, name: str) -> None:
+def roll_up_hours(lake: Lake, events: DataFrame, traffic: Traffic) -> None:
     """Publish rollups of whole hours: what a history of weeks needs, at a sixtieth of the rows."""
-    commit = lake.begin(f"{LINE}-hours", name)
+    commit = lake.begin(ROLLUP_LINE, _batch(traffic))
     if commit is not None:
         commit.stage(ROLLUPS, rolled_up(events.withColumn("minute", F.date_trunc("hour", "minute"))), files=1)
         lake.publish(commit)
+
+
+def _batch(traffic: Traffic) -> str:
+    return batch_name(crc32(repr(traffic).encode()))
 
 
 def lines_of(events: DataFrame) -> DataFrame:
@@ -102,7 +111,7 @@ def main() -> int:
     lake = Lake(Storage(given.lake))
     events = generate(spark, lake, traffic, ledger=not given.bare)
     if given.hours:
-        roll_up_hours(lake, events, f"{start:%Y%m%d}-{given.days}-{given.count}-{given.seed}")
+        roll_up_hours(lake, events, traffic)
     if given.lines:
         lines_of(events).write.mode("overwrite").option("compression", "none").text(given.lines)
     print(f"{events.count()} events of {given.days} days in {given.lake}, {time.monotonic() - began:.0f} s")

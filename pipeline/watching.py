@@ -21,7 +21,8 @@ from bus.domain.times import parse_time
 class BatchProgress(NamedTuple):
     """What Spark says of one batch (``schemas.PROGRESS``); times in milliseconds, sizes in bytes.
 
-    ``lag`` is what the source still has that was not read: records of Kafka, 0 for files.
+    ``lag`` is what the source still has that was not read, in the partition that is the furthest behind: records of
+    Kafka, 0 for files.
     """
 
     query: str
@@ -44,9 +45,18 @@ class Watcher(StreamingQueryListener):
     """Keeps the progress of batches until the next one writes it down; Spark calls it in a thread of its own.
 
     ``tell`` is called there for each batch that had data.
+
+    Attributes
+    ----------
+    dropped
+        Lines that Spark left out as older than its state, so far: none while the clock of the machine is sound.
+    ended
+        Set once Spark has told of all there is to tell.
     """
 
     def __init__(self, tell: Callable[[BatchProgress], None] | None = None) -> None:
+        self.dropped = 0
+        self.ended = threading.Event()
         self._lock = threading.Lock()
         self._kept: list[BatchProgress] = []
         self._tell = tell
@@ -63,6 +73,7 @@ class Watcher(StreamingQueryListener):
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
         """Keep the batch's figures if it had data."""
         progress = _read(event.progress)
+        self.dropped += progress.dropped_by_watermark
         if progress.rows:
             with self._lock:
                 self._kept.append(progress)
@@ -72,8 +83,9 @@ class Watcher(StreamingQueryListener):
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
         """Idle batches are not kept."""
 
-    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
-        """Who started the query learns of its end from the query itself."""
+    def onQueryTerminated(self, _event: QueryTerminatedEvent) -> None:  # noqa: N802
+        """Nothing comes after this."""
+        self.ended.set()
 
 
 _LAG: Final = "maxOffsetsBehindLatest"

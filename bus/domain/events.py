@@ -28,6 +28,7 @@ _Id = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3
 _Text = Annotated[str, msgspec.Meta(max_length=_LONGEST)]
 _Reason = Annotated[str, msgspec.Meta(max_length=_LONGEST_REASON)]
 _Count = Annotated[int, msgspec.Meta(ge=0)]
+_Time = Annotated[int, msgspec.Meta(ge=0, le=253_402_300_799_999)]  # what reads events has no year 10000
 _Microseconds = Annotated[int, msgspec.Meta(ge=-1)]
 _Signed64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
@@ -70,7 +71,7 @@ class TraceEvent(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, forb
     """
 
     stage: Stage
-    at: _Count
+    at: _Time
     id: _Id
     destination: _Text
     subscription: _Text = ""
@@ -109,7 +110,7 @@ class LedgerRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     stage: _Text
     destination: _Text
     subscription: _Text
-    minute: _Count
+    minute: _Time
     count: _Count
     xor: _Signed64
     sum: _Signed64
@@ -136,7 +137,7 @@ class Block(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     role: _Text
     node: _Text
     seq: Annotated[int, msgspec.Meta(ge=1)]
-    at: _Count
+    at: _Time
     lost: _Count
     events: Annotated[list[TraceEvent], msgspec.Meta(max_length=BLOCK_EVENTS)]
     ledger: list[LedgerRow]

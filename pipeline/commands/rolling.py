@@ -7,7 +7,8 @@ import threading
 from contextlib import nullcontext
 from typing import Any, NamedTuple
 
-from pyspark.errors import StreamingQueryException
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from bus.cli.output import print_json_line
@@ -73,7 +74,7 @@ def _run(
     stream = start(spark, lake, lines, plan, done=done, progressed=metrics.progressed)
     try:
         stream.wait(asked)
-    except StreamingQueryException as error:
+    except (PySparkException, Py4JJavaError, OSError) as error:
         raise JobFailed(
             f"the stream stopped: {str(error).splitlines()[0]}; what was committed stays",
             hint="mend the cause and start it again: it goes on behind the last commit",

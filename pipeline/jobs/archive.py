@@ -58,8 +58,10 @@ def write(spark: SparkSession, lake: Lake, store: str, partition: PartitionLabel
     rows = read_messages(spark, store, partition=partition, bodies=True)
     staged = _staged(spark, lake, commit, rows)
     if count(staged).contents != found.contents:
+        commit.abandon()
         return None
-    earlier = [each for each in lake.manifests(LINE) if each.facts.get("partition") == partition.name]
+    of_it = [each for each in lake.manifests(LINE) if each.facts.get("partition") == partition.name]
+    earlier = [each for each in of_it if each.name != name]  # another run may have published the same meanwhile
     replaces = [each.name for each in earlier if _has_all(staged, rows_of(spark, lake, [each]))]
     return _publish(lake, commit, partition.name, found.contents, replaces)
 
@@ -106,6 +108,7 @@ def _together(spark: SparkSession, lake: Lake, partition: str, parts: list[Manif
         return None
     staged = _staged(spark, lake, commit, rows)
     if count(staged).contents != contents:
+        commit.abandon()
         raise JobFailed(f"the commits of {partition} could not be put together; they count as before")
     return _publish(lake, commit, partition, contents, [each.name for each in parts])
 

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from pipeline.jobs.rollup import ROLLUP_LINE
 from pipeline.lake.lake import Lake
 from pipeline.schemas import ROLLUPS, THRESHOLDS
 from pipeline.transforms.hourly import hourly
@@ -35,7 +36,9 @@ def last_hour(lake: Lake) -> dt.datetime | None:
 
     The hour of the latest rollup is left out: it may go on.
     """
-    greatest = max((file.greatest for file in lake.files(ROLLUPS) if file.greatest is not None), default=None)
+    greatest = max(
+        (file.greatest for file in lake.files(ROLLUPS, line=ROLLUP_LINE) if file.greatest is not None), default=None
+    )
     if greatest is None:
         return None
     latest = dt.datetime.fromtimestamp(greatest / 1_000_000, dt.UTC)
@@ -44,7 +47,7 @@ def last_hour(lake: Lake) -> dt.datetime | None:
 
 def history(spark: SparkSession, lake: Lake, span: Span) -> DataFrame:
     """Return the hours of all series in a span (``transforms.hourly``)."""
-    return hourly(lake.read(spark, ROLLUPS, since=span.since, before=span.before))
+    return hourly(lake.read(spark, ROLLUPS, line=ROLLUP_LINE, since=span.since, before=span.before))
 
 
 def norms_at(hours: DataFrame, span: Span) -> DataFrame:

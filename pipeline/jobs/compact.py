@@ -6,19 +6,22 @@ alone, whoever runs it and when: a run that was cut off, or another beside it, c
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from pipeline.errors import JobFailed
 from pipeline.jobs.rollup import READ_LINE, ROLLUP_LINE, batches_in
 from pipeline.lake.batches import batch_name, batches_of, is_joined
-from pipeline.lake.lake import Lake
+from pipeline.lake.lake import Commit, Lake
+from pipeline.lake.leftovers import leftovers
 from pipeline.lake.manifest import DataFile, Manifest
 from pipeline.schemas import TABLES
 
 KEPT: Final = 100
 """The newest batches stay as they are: Spark's checkpoint has as many, and may go back to any of them."""
 HOUR_MS: Final = 3_600_000
+UNPUBLISHED_MS: Final = 24 * HOUR_MS
+"""Longer than any job is at a commit without writing a file of it, as when an archive reads back what it staged."""
 _MOST: Final = 512 * 2**20  # bytes of what is put together
 _LINES: Final = (ROLLUP_LINE, READ_LINE)
 
@@ -32,6 +35,15 @@ class Joined(NamedTuple):
     files: int
     bytes_before: int
     bytes: int
+
+
+class Left(NamedTuple):
+    """Batches that could not be put together, when their hour began (ms), and why; they count as before."""
+
+    first: int
+    last: int
+    hour: int
+    why: str
 
 
 class Freed(NamedTuple):
@@ -61,23 +73,54 @@ def due(lake: Lake, before: int, *, kept: int = KEPT) -> list[list[Manifest]]:
     ]
 
 
-def join(lake: Lake, reads: Sequence[Manifest]) -> Joined:
+def join_all(
+    lake: Lake, groups: Iterable[Sequence[Manifest]], done: Callable[[], None] | None = None
+) -> tuple[list[Joined], list[Left]]:
+    """Put the commits of each group together, as far as that goes; return what was done, and what was left and why.
+
+    ``done`` is called after each group.
+    """
+    joined, left = [], []
+    for reads in groups:
+        try:
+            made = join(lake, reads)
+        except (JobFailed, OSError) as error:
+            if not _is_done(lake, reads):
+                left.append(Left(_number(reads[0]), _number(reads[-1]), _hour(reads[0]), str(error)))
+        else:
+            joined += [made] if made is not None else []
+        if done is not None:
+            done()
+    return joined, left
+
+
+def join(lake: Lake, reads: Sequence[Manifest]) -> Joined | None:
     """Put commits together, their rollups first: an hour is done when what it read is.
+
+    Nothing is published before all files of both lines were compared and staged. None when another did it meanwhile.
 
     Raises
     ------
     JobFailed
         A file is not the one that was written; the commits count as before.
+    OSError
+        The lake took no more, or gave nothing; the commits count as before.
     """
-    name = batch_name(_number(reads[0]), _number(reads[-1]))
-    files_before = files = bytes_before = bytes_ = 0
-    for line in _LINES:
-        parts = [lake.manifest(line, each.name) for each in reads]
-        whole = _joined(lake, line, name, parts)
-        old = [file for part in parts for file in _files(part)]
-        files_before, bytes_before = files_before + len(old), bytes_before + sum(file.bytes for file in old)
-        files, bytes_ = files + len(_files(whole)), bytes_ + sum(file.bytes for file in _files(whole))
-    return Joined(_number(reads[0]), _number(reads[-1]), files_before, files, bytes_before, bytes_)
+    found = [_wanting(lake, line, reads) for line in _LINES]
+    wanting = [each for each in found if each is not None]
+    if not wanting:
+        return None
+    try:
+        for each in wanting:
+            each.stage()
+    except BaseException:
+        for each in wanting:
+            each.commit.abandon()
+        raise
+    whole = [file for each in wanting for file in _files(lake.publish(each.commit, replaces=each.names))]
+    old = [file for each in wanting for part in each.parts for file in _files(part)]
+    sizes = (len(old), len(whole), sum(file.bytes for file in old), sum(file.bytes for file in whole))
+    return Joined(_number(reads[0]), _number(reads[-1]), *sizes)
 
 
 def vacuum(lake: Lake, until: int) -> Freed:
@@ -106,26 +149,68 @@ def _belongs(manifest: Manifest, group: Sequence[Manifest]) -> bool:
     return follows and sum(file.bytes for each in (*group, manifest) for file in _files(each)) <= _MOST
 
 
-def _joined(lake: Lake, line: str, name: str, parts: Sequence[Manifest]) -> Manifest:
-    commit = lake.begin(line, name)
+def sweep(lake: Lake, now: int, grace: int) -> Freed:
+    """Remove what any job staged and nobody published, when it is older than a grace (ms), and than a day.
+
+    What a job stages counts for nobody until it is published, so its age is all that tells it from what was left.
+    """
+    left = leftovers(lake, TABLES, now - max(grace, UNPUBLISHED_MS))
+    storage = lake.storage
+    files = [path for folder in left.folders for path in storage.find(folder, "")] + left.files
+    freed = Freed(left.commits, len(files), sum(storage.size(path) for path in files))
+    for path in (*left.folders, *left.files):
+        storage.remove(path)
+    return freed
+
+
+class _Wanting(NamedTuple):
+    """A commit that is to stand for others, its parts, of which every file was compared."""
+
+    commit: Commit
+    parts: Sequence[Manifest]
+
+    @property
+    def names(self) -> list[str]:
+        return [part.name for part in self.parts]
+
+    def stage(self) -> None:
+        """Write the rows of the parts, a file for each table; raises ``JobFailed`` when some are not there then."""
+        for name in sorted({table for part in self.parts for table in part.tables}):
+            table, files = TABLES[name], [file for part in self.parts for file in part.tables.get(name, ())]
+            self.commit.join(table, files)
+            if sum(file.rows for file in self.commit.staged(table)) != sum(file.rows for file in files):
+                raise JobFailed(
+                    f"rows of {name} were lost in putting {self.commit.name} of {self.commit.line} together; "
+                    "nothing was changed"
+                )
+
+
+def _wanting(lake: Lake, line: str, reads: Sequence[Manifest]) -> _Wanting | None:
+    """Return what is to be put together of a line; None when that was done before."""
+    commit = lake.begin(line, _name(reads))
     if commit is None:
-        return lake.manifest(line, name)
-    for table in sorted({table for part in parts for table in part.tables}):
-        files = [file for part in parts for file in part.tables.get(table, ())]
-        _verify(lake, line, files)
-        commit.join(TABLES[table], files)
-        if sum(file.rows for file in commit.staged(TABLES[table])) != sum(file.rows for file in files):
-            raise JobFailed(f"rows of {table} were lost in putting {name} of {line} together; nothing was changed")
-    return lake.publish(commit, replaces=[part.name for part in parts])
+        return None
+    parts = [lake.manifest(line, each.name) for each in reads]
+    for file in (file for part in parts for file in _files(part)):
+        _verify(lake, line, file)
+    return _Wanting(commit, parts)
 
 
-def _verify(lake: Lake, line: str, files: Sequence[DataFile]) -> None:
-    for file in files:
-        if lake.storage.sha256(file.path) != file.sha256:
-            raise JobFailed(
-                f"{lake.storage.url(file.path)} is not the file that {line} wrote; its commits were left as they are",
-                hint="put the file back from a copy, or have the stream read its source again into another lake",
-            )
+def _verify(lake: Lake, line: str, file: DataFile) -> None:
+    if not lake.storage.exists(file.path) or lake.storage.sha256(file.path) != file.sha256:
+        raise JobFailed(
+            f"{lake.storage.url(file.path)} is not the file that {line} wrote; its hour was left as it is",
+            hint="put the file back from a copy, or have the stream read its source again into another lake",
+        )
+
+
+def _is_done(lake: Lake, reads: Sequence[Manifest]) -> bool:
+    """Whether another put commits together; their own files may be gone by now."""
+    return all(lake.begin(line, _name(reads)) is None for line in _LINES)
+
+
+def _name(reads: Sequence[Manifest]) -> str:
+    return batch_name(_number(reads[0]), _number(reads[-1]))
 
 
 def _files(manifest: Manifest) -> list[DataFile]:

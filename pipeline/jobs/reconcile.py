@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
+from pipeline.jobs.rollup import READ_LINE
 from pipeline.lake.lake import Lake
 from pipeline.schemas import BLOCKS, EVENTS, FINDINGS, LEDGER, PROOFS
 from pipeline.transforms.accounting import COUNTED, MISSING, accounted, concluded, counted, listed
@@ -69,7 +70,7 @@ class Proof(NamedTuple):
     findings
         Deliveries of these that are not simply done (``schemas.FINDINGS`` with ``state``, without ``checked``).
     gaps
-        What emitters could not tell (``transforms.hearing.gaps``).
+        What emitters could not tell of the range (``transforms.hearing.gaps``).
     emitters
         How many were heard.
     watermark
@@ -89,21 +90,22 @@ class Proof(NamedTuple):
 @contextmanager
 def reconciled(spark: SparkSession, lake: Lake, plan: Plan, store: Store | None = None) -> Iterator[Proof]:
     """Run, and give what was found; what was news is in the lake then. Its frames hold for the ``with`` block."""
-    blocks = lake.read(spark, BLOCKS)
+    blocks = lake.read(spark, BLOCKS, line=READ_LINE)
     emitters = heard(blocks).collect()
     watermark = _watermark(emitters, plan)
-    buckets = _buckets(lake.read(spark, LEDGER, since=plan.since, before=plan.before), store, watermark, plan).persist()
+    buckets = _buckets(
+        lake.read(spark, LEDGER, line=READ_LINE, since=plan.since, before=plan.before), store, watermark, plan
+    ).persist()
     deliveries = _deliveries(spark, lake, buckets, plan, store).persist()
     rows = concluded(buckets, counted(deliveries))
-    before = latest(lake.read(spark, PROOFS, since=plan.since, before=plan.before))
+    before = latest(lake.read(spark, PROOFS, line=LINE, since=plan.since, before=plan.before))
     judged = compared_with(rows, before).persist()
     findings = _findings(spark, lake, deliveries, plan).persist()
     try:
         news = _write(lake, judged.where("news"), findings, plan)
         states = F.broadcast(judged.select(*KEY, "state"))
-        yield Proof(
-            judged, findings.join(states, list(KEY)), gaps(blocks), len(emitters), _heard_until(emitters, plan), news
-        )
+        told = findings.join(states, list(KEY))
+        yield Proof(judged, told, _gaps(blocks, plan), len(emitters), _heard_until(emitters, plan), news)
     finally:
         for frame in (buckets, deliveries, judged, findings):
             frame.unpersist()
@@ -123,8 +125,8 @@ def missing(proof: Proof) -> DataFrame:
 
 def read_proofs(spark: SparkSession, lake: Lake) -> tuple[DataFrame, DataFrame]:
     """Return the buckets in force, and their findings."""
-    buckets = latest(lake.read(spark, PROOFS))
-    return buckets, in_force(lake.read(spark, FINDINGS), buckets)
+    buckets = latest(lake.read(spark, PROOFS, line=LINE))
+    return buckets, in_force(lake.read(spark, FINDINGS, line=LINE), buckets)
 
 
 def _watermark(emitters: list[Row], plan: Plan) -> dt.datetime:
@@ -160,8 +162,14 @@ def _deliveries(spark: SparkSession, lake: Lake, buckets: DataFrame, plan: Plan,
     return accounted(words, differing, plan.now, plan.patience.allowance, with_store=store is not None)
 
 
+def _gaps(blocks: DataFrame, plan: Plan) -> DataFrame:
+    """Return the gaps that may be about messages of the range: an event is emitted after its message's id was made."""
+    found = gaps(blocks)
+    return found if plan.since is None else found.where(F.col("until") >= plan.since - _DRIFT)
+
+
 def _events(spark: SparkSession, lake: Lake, plan: Plan) -> DataFrame:
-    return lake.read(spark, EVENTS, since=plan.since and plan.since - _DRIFT)
+    return lake.read(spark, EVENTS, line=READ_LINE, since=plan.since and plan.since - _DRIFT)
 
 
 def _findings(spark: SparkSession, lake: Lake, deliveries: DataFrame, plan: Plan) -> DataFrame:

@@ -9,10 +9,10 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from bus.errors import ConfigurationError
+from bus.errors import BusError, ConfigurationError
 from pipeline.errors import JobFailed
 from pipeline.jobs import archive
-from pipeline.lake.lake import Lake
+from pipeline.lake.lake import Commit, Lake
 from pipeline.lake.manifest import Manifest
 from pipeline.schemas import MESSAGES, REPLAYS
 from pipeline.sources.store import read_messages
@@ -106,6 +106,8 @@ def selection(spark: SparkSession, lake: Lake, asked: Asked) -> DataFrame:
 def freeze(spark: SparkSession, lake: Lake, name: str, asked: Asked, now: int) -> Manifest:
     """Write a selection down under a name, once for ever, and return its commit; nothing is sent.
 
+    When another froze the name meanwhile, that selection is in force and returned.
+
     Raises
     ------
     ConfigurationError
@@ -114,22 +116,14 @@ def freeze(spark: SparkSession, lake: Lake, name: str, asked: Asked, now: int) -
         A message that was selected has no body that can be read; nothing was frozen.
     """
     commit = lake.begin(LINE, name)
-    if commit is None:
-        return known(lake, name, asked)
-    copies = frozen(selection(spark, lake, asked), name, now)
-    if asked.into is not None:
-        copies = copies.withColumn("destination", F.lit(asked.into))
-    commit.stage(REPLAYS, copies.orderBy("id"))
-    rows = lake.rows(spark, REPLAYS, commit.staged(REPLAYS))
-    counts = rows.agg(F.count("*").alias("rows"), F.count(F.when(F.col("body").isNull(), 1)).alias("bare")).collect()[0]
-    if counts.rows == 0:
-        raise ConfigurationError("no message was selected; nothing was frozen", hint="look at it with --dry-run")
-    if counts.bare:
-        raise JobFailed(
-            f"of {counts.bare} selected messages the body cannot be read; nothing was frozen or sent",
-            hint="leave them out with --where, or restore them",
-        )
-    return lake.publish(commit, facts=asked.facts() | {"frozen_at": now, "selected": counts.rows})
+    if commit is not None:
+        try:
+            selected = _write(spark, lake, commit, asked, now)
+        except BusError:
+            commit.abandon()
+            raise
+        lake.publish(commit, facts=asked.facts() | {"frozen_at": now, "selected": selected})
+    return known(lake, name, asked)
 
 
 def known(lake: Lake, name: str, asked: Asked | None = None) -> Manifest:
@@ -156,6 +150,24 @@ def _check_same(found: Manifest, asked: Asked) -> None:
 
 def _frozen_with(option: str, value: object) -> str:
     return f"without {option}" if value in (None, False) else f"with {option}" + ("" if value is True else f" {value}")
+
+
+def _write(spark: SparkSession, lake: Lake, commit: Commit, asked: Asked, now: int) -> int:
+    """Stage a selection, and return how many messages it has."""
+    copies = frozen(selection(spark, lake, asked), commit.name, now)
+    if asked.into is not None:
+        copies = copies.withColumn("destination", F.lit(asked.into))
+    commit.stage(REPLAYS, copies.orderBy("id"))
+    rows = lake.rows(spark, REPLAYS, commit.staged(REPLAYS))
+    counts = rows.agg(F.count("*").alias("rows"), F.count(F.when(F.col("body").isNull(), 1)).alias("bare")).collect()[0]
+    if counts.rows == 0:
+        raise ConfigurationError("no message was selected; nothing was frozen", hint="look at it with --dry-run")
+    if counts.bare:
+        raise JobFailed(
+            f"of {counts.bare} selected messages the body cannot be read; nothing was frozen or sent",
+            hint="leave them out with --where, or restore them",
+        )
+    return int(counts.rows)
 
 
 def balance(spark: SparkSession, lake: Lake, manifest: Manifest, store: str, accepted: int) -> Balance:

@@ -16,6 +16,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Final, NamedTuple
 
+import msgspec
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
@@ -51,6 +53,10 @@ ROLLUP_LINE: Final = f"rollup-v{ROLLUP_VERSION}"
 _READ: Final = "read_at"
 _LOOK_S: Final = 1
 _LAST_BATCH_S: Final = 20.0
+_LAST_WORD_S: Final = 10.0
+_LEFT: Final = f"_progress/{READ_LINE}.json"
+_STREAM: Final = "sql.streaming.queryId"
+"""Spark's local property and our fact: the id that a checkpoint gives its stream."""
 
 
 class Plan(NamedTuple):
@@ -114,27 +120,48 @@ class Stream:
     Attributes
     ----------
     query
-        Spark's query; it ends with ``StreamingQueryException`` when a source, the checkpoint or the lake fails. What
-        was committed stays, and the next start goes on behind it.
+        Spark's query.
     """
 
-    def __init__(self, query: StreamingQuery, spark: SparkSession, watcher: Watcher) -> None:
+    def __init__(self, query: StreamingQuery, spark: SparkSession, watcher: Watcher, sink: _Sink) -> None:
         self.query = query
         self._spark = spark
         self._watcher = watcher
+        self._sink = sink
 
     def wait(self, asked: threading.Event | None = None) -> None:
-        """Return when the stream has ended, by itself or because ``asked`` was set; raises ``StreamingQueryException``.
+        """Return when the stream has ended, by itself or because ``asked`` was set.
 
         One that was asked to end does so between two batches, or in the middle of one that goes on for longer than
         20 s: it is read again by the next start, as after a kill.
+
+        Raises
+        ------
+        StreamingQueryException
+            The source or the checkpoint failed. What was committed stays, and the next start goes on behind it.
+        JobFailed
+            The checkpoint is not the lake's, or Spark left lines out, for the clock of this machine went back.
+        Exception
+            What else kept a batch from being published; it is read again by the next start.
         """
         try:
             while not self.query.awaitTermination(_LOOK_S):
-                if asked is not None and asked.is_set():
+                if self._watcher.dropped or (asked is not None and asked.is_set()):
                     self._end()
+        except StreamingQueryException:
+            if self._sink.failure is not None:
+                raise self._sink.failure from None
+            raise
         finally:
+            self._watcher.ended.wait(_LAST_WORD_S)
             self._spark.streams.removeListener(self._watcher)
+        self._sink.close()
+        if self._watcher.dropped:
+            raise JobFailed(
+                f"Spark left out {self._watcher.dropped} lines as read long ago, and they are not in this lake: "
+                "the clock of this machine went back by hours, or was ahead before",
+                hint="set the clock, and read the source again into another lake",
+            )
 
     def _end(self) -> None:
         deadline, batch = time.monotonic() + _LAST_BATCH_S, self._ended_batch()
@@ -163,15 +190,16 @@ def start(
     """
     spark.conf.set("spark.sql.shuffle.partitions", str(plan.partitions))
     watcher = Watcher(progressed)
+    sink = _Sink(lake, plan.allowance, watcher, done)
     spark.streams.addListener(watcher)
     writer = (
         _once(lines, plan.repeats)
         .writeStream.queryName("rollup")
-        .foreachBatch(_Sink(lake, plan.allowance, watcher, done).write)
+        .foreachBatch(sink.write)
         .option("checkpointLocation", f"{plan.checkpoint}/{READ_LINE}")
     )
     pace = {"processingTime": f"{plan.every} seconds"} if plan.every else {"availableNow": True}
-    return Stream(writer.trigger(**pace).start(), spark, watcher)
+    return Stream(writer.trigger(**pace).start(), spark, watcher, sink)
 
 
 def roll_up(spark: SparkSession, lake: Lake, read: Manifest) -> Manifest | None:
@@ -210,11 +238,18 @@ def _once(lines: DataFrame, repeats: int) -> DataFrame:
 
 
 class _Sink:
-    """Takes the batches, one after the other, as often as Spark may give them."""
+    """Takes the batches, one after the other, as often as Spark may give them.
+
+    Attributes
+    ----------
+    failure
+        What kept the last batch from being published.
+    """
 
     def __init__(
         self, lake: Lake, allowance: Allowance, watcher: Watcher, done: Callable[[Batch], None] | None
     ) -> None:
+        self.failure: Exception | None = None
         self._lake = lake
         self._allowance = allowance
         self._watcher = watcher
@@ -224,6 +259,19 @@ class _Sink:
 
     def write(self, rows: DataFrame, number: int) -> None:
         """Publish what a batch brought, then the rollups of it; what was published before is left as it is."""
+        try:
+            self._write(rows, number)
+        except Exception as error:
+            self.failure = error  # Spark tells of it in the middle of a text
+            raise
+
+    def close(self) -> None:
+        """Keep what Spark said of the last batches for the next run, which writes it down with its first batch."""
+        rows = self._progress()
+        if rows:
+            self._lake.storage.write(_LEFT, msgspec.json.encode(rows))
+
+    def _write(self, rows: DataFrame, number: int) -> None:
         read = self._read(rows, number)
         rolled = roll_up(rows.sparkSession, self._lake, read)
         batch = Batch(read, rolled or self._lake.manifest(ROLLUP_LINE, read.name), repeated=rolled is None)
@@ -232,30 +280,43 @@ class _Sink:
             self._done(batch)
 
     def _read(self, rows: DataFrame, number: int) -> Manifest:
-        name = batch_name(number)
+        name, stream = batch_name(number), rows.sparkSession.sparkContext.getLocalProperty(_STREAM)
         commit = self._lake.begin(READ_LINE, name)
+        found = self._lake.manifest(READ_LINE, name) if commit is None else None
+        if number in self._joined or (found is not None and found.facts.get(_STREAM, stream) != stream):
+            raise JobFailed(
+                f"batch {number} is in the lake already: this checkpoint is not the one that the lake was written with",
+                hint="give that one (--checkpoint), or begin another lake",
+            )
         if commit is None:
             return self._lake.manifest(READ_LINE, name)
-        if number in self._joined:
-            raise JobFailed(
-                f"batch {number} is in the lake already, put together with others: this checkpoint is not the lake's",
-                hint="give the checkpoint that the lake was written with, or begin another lake",
-            )
         started = time.monotonic()
         seen = _stage(self._lake, commit, rows, self._allowance)
         now = dt.datetime.now(dt.UTC)
         commit.put(QUALITY, [{"batch": number, "measured": now, **row} for row in _quality(seen)])
-        commit.put(PROGRESS, [self._progress(each) for each in self._watcher.take()])
+        commit.put(PROGRESS, [*self._left(), *self._progress()])
         facts = {
             "seconds": round(time.monotonic() - started, 3),
+            _STREAM: stream,
             _VERDICTS: {verdict: seen[verdict] for verdict in (GOOD, LATE, FUTURE)},
             HAPPENED: read_points(seen[HAPPENED]),
         }
         return self._lake.publish(commit, facts=facts)
 
-    def _progress(self, progress: BatchProgress) -> dict[str, Any]:
+    def _progress(self) -> list[dict[str, Any]]:
+        return [self._progress_row(each) for each in self._watcher.take()]
+
+    def _progress_row(self, progress: BatchProgress) -> dict[str, Any]:
         fresh = self._fresh.pop(progress.batch, None)
         return {**progress.row(), **(fresh.row() if fresh is not None else {})}
+
+    def _left(self) -> list[dict[str, Any]]:
+        """Take what an earlier run kept; at worst, after a kill, it is lost."""
+        if not self._lake.storage.exists(_LEFT):
+            return []
+        rows: list[dict[str, Any]] = msgspec.json.decode(self._lake.storage.read(_LEFT))
+        self._lake.storage.remove(_LEFT)
+        return [{**row, "measured": dt.datetime.fromisoformat(row["measured"])} for row in rows]
 
 
 def _stage(lake: Lake, commit: Commit, rows: DataFrame, allowance: Allowance) -> dict[str, Any]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
+import threading
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -22,7 +23,10 @@ _MANIFESTS: Final = "_manifests"
 
 
 class Commit:
-    """The files that one commit stages; nobody sees them before ``Lake.publish``."""
+    """The files that one commit stages; nobody sees them before ``Lake.publish``.
+
+    Tables may be staged beside each other. When one fails, all that was staged is removed once none is under way.
+    """
 
     def __init__(self, lake: Lake, line: str, name: str) -> None:
         self._lake = lake
@@ -30,6 +34,10 @@ class Commit:
         self.line = line
         self.name = name
         self._tables: dict[str, list[DataFile]] = {}
+        self._lock = threading.Lock()
+        self._under_way = 0
+        self._folders: set[str] = set()
+        self._failed = False
 
     def stage(
         self, table: Table, rows: DataFrame, *, files: int | None = None, by: Mapping[str, Column] | None = None
@@ -46,26 +54,22 @@ class Commit:
         columns = [F.col(field.name).cast(field.dataType).alias(field.name) for field in table.schema.fields]
         folders = {f"_{name}": value for name, value in (by or {}).items()}
         shaped = rows.select(*columns, *[value.alias(name) for name, value in folders.items()])
-        folder = f"{table.name}/{self._folder}"
         writer = (shaped if files is None else shaped.repartition(files)).write.mode("overwrite")
-        writer.partitionBy(*folders).parquet(self._lake.storage.url(folder))
-        self._describe(table)
+        with self._staging(table) as folder:
+            writer.partitionBy(*folders).parquet(self._lake.storage.url(folder))
 
     def put(self, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
         """Write a few rows of a table without Spark; none at all make no file."""
         if rows:
-            self._lake.storage.write_rows(
-                f"{table.name}/{self._folder}/rows.parquet", rows, to_arrow_schema(table.schema)
-            )
-            self._describe(table)
+            with self._staging(table) as folder:
+                self._lake.storage.write_rows(f"{folder}/rows.parquet", rows, to_arrow_schema(table.schema))
 
     def join(self, table: Table, files: Iterable[DataFile]) -> None:
         """Write the rows of other commits' files as one file, in their order, without Spark."""
         paths = [file.path for file in files if file.rows]
         if paths:
-            into = f"{table.name}/{self._folder}/rows.parquet"
-            self._lake.storage.join_rows(paths, into, to_arrow_schema(table.schema))
-            self._describe(table)
+            with self._staging(table) as folder:
+                self._lake.storage.join_rows(paths, f"{folder}/rows.parquet", to_arrow_schema(table.schema))
         else:
             self._tables[table.name] = []
 
@@ -77,9 +81,35 @@ class Commit:
         """Return all that was staged."""
         return dict(sorted(self._tables.items()))
 
-    def _describe(self, table: Table) -> None:
+    def abandon(self) -> None:
+        """Remove what was staged; for a commit that is not published."""
+        for folder in sorted(self._folders):
+            with suppress(OSError):  # it counts for nobody, and goes with what killed jobs have left
+                self._lake.storage.remove(folder)
+
+    @contextmanager
+    def _staging(self, table: Table) -> Iterator[str]:
+        """Give the folder to write a table's files to, and describe them then."""
+        folder = f"{table.name}/{self._folder}"
+        with self._lock:
+            self._under_way += 1
+            self._folders.add(folder)
+        try:
+            yield folder
+            self._describe(table, folder)
+        except BaseException:
+            self._failed = True
+            raise
+        finally:
+            with self._lock:
+                self._under_way -= 1
+                is_over = self._failed and not self._under_way
+            if is_over:
+                self.abandon()
+
+    def _describe(self, table: Table, folder: str) -> None:
         storage = self._lake.storage
-        paths = storage.find(f"{table.name}/{self._folder}", ".parquet")
+        paths = storage.find(folder, ".parquet")
         self._tables[table.name] = [_described(storage, table, path) for path in paths]
 
 
@@ -97,13 +127,29 @@ class Lake:
     def publish(
         self, commit: Commit, *, replaces: Iterable[str] = (), facts: Mapping[str, Any] | None = None
     ) -> Manifest:
-        """Make a commit's files count, all at once and durably; repeating it adds nothing."""
+        """Make a commit's files count, all at once and durably, and return the manifest that is in force.
+
+        Repeating it adds nothing. When another has published the name meanwhile, its manifest is in force and returned,
+        and what this commit staged is removed (``Storage.create`` says where that is certain).
+
+        Raises
+        ------
+        FileNotFoundError
+            A file that was staged is gone; nothing was published.
+        """
+        names = tuple(replaces)
+        if commit.name in names:
+            raise ValueError(f"commit {commit.name} of {commit.line} cannot stand for itself")
         tables = commit.tables()
         self.storage.settle([file.path for files in tables.values() for file in files])
         now = self._clock.now()
-        manifest = Manifest(commit.line, commit.name, tables, tuple(replaces), dict(facts or {}), published=now)
-        self.storage.write(_manifest(commit.line, commit.name), encode_manifest(manifest))
-        return manifest
+        manifest = Manifest(commit.line, commit.name, tables, names, dict(facts or {}), published=now)
+        if self.storage.create(_manifest(commit.line, commit.name), encode_manifest(manifest)):
+            return manifest
+        found = self.manifest(commit.line, commit.name)
+        if found.tables != tables:
+            commit.abandon()
+        return found
 
     def manifest_path(self, manifest: Manifest) -> str:
         """Return where a manifest rests, below the root."""
@@ -111,20 +157,19 @@ class Lake:
 
     def manifests(self, line: str | None = None) -> list[Manifest]:
         """Return the manifests that count, of one line or of all, by name; those that others stand for are left out."""
-        found = self._found(line)
-        replaced = {(each.line, name) for each in found for name in each.replaces}
+        found = self.published(line)
+        replaced = {(each.line, name) for each in found for name in each.others}
         return [each for each in found if (each.line, each.name) not in replaced]
 
     def replaced(self, line: str, until: int) -> list[Manifest]:
         """Return the manifests of a line that others stand for which were published until a time (ms)."""
-        found = self._found(line)
-        names = {name for each in found if each.published <= until for name in each.replaces}
+        found = self.published(line)
+        names = {name for each in found if each.published <= until for name in each.others}
         return [each for each in found if each.name in names]
 
     def discard(self, manifest: Manifest) -> None:
         """Remove a commit that others stand for: its files, then its manifest, so that a run cut off is run again."""
-        folders = {"/".join(file.path.split("/")[:3]) for files in manifest.tables.values() for file in files}
-        for folder in sorted(folders):
+        for folder in folders_of(manifest):
             self.storage.remove(folder)
         self.storage.remove(self.manifest_path(manifest))
 
@@ -133,13 +178,19 @@ class Lake:
         paths = self.storage.find(f"{_MANIFESTS}/{line}", ".json")
         return [path.rpartition("/")[2].removesuffix(".json") for path in paths]
 
-    def _found(self, line: str | None) -> list[Manifest]:
-        found = []
-        for path in self.storage.find(f"{_MANIFESTS}/{line}" if line else _MANIFESTS, ".json"):
-            # One that goes meanwhile was discarded: what stands for it has been there for long, and is in the list.
-            with suppress(FileNotFoundError):
-                found.append(decode_manifest(self.storage.read(path)))
-        return found
+    def published(self, line: str | None = None) -> list[Manifest]:
+        """Return all manifests, of one line or of all, by name; those that others stand for as well.
+
+        They are listed twice. One that goes while the first list is made or read was discarded; what stands for it was
+        there before that, and so is in the second list.
+        """
+        found: dict[str, Manifest] = {}
+        for _ in range(2):
+            for path in self.storage.find(f"{_MANIFESTS}/{line}" if line else _MANIFESTS, ".json"):
+                if path not in found:
+                    with suppress(FileNotFoundError):
+                        found[path] = decode_manifest(self.storage.read(path))
+        return [found[path] for path in sorted(found)]
 
     def manifest(self, line: str, name: str) -> Manifest:
         """Return a manifest that was published; raises ``FileNotFoundError``."""
@@ -185,6 +236,12 @@ class Lake:
         if not paths:
             return spark.createDataFrame([], table.schema)
         return spark.read.schema(table.schema).parquet(*paths)
+
+
+def folders_of(manifest: Manifest) -> list[str]:
+    """Return the folders that a commit's files are in, one for each table that it has files of."""
+    paths = [file.path for files in manifest.tables.values() for file in files]
+    return sorted({"/".join(path.split("/")[:3]) for path in paths})
 
 
 def _manifest(line: str, name: str) -> str:

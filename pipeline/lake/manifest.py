@@ -60,6 +60,11 @@ class Manifest(msgspec.Struct, frozen=True):
     version: int = VERSION
     published: int = 0
 
+    @property
+    def others(self) -> list[str]:
+        """What it stands for; never itself, whatever is written there: nothing would be left of its rows."""
+        return [name for name in self.replaces if name != self.name]
+
     def rows(self, table: str) -> int:
         """Return how many rows it adds to a table."""
         return sum(file.rows for file in self.tables.get(table, ()))

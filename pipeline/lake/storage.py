@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
+import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -18,7 +20,10 @@ from bus.errors import ConfigurationError
 _SCHEMES: Final = ("file", "hdfs")  # of object stores Spark, as shipped, knows none by a name that pyarrow has too
 _CHUNK: Final = 2**20
 _ROWS: Final = 200
+_MS: Final = 1_000_000  # nanoseconds
 _GROUP: Final = 128 * 1024
+_LOOKS: Final = 5
+_NO_LINKS: Final = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
 
 
 class Storage:
@@ -44,20 +49,28 @@ class Storage:
 
     def find(self, folder: str, suffix: str) -> list[str]:
         """Return the paths of all files below a folder that end so, sorted; none when there is no such folder."""
-        selector = arrow_fs.FileSelector(self._at(folder), allow_not_found=True, recursive=True)
-        cut = len(self._base) + 1
-        return sorted(
-            found.path[cut:]
-            for found in self._files.get_file_info(selector)
-            if found.is_file and found.path.endswith(suffix)
-        )
+        found = self._list(folder, recursive=True)
+        return sorted(self._path(each) for each in found if each.is_file and each.path.endswith(suffix))
 
     def folders(self, folder: str) -> list[str]:
         """Return the folders directly below a folder, sorted."""
-        selector = arrow_fs.FileSelector(self._at(folder), allow_not_found=True)
-        cut = len(self._base) + 1
         kind = arrow_fs.FileType.Directory
-        return sorted(found.path[cut:] for found in self._files.get_file_info(selector) if found.type == kind)
+        return sorted(self._path(each) for each in self._list(folder, recursive=False) if each.type == kind)
+
+    def below(self, folder: str) -> list[str]:
+        """Return the paths of all files and folders below a folder; none when there is no such folder."""
+        return [self._path(each) for each in self._list(folder, recursive=True)]
+
+    def changed(self, path: str) -> int:
+        """Return when a file or folder was last written (ms), or came to where it is, as far as that is known.
+
+        A folder that is not of this machine may have no time, 0; nor has what is not there.
+        """
+        written = (self._files.get_file_info(self._at(path)).mtime_ns or 0) // _MS
+        if isinstance(self._files, arrow_fs.LocalFileSystem):
+            with contextlib.suppress(FileNotFoundError):  # a copy may have the time of its original
+                return max(written, Path(self._at(path)).stat().st_ctime_ns // _MS)
+        return int(written)
 
     def exists(self, path: str) -> bool:
         """Whether there is a file."""
@@ -70,14 +83,21 @@ class Storage:
 
     def write(self, path: str, content: bytes) -> None:
         """Write a file, whole or not at all; durable when it returns, and what was there before until then."""
-        folder, _, name = path.rpartition("/")
-        self._files.create_dir(self._at(folder), recursive=True)
-        partial = f"{folder}/.{name}.partial"
-        with self._files.open_output_stream(self._at(partial)) as stream:
-            stream.write(content)
-        self.settle([partial])  # a name that is durable before its content is an empty file after a power cut
-        self._files.move(self._at(partial), self._at(path))
+        with self._partial(path, content) as partial:
+            self._files.move(self._at(partial), self._at(path))
         self.settle([path])
+
+    def create(self, path: str, content: bytes) -> bool:
+        """Write a file that is not there, whole or not at all; False when there is one, which stays as it is.
+
+        Durable when it returns, whoever wrote it. Of many at once one writes it, wherever files can have two names.
+        Object stores and some shared folders cannot do that: there the file is looked for right before it gets its
+        name, and of two within that moment both are told True, and what the later one wrote stays.
+        """
+        with self._partial(path, content) as partial:
+            created = self._name(partial, path)
+        self.settle([path])
+        return created
 
     def write_rows(self, path: str, rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> None:
         """Write rows as one Parquet file."""
@@ -95,8 +115,14 @@ class Storage:
                 writer.write_table(pa.Table.from_batches(rows, schema))
 
     def settle(self, paths: Iterable[str]) -> None:
-        """Make files durable with the folders that they are in; what is not of this machine is so when it was taken."""
+        """Make files durable with the folders that they are in; what is not of this machine is so when it was taken.
+
+        Raises ``FileNotFoundError`` when one is not there.
+        """
         if not isinstance(self._files, arrow_fs.LocalFileSystem):
+            gone = next((path for path in paths if not self.exists(path)), None)
+            if gone is not None:
+                raise FileNotFoundError(errno.ENOENT, "it is gone", self.url(gone))
             return
         files = [Path(self._at(path)) for path in paths]
         root = Path(self._base)
@@ -137,6 +163,49 @@ class Storage:
         with self._files.open_input_file(self._at(path)) as file, parquet.ParquetFile(file) as rows:
             for batch in rows.iter_batches(batch_size=_ROWS):
                 yield from batch.to_pylist()
+
+    def _list(self, folder: str, *, recursive: bool) -> list[arrow_fs.FileInfo]:
+        selector = arrow_fs.FileSelector(self._at(folder), allow_not_found=True, recursive=recursive)
+        for _ in range(_LOOKS):
+            # pyarrow looks again whether a folder that it did not find is there, and refuses one that came between.
+            with contextlib.suppress(FileNotFoundError):
+                return list(self._files.get_file_info(selector))
+        return list(self._files.get_file_info(selector))
+
+    def _path(self, found: arrow_fs.FileInfo) -> str:
+        return str(found.path[len(self._base) + 1 :])
+
+    @contextlib.contextmanager
+    def _partial(self, path: str, content: bytes) -> Iterator[str]:
+        """Give the path of a durable file beside another that has yet to get its name; it is gone afterwards."""
+        folder, _, name = path.rpartition("/")
+        self._files.create_dir(self._at(folder), recursive=True)
+        partial = f"{folder}/.{name}.{uuid.uuid4().hex[:8]}.partial"  # of one writer, though others write the same
+        try:
+            with self._files.open_output_stream(self._at(partial)) as stream:
+                stream.write(content)
+            self.settle([partial])  # a name that is durable before its content is an empty file after a power cut
+            yield partial
+        finally:
+            with contextlib.suppress(OSError):
+                self.remove(partial)
+
+    def _name(self, partial: str, path: str) -> bool:
+        """Give a file its name unless there is one of it; return whether that was done."""
+        if isinstance(self._files, arrow_fs.LocalFileSystem):
+            try:
+                os.link(self._at(partial), self._at(path))
+            except FileExistsError:
+                return False
+            except OSError as error:
+                if error.errno not in _NO_LINKS:
+                    raise
+            else:
+                return True
+        if self.exists(path):
+            return False
+        self._files.move(self._at(partial), self._at(path))
+        return True
 
     def _at(self, path: str) -> str:
         return f"{self._base}/{path}" if path else self._base

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any, Final
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from bus.bootstrap.extras import extra
 from bus.stores.address import sqlite_directory
 from bus.stores.sqlite.scanning import scan_due
 
-_SCHEMA: Final = "id string, subscription string"
+_SCHEMA: Final = pa.schema([("id", pa.string()), ("subscription", pa.string())])
+_PIECE: Final = 100_000
 _PATIENCE_MS: Final = 10_000
 
 
@@ -28,8 +31,17 @@ def read_due(spark: SparkSession, store: str) -> DataFrame:
         The store does not answer.
     """
     directory = sqlite_directory(store)
-    rows = list(scan_due(directory) if directory is not None else _from_mongodb(store))
-    return spark.createDataFrame(rows, _SCHEMA)
+    return spark.createDataFrame(_columns(scan_due(directory) if directory is not None else _from_mongodb(store)))
+
+
+def _columns(rows: Iterator[tuple[str, str]]) -> pa.Table:
+    """Return rows by columns, a tenth of what they are as objects: after an outage there are millions."""
+    pieces = iter(lambda: list(islice(rows, _PIECE)), [])
+    batches = [
+        pa.record_batch([pa.array(values, pa.string()) for values in zip(*piece, strict=True)], _SCHEMA)
+        for piece in pieces
+    ]
+    return pa.Table.from_batches(batches, _SCHEMA)
 
 
 def _from_mongodb(url: str) -> Iterator[tuple[str, str]]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, StringType
 
+from pipeline.fields import struct
 from pipeline.wire import STAGES, WIRE_BLOCK, WIRE_EVENT
 
 GOOD: Final = "good"
@@ -15,8 +17,12 @@ LATE: Final = "late"
 FUTURE: Final = "future"
 MALFORMED: Final = "malformed"
 MINUTE_MS: Final = 60_000
+_LAST_MS: Final = 253_402_300_799_999
+"""The end of the year 9999: what reads the tables has no later time."""
 _NO_BLOCK: Final = "not a block of trace events"
-_RAW_EVENTS: Final = StructType([StructField("events", ArrayType(StringType()))])
+_NO_ROW: Final = "a row of the ledger that cannot be read"
+_RAW: Final = struct(events=ArrayType(StringType()), ledger=ArrayType(StringType()))
+_BUCKET: Final = "^(0|-?[1-9][0-9]{0,8})$"
 _TEXT_FIELDS: Final = tuple(f.name for f in WIRE_EVENT.fields if isinstance(f.dataType, StringType))
 
 
@@ -84,8 +90,8 @@ def ledger_of(lines: DataFrame) -> DataFrame:
     """Return the rows of the audit ledger (``schemas.LEDGER``) of parsed lines."""
     rows = lines.where(_is_block()).select("emitter", "seq", "arrived", F.posexplode("block.ledger"))
     return (
-        rows.select("emitter", "seq", F.col("pos").alias("position"), "arrived", "col.*")
-        .where(F.col("stage").isNotNull() & F.col("minute").isNotNull() & F.col("count").isNotNull())
+        rows.where(_tells(F.col("col")))
+        .select("emitter", "seq", F.col("pos").alias("position"), "arrived", "col.*")
         .withColumn("subscription", F.coalesce("subscription", F.lit("")))
         .withColumn("minute", F.timestamp_millis("minute"))
         .withColumn(
@@ -95,16 +101,15 @@ def ledger_of(lines: DataFrame) -> DataFrame:
 
 
 def malformed_of(lines: DataFrame) -> DataFrame:
-    """Return what could not be read (``schemas.SIDE``) of parsed lines: whole lines, and single events in blocks.
+    """Return what could not be read (``schemas.SIDE``) of parsed lines: whole lines, and parts of blocks.
 
-    Both come of one pass: Spark does not find the second reading of a stream's batch in its cache, and would run the
-    batch's source and state once more for it.
+    Parts are single events and rows of the ledger, by their place among their kind. All come of one pass: Spark does
+    not find the second reading of a stream's batch in its cache, and would run source and state once more for it.
     """
     origin = ("emitter", "seq", "arrived")
-    found = F.when(_is_block(), _broken_events()).otherwise(
-        F.array(_malformed(F.lit(-1), F.lit(_NO_BLOCK), F.col("value")))
-    )
-    bad = lines.where(~_is_block() | F.exists("block.events", lambda event: ~_readable(event)))
+    found = F.when(_is_block(), F.concat(_broken("events", _readable, _why), _broken("ledger", _tells, _no_row)))
+    found = found.otherwise(F.array(_malformed(F.lit(-1), F.lit(_NO_BLOCK), F.col("value"))))
+    bad = lines.where(~_is_block() | _has_broken("events", _readable) | _has_broken("ledger", _tells))
     rows = bad.select(*origin, F.explode(found).alias("row"))
     return rows.select(*origin, "row.position", F.lit(MALFORMED).alias("verdict"), "row.why", "row.raw")
 
@@ -142,8 +147,12 @@ def id_time(message_id: Column) -> Column:
 
 def _is_block() -> Column:
     block = F.col("block")
-    named = (block["v"] >= 1) & (F.length(block["emitter"]) > 0) & (block["seq"] >= 1) & (block["at"] > 0)
+    named = (block["v"] >= 1) & (F.length(block["emitter"]) > 0) & (block["seq"] >= 1) & _is_time(block["at"])
     return F.coalesce(named, F.lit(False))
+
+
+def _is_time(milliseconds: Column) -> Column:
+    return (milliseconds > 0) & (milliseconds <= _LAST_MS)
 
 
 def _readable(event: Column) -> Column:
@@ -152,20 +161,33 @@ def _readable(event: Column) -> Column:
 
 def _has_all(stage: Column, message_id: Column, destination: Column, at: Column) -> Column:
     is_id = (F.length(message_id) == 36) & (F.substring(message_id, 15, 1) == "7")  # noqa: PLR2004 - a UUID's text
-    fits = is_id & stage.isin(*STAGES) & (F.length(destination) > 0) & (at > 0)
+    fits = is_id & stage.isin(*STAGES) & (F.length(destination) > 0) & _is_time(at) & (id_time(message_id) <= _LAST_MS)
     return F.coalesce(fits, F.lit(False))
 
 
-def _broken_events() -> Column:
-    """Return the events of a block that cannot be read, as they were written."""
-    raw = F.from_json("value", _RAW_EVENTS)["events"]
+def _tells(row: Column) -> Column:
+    """Return whether a row of the ledger can be added up."""
+    named = row["stage"].isNotNull() & row["count"].isNotNull() & (row["minute"] >= 0) & (row["minute"] <= _LAST_MS)
+    keys = F.coalesce(F.map_keys(row["latency"]), F.array())
+    return F.coalesce(named & F.forall(keys, lambda key: key.rlike(_BUCKET)), F.lit(False))
+
+
+def _has_broken(kind: str, is_whole: Callable[[Column], Column]) -> Column:
+    return F.coalesce(F.exists(f"block.{kind}", lambda each: ~is_whole(each)), F.lit(False))
+
+
+def _broken(kind: str, is_whole: Callable[[Column], Column], why: Callable[[Column], Column]) -> Column:
+    """Return the parts of a block that cannot be read, as they were written."""
+    raw = F.from_json("value", _RAW)[kind]
     placed = F.transform(
-        F.col("block.events"),
-        lambda event, place: F.struct(
-            event.alias("event"), _malformed(place, _why(event), F.get(raw, place)).alias("row")
-        ),
+        F.coalesce(F.col(f"block.{kind}"), F.array()),
+        lambda each, place: F.struct(each.alias("each"), _malformed(place, why(each), F.get(raw, place)).alias("row")),
     )
-    return F.transform(F.filter(placed, lambda each: ~_readable(each["event"])), lambda each: each["row"])
+    return F.transform(F.filter(placed, lambda part: ~is_whole(part["each"])), lambda part: part["row"])
+
+
+def _no_row(_row: Column) -> Column:
+    return F.lit(_NO_ROW)
 
 
 def _malformed(position: Column, why: Column, raw: Column) -> Column:
@@ -176,6 +198,8 @@ def _why(event: Column) -> Column:
     return (
         F.when(event["stage"].isNull() | ~event["stage"].isin(*STAGES), "its stage is none that is known")
         .when(F.coalesce(event["at"], F.lit(0)) <= 0, "it has no time")
+        .when(event["at"] > _LAST_MS, "its time is in no calendar")
+        .when(id_time(event["id"]) > _LAST_MS, "its id is of a time in no calendar")
         .when(F.coalesce(F.length(event["destination"]), F.lit(0)) == 0, "it has no destination")
         .otherwise("its id is not a UUID of version 7")
     )

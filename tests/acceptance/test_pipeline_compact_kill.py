@@ -4,56 +4,105 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
+from pipeline.jobs.compact import UNPUBLISHED_MS, sweep
 from pipeline.jobs.rollup import READ_LINE, ROLLUP_LINE
 from pipeline.lake.batches import is_joined
 from pipeline.lake.lake import Lake
+from pipeline.lake.storage import Storage
 from tests.harness.jobs import pipeline
 from tests.harness.made_lake import make_lake, rows_of
 from tests.harness.process import Child, module
 from tests.harness.waiting import wait_until
 
-BATCHES = 175
-NEWEST = 100  # are left as they are
+BATCHES = 175  # of which the newest 100 are left as they are
 HOURS = 3  # of 10, 30 and 30 batches
+JOINED = 70
+TABLES = 4
 WITHIN = 120.0
 
 
-def _compact(lake: Lake, log: Path) -> Child:
-    return Child(module("pipeline", "compact", "--lake", lake.storage.root, "--vacuum", 0, "--json"), log=log)
+class Moment(NamedTuple):
+    """When it is killed: once so much was staged and published, and so much was removed; and seconds later."""
+
+    made: int
+    removed: int
+    later: float
 
 
-def _staged(root: Path) -> int:
-    return sum(1 for _ in root.glob("*/*/*_to_*"))
+def _moments(count: int) -> Iterator[Moment]:
+    """Give moments over all of its work, by turns while it puts hours together and while it removes."""
+    chance = random.Random(count)
+    for number in range(count):
+        later = chance.random() * 0.02
+        if number % 2:
+            yield Moment(0, chance.randrange(1, 2 * JOINED), later)
+        else:
+            yield Moment(chance.randrange(1, HOURS * (TABLES + 2)), 0, later)
 
 
-def _kill_at_work(compaction: Child, root: Path, chance: random.Random) -> None:
-    """Kill it at some moment after it began to write; it may have come to the end meanwhile."""
-    before = _staged(root)
-    compaction.start()
-    wait_until(lambda: _staged(root) > before or not compaction.running, within=WITHIN, what="it writes", every=0.001)
-    time.sleep(chance.random() * 0.5)  # the moment itself: in any of the hours, or while it removes
-    compaction.kill()
+def _has_come(moment: Moment, root: Path) -> bool:
+    manifests = [path.name for path in root.glob("_manifests/*/*.json")]
+    made = sum("_to_" in name for name in manifests)
+    removed = 2 * BATCHES + made - len(manifests)
+    staged = sum(1 for _ in root.glob("[!_]*/*/*_to_*"))
+    return made + staged >= moment.made and removed >= moment.removed
 
 
-@pytest.mark.parametrize("kills", [3, pytest.param(20, marks=[pytest.mark.proof, pytest.mark.timeout(1_800)])])
-def test_rows_are_the_same_whenever_it_is_killed(tmp_path: Path, kills: int) -> None:
-    lake = make_lake(tmp_path / "lake", BATCHES, minutes=2)
-    before, chance = rows_of(lake), random.Random(kills)
-    compaction = _compact(lake, tmp_path / "compaction.log")
-    for _ in range(kills):
-        _kill_at_work(compaction, tmp_path / "lake", chance)
-        assert rows_of(lake) == before
+def _kill_at_work(lake: Lake, moment: Moment, log: Path) -> bool:
+    """Kill it at a moment; whether it was at work still."""
+    root = Path(lake.storage.root)
+    compaction = Child(module("pipeline", "compact", "--lake", root, "--vacuum", 0, "--json"), log=log)
+    with compaction:
+        wait_until(
+            lambda: _has_come(moment, root) or not compaction.running, within=WITHIN, what=f"{moment}", every=0.001
+        )
+        time.sleep(moment.later)
+        was_at_work = compaction.running and not compaction.output()
+        compaction.kill()
+    return was_at_work
+
+
+def _compact(lake: Lake) -> dict[str, dict[str, int]]:
     done = pipeline("compact", "--lake", lake.storage.root, "--vacuum", 0, "--json")
     assert done.returncode == 0, done.stderr
-    assert rows_of(lake) == before
+    told: dict[str, dict[str, int]] = json.loads(done.stdout)
+    return told
+
+
+def _assert_all_is_done(lake: Lake) -> None:
     for line in (READ_LINE, ROLLUP_LINE):
         names = lake.names(line)
         assert sum(map(is_joined, names)) == HOURS
-        assert len(names) == HOURS + BATCHES - 70
-    again = json.loads(pipeline("compact", "--lake", lake.storage.root, "--vacuum", 0, "--json").stdout)
+        assert len(names) == HOURS + BATCHES - JOINED
+    assert sweep(lake, round(time.time() * 1000) + 2 * UNPUBLISHED_MS, 0).commits <= 2  # an hour's, in both lines
+    named = {file.path for each in lake.manifests() for files in each.tables.values() for file in files}
+    assert set(lake.storage.find("", ".parquet")) == named
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    return make_lake(tmp_path_factory.mktemp("made") / "lake", BATCHES, minutes=2)
+
+
+@pytest.mark.parametrize("kills", [3, pytest.param(20, marks=[pytest.mark.proof, pytest.mark.timeout(1_800)])])
+def test_rows_are_the_same_whenever_it_is_killed(made: Lake, tmp_path: Path, kills: int) -> None:
+    before, hits = rows_of(made), 0
+    for number, moment in enumerate(_moments(kills)):
+        lake = Lake(Storage(str(tmp_path / f"lake-{number}")))
+        shutil.copytree(made.storage.root, lake.storage.root)
+        hits += _kill_at_work(lake, moment, tmp_path / "compaction.log")
+        assert rows_of(lake) == before, moment
+        _compact(lake)
+        assert rows_of(lake) == before, moment
+        _assert_all_is_done(lake)
+    assert hits >= kills * 2 / 3
+    again = _compact(lake)
     assert (again["batches"], again["removed"]["commits"]) == (0, 0)

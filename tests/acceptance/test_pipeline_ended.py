@@ -12,6 +12,7 @@ import psutil
 from pipeline.jobs.rollup import READ_LINE
 from pipeline.lake.lake import Lake
 from pipeline.lake.storage import Storage
+from tests.harness.killed_jobs import files_below
 from tests.harness.process import Child, module
 from tests.harness.trace_traffic import write_traffic
 from tests.harness.waiting import wait_until
@@ -45,9 +46,9 @@ def test_a_stream_ends_between_two_batches(tmp_path: Path) -> None:
     lake, stream = tmp_path / "lake", _stream(tmp_path, "--every", 1)
     try:
         _begins(stream, lake)
+        wait_until(lambda: stream.check_running() and _noted(lake, "commits"), within=WITHIN, what="a batch to end")
         assert stream.stop(WITHIN) == 0, stream.output()
         assert _noted(lake, "offsets") - _noted(lake, "commits") <= 1, "a batch that had only just begun"
-        assert _noted(lake, "commits"), "the batch that was at work was let end"
         for word in ("Traceback", "ERROR", "error:"):
             assert word not in stream.output()
         _begins(stream, lake)
@@ -73,10 +74,12 @@ def _proving(tmp_path: Path) -> tuple[Child, Path]:
     return proving.start(), spill
 
 
+def _shuffled(spill: Path) -> bool:
+    return any(name.endswith(".data") for name in files_below(spill))
+
+
 def _works(proving: Child, spill: Path) -> None:
-    wait_until(
-        lambda: proving.check_running() and any(spill.rglob("shuffle_*.data")), within=WITHIN, what="jobs to run"
-    )
+    wait_until(lambda: proving.check_running() and _shuffled(spill), within=WITHIN, what="jobs to run")
 
 
 def test_a_job_ends_at_ctrl_c_and_when_spark_dies(tmp_path: Path) -> None:
@@ -86,7 +89,7 @@ def test_a_job_ends_at_ctrl_c_and_when_spark_dies(tmp_path: Path) -> None:
         proving.signal(signal.SIGINT)
         assert proving.wait(WITHIN) == INTERRUPTED, proving.output()
         assert "Traceback" not in proving.output()
-        wait_until(lambda: not any(spill.rglob("shuffle_*.data")), within=WITHIN, what="Spark to tidy up")
+        wait_until(lambda: not _shuffled(spill), within=WITHIN, what="Spark to tidy up")
         proving.start()
         _works(proving, spill)
         (java,) = [each for each in psutil.Process(proving.pid).children(recursive=True) if "java" in each.name()]

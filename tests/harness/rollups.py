@@ -8,7 +8,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from pipeline.jobs.rollup import ROLLUP_LINE
+from pipeline.jobs.rollup import READ_LINE, ROLLUP_LINE
 from pipeline.lake.lake import Lake
 from pipeline.schemas import ROLLUPS, SIDE
 from pipeline.transforms.histogram import GREATEST_ERROR
@@ -27,7 +27,7 @@ def read_rollups(spark: SparkSession, lake: Lake) -> dict[Key, Row]:
 
 def read_side(spark: SparkSession, lake: Lake) -> list[tuple[Any, ...]]:
     """Return what was put aside, in an order of its own."""
-    rows = lake.read(spark, SIDE).select("emitter", "seq", "position", "verdict", "raw").collect()
+    rows = lake.read(spark, SIDE, line=READ_LINE).select("emitter", "seq", "position", "verdict", "raw").collect()
     return sorted(tuple(row) for row in rows)
 
 

@@ -4,9 +4,9 @@ import datetime as dt
 from pathlib import Path
 
 import pytest
-from pyspark.errors import StreamingQueryException
 
 from bus.testing.clock import ManualClock
+from pipeline.errors import JobFailed
 from pipeline.jobs.compact import HOUR_MS, due, join, vacuum
 from pipeline.jobs.reconcile import Plan as ProofPlan
 from pipeline.jobs.reconcile import reconciled
@@ -90,7 +90,7 @@ def test_a_stream_that_is_compacted_all_the_while_comes_to_the_same(spark, tmp_p
     # A checkpoint that begins anew would count again what is in the lake.
     rows = rows_of(lake)
     (tmp_path / "checkpoint").rename(tmp_path / "lost")
-    with pytest.raises(StreamingQueryException, match="put together with others: this checkpoint is not the lake's"):
+    with pytest.raises(JobFailed, match="not the one that the lake was written with"):
         run(spark, tmp_path / "events", tmp_path)
     assert rows_of(lake) == rows
 

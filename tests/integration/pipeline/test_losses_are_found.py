@@ -108,6 +108,9 @@ def test_what_comes_late_is_awaited_and_amends_what_was_final(bus):
     assert set(told) == {("e1", 2), ("e2", 4)}
     after, until = told["e1", 2]
     assert (until - after).total_seconds() * 1000 == NOW - START - 200_000
+    afterwards = moment(NOW + 2 * 86_400_000)
+    with reconciled(bus.spark, bus.lake, Plan(afterwards, since=afterwards, patience=PATIENCE)) as proof:
+        assert proof.gaps.isEmpty(), "what is long past is nobody's concern who asks for the last hours"
 
 
 @pytest.mark.timeout(600)

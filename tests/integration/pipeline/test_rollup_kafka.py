@@ -86,4 +86,4 @@ def test_a_gap_in_the_topic_stops_the_stream(spark: SparkSession, tmp_path: Path
     with pytest.raises(StreamingQueryException, match=r"(?s)data.*lost|missing|offset"):
         _run(spark, bootstrap, topic, tmp_path)
     lake = Lake(Storage(str(tmp_path / "lake")))
-    assert [row.seq for row in lake.read(spark, BLOCKS).collect()] == [1]
+    assert [row.seq for row in lake.read(spark, BLOCKS, line=READ_LINE).collect()] == [1]

@@ -1,11 +1,15 @@
+import errno
 import os
+import re
+import time
 from collections import Counter
 from pathlib import Path
 
 import pytest
 from pyspark.sql import functions as F
 
-from pipeline.jobs.rollup import READ_LINE, Plan, rebuild, start
+from pipeline.errors import JobFailed
+from pipeline.jobs.rollup import READ_LINE, Batch, Plan, rebuild, start
 from pipeline.lake.lake import Lake
 from pipeline.lake.storage import Storage
 from pipeline.schemas import BLOCKS, EVENTS, PROGRESS, QUALITY
@@ -44,7 +48,7 @@ def test_a_block_that_comes_again_in_a_later_batch_counts_once(spark, tmp_path):
     run(spark, tmp_path / "events", tmp_path)
     put(tmp_path / "events" / "2.jsonl", line, block([settled(START)], emitter="e", seq=2))
     lake = run(spark, tmp_path / "events", tmp_path)
-    assert [row.seq for row in lake.read(spark, BLOCKS).orderBy("seq").collect()] == [1, 2]
+    assert [row.seq for row in lake.read(spark, BLOCKS, line=READ_LINE).orderBy("seq").collect()] == [1, 2]
 
 
 def test_a_batch_whose_newest_commit_entry_is_gone_is_replayed_without_effect(spark, tmp_path):
@@ -88,10 +92,54 @@ def test_the_stream_tells_of_itself_and_of_what_it_read(spark, tmp_path):
     run(spark, tmp_path / "events", tmp_path)
     put(tmp_path / "events" / "2.jsonl", block([settled(START)], seq=2))
     lake = run(spark, tmp_path / "events", tmp_path)
-    broken = {row.check: row.broken for row in lake.read(spark, QUALITY).where("batch = 0").collect()}
+    broken = {row.check: row.broken for row in lake.read(spark, QUALITY, line=READ_LINE).where("batch = 0").collect()}
     assert broken.pop("a delivered post has a 2xx") == 1
     assert set(broken.values()) == {0}
-    assert all(row.dropped_by_watermark == 0 for row in lake.read(spark, PROGRESS).collect())
+
+
+def test_what_spark_says_of_a_batch_is_written_with_a_later_one(spark, tmp_path):
+    for place in (1, 2):
+        put(tmp_path / "events" / f"{place}.jsonl", block([settled(START)], seq=place), arrived=START + place)
+    run(spark, tmp_path / "events", tmp_path, batch=SMALL / 10)
+    put(tmp_path / "events" / "3.jsonl", block([settled(START)], seq=3))
+    rows = run(spark, tmp_path / "events", tmp_path).read(spark, PROGRESS, line=READ_LINE).orderBy("batch").collect()
+    assert [(row.batch, row.rows, row.dropped_by_watermark) for row in rows] == [(0, 1, 0), (1, 1, 0)]
+    assert all(row.freshness_max_ms > 0 and row.state_rows == row.batch + 1 for row in rows)
+
+
+def test_another_checkpoint_does_not_take_a_lakes_batches_for_its_own(spark, tmp_path):
+    put(tmp_path / "events" / "1.jsonl", block([settled(START)], seq=1))
+    before = run(spark, tmp_path / "events", tmp_path).manifests()
+    put(tmp_path / "others" / "1.jsonl", block([settled(START)], emitter="other", seq=1))
+    plan = Plan(str(tmp_path / "another"), every=0)
+    lake = Lake(Storage(str(tmp_path / "lake")))
+    with pytest.raises(JobFailed, match="not the one that the lake was written with"):
+        start(spark, lake, from_files(spark, str(tmp_path / "others")), plan).wait()
+    assert lake.manifests() == before
+
+
+def test_what_keeps_a_batch_from_being_published_is_told_as_it_is(spark, tmp_path):
+    put(tmp_path / "events" / "1.jsonl", block([settled(START)], seq=1))
+
+    def full(_: Batch) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    lake, lines = Lake(Storage(str(tmp_path / "lake"))), from_files(spark, str(tmp_path / "events"))
+    with pytest.raises(OSError, match="No space left on device"):
+        start(spark, lake, lines, Plan(str(tmp_path / "checkpoint"), every=0), done=full).wait()
+
+
+def test_lines_that_spark_leaves_out_after_a_clock_went_back_stop_the_stream(spark, tmp_path):
+    put(tmp_path / "events" / "1.jsonl", block([settled(START)], seq=1))
+    run(spark, tmp_path / "events", tmp_path)
+    tomorrow = int(time.time() * 1000) + 86_400_000
+    for note in (tmp_path / "checkpoint" / READ_LINE).glob("*/0"):
+        if note.parent.name in {"offsets", "commits"}:
+            note.write_text(re.sub(r'(atermarkMs":)[0-9]+', rf"\g<1>{tomorrow}", note.read_text()))
+            note.with_name(f".{note.name}.crc").unlink()
+    put(tmp_path / "events" / "2.jsonl", block([settled(START)], seq=2))
+    with pytest.raises(JobFailed, match="Spark left out 1 lines"):
+        run(spark, tmp_path / "events", tmp_path)
 
 
 @pytest.mark.parametrize("what", ["empty", "unclosed"])

@@ -1,9 +1,10 @@
 import datetime as dt
 
+import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from pipeline.schemas import BLOCKS, EVENTS, SIDE
-from pipeline.transforms.blocks import Allowance, blocks_of, events_of, malformed_of, misdated, parsed
+from pipeline.transforms.blocks import Allowance, blocks_of, events_of, ledger_of, malformed_of, misdated, parsed
 from tests.harness.trace_lines import block, settled
 
 NOW = 1_763_700_000_000
@@ -54,6 +55,40 @@ def test_what_cannot_be_read_is_kept_as_it_came(spark):
     }
     assert '"at":"noon"' in next(row.raw for row in rows if row.position == 2)
     assert events_of(read, ALLOWED).count() == 1
+
+
+@pytest.mark.parametrize("at", [NOW * 1000, NOW * 10**6, 2**63 - 1])
+def test_a_time_of_no_calendar_is_put_aside(spark, at):
+    far = {**settled(NOW), "id": "ffffffff-ffff-7000-8000-000000000000"}
+    read = lines(spark, block([settled(NOW), {**settled(NOW), "at": at}, far]), block([], at=at))
+    assert [row.position for row in events_of(read, ALLOWED).collect()] == [0]
+    whys = {row.position: row.why for row in malformed_of(read).collect()}
+    assert whys == {
+        1: "its time is in no calendar",
+        2: "its id is of a time in no calendar",
+        -1: "not a block of trace events",
+    }
+    assert blocks_of(read).count() == 1
+
+
+def test_a_row_of_the_ledger_that_cannot_be_read_is_put_aside(spark):
+    good = {"stage": "sent", "destination": "orders", "subscription": "", "minute": 0, "count": 1, "xor": 1, "sum": 1}
+    broken = [
+        {**good, "minute": NOW * 1000},
+        {**good, "minute": -1},
+        {**good, "stage": None},
+        {**good, "count": None},
+        {**good, "latency": {"x": 1}},
+        {**good, "latency": {"07": 1, "7": 1}},
+        {**good, "latency": {"99999999999": 1}},
+    ]
+    whole = {**good, "latency": {"-3": 1, "0": 2, "812": 3}}
+    read = lines(spark, block([settled(NOW)], ledger=[good, *broken, whole]))
+    assert [row.latency for row in ledger_of(read).orderBy("position").collect()] == [{}, {-3: 1, 0: 2, 812: 3}]
+    rows = malformed_of(read).orderBy("position").collect()
+    assert [row.position for row in rows] == list(range(1, 1 + len(broken)))
+    assert {row.why for row in rows} == {"a row of the ledger that cannot be read"}
+    assert '"latency":{"x":1}' in rows[4].raw
 
 
 def test_every_event_is_either_read_or_put_aside(spark):

@@ -1,11 +1,18 @@
+import json
+import shutil
+
 import pytest
 from pyarrow import parquet
 
+from bus.testing.clock import ManualClock
+from pipeline.commands.compacting import run
 from pipeline.errors import JobFailed
-from pipeline.jobs.compact import HOUR_MS, due, join, vacuum
+from pipeline.jobs.compact import HOUR_MS, due, join, join_all, vacuum
 from pipeline.jobs.rollup import READ_LINE, ROLLUP_LINE
+from pipeline.lake.batches import batches_of
 from pipeline.lake.lake import Lake
 from pipeline.lake.storage import Storage
+from pipeline.schemas import EVENTS
 from tests.harness.made_lake import START, make_lake, rows_of
 
 BATCHES = 30
@@ -23,9 +30,15 @@ def compact(lake):
     return [join(lake, group) for group in due(lake, LATER, kept=KEPT)]
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    return make_lake(tmp_path_factory.mktemp("made") / "lake", BATCHES, minutes=5)
+
+
 @pytest.fixture
-def lake(tmp_path):
-    return make_lake(tmp_path / "lake", BATCHES, minutes=5)
+def lake(made, tmp_path):
+    shutil.copytree(made.storage.root, tmp_path / "lake")
+    return Lake(Storage(str(tmp_path / "lake")), ManualClock(made.manifests()[-1].published))
 
 
 def test_hours_that_have_ended_come_together_and_rows_stay(lake):
@@ -82,13 +95,136 @@ def test_cut_off_between_the_two_lines_it_is_run_again(lake, monkeypatch):
     assert len(lake.manifests(ROLLUP_LINE)) == len(lake.manifests(READ_LINE)) < BATCHES
 
 
-def test_a_damaged_file_is_left_and_told(lake):
-    file = lake.manifests(READ_LINE)[3].tables["events"][0]
+def damage(lake, line, number, table):
+    file = lake.manifests(line)[number].tables[table][0]
     content = lake.storage.read(file.path)
     lake.storage.write(file.path, content[:-1] + b"?")
-    with pytest.raises(JobFailed, match="is not the file that read-v1 wrote"):
+    return file
+
+
+def files_in(lake):
+    return set(lake.storage.find("", ".parquet"))
+
+
+@pytest.mark.parametrize(("line", "table"), [(READ_LINE, "events"), (ROLLUP_LINE, "rollups")])
+def test_of_an_hour_with_a_damaged_file_neither_line_is_changed(lake, line, table):
+    damage(lake, line, 3, table)
+    before = files_in(lake)
+    with pytest.raises(JobFailed, match=f"is not the file that {line} wrote"):
         compact(lake)
-    assert len(lake.manifests(READ_LINE)) == BATCHES
+    assert len(lake.manifests(READ_LINE)) == len(lake.manifests(ROLLUP_LINE)) == BATCHES
+    assert lake.names(READ_LINE) == lake.names(ROLLUP_LINE)
+    assert files_in(lake) == before
+
+
+def test_a_file_that_is_gone_is_damage_as_well(lake):
+    lake.storage.remove(lake.manifests(READ_LINE)[3].tables["events"][0].path)
+    with pytest.raises(JobFailed, match=f"is not the file that {READ_LINE} wrote"):
+        compact(lake)
+    assert len(lake.manifests(ROLLUP_LINE)) == BATCHES
+
+
+def test_hours_behind_a_damaged_one_come_together_and_what_was_replaced_goes(lake):
+    damage(lake, READ_LINE, 3, "events")
+    done, left = join_all(lake, due(lake, LATER, kept=KEPT))
+    assert [(each.first, each.last) for each in done] == HOURS[1:]
+    assert [(each.first, each.last) for each in left] == HOURS[:1]
+    assert "is not the file that read-v1 wrote" in left[0].why
+    assert left[0].hour == START // HOUR_MS * HOUR_MS
+    assert len(lake.manifests(READ_LINE)) == len(lake.manifests(ROLLUP_LINE)) == BATCHES - 12 + 1
+
+
+def test_an_hour_for_which_the_disk_is_too_full_is_left(lake, monkeypatch):
+    join_rows, calls = Storage.join_rows, []
+
+    def full_once(self, paths, into, schema):
+        calls.append(into)
+        if len(calls) == 2:
+            raise OSError(28, "No space left on device")
+        join_rows(self, paths, into, schema)
+
+    before = files_in(lake)
+    monkeypatch.setattr(Storage, "join_rows", full_once)
+    done, left = join_all(lake, due(lake, LATER, kept=KEPT))
+    assert [(each.first, each.last) for each in done] == HOURS[1:]
+    assert [each.why for each in left] == ["[Errno 28] No space left on device"]
+    new = {file.path for each in lake.manifests() if each.replaces for files in each.tables.values() for file in files}
+    assert files_in(lake) == before | new
+
+
+def test_the_command_does_what_it_can_and_ends_with_what_was_left(tmp_path, capsys):
+    lake = make_lake(tmp_path / "long", 130, minutes=5)
+    before = sum(file.rows for file in lake.files(EVENTS))
+    damage(lake, READ_LINE, 3, "events")
+    with pytest.raises(JobFailed) as failed:
+        run(lake.storage.root, older_than=1, grace=0, as_json=True)
+    assert "1 hour was left as it is" in str(failed.value)
+    assert "2025-11-21T04:00:00.000Z, batches 0 to 3" in str(failed.value)
+    told = json.loads(capsys.readouterr().out)
+    assert (told["commits"], told["batches"], told["removed"]["commits"]) == (2, 24, 48)
+    assert [(each["first"], each["last"]) for each in told["left"]] == [(0, 3)]
+    assert "is not the file that read-v1 wrote" in told["left"][0]["why"]
+    assert sum(file.rows for file in lake.files(EVENTS)) == before
+
+
+def test_of_two_beside_each_other_the_second_finds_it_done(lake):
+    before = rows_of(lake)
+    groups = due(lake, LATER, kept=KEPT)
+    compact(lake)
+    vacuum(lake, LATER)
+    assert join_all(lake, groups) == ([], [])
+    assert rows_of(lake) == before
+
+
+def test_what_another_removes_while_it_is_put_together_is_not_left(lake, monkeypatch):
+    before, stage = rows_of(lake), Storage.join_rows
+    groups = due(lake, LATER, kept=KEPT)
+
+    def late(self, paths, into, schema):
+        monkeypatch.setattr(Storage, "join_rows", stage)
+        compact(lake)
+        vacuum(lake, LATER)
+        stage(self, paths, into, schema)
+
+    monkeypatch.setattr(Storage, "join_rows", late)
+    assert join_all(lake, groups) == ([], [])
+    assert rows_of(lake) == before
+
+
+def batches(lake, line):
+    return sorted(number for each in lake.manifests(line) for number in batches_of(each.name))
+
+
+def compact_and_vacuum(lake):
+    compact(lake)
+    vacuum(lake, LATER)
+
+
+@pytest.mark.parametrize("line", [READ_LINE, ROLLUP_LINE])
+def test_what_goes_between_listing_and_reading_is_found_in_what_stands_for_it(lake, monkeypatch, line):
+    read = Storage.read
+
+    def late(self, path):
+        monkeypatch.setattr(Storage, "read", read)
+        compact_and_vacuum(lake)
+        return read(self, path)
+
+    monkeypatch.setattr(Storage, "read", late)
+    assert batches(lake, line) == list(range(BATCHES))
+
+
+def test_what_goes_in_the_middle_of_listing_is_found_in_what_stands_for_it(lake, monkeypatch):
+    """A listing has names at one time and sees at another which of them are files."""
+    find = Storage.find
+
+    def late(self, folder, suffix):
+        monkeypatch.setattr(Storage, "find", find)
+        names = find(self, folder, suffix)
+        compact_and_vacuum(lake)
+        return [name for name in names if self.exists(name)]
+
+    monkeypatch.setattr(Storage, "find", late)
+    assert batches(lake, READ_LINE) == list(range(BATCHES))
 
 
 def test_a_column_that_older_files_lack_is_null(lake):

@@ -68,6 +68,8 @@ async def test_blocks_are_passed_on_as_they_are(world: World, client: httpx.Asyn
         (changed(sealed("orders"), ledger=[]), 422),
         (changed(sealed("orders"), events=[]), 422),
         (changed(sealed("orders"), ledger=decode_block(sealed("orders")).ledger), 422),
+        (changed(sealed("orders"), at=NOW * 1000), 422),
+        (sealed("orders").replace(b'"at":%d' % NOW, b'"at":%d' % (NOW * 1000)), 422),
         (b"x" * (LIMIT // 2), 413),
         (b"\n" * (LIMIT + 1), 413),
     ],
