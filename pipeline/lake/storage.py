@@ -64,7 +64,7 @@ class Storage:
     def changed(self, path: str) -> int:
         """Return when a file or folder was last written (ms), or came to where it is, as far as that is known.
 
-        A folder of an object store has no time, 0; nor has what is not there.
+        A folder that is not of this machine may have no time, 0; nor has what is not there.
         """
         written = (self._files.get_file_info(self._at(path)).mtime_ns or 0) // _MS
         if isinstance(self._files, arrow_fs.LocalFileSystem):

@@ -102,7 +102,7 @@ def test_of_two_selections_that_are_frozen_at_once_one_is_sent(lake: Lake, monke
     theirs.put(REPLAYS, [{"id": "a"}])
 
     def froze(_spark: object, lake: Lake, commit: Commit, _asked: Asked, now: int) -> int:
-        lake.publish(theirs, facts={"where": "true", "into": None, "frozen_at": 7, "selected": 1})
+        lake.publish(theirs, facts=Asked("true").facts() | {"frozen_at": 7, "selected": 1})
         commit.put(REPLAYS, [{"id": "a"}, {"id": str(now)}])
         return 2
 
@@ -115,12 +115,12 @@ def test_another_selection_that_was_frozen_meanwhile_is_not_sent(lake: Lake, mon
     theirs = begun(lake, "again-1", replay.LINE)
 
     def froze(_spark: object, lake: Lake, commit: Commit, _asked: Asked, _now: int) -> int:
-        lake.publish(theirs, facts={"where": "false", "into": None, "frozen_at": 7, "selected": 0})
+        lake.publish(theirs, facts=Asked("false").facts() | {"frozen_at": 7, "selected": 0})
         commit.put(REPLAYS, [{"id": "a"}])
         return 1
 
     monkeypatch.setattr(replay, "_write", froze)
-    with pytest.raises(ConfigurationError, match="was frozen with 'false'; nothing was sent"):
+    with pytest.raises(ConfigurationError, match="was frozen with --where false; nothing was sent"):
         replay.freeze(None, lake, "again-1", Asked("true"), 8)  # type: ignore[arg-type]
 
 
