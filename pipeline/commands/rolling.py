@@ -13,9 +13,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from bus.cli.output import print_json_line
 from bus.errors import ConfigurationError
-from pipeline.commands.looking import check_events
+from pipeline.commands.looking import check_events, check_lake
 from pipeline.ending import ended_by_signals
 from pipeline.errors import JobFailed
+from pipeline.failures import line_of
 from pipeline.jobs.batch import Batch
 from pipeline.jobs.rollup import Plan, start
 from pipeline.lake.lake import Lake
@@ -52,6 +53,7 @@ def run(options: RollupOptions, session: ConnectedOptions, *, as_json: bool) -> 
             "Kafka needs Spark's connector", hint="bus pipeline connectors jars; --connectors jars"
         )
     check_events(options.events)
+    check_lake(options.lake)
     metrics = StreamMetrics()
     with (
         ended_by_signals() as asked,
@@ -77,7 +79,7 @@ def _run(
         stream.wait(asked)
     except (PySparkException, Py4JJavaError, OSError) as error:
         raise JobFailed(
-            f"the stream stopped: {str(error).splitlines()[0]}; what was committed stays",
+            f"the stream stopped: {line_of(error)}; what was committed stays",
             hint="mend the cause and start it again: it goes on behind the last commit",
         ) from error
 

@@ -38,6 +38,7 @@ def lake(tmp_path: Path) -> Path:
     ("arguments", "words"),
     [
         (("rollup", "--events", "nowhere", "--lake", "l"), "nowhere is no folder"),
+        (("rollup", "--events", ".", "--lake", "gs://bucket/l"), "gs"),
         (("rollup", "--lake", "l"), "name one source"),
         (("rollup", "--kafka", "k:1", "--lake", "l"), "Kafka needs Spark's connector"),
         (("reconcile", "--lake", "nowhere"), "the lake nowhere has no blocks yet"),
