@@ -15,6 +15,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from bench.trace_day import Traffic, blocks_of_events, events_of_days, ledger_of_events
+from bus.errors import ConfigurationError
 from pipeline.lake.batches import READ_LINE, ROLLUP_LINE, batch_name
 from pipeline.lake.lake import Lake
 from pipeline.lake.storage import Storage
@@ -24,6 +25,7 @@ from pipeline.transforms.rolling import rolled_up
 from pipeline.wire import WIRE_EVENT, WIRE_LEDGER
 
 LINE = READ_LINE
+_GENERATED = "generated"
 MONDAY = dt.datetime(2026, 3, 2, tzinfo=dt.UTC)
 
 
@@ -31,7 +33,9 @@ def generate(spark: SparkSession, lake: Lake, traffic: Traffic, *, ledger: bool 
     """Publish the events of some days in the lake and return them; those that are there already are left.
 
     They are a batch of the stream's own line, since jobs read no other; its number follows from what it is made of.
+    Raises as ``check_lake`` does.
     """
+    check_lake(lake)
     commit = lake.begin(LINE, _batch(traffic))
     if commit is not None:
         commit.stage(EVENTS, events_of_days(spark, traffic))
@@ -39,8 +43,14 @@ def generate(spark: SparkSession, lake: Lake, traffic: Traffic, *, ledger: bool 
         if ledger:
             commit.stage(LEDGER, ledger_of_events(events))
             commit.stage(BLOCKS, blocks_of_events(events), files=1)
-        lake.publish(commit)
+        lake.publish(commit, facts={_GENERATED: True})
     return lake.read(spark, EVENTS, line=LINE)
+
+
+def check_lake(lake: Lake) -> None:
+    """Raise ``ConfigurationError`` for the lake of a stream, whose newest batch these events would be taken for."""
+    if any(not each.facts.get(_GENERATED) for each in lake.manifests(LINE)):
+        raise ConfigurationError(f"{lake.storage.root} is the lake of a stream", hint="name a folder that is not there")
 
 
 def roll_up_hours(lake: Lake, events: DataFrame, traffic: Traffic) -> None:
@@ -105,9 +115,13 @@ def main() -> int:
     given = parse()
     start = given.start if given.start.tzinfo else given.start.replace(tzinfo=dt.UTC)
     traffic = Traffic(given.count, start, given.days, given.seed, given.lost)
+    lake = Lake(Storage(given.lake))
+    try:
+        check_lake(lake)
+    except ConfigurationError as error:
+        sys.exit(f"error: {error} (hint: {error.hint})")
     spark = open_session("events", memory="3g")
     began = time.monotonic()
-    lake = Lake(Storage(given.lake))
     events = generate(spark, lake, traffic, ledger=not given.bare)
     if given.hours:
         roll_up_hours(lake, events, traffic)
