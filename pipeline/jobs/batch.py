@@ -116,16 +116,17 @@ class Sink:
             self._done(batch)
 
     def _read(self, rows: DataFrame, number: int) -> Manifest:
+        """Return the commit of what a batch read, whoever published it: this run, or an earlier one."""
         name, stream = batch_name(number), rows.sparkSession.sparkContext.getLocalProperty(_STREAM)
+        if number in self._joined:
+            raise _another(number)
         commit = self._lake.begin(READ_LINE, name)
-        found = self._lake.manifest(READ_LINE, name) if commit is None else None
-        if number in self._joined or (found is not None and found.facts.get(_STREAM, stream) != stream):
-            raise JobFailed(
-                f"batch {number} is in the lake already: this checkpoint is not the one that the lake was written with",
-                hint="give that one (--checkpoint), or begin another lake",
-            )
-        if commit is None:
-            return self._lake.manifest(READ_LINE, name)
+        read = self._lake.manifest(READ_LINE, name) if commit is None else self._publish(commit, rows, number, stream)
+        if read.facts.get(_STREAM, stream) != stream:
+            raise _another(number)
+        return read
+
+    def _publish(self, commit: Commit, rows: DataFrame, number: int, stream: str | None) -> Manifest:
         started = time.monotonic()
         seen = _stage(self._lake, commit, rows, self._allowance)
         now = dt.datetime.now(dt.UTC)
@@ -153,6 +154,13 @@ class Sink:
         rows: list[dict[str, Any]] = msgspec.json.decode(self._lake.storage.read(_LEFT))
         self._lake.storage.remove(_LEFT)
         return [{**row, "measured": dt.datetime.fromisoformat(row["measured"])} for row in rows]
+
+
+def _another(number: int) -> JobFailed:
+    return JobFailed(
+        f"batch {number} is in the lake already: this checkpoint is not the one that the lake was written with",
+        hint="give that one (--checkpoint), or begin another lake",
+    )
 
 
 def roll_up(spark: SparkSession, lake: Lake, read: Manifest) -> Manifest | None:
