@@ -8,21 +8,29 @@ from typing import Final
 from bus.errors import ConfigurationError
 from bus.stores.address import sqlite_directory
 from bus.stores.sqlite.scanning import partitions_in
+from pipeline.jobs import archive
+from pipeline.lake.batches import READ_LINE, ROLLUP_LINE
 from pipeline.lake.lake import Lake
 from pipeline.lake.storage import Storage
 from pipeline.options import ConnectedOptions
-from pipeline.schemas import MESSAGES, Table
+from pipeline.schemas import EVENTS, MESSAGES, ROLLUPS, Table
 
 _ROLLUP: Final = "rollup --once --events data/events"
-_ARCHIVE: Final = "archive --store sqlite:///data/store"
+_MADE: Final = {
+    ROLLUPS.name: (ROLLUP_LINE, _ROLLUP),
+    MESSAGES.name: (archive.LINE, "archive --store sqlite:///data/store"),
+}
+"""The line and the job that make a table; other tables come with what is read."""
 
 
 def lake_with(root: str, table: Table) -> Lake:
     """Return a lake; raises ``ConfigurationError`` when nothing of a table is in it."""
     lake = Lake(Storage(root))
-    if not lake.files(table):
-        job = _ARCHIVE if table is MESSAGES else _ROLLUP
-        raise ConfigurationError(f"the lake {root} has no {table.name} yet", hint=f"bus pipeline {job} --lake {root}")
+    line, job = _MADE.get(table.name, (READ_LINE, _ROLLUP))
+    if not lake.files(table, line=line):
+        is_read = line == ROLLUP_LINE and lake.files(EVENTS, line=READ_LINE)
+        hint = f"bus pipeline {'rebuild' if is_read else job} --lake {root}"
+        raise ConfigurationError(f"the lake {root} has no {table.name} yet", hint=hint)
     return lake
 
 

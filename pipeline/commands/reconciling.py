@@ -15,6 +15,7 @@ from bus.cli.output import console, print_json, print_table
 from bus.errors import BusError
 from pipeline.commands.looking import check_report, check_store, lake_with
 from pipeline.commands.repairing import Repaired, Repairing, repair
+from pipeline.jobs import archive
 from pipeline.jobs.reconcile import Plan, Proof, Store, missing, reconciled, totals
 from pipeline.lake.lake import Lake
 from pipeline.options import ConnectedOptions
@@ -71,7 +72,7 @@ def _summary(spark: SparkSession, lake: Lake, options: ReconcileOptions) -> Summ
     if options.store is not None:
         due = read_due(spark, options.store)
         kept = read_messages(spark, options.store, since=plan.since, before=plan.before)
-        archived = lake.read(spark, MESSAGES, since=plan.since, before=plan.before)
+        archived = lake.read(spark, MESSAGES, line=archive.LINE, since=plan.since, before=plan.before)
         store = Store(with_owners(deliveries_of(kept.unionByName(archived)), due))
     with reconciled(spark, lake, plan, store) as proof:
         rows, lost = totals(proof), [_missing(row) for row in missing(proof).collect()]

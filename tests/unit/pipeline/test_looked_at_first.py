@@ -10,7 +10,7 @@ from bus.cli import run
 from pipeline.commands import archiving, baselining, rebuilding, reconciling, replaying, rolling
 from pipeline.lake.lake import Lake
 from pipeline.lake.storage import Storage
-from pipeline.schemas import BLOCKS, ROLLUPS
+from pipeline.schemas import BLOCKS, EVENTS, ROLLUPS
 
 
 @pytest.fixture(autouse=True)
@@ -26,12 +26,19 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
 def lake(tmp_path: Path) -> Path:
     """A lake with a file of each table; what is in it does not matter."""
     place = Lake(Storage(str(tmp_path / "lake")))
-    commit = place.begin("read-v1", "000000000000")
-    assert commit is not None
-    for table in (BLOCKS, ROLLUPS):
-        commit.put(table, [{}])
-    place.publish(commit)
+    for line, tables in (("read-v1", (BLOCKS, EVENTS)), ("rollup-v1", (ROLLUPS,))):
+        commit = place.begin(line, "000000000000")
+        assert commit is not None
+        for table in tables:
+            commit.put(table, [{}])
+        place.publish(commit)
     return tmp_path / "lake"
+
+
+def test_rollups_of_another_version_are_built_again(lake: Path, capsys) -> None:
+    (lake / "_manifests" / "rollup-v1").rename(lake / "_manifests" / "rollup-v0")
+    assert run(["pipeline", "baseline", "--lake", str(lake)]) != 0
+    assert f"hint: bus pipeline rebuild --lake {lake}" in " ".join(capsys.readouterr().err.split())
 
 
 @pytest.mark.parametrize(
