@@ -131,6 +131,20 @@ def vacuum(lake: Lake, until: int) -> Freed:
     return Freed(len(gone), len(files), sum(file.bytes for file in files))
 
 
+def sweep(lake: Lake, now: int, grace: int) -> Freed:
+    """Remove what any job staged and nobody published, when it is older than a grace (ms), and than a day.
+
+    What a job stages counts for nobody until it is published, so its age is all that tells it from what was left.
+    """
+    left = leftovers(lake, TABLES, now - max(grace, UNPUBLISHED_MS))
+    storage = lake.storage
+    files = [path for folder in left.folders for path in storage.find(folder, "")] + left.files
+    freed = Freed(left.commits, len(files), sum(storage.size(path) for path in files))
+    for path in (*left.folders, *left.files):
+        storage.remove(path)
+    return freed
+
+
 def _groups(single: Sequence[Manifest]) -> Iterator[list[Manifest]]:
     """Give runs of batches without a gap, of one hour and of a size to be handled."""
     group: list[Manifest] = []
@@ -146,20 +160,6 @@ def _groups(single: Sequence[Manifest]) -> Iterator[list[Manifest]]:
 def _belongs(manifest: Manifest, group: Sequence[Manifest]) -> bool:
     follows = _number(manifest) == _number(group[-1]) + 1 and _hour(manifest) == _hour(group[-1])
     return follows and sum(file.bytes for each in (*group, manifest) for file in _files(each)) <= _MOST
-
-
-def sweep(lake: Lake, now: int, grace: int) -> Freed:
-    """Remove what any job staged and nobody published, when it is older than a grace (ms), and than a day.
-
-    What a job stages counts for nobody until it is published, so its age is all that tells it from what was left.
-    """
-    left = leftovers(lake, TABLES, now - max(grace, UNPUBLISHED_MS))
-    storage = lake.storage
-    files = [path for folder in left.folders for path in storage.find(folder, "")] + left.files
-    freed = Freed(left.commits, len(files), sum(storage.size(path) for path in files))
-    for path in (*left.folders, *left.files):
-        storage.remove(path)
-    return freed
 
 
 class _Wanting(NamedTuple):
