@@ -7,7 +7,6 @@ import threading
 from contextlib import nullcontext
 from typing import Any, NamedTuple
 
-from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -77,9 +76,10 @@ def _run(
     stream = start(spark, lake, lines, plan, done=done, progressed=metrics.progressed)
     try:
         stream.wait(asked)
-    except (PySparkException, Py4JJavaError, OSError) as error:
+    except (PySparkException, OSError) as error:
+        cause = error.__cause__ if isinstance(error.__cause__, Exception) else error
         raise JobFailed(
-            f"the stream stopped: {line_of(error)}; what was committed stays",
+            f"the stream stopped: {line_of(cause)}; what was committed stays",
             hint="mend the cause and start it again: it goes on behind the last commit",
         ) from error
 

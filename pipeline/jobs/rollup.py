@@ -13,7 +13,8 @@ import time
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from pyspark.errors import StreamingQueryException
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
@@ -78,7 +79,8 @@ class Stream:
         Raises
         ------
         StreamingQueryException
-            The source or the checkpoint failed. What was committed stays, and the next start goes on behind it.
+            The source, the checkpoint or a job of Spark failed, which is then its cause. What was committed stays, and
+            the next start goes on behind it.
         JobFailed
             The checkpoint is not the lake's, or Spark left lines out, for the clock of this machine went back.
         Exception
@@ -88,10 +90,11 @@ class Stream:
             while not self.query.awaitTermination(_LOOK_S):
                 if self._watcher.dropped or (asked is not None and asked.is_set()):
                     self._end()
-        except StreamingQueryException:
-            if self._sink.failure is not None:
-                raise self._sink.failure from None
-            raise
+        except StreamingQueryException as error:
+            failure = self._sink.failure
+            if failure is None or isinstance(failure, (Py4JError, PySparkException)):
+                raise error from failure
+            raise failure from None
         finally:
             self._watcher.ended.wait(_LAST_WORD_S)
             self._spark.streams.removeListener(self._watcher)
