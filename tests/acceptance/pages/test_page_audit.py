@@ -69,7 +69,9 @@ def test_a_change_is_shown_before_and_after_and_harmlessly(look: Look, logged: L
 
 def test_filters_are_in_the_url_and_in_the_boxes(look: Look, logged: Logged) -> None:
     looker, page = enter(look, logged, "/audit")
+    expect(page.locator("tbody tr").nth(4)).to_be_visible()
     page.get_by_label("Who").fill("eve")
+    expect(page.get_by_label("Who")).to_have_value("eve")
     page.get_by_label("Resource").fill("destinations/orders")
     page.get_by_role("button", name="Show").click()
     expect(page.locator("tbody tr")).to_have_count(1)
