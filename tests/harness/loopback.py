@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Self
+from typing import Any, Self
 
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True  # a connection that a caller keeps open holds up nobody's end
+    request_queue_size = 128
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Tell of what is not simply a caller's breaking off."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
 
 
 class Loopback:

@@ -1,8 +1,9 @@
-"""A lake as a stream leaves it after hours, with a commit every few seconds, made without Spark."""
+"""Lakes made without Spark: as a stream leaves one after hours, or with a few rows of whatever is asked for."""
 
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,27 +27,36 @@ def make_lake(root: Path, batches: int, *, minutes: float) -> Lake:
     lake = Lake(Storage(str(root)), clock)
     for number in range(batches):
         clock.jump(START + round(number * minutes * 60_000) - clock.now())
-        _put(lake, READ_LINE, number, [EVENTS, LEDGER, PROGRESS], clock.now())
-        _put(lake, ROLLUP_LINE, number, [ROLLUPS], clock.now())
+        for line, tables in ((READ_LINE, (EVENTS, LEDGER, PROGRESS)), (ROLLUP_LINE, (ROLLUPS,))):
+            rows = {
+                table: [_row(table, number, clock.now() + place, place) for place in range(_ROWS)] for table in tables
+            }
+            put(lake, line, rows, batch_name(number))
+    return lake
+
+
+def put(lake: Lake, line: str, rows: Mapping[Table, Sequence[Mapping[str, Any]]], name: str = batch_name(0)) -> Lake:
+    """Publish rows of tables as one commit of a line; return the lake."""
+    commit = lake.begin(line, name)
+    assert commit is not None
+    for table, each in rows.items():
+        commit.put(table, each)
+    lake.publish(commit, facts={"seconds": 0.1})
     return lake
 
 
 def rows_of(lake: Lake) -> dict[str, list[str]]:
     """Return the rows of each table, in an order of their own."""
-    return {name: sorted(map(repr, _rows(lake, table))) for name, table in TABLES.items()}
+    return {name: sorted(map(repr, _read(lake, table))) for name, table in TABLES.items()}
 
 
-def _rows(lake: Lake, table: Table) -> list[dict[str, Any]]:
+def _read(lake: Lake, table: Table) -> list[dict[str, Any]]:
     paths = [lake.storage.url(file.path) for file in lake.files(table)]
     return [row for path in paths for row in parquet.read_table(path).to_pylist()]
 
 
-def _put(lake: Lake, line: str, number: int, tables: list[Table], time: int) -> None:
-    commit = lake.begin(line, batch_name(number))
-    assert commit is not None
-    for table in tables:
-        commit.put(table, [_row(table, number, time + place, place) for place in range(_ROWS)])
-    lake.publish(commit, facts={"seconds": 0.1})
+def _rows(table: Table, number: int, time: int) -> list[dict[str, Any]]:
+    return [_row(table, number, time + place, place) for place in range(_ROWS)]
 
 
 def _row(table: Table, number: int, time: int, place: int) -> dict[str, Any]:

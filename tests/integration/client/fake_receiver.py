@@ -6,9 +6,11 @@ import base64
 import json
 import socket
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Condition, Event, Thread
-from typing import Any, Self
+from http.server import BaseHTTPRequestHandler
+from threading import Condition, Event
+from typing import Any
+
+from tests.harness.loopback import Loopback
 
 Answer = Callable[["Request"], None]
 Judge = Callable[[dict[str, Any]], dict[str, Any]]
@@ -28,7 +30,7 @@ def refuse(status: int, field: str = "", detail: str = "no") -> Judge:
 
 class Request(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    server: _Server
+    fake: FakeReceiver
 
     def setup(self) -> None:
         super().setup()
@@ -37,10 +39,10 @@ class Request(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["content-length"]))
         if self.path == "/v1/events":
-            self.server.fake.take_events(self, body)
+            self.fake.take_events(self, body)
             return
         self.lines = [json.loads(line) for line in body.split(b"\n")]
-        self.server.fake.serve(self)
+        self.fake.serve(self)
 
     def reply(self, status: int, body: bytes, **headers: str) -> None:
         self.send_response(status)
@@ -51,15 +53,6 @@ class Request(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        pass
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 128
-    fake: FakeReceiver
-
-    def handle_error(self, *_: object) -> None:
         pass
 
 
@@ -82,7 +75,7 @@ def half(request: Request) -> None:
     close(request)
 
 
-class FakeReceiver:
+class FakeReceiver(Loopback):
     """``taken`` holds every accepted line in order of arrival, repetitions among them; ``requests`` all requests.
 
     Trace events are answered with ``events_status``: ``shipped`` has the files that were taken, ``refused`` how many
@@ -90,6 +83,7 @@ class FakeReceiver:
     """
 
     def __init__(self, *script: Answer) -> None:
+        super().__init__(type("Asked", (Request,), {"fake": self}))
         self._script = list(script)
         self._changed = Condition()
         self.taken: list[dict[str, Any]] = []
@@ -99,21 +93,10 @@ class FakeReceiver:
         self.shipped: list[bytes] = []
         self.refused = 0
         self.release = Event()
-        self._server = _Server(("127.0.0.1", 0), Request)
-        self._server.fake = self
-        self.port = self._server.server_address[1]
-        self.url = f"http://127.0.0.1:{self.port}"
 
-    def __enter__(self) -> Self:
-        self._thread = Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *what: object) -> None:
         self.release.set()
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        super().__exit__(*what)
 
     def hang(self, request: Request) -> None:
         """Answer nothing until the test ends or sets ``release``."""

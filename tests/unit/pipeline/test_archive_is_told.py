@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from contextlib import nullcontext
 
 import pytest
 
@@ -23,9 +22,8 @@ ARCHIVE = ("archive", "--store", "mongodb://h/d", "--connectors", "jars", "--lak
 
 
 @pytest.fixture(autouse=True)
-def store(monkeypatch: pytest.MonkeyPatch) -> None:
+def store(monkeypatch: pytest.MonkeyPatch, without_spark: None) -> None:
     """A store of three days, as far as they are counted."""
-    monkeypatch.setattr(archiving, "running", lambda *_: nullcontext())
     monkeypatch.setattr(archiving, "due", lambda *_: DAYS)
     monkeypatch.setattr(archiving, "read_messages", lambda *_, partition, **__: partition)
     monkeypatch.setattr(archiving, "count", COUNTS.__getitem__)

@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from bus.cli import run
-from pipeline.commands import archiving, baselining, rebuilding, reconciling, replaying, rolling
+from pipeline.lake.batches import READ_LINE, ROLLUP_LINE
 from pipeline.lake.lake import Lake
 from pipeline.lake.storage import Storage
 from pipeline.schemas import BLOCKS, EVENTS, ROLLUPS
+from tests.harness.made_lake import put
+from tests.unit.pipeline.conftest import COMMANDS
 
 
 @pytest.fixture(autouse=True)
@@ -18,7 +20,7 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     def running(name: str, _: object) -> None:
         raise AssertionError(f"Spark was started for {name}")
 
-    for module in (archiving, baselining, rebuilding, reconciling, replaying, rolling):
+    for module in COMMANDS:
         monkeypatch.setattr(module, "running", running)
 
 
@@ -26,17 +28,13 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
 def lake(tmp_path: Path) -> Path:
     """A lake with a file of each table; what is in it does not matter."""
     place = Lake(Storage(str(tmp_path / "lake")))
-    for line, tables in (("read-v1", (BLOCKS, EVENTS)), ("rollup-v1", (ROLLUPS,))):
-        commit = place.begin(line, "000000000000")
-        assert commit is not None
-        for table in tables:
-            commit.put(table, [{}])
-        place.publish(commit)
+    put(place, READ_LINE, {BLOCKS: [{}], EVENTS: [{}]})
+    put(place, ROLLUP_LINE, {ROLLUPS: [{}]})
     return tmp_path / "lake"
 
 
 def test_rollups_of_another_version_are_built_again(lake: Path, capsys) -> None:
-    (lake / "_manifests" / "rollup-v1").rename(lake / "_manifests" / "rollup-v0")
+    (lake / "_manifests" / ROLLUP_LINE).rename(lake / "_manifests" / "rollup-v0")
     assert run(["pipeline", "baseline", "--lake", str(lake)]) != 0
     assert f"hint: bus pipeline rebuild --lake {lake}" in " ".join(capsys.readouterr().err.split())
 

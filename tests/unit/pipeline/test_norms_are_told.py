@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +12,13 @@ import pytest
 from bus.cli import run
 from pipeline.commands import baselining
 from pipeline.commands.baselining import BaselineOptions, Found
+from pipeline.lake.batches import ROLLUP_LINE
 from pipeline.lake.lake import Lake
 from pipeline.lake.storage import Storage
 from pipeline.norms.backtest import Fault
 from pipeline.reports.totals import Total
 from pipeline.schemas import ROLLUPS
+from tests.harness.made_lake import put
 
 NORM = {"destination": "orders", "subscription": "", "metric": "volume", "weeks": 5.0, "method": "median"}
 TOTALS = [Total(Fault.DROP, 40, 39, 4, 1, 2, 10, 3, ["rare"])]
@@ -25,16 +26,11 @@ TOTALS = [Total(Fault.DROP, 40, 39, 4, 1, 2, 10, 3, ["rare"])]
 
 @pytest.fixture
 def lake(tmp_path: Path) -> str:
-    made = Lake(Storage(str(tmp_path / "lake")))
-    commit = made.begin("rollup-v1", "000000000000")
-    assert commit is not None
-    commit.put(ROLLUPS, [{}])
-    made.publish(commit)
-    return made.storage.root
+    return put(Lake(Storage(str(tmp_path / "lake"))), ROLLUP_LINE, {ROLLUPS: [{}]}).storage.root
 
 
 @pytest.fixture
-def spans(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+def spans(monkeypatch: pytest.MonkeyPatch, without_spark: None) -> list[Any]:
     """The spans that norms were asked of; what they come to needs no Spark."""
     asked: list[Any] = []
 
@@ -42,7 +38,6 @@ def spans(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         asked.append(span)
         return Found(span.before, [], [NORM | {"state": "ready"}] * 3, TOTALS if options.backtest else [])
 
-    monkeypatch.setattr(baselining, "running", lambda *_: nullcontext())
     monkeypatch.setattr(baselining, "_found", found)
     return asked
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from bus.cli import run
 from pipeline.commands import reconciling
+from pipeline.lake.batches import READ_LINE
 from pipeline.lake.lake import Lake
 from pipeline.lake.storage import Storage
 from pipeline.reports.summary import HOPS, Missing, Summary
 from pipeline.schemas import BLOCKS
+from tests.harness.made_lake import put
 from tests.harness.process import free_port
 
 LOST = Missing("019aa4b6-44fb-7408-8ebf-8662fce18574", "orders", "shop", "deliver", "2026-01-31T12:00:00Z", "final")
@@ -25,18 +26,12 @@ def summary(verdict: str, *missing: Missing) -> Summary:
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> str:
-    made = Lake(Storage(str(tmp_path / "lake")))
-    commit = made.begin("read-v1", "000000000000")
-    assert commit is not None
-    commit.put(BLOCKS, [{}])
-    made.publish(commit)
-    return made.storage.root
+def lake(tmp_path: Path, without_spark: None) -> str:
+    return put(Lake(Storage(str(tmp_path / "lake"))), READ_LINE, {BLOCKS: [{}]}).storage.root
 
 
 def reconcile(monkeypatch: pytest.MonkeyPatch, lake: str, found: Summary, *options: str) -> int:
     """Run the command over what Spark would come to."""
-    monkeypatch.setattr(reconciling, "running", lambda *_: nullcontext())
     monkeypatch.setattr(reconciling, "_summary", lambda *_: found)
     return run(["pipeline", "reconcile", "--lake", lake, *options])
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +10,12 @@ import pytest
 
 from bus.cli import run
 from pipeline.commands import replaying
+from pipeline.jobs import archive
 from pipeline.jobs.replay import LINE
 from pipeline.lake.lake import Lake
 from pipeline.lake.storage import Storage
 from pipeline.schemas import MESSAGES
+from tests.harness.made_lake import put
 
 SINCE, BEFORE = "2026-01-31T00:00:00Z", "2026-02-01T00:00:00Z"
 TOLD = {"replay": "again-1", "selected": 6, "accepted": 6, "rejected": 0, "rejections": {}}
@@ -25,12 +26,7 @@ RANGE = {"since": "2026-01-31T00:00:00+00:00", "before": "2026-02-01T00:00:00+00
 @pytest.fixture
 def lake(tmp_path: Path) -> Lake:
     """A lake with an archive."""
-    made = Lake(Storage(str(tmp_path / "lake")))
-    commit = made.begin("archive-v1", "a")
-    assert commit is not None
-    commit.put(MESSAGES, [{}])
-    made.publish(commit)
-    return made
+    return put(Lake(Storage(str(tmp_path / "lake"))), archive.LINE, {MESSAGES: [{}]})
 
 
 def freeze(lake: Lake, **facts: Any) -> None:
@@ -44,10 +40,9 @@ def replay(lake: Lake, *options: str) -> int:
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+def told(monkeypatch: pytest.MonkeyPatch, without_spark: None) -> dict[str, Any]:
     """What a replay that needs no Spark comes to."""
     found = dict(TOLD)
-    monkeypatch.setattr(replaying, "running", lambda *_: nullcontext())
     monkeypatch.setattr(replaying, "replay", lambda *_: found)
     return found
 
