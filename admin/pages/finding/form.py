@@ -10,7 +10,7 @@ from nicegui import ui
 from admin.pages.calls import Refused
 from admin.pages.finding.filters import CONDITIONS, RANGES, Filters, local, title_of
 from admin.pages.parts.states import LOOKS
-from admin.pages.parts.tags import link, tag
+from admin.pages.parts.tags import fill, link, tag
 from admin.pages.viewer import Viewer
 
 _ANSWERS: Final = ("2xx", "3xx", "4xx", "5xx", "none")
@@ -95,9 +95,8 @@ class Form:
         self, name: str, *, placeholder: str = "", wide: bool = False, choices: Sequence[str] | None = None
     ) -> None:
         with self._field(name, wide=wide):
-            # "^value" is the attribute: what the person has typed since stays when the page changes around it.
             box = self._control("input", name, type="search" if wide else "text", placeholder=placeholder or None)
-            box.props["^value"] = self._filters.get(name)
+            fill(box, self._filters.get(name))
             if choices is not None:
                 box.props["list"] = f"pier-{name}-choices"
                 with tag("datalist", "", id=f"pier-{name}-choices"):
@@ -107,7 +106,7 @@ class Form:
     def _time(self, name: str) -> None:
         with self._field(name):
             box = self._control("input", name, type="datetime-local", step="1")
-            box.props["^value"] = local(self._viewer, self._filters.get(name))
+            fill(box, local(self._viewer, self._filters.get(name)))
 
     def _select(self, name: str, choices: Sequence[tuple[str, str]]) -> None:
         chosen = self._filters.get(name)

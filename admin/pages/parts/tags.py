@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from nicegui.element import Element
 from nicegui.elements.mixins.text_element import TextElement
 
 
@@ -29,6 +30,11 @@ def tag(name: str, classes: str = "", /, text: object = "", **attributes: Any) -
         if value is not None:
             element.props[key.rstrip("_").replace("_", "-")] = value
     return element
+
+
+def fill(box: Element, value: str) -> None:
+    """Put something into a box of a form; what a person types then stays when the page changes around it."""
+    box.props["^value"] = value  # the attribute: Vue would put the property back with each change of the page
 
 
 def link(text: object, href: str, classes: str = "", **attributes: Any) -> Tag:

@@ -12,7 +12,7 @@ from admin.pages.frame import heading, page
 from admin.pages.parts.changes import SLOT, changes
 from admin.pages.parts.notes import empty
 from admin.pages.parts.tables import Cell, Column, badge, moment, place, table, text
-from admin.pages.parts.tags import link, tag
+from admin.pages.parts.tags import fill, link, tag
 from admin.pages.viewer import Viewer
 from bus.security.keys import Action
 
@@ -72,17 +72,8 @@ def _filters(viewer: Viewer) -> None:
 def _box(name: str, label: str, value: str, placeholder: str, **attributes: str) -> None:
     with tag("div"):
         tag("label", "", label, for_=f"pier-audit-{name}")
-        tag(
-            "input",
-            "",
-            id=f"pier-audit-{name}",
-            name=name,
-            value=value,
-            placeholder=placeholder or None,
-            autocomplete="off",
-            spellcheck="false",
-            **attributes,
-        )
+        shown = {"placeholder": placeholder or None, "autocomplete": "off", "spellcheck": "false"}
+        fill(tag("input", "", id=f"pier-audit-{name}", name=name, **shown, **attributes), value)
 
 
 def _parsed(viewer: Viewer, written: str) -> datetime:
