@@ -30,6 +30,10 @@ from pipeline.transforms.witnesses import with_owners
 
 _COLUMNS: Final = ("id", "destination", "subscription", "state", "last event", "store")
 _NOTHING_JUDGED: Final = 3  # an exit code of its own, for a proof of nothing is none; 2 is wrong usage
+_BROKEN_OFF: Final = {
+    "error": "it was broken off; the jobs that the bus took go on",
+    "hint": "look at its bulk resends, and reconcile again",
+}
 _MOST_BARS: Final = 240
 _GRAINS: Final = {"minute": 60, "hour": 3600}
 
@@ -156,13 +160,16 @@ def _told(summary: Summary, repairing: Repairing | None) -> Repaired | None:
 
 
 def _told_as_json(summary: Summary, repairing: Repairing | None) -> Repaired | None:
-    """Print one document, in which a repair that failed has its error."""
+    """Print one document, in which a repair that failed or was broken off has its error."""
     more = {"lost_blocks": summary.lost_blocks, "lost_events": summary.lost_events}
     proof = {"summary": sentence_of(summary), **_plain(summary), **more}
     try:
         repaired = _repaired(summary, repairing)
     except BusError as error:
         print_json({**proof, "repair": {"error": str(error), "hint": error.hint}})
+        raise
+    except KeyboardInterrupt:
+        print_json({**proof, "repair": _BROKEN_OFF})
         raise
     print_json({**proof, "repair": repaired})
     return repaired

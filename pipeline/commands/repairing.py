@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -66,12 +66,14 @@ def repair(missing: Sequence[Missing], repairing: Repairing) -> Repaired:
     with Api(repairing.url, repairing.api_key) as api, progress() as bar:
         task = bar.add_task("repairing", total=len(lost))
         jobs = [_submit(api, part, repairing) for part in _parts(lost)]
-        end = time.monotonic() + repairing.wait
+        found: dict[str, dict[str, Any]] = {}
+        waiting, end = jobs, time.monotonic() + repairing.wait
         while True:
-            found = [api.call("GET", f"/api/v1/resends/{job}") for job in jobs]
-            counts = _sum(found)
+            found |= {job: api.call("GET", f"/api/v1/resends/{job}") for job in waiting}
+            waiting = [job for job in waiting if found[job]["state"] not in _ENDED]
+            counts = _sum(found.values())
             bar.update(task, completed=counts["selected"] - counts["waiting"])
-            if all(job["state"] in _ENDED for job in found) or time.monotonic() >= end:
+            if not waiting or time.monotonic() >= end:
                 return Repaired(jobs, dict(counts), len(missing) - len(lost))
             time.sleep(_POLL)
 
@@ -97,7 +99,7 @@ def _submit(api: Api, part: Sequence[Missing], repairing: Repairing) -> str:
     return job
 
 
-def _sum(jobs: Sequence[dict[str, Any]]) -> Counter[str]:
+def _sum(jobs: Iterable[dict[str, Any]]) -> Counter[str]:
     counts: Counter[str] = Counter()
     for job in jobs:
         counts.update(job["counts"])

@@ -70,3 +70,16 @@ def test_a_repair_that_failed_is_in_the_one_document(
     assert [each["id"] for each in document["missing"]] == [LOST.id]
     assert document["repair"]["error"] in told.err
     assert set(document["repair"]) == {"error", "hint"}
+
+
+def test_ctrl_c_in_a_repair_leaves_the_one_document(
+    lake: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def repair(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(reconciling, "repair", repair)
+    assert reconcile(monkeypatch, lake, summary("missing", LOST), "--repair", "--json") == 130
+    document = json.loads(capsys.readouterr().out)
+    assert [each["id"] for each in document["missing"]] == [LOST.id]
+    assert "go on" in document["repair"]["error"]
