@@ -23,6 +23,7 @@ from pipeline.errors import JobFailed
 from pipeline.failures import line_of
 from pipeline.options import SessionOptions
 
+_LOGGED: Final = "ERROR"
 _LOGGING: Final = Path(__file__).with_name("log4j2.properties")
 _STATE: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 SETTINGS: Final = {
@@ -89,13 +90,23 @@ def open_session(
         raise ConfigurationError(
             f"Spark did not start: {error}", hint="it needs Java 17 or 21: set JAVA_HOME, or put java on the PATH"
         ) from error
-    session.sparkContext.setLogLevel("ERROR")
+    session.sparkContext.setLogLevel(_LOGGED)
     # Py4J tells the root logger of a lost connection with a traceback, beside the error that it raises.
     logging.getLogger().addHandler(logging.NullHandler())
     # PySpark writes what it raises with the whole trace of Java, which is told in a line.
     for told in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         PySparkLogger.getLogger(told).disabled = True
     return session
+
+
+@contextmanager
+def silent(session: SparkSession) -> Iterator[None]:
+    """Have Spark log nothing, where what it breaks off is no failure."""
+    session.sparkContext.setLogLevel("OFF")
+    try:
+        yield
+    finally:
+        session.sparkContext.setLogLevel(_LOGGED)
 
 
 @contextmanager

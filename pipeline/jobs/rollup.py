@@ -23,6 +23,7 @@ from pipeline.errors import JobFailed
 from pipeline.jobs.batch import READ_AT, Batch, Sink, roll_up
 from pipeline.lake.batches import READ_LINE, ROLLUP_LINE, batches_in, batches_of
 from pipeline.lake.lake import Lake
+from pipeline.session import silent
 from pipeline.transforms.blocks import Allowance, parsed
 from pipeline.watching import BatchProgress, Watcher
 
@@ -111,7 +112,8 @@ class Stream:
         while self.query.status["isTriggerActive"] and self._ended_batch() == batch and time.monotonic() < deadline:
             if self.query.awaitTermination(_LOOK_S):
                 return
-        self.query.stop()
+        with silent(self._spark):  # the next batch may have begun already
+            self.query.stop()
 
     def _ended_batch(self) -> object:
         progress = self.query.lastProgress
