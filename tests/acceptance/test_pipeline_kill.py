@@ -49,7 +49,7 @@ def _drop_newest_commit_entry(lake: Path) -> None:
 @pytest.mark.parametrize(
     ("events", "files", "kills"),
     [
-        pytest.param(200_000, 24, 2, marks=pytest.mark.timeout(900)),
+        pytest.param(200_000, 10, 2, marks=pytest.mark.timeout(900)),
         pytest.param(1_000_000, 60, 20, marks=[pytest.mark.proof, pytest.mark.timeout(3_600)]),
     ],
 )
