@@ -49,20 +49,15 @@ def run(options: BaselineOptions, session: SessionOptions, *, as_json: bool) -> 
     """Publish norms, or judge the past by them; the lake is the same after a back-test."""
     lake = lake_with(options.lake, ROLLUPS)
     check_report(options.report)
-    before = _whole_hour(options.before) if options.before else baseline.last_hour(lake)
-    if before is None:
-        raise ConfigurationError(
-            f"the lake {options.lake} has no whole hour of rollups yet",
-            hint="wait for the hour; norms need three weeks",
-        )
+    span = _span(lake, options)
     with running("baseline", session) as spark, console(stderr=True).status("adding up the hours"):
-        found = _found(spark, lake, options, baseline.Span(before, options.weeks))
+        found = _found(spark, lake, options, span)
     if as_json:
         print_json(found.as_json())
     else:
         _print(found)
     if options.report:
-        options.report.write_text(page_of(found.hours, found.norms, found.totals, before), "utf-8")
+        options.report.write_text(page_of(found.hours, found.norms, found.totals, span.before), "utf-8")
 
 
 class Found(NamedTuple):
@@ -91,6 +86,19 @@ class Found(NamedTuple):
             "series": [{**dict(zip(names, key, strict=True)), **entry} for key, entry in sorted(self.series().items())],
             "backtest": [{**total._asdict(), "fault": total.fault.name.lower()} for total in self.totals],
         }
+
+
+def _span(lake: Lake, options: BaselineOptions) -> baseline.Span:
+    """Return the weeks to look at; raises ``ConfigurationError`` when nothing in them was rolled up."""
+    before = _whole_hour(options.before) if options.before else baseline.last_hour(lake)
+    span = baseline.Span(before, options.weeks) if before is not None else None
+    if span is None or not baseline.has_hours(lake, span):
+        when = f"in the {options.weeks} weeks before {before:%Y-%m-%dT%H:%MZ}" if before is not None else "yet"
+        raise ConfigurationError(
+            f"the lake {options.lake} has no whole hour of rollups {when}; norms in force stay",
+            hint="wait for the hour, or end the history elsewhere (--before); norms need three weeks",
+        )
+    return span
 
 
 def _whole_hour(given: dt.datetime) -> dt.datetime:

@@ -45,6 +45,11 @@ def last_hour(lake: Lake) -> dt.datetime | None:
     return latest.replace(minute=0, second=0, microsecond=0)
 
 
+def has_hours(lake: Lake, span: Span) -> bool:
+    """Whether anything in a span may have been rolled up, as the files say."""
+    return bool(lake.files(ROLLUPS, line=ROLLUP_LINE, since=span.since, before=span.before))
+
+
 def history(spark: SparkSession, lake: Lake, span: Span) -> DataFrame:
     """Return the hours of all series in a span (``transforms.hourly``)."""
     return hourly(lake.read(spark, ROLLUPS, line=ROLLUP_LINE, since=span.since, before=span.before))

@@ -74,3 +74,21 @@ def test_norms_are_one_document_as_json(lake: str, spans: list[Any], capsys: pyt
     document = json.loads(capsys.readouterr().out)
     assert document["before"] == "2026-03-02T11:00:00+00:00"
     assert [each["clear_hours"] for each in document["series"]] == [3]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ((), "has no whole hour of rollups in the 8 weeks before 2026-03-02T11:00Z"),
+        (("--before", "2026-03-01T00:00:00Z"), "in the 8 weeks before 2026-03-01T00:00Z"),
+        (("--before", "2026-06-01T00:00:00Z", "--weeks", "2"), "in the 2 weeks before 2026-06-01T00:00Z"),
+    ],
+)
+def test_norms_of_no_hour_are_none_and_take_no_place(
+    tmp_path: Path, spans: list[Any], options: tuple[str, ...], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    minute = dt.datetime(2026, 3, 2, 11, 20, tzinfo=dt.UTC)
+    made = put(Lake(Storage(str(tmp_path / "young"))), ROLLUP_LINE, {ROLLUPS: [{"minute": minute}]})
+    assert baseline(made.storage.root, *options) == 1
+    assert words in capsys.readouterr().err
+    assert spans == []
