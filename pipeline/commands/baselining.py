@@ -92,10 +92,10 @@ def _span(lake: Lake, options: BaselineOptions) -> baseline.Span:
     """Return the weeks to look at; raises ``ConfigurationError`` when nothing in them was rolled up."""
     before = _whole_hour(options.before) if options.before else baseline.last_hour(lake)
     span = baseline.Span(before, options.weeks) if before is not None else None
-    if span is None or not baseline.has_hours(lake, span):
+    if span is None or not baseline.may_have_hours(lake, span):
         when = f"in the {options.weeks} weeks before {before:%Y-%m-%dT%H:%MZ}" if before is not None else "yet"
         raise ConfigurationError(
-            f"the lake {options.lake} has no whole hour of rollups {when}; norms in force stay",
+            f"the lake {options.lake} has no whole hour of rollups {when}",
             hint="wait for the hour, or end the history elsewhere (--before); norms need three weeks",
         )
     return span

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 from typing import Final, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from pipeline.errors import JobFailed
 from pipeline.lake.batches import ROLLUP_LINE
 from pipeline.lake.lake import Lake
+from pipeline.lake.manifest import DataFile
 from pipeline.schemas import ROLLUPS, THRESHOLDS
 from pipeline.transforms.hourly import hourly
 from pipeline.transforms.norming import backtested, normed
@@ -45,9 +48,9 @@ def last_hour(lake: Lake) -> dt.datetime | None:
     return latest.replace(minute=0, second=0, microsecond=0)
 
 
-def has_hours(lake: Lake, span: Span) -> bool:
-    """Whether anything in a span may have been rolled up, as the files say."""
-    return bool(lake.files(ROLLUPS, line=ROLLUP_LINE, since=span.since, before=span.before))
+def may_have_hours(lake: Lake, span: Span) -> bool:
+    """Whether anything in a span may have been rolled up, as the files say of their first and last times."""
+    return bool(_files(lake, span))
 
 
 def history(spark: SparkSession, lake: Lake, span: Span) -> DataFrame:
@@ -63,18 +66,39 @@ def norms_at(hours: DataFrame, span: Span) -> DataFrame:
 def publish(lake: Lake, hours: DataFrame, span: Span, now: int) -> None:
     """Publish the norms of hours in place of all that were published before, unless they are those in force.
 
-    Norms of a span that others have stood for since are published again, under a name of ``now`` (ms).
+    Norms of a span that others have stood for since, or of which more was rolled up, are published again, under a name
+    of ``now`` (ms).
+
+    Raises
+    ------
+    JobFailed
+        There are no hours; the norms in force stay.
     """
-    facts = {"since": span.since.isoformat(), "before": span.before.isoformat()}
+    facts = {"since": span.since.isoformat(), "before": span.before.isoformat(), "read": _digest(lake, span)}
     older = lake.manifests(LINE)
     if any(manifest.facts == facts for manifest in older):
         return
+    if hours.isEmpty():
+        raise JobFailed(
+            f"nothing was rolled up in {span.weeks} weeks before {span.before:%Y-%m-%dT%H:%MZ}; norms in force stay",
+            hint="end the history elsewhere (--before)",
+        )
     name = f"{span.before:%Y%m%dT%H}-{span.weeks}w"
     commit = lake.begin(LINE, name) or lake.begin(LINE, f"{name}-{now}")
     if commit is None:
         return
     commit.stage(THRESHOLDS, norms_at(hours, span), files=1)
     lake.publish(commit, replaces=[manifest.name for manifest in older], facts=facts)
+
+
+def _digest(lake: Lake, span: Span) -> str:
+    """Return what tells the files of a span from others."""
+    paths = sorted(file.path for file in _files(lake, span))
+    return hashlib.sha256("\n".join(paths).encode()).hexdigest()[:16]
+
+
+def _files(lake: Lake, span: Span) -> list[DataFile]:
+    return lake.files(ROLLUPS, line=ROLLUP_LINE, since=span.since, before=span.before)
 
 
 def thresholds(spark: SparkSession, lake: Lake) -> DataFrame:

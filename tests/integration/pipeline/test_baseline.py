@@ -7,13 +7,16 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from pipeline.errors import JobFailed
 from pipeline.jobs import baseline
+from pipeline.lake.batches import ROLLUP_LINE, batch_name
 from pipeline.lake.lake import Lake
 from pipeline.lake.storage import Storage
 from pipeline.norms.backtest import Fault
 from pipeline.reports.baseline import page_of
 from pipeline.reports.totals import totals
 from pipeline.schemas import ROLLUPS
+from tests.harness.made_lake import put
 
 WEEKS = 5
 MONDAY = dt.datetime(2026, 3, 2, tzinfo=dt.UTC)
@@ -38,7 +41,7 @@ def rows() -> Iterator[tuple[Any, ...]]:
 @pytest.fixture(scope="module")
 def lake(spark: SparkSession, tmp_path_factory) -> Lake:
     made = Lake(Storage(str(tmp_path_factory.mktemp("lake"))))
-    commit = made.begin("rollup-v1", "weeks")
+    commit = made.begin(ROLLUP_LINE, "weeks")
     assert commit is not None
     commit.stage(ROLLUPS, spark.createDataFrame(list(rows()), ROLLUPS.schema), files=1)
     made.publish(commit)
@@ -80,6 +83,30 @@ def test_norms_are_published_once_and_stand_for_those_before(spark, lake, span):
         assert manifest.facts["since"] == span.since.isoformat()
     assert len(lake.names(baseline.LINE)) == 3
     assert {row.state for row in baseline.thresholds(spark, lake).collect()} == {"ready", "thin"}
+
+
+def test_norms_follow_what_is_rolled_up_later_and_are_never_of_nothing(spark, tmp_path):
+    made = Lake(Storage(str(tmp_path / "lake")))
+    few = {"stage": "accepted", "destination": "orders", "subscription": "", "events": 5}
+    ends = [{**few, "minute": MONDAY}, {**few, "minute": MONDAY + dt.timedelta(weeks=8)}]
+    put(made, ROLLUP_LINE, {ROLLUPS: ends})
+
+    def publish(weeks: int, now: int) -> None:
+        span = baseline.Span(MONDAY + dt.timedelta(weeks=weeks), 1)
+        assert baseline.may_have_hours(made, span), "the file spans them all"
+        baseline.publish(made, baseline.history(spark, made, span), span, now)
+
+    publish(1, 1)
+    (norms,) = made.manifests(baseline.LINE)
+    with pytest.raises(JobFailed, match="norms in force stay"):
+        publish(4, 2)
+    assert made.manifests(baseline.LINE) == [norms]
+    put(made, ROLLUP_LINE, {ROLLUPS: [{**few, "minute": MONDAY + dt.timedelta(hours=1)}]}, batch_name(1))
+    for now in (3, 4):
+        publish(1, now)
+    (again,) = made.manifests(baseline.LINE)
+    assert again.replaces == (norms.name,)
+    assert len(made.names(baseline.LINE)) == 2
 
 
 def orders_at(rows: list, hour: int) -> float:
