@@ -62,7 +62,12 @@ def install(folder: Path) -> list[Path]:
         pom, made = Path(scratch) / "pom.xml", Path(scratch) / "jars"
         pom.write_text(_POM, "utf-8")
         _copy(pom, made)
-        _replace(folder, [jar for jar in made.glob("*.jar") if not jar.name.startswith(_BROUGHT)])
+        jars = [jar for jar in made.glob("*.jar") if not jar.name.startswith(_BROUGHT)]
+        if not jars:
+            raise ConfigurationError(
+                f"Maven copied no jars; {folder} is as it was", hint="look for mdep.skip in its settings"
+            )
+        _replace(folder, jars)
     return jars_in(folder)
 
 

@@ -43,6 +43,16 @@ def test_a_folder_that_is_not_there_is_made(tmp_path: Path, capsys: pytest.Captu
     assert "2 jars" in capsys.readouterr().out
 
 
+def test_a_maven_that_copies_nothing_takes_nothing_away(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "bin" / "mvn").write_text("#!/bin/sh\n", "utf-8")
+    (folder / "spark-kafka-4.jar").write_text("old")
+    assert run(["pipeline", "connectors", str(folder)]) == 1
+    assert names(folder) == ["spark-kafka-4.jar"]
+    assert "copied no jars" in capsys.readouterr().err
+
+
 def test_jars_are_replaced_in_the_folder_that_is_there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "spark-kafka-3.jar").write_text("old")
     (folder / "spark-kafka-4.jar").write_text("old")
