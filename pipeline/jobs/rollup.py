@@ -109,11 +109,15 @@ class Stream:
 
     def _end(self) -> None:
         deadline, batch = time.monotonic() + _LAST_BATCH_S, self._ended_batch()
-        while self.query.status["isTriggerActive"] and self._ended_batch() == batch and time.monotonic() < deadline:
+        while self.query.status["isTriggerActive"] and self._ended_batch() == batch:
             if self.query.awaitTermination(_LOOK_S):
+                return
+            if time.monotonic() >= deadline:
+                self.query.stop()
                 return
         with silent(self._spark):  # the next batch may have begun already
             self.query.stop()
+            self._watcher.ended.wait(_LAST_WORD_S)  # its tasks end by themselves
 
     def _ended_batch(self) -> object:
         progress = self.query.lastProgress

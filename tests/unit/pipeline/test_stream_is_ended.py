@@ -59,6 +59,15 @@ def test_spark_is_silent_while_it_is_stopped() -> None:
     assert (query.stopped_at, spark.level) == ("OFF", "ERROR")
 
 
+def test_spark_speaks_of_a_batch_that_was_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipeline.jobs.rollup._LAST_BATCH_S", 0)
+    spark = Spark()
+    query = Query(spark)
+    query.status = {"isTriggerActive": True}
+    ended(query, spark)
+    assert query.stopped_at == "ERROR"
+
+
 def test_spark_speaks_again_when_it_could_not_be_stopped() -> None:
     spark = Spark()
     with pytest.raises(TimeoutError):
