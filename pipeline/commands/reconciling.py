@@ -30,10 +30,6 @@ from pipeline.transforms.witnesses import with_owners
 
 _COLUMNS: Final = ("id", "destination", "subscription", "state", "last event", "store")
 _NOTHING_JUDGED: Final = 3  # an exit code of its own, for a proof of nothing is none; 2 is wrong usage
-_BROKEN_OFF: Final = {
-    "error": "it was broken off; the jobs that the bus took go on",
-    "hint": "look at its bulk resends, and reconcile again",
-}
 _MOST_BARS: Final = 240
 _GRAINS: Final = {"minute": 60, "hour": 3600}
 
@@ -153,7 +149,13 @@ def _told(summary: Summary, repairing: Repairing | None) -> Repaired | None:
         sys.stdout.write(f"emitters lost {summary.lost_blocks} blocks and {summary.lost_events} events\n")
     sys.stdout.write(sentence_of(summary) + "\n")
     sys.stdout.flush()
-    repaired = _repaired(summary, repairing)
+    jobs: list[str] = []
+    try:
+        repaired = _repaired(summary, repairing, jobs)
+    except (BusError, KeyboardInterrupt):
+        if jobs:
+            sys.stderr.write(f"the bus goes on with {', '.join(jobs)}: reconcile again once they have ended\n")
+        raise
     if repaired is not None:
         sys.stdout.write(repaired.sentence + "\n")
     return repaired
@@ -163,20 +165,22 @@ def _told_as_json(summary: Summary, repairing: Repairing | None) -> Repaired | N
     """Print one document, in which a repair that failed or was broken off has its error."""
     more = {"lost_blocks": summary.lost_blocks, "lost_events": summary.lost_events}
     proof = {"summary": sentence_of(summary), **_plain(summary), **more}
+    jobs: list[str] = []
     try:
-        repaired = _repaired(summary, repairing)
+        repaired = _repaired(summary, repairing, jobs)
     except BusError as error:
-        print_json({**proof, "repair": {"error": str(error), "hint": error.hint}})
+        print_json({**proof, "repair": {"error": str(error), "hint": error.hint, "jobs": jobs}})
         raise
     except KeyboardInterrupt:
-        print_json({**proof, "repair": _BROKEN_OFF})
+        told = {"error": "it was broken off", "hint": "reconcile again once the jobs have ended", "jobs": jobs}
+        print_json({**proof, "repair": told})
         raise
     print_json({**proof, "repair": repaired})
     return repaired
 
 
-def _repaired(summary: Summary, repairing: Repairing | None) -> Repaired | None:
-    return repair(summary.missing, repairing) if repairing is not None and summary.missing else None
+def _repaired(summary: Summary, repairing: Repairing | None, jobs: list[str]) -> Repaired | None:
+    return repair(summary.missing, repairing, jobs) if repairing is not None and summary.missing else None
 
 
 def _plain(summary: Summary) -> dict[str, Any]:

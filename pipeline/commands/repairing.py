@@ -52,22 +52,24 @@ class Repaired(msgspec.Struct, frozen=True):
         return f"repair of {self.counts.get('selected', 0)}: {', '.join(parts) or 'nothing'}{more}"
 
 
-def repair(missing: Sequence[Missing], repairing: Repairing) -> Repaired:
+def repair(missing: Sequence[Missing], repairing: Repairing, jobs: list[str]) -> Repaired:
     """Hand over what is missing, and wait for the outcomes.
+
+    ``jobs`` takes the ids of jobs as the bus takes them: these go on, whatever ends this.
 
     Raises
     ------
     ReceiverRefused
         The key may not resend.
     ReceiverUnavailable
-        The bus does not answer; jobs that it took go on.
+        The bus does not answer.
     """
     lost = [each for each in missing if each.subscription]
     with Api(repairing.url, repairing.api_key) as api, progress() as bar:
         task = bar.add_task("repairing", total=len(lost))
-        jobs = [_submit(api, part, repairing) for part in _parts(lost)]
+        jobs.extend(_submit(api, part, repairing) for part in _parts(lost))
         found: dict[str, dict[str, Any]] = {}
-        waiting, end = jobs, time.monotonic() + repairing.wait
+        waiting, end = [*jobs], time.monotonic() + repairing.wait
         while True:
             found |= {job: api.call("GET", f"/api/v1/resends/{job}") for job in waiting}
             waiting = [job for job in waiting if found[job]["state"] not in _ENDED]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import signal
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bus.cli import run
-from pipeline.commands import reconciling
+from pipeline.commands import reconciling, repairing
 from pipeline.lake.batches import READ_LINE
 from pipeline.lake.lake import Lake
 from pipeline.lake.storage import Storage
@@ -16,8 +19,11 @@ from pipeline.reports.summary import HOPS, Missing, Summary
 from pipeline.schemas import BLOCKS
 from tests.harness.made_lake import put
 from tests.harness.process import free_port
+from tests.unit.cli.conftest import FakeBus
 
 LOST = Missing("019aa4b6-44fb-7408-8ebf-8662fce18574", "orders", "shop", "deliver", "2026-01-31T12:00:00Z", "final")
+
+OTHER = Missing("019aa4b6-44fb-7408-8ebf-8662fce18575", "mails", "shop", "deliver", "2026-01-31T12:00:00Z", "final")
 
 
 def summary(verdict: str, *missing: Missing) -> Summary:
@@ -69,17 +75,48 @@ def test_a_repair_that_failed_is_in_the_one_document(
     document = json.loads(told.out)
     assert [each["id"] for each in document["missing"]] == [LOST.id]
     assert document["repair"]["error"] in told.err
-    assert set(document["repair"]) == {"error", "hint"}
+    assert set(document["repair"]) == {"error", "hint", "jobs"}
 
 
-def test_ctrl_c_in_a_repair_leaves_the_one_document(
-    lake: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.fixture
+def bus() -> Iterator[FakeBus]:
+    """It takes a job for each destination, of which the first is done at once, and the other when it is asked again."""
+    with FakeBus() as made:
+        made.on("POST", "/api/v1/resends/deliveries", {"id": "job-1"}, {"id": "job-2"})
+        made.on("GET", "/api/v1/resends/job-1", job("done", selected=1, delivered=1, waiting=0))
+        made.on(
+            *("GET", "/api/v1/resends/job-2"),
+            job("running", selected=1, delivered=0, waiting=1),
+            job("done", selected=1, delivered=1, waiting=0),
+        )
+        yield made
+
+
+def job(state: str, **counts: int) -> dict[str, Any]:
+    return {"state": state, "counts": counts}
+
+
+def test_a_job_that_has_ended_is_not_asked_for_again_and_counts(
+    lake: str, bus: FakeBus, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def repair(*_: object) -> None:
-        raise KeyboardInterrupt
+    options = ("--repair", "--url", bus.url, "--json")
+    assert reconcile(monkeypatch, lake, summary("missing", LOST, OTHER), *options) == 0
+    repaired = json.loads(capsys.readouterr().out)["repair"]
+    assert repaired["jobs"] == ["job-1", "job-2"]
+    assert repaired["counts"] == {"selected": 2, "delivered": 2, "waiting": 0}
+    assert [asked.path[-5:] for asked in bus.asked if asked.method == "GET"] == ["job-1", "job-2", "job-2"]
 
-    monkeypatch.setattr(reconciling, "repair", repair)
-    assert reconcile(monkeypatch, lake, summary("missing", LOST), "--repair", "--json") == 130
-    document = json.loads(capsys.readouterr().out)
-    assert [each["id"] for each in document["missing"]] == [LOST.id]
-    assert "go on" in document["repair"]["error"]
+
+@pytest.mark.parametrize("how", [(), ("--json",)])
+def test_a_repair_that_is_broken_off_tells_its_proof_and_what_goes_on(
+    how: tuple[str, ...], lake: str, bus: FakeBus, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(repairing.time, "sleep", lambda _: signal.raise_signal(signal.SIGINT))
+    found = summary("missing", LOST, OTHER)
+    assert reconcile(monkeypatch, lake, found, "--repair", "--url", bus.url, *how) == 130
+    told = capsys.readouterr()
+    assert LOST.id in told.out
+    if how:
+        assert json.loads(told.out)["repair"]["jobs"] == ["job-1", "job-2"]
+    else:
+        assert "the bus goes on with job-1, job-2" in told.err
