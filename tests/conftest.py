@@ -12,7 +12,8 @@ from xdist.scheduler import LoadFileScheduling
 TESTS = Path(__file__).parent
 SPARK = "pipeline"  # in the paths of tests that need a Spark session
 
-# Each Java of a test is short: its second compiler costs more than it saves, threefold when both cores are busy.
+# Most Javas of tests are short: the second compiler costs more than it saves, threefold when both cores are busy.
+# What is measured (bench) runs as the product does.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 

@@ -28,10 +28,7 @@ def make_lake(root: Path, batches: int, *, minutes: float) -> Lake:
     for number in range(batches):
         clock.jump(START + round(number * minutes * 60_000) - clock.now())
         for line, tables in ((READ_LINE, (EVENTS, LEDGER, PROGRESS)), (ROLLUP_LINE, (ROLLUPS,))):
-            rows = {
-                table: [_row(table, number, clock.now() + place, place) for place in range(_ROWS)] for table in tables
-            }
-            put(lake, line, rows, batch_name(number))
+            put(lake, line, {table: _rows(table, number, clock.now()) for table in tables}, batch_name(number))
     return lake
 
 

@@ -88,7 +88,6 @@ def test_forks_in_the_middle_of_everything_hang_nothing(tmp_path: Path) -> None:
         assert codes == [0] * 25
         assert bus.flush(60)
         receiver.wait(lambda: len(set(ids_to(receiver, "child"))) == 25)
-        assert set(sent) <= receiver.ids()
         wait_until(lambda: len(homes(tmp_path)) == 1, within=60, what="empty directories removed")
     # A child may end between the receiver's answer and its own note of it: that one is sent again, by who adopts it.
     assert sorted(ids_to(receiver, "parent")) == sorted(sent)
