@@ -16,6 +16,8 @@ from tests.harness.subscribers import SubscriberProcess
 from tests.harness.waiting import wait_until
 
 NUMBERS = itertools.count()
+# What a kill may repeat (docs/guarantees.md): requests in flight, and answers whose outcome was not yet on disk.
+WINDOW = 2 * 16
 
 
 class Hour:
@@ -183,5 +185,4 @@ def test_a_bulk_job_goes_on_after_the_bus_was_killed(look: Look, tmp_path: Path)
         expect(page.get_by_text("150 selected = 150 delivered + 0 failed + 0 skipped + 0 missing")).to_be_visible(
             timeout=90_000
         )
-        # What was in flight when it was killed may have been delivered twice: at most the permits of a subscription.
-        assert 150 <= subscribers.count(hour.path) <= 150 + 16
+        assert 150 <= subscribers.count(hour.path) <= 150 + WINDOW
