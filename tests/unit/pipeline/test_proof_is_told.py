@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -111,7 +110,10 @@ def test_a_job_that_has_ended_is_not_asked_for_again_and_counts(
 def test_a_repair_that_is_broken_off_tells_its_proof_and_what_goes_on(
     how: tuple[str, ...], lake: str, bus: FakeBus, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(repairing.time, "sleep", lambda _: signal.raise_signal(signal.SIGINT))
+    def interrupt(_: float) -> None:
+        raise KeyboardInterrupt  # no signal: a session of other tests in this process would take it, too
+
+    monkeypatch.setattr(repairing.time, "sleep", interrupt)
     found = summary("missing", LOST, OTHER)
     assert reconcile(monkeypatch, lake, found, "--repair", "--url", bus.url, *how) == 130
     told = capsys.readouterr()
