@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -111,9 +113,9 @@ def test_a_repair_that_is_broken_off_tells_its_proof_and_what_goes_on(
     how: tuple[str, ...], lake: str, bus: FakeBus, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def interrupt(_: float) -> None:
-        raise KeyboardInterrupt  # no signal: a session of other tests in this process would take it, too
+        raise KeyboardInterrupt
 
-    monkeypatch.setattr(repairing.time, "sleep", interrupt)
+    monkeypatch.setattr(repairing, "time", SimpleNamespace(monotonic=time.monotonic, sleep=interrupt))
     found = summary("missing", LOST, OTHER)
     assert reconcile(monkeypatch, lake, found, "--repair", "--url", bus.url, *how) == 130
     told = capsys.readouterr()
