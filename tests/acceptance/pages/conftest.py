@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from typing import Final
 
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
@@ -13,6 +14,18 @@ from tests.harness.subscribers import SubscriberProcess
 from tests.servers import need
 
 Look = Callable[..., Looker]
+_OPENED: Final = pytest.StashKey[list[Looker]]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Have a failure tell what its browsers showed."""
+    report = yield
+    if report.when == "call" and report.failed:
+        report.sections.extend(("browser", looker.story()) for looker in item.stash.get(_OPENED, []))
+    return report
 
 
 @pytest.fixture(scope="module")
@@ -39,9 +52,9 @@ def subscribers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Subscriber
 
 
 @pytest.fixture
-def look(chromium: Browser, open_bus: BusProcess) -> Iterator[Look]:
+def look(request: pytest.FixtureRequest, chromium: Browser, open_bus: BusProcess) -> Iterator[Look]:
     """Return what opens a browser of one's own at a bus; errors in a page's scripts fail the test."""
-    opened: list[Looker] = []
+    opened = request.node.stash[_OPENED] = list[Looker]()
 
     def begin(at: BusProcess | None = None, *, width: int = 1280, language: str = "en", dark: bool = False) -> Looker:
         context = chromium.new_context(

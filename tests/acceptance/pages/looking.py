@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import BrowserContext, Error, Page, Request, expect
 
 from tests.servers import need
 
@@ -20,12 +20,15 @@ class Looker:
     ----------
     troubles
         What scripts of pages complained of, and what the policy kept a page from.
+    went
+        Where it went, and how each way ended.
     """
 
     def __init__(self, context: BrowserContext, url: str) -> None:
         self.context = context
         self.url = url
         self.troubles: list[str] = []
+        self.went: list[str] = []
         # A browser that was here before; the first visit is a test of its own.
         context.add_cookies([{"name": "bus_zone", "value": ZONE, "url": url}])
         context.set_default_timeout(WITHIN)
@@ -65,6 +68,14 @@ class Looker:
         wide: bool = self.page.evaluate("document.documentElement.scrollWidth > window.innerWidth + 1")
         return wide
 
+    def story(self) -> str:
+        """Return where it went, what scripts complained of, and what the page shows: for whoever reads of a failure."""
+        try:
+            shown = self.page.locator("body").aria_snapshot()
+        except Error as error:
+            shown = f"nothing that can be read: {error}"
+        return "\n".join([*self.went, *self.troubles, f"at {self.page.url}:", shown])
+
     def begin_anew(self) -> Self:
         """Go on in a new tab."""
         self.page = self._new()
@@ -74,7 +85,13 @@ class Looker:
         page = self.context.new_page()
         page.on("pageerror", lambda error: self.troubles.append(f"{page.url}: {error}"))
         page.on("console", lambda said: self._hear(page, said.type, said.text))
+        page.on("requestfinished", lambda request: self._follow(request, "answered"))
+        page.on("requestfailed", lambda request: self._follow(request, request.failure or "failed"))
         return page
+
+    def _follow(self, request: Request, end: str) -> None:
+        if request.is_navigation_request():
+            self.went.append(f"{request.method} {request.url}: {end}")
 
     def _hear(self, page: Page, kind: str, text: str) -> None:
         if kind == "error" and "the server responded with a status of" not in text:
