@@ -11,21 +11,6 @@ from admin.pages.viewer import Viewer
 
 _MOST: Final = 4
 _LONG: Final = 400
-# Vue writes what stands in double braces as text.
-SLOT: Final = """
-<q-td :props="props" class="pier-changes">
-  <component :is="props.value.fold ? 'details' : 'div'" v-if="props.value.fields.length">
-    <summary v-if="props.value.fold">{{ props.value.fold }}</summary>
-    <div v-for="field in props.value.fields" :key="field.name">
-      <b class="pier-bidi">{{ field.name }}</b>
-      <template v-if="field.before !== null"
-        >{{ " " }}<del class="pier-bidi">{{ field.before }}</del>{{ " →" }}</template>
-      <template v-if="field.after !== null">{{ " " }}<ins class="pier-bidi">{{ field.after }}</ins></template>
-    </div>
-  </component>
-</q-td>
-"""
-"""How a table shows a cell of `changes`."""
 
 
 def changes(viewer: Viewer, found: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from admin.pages.parts.changes import SLOT, changes
+from admin.pages.parts.changes import changes
 from admin.pages.parts.notes import empty
 from admin.pages.parts.tables import Column, moment, table, text
 from admin.pages.parts.tags import tag
@@ -25,10 +25,9 @@ async def history(viewer: Viewer, resource: str) -> None:
             Column("at", t("When")),
             Column("who", t("Who")),
             Column("what", t("What")),
-            Column("changes", t("Changes")),
+            Column("changes", t("Changes"), shows="changes"),
         ]
-        shown = table(columns, [_row(viewer, entry) for entry in found["items"]], label=t("Who changed what"))
-        shown.add_slot("body-cell-changes", SLOT)
+        table(columns, [_row(viewer, entry) for entry in found["items"]], label=t("Who changed what"))
 
 
 def _row(viewer: Viewer, entry: Mapping[str, Any]) -> dict[str, Any]:

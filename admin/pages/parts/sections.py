@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from nicegui import ui
-
 from admin.pages.calls import Refused
 from admin.pages.parts.live import Live
 from admin.pages.parts.notes import empty, refusal
-from admin.pages.parts.tables import Column, table
+from admin.pages.parts.tables import Column, Table, table
 from admin.pages.parts.tags import tag
 from admin.pages.viewer import Viewer
 
@@ -26,7 +24,7 @@ class Section:
             tag("h2", "", title)
             self._said = Live(self._say)
             self._holder = tag("div")
-        self._table: ui.table | None = None
+        self._table: Table | None = None
 
     def show(self, rows: Sequence[Mapping[str, Any]], *, said: str = "", nothing: tuple[str, str] = ("", "")) -> None:
         """Show rows with what is said of them, or what is said when there is nothing: a title and a text."""

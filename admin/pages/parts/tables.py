@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from nicegui import ui
 
@@ -12,43 +12,35 @@ from admin.pages.viewer import Viewer
 from bus.domain.delivery import Status
 
 Cell = dict[str, Any]
-# Vue writes what stands in double braces, and values of attributes, as text: never as markup.
-_CELL: Final = """
-<q-td :props="props">
-  <template v-if="props.value">
-    <a v-if="props.value.href" :href="props.value.href" :title="props.value.title" :class="props.value.classes"
-      >{{ props.value.text }}</a>
-    <time v-else-if="props.value.time" :datetime="props.value.time" :title="props.value.title"
-      :class="props.value.classes">{{ props.value.text }}</time>
-    <span v-else :title="props.value.title" :class="props.value.classes">
-      <i v-if="props.value.icon" class="q-icon material-icons" aria-hidden="true">{{ props.value.icon }}</i>
-      {{ props.value.text }}
-    </span>
-  </template>
-</q-td>
-"""
+Shows = Literal["cells", "opening", "phases", "changes"]
 
 
 class Column(NamedTuple):
-    """A column; ``is_number`` aligns to the right."""
+    """A column; ``is_number`` aligns to the right, and ``shows`` says what its cells are, for ``cells.js``."""
 
     name: str
     title: str
     is_number: bool = False
+    shows: Shows = "cells"
 
 
-def table(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]], *, label: str, key: str = "key") -> ui.table:
+class Table(ui.table, component="../assets/cells.js"):
+    """A table of which the elements in the page stay when its rows change."""
+
+
+def table(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]], *, label: str, key: str = "key") -> Table:
     """Return a table; its ``rows`` can be set anew. Each row has a ``key``, and a cell by column's name.
 
     ``label`` says to whoever cannot see it what the table is of.
     """
-    shown = ui.table(
+    shown = Table(
         columns=[
             {
                 "name": column.name,
                 "label": column.title,
                 "field": column.name,
                 "align": "right" if column.is_number else "left",
+                "shows": column.shows,
             }
             for column in columns
         ],
@@ -57,7 +49,6 @@ def table(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]], *, label
     )
     shown.classes("pier-table").props("flat dense hide-pagination")
     shown.props["aria-label"] = label
-    shown.add_slot("body-cell", _CELL)
     return shown
 
 

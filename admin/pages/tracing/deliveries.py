@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from nicegui import ui
 from nicegui.events import GenericEventArguments
 
 from admin.pages.finding.filters import query_of
@@ -13,7 +12,7 @@ from admin.pages.parts.figures import count
 from admin.pages.parts.live import Live
 from admin.pages.parts.states import state_chip
 from admin.pages.parts.strangers import visible
-from admin.pages.parts.tables import Cell, Column, badge, moment, table, text
+from admin.pages.parts.tables import Cell, Column, Table, badge, moment, table, text
 from admin.pages.parts.tags import link, tag
 from admin.pages.parts.times import moment as shown_moment
 from admin.pages.parts.times import took
@@ -41,24 +40,11 @@ _TITLES: Final = {
 _SCROLLED: Final = 14
 _ERROR: Final = 400
 _FAILED: Final = (Status.DEAD, Status.PARKED, Status.RETRYING)
-_OPENING: Final = """
-<q-td :props="props">
-  <button type="button" class="pier-link-button" :aria-label="props.value.said" :data-attempt="props.row.key"
-    >{{ props.value.text }}</button>
-</q-td>
-"""
 # A row that scrolls has another parent than one that does not, so the table hears its clicks itself.
 _CHOSEN: Final = """(event) => {
   const button = event.target.closest("[data-attempt]");
   if (button) emit(button.dataset.attempt);
 }"""
-_BAR: Final = """
-<q-td :props="props">
-  <span v-if="props.value" class="pier-phases" role="img" :aria-label="props.value.said" :title="props.value.said">
-    <i v-for="part in props.value.parts" :class="'pier-phase-' + part.name" :style="{ flexGrow: part.share }"></i>
-  </span>
-</q-td>
-"""
 
 
 class Delivery:
@@ -145,22 +131,20 @@ class Delivery:
                         if resend["job"]:
                             link(t("job"), f"/admin/resends/{resend['job']}")
 
-    def _attempts(self) -> ui.table:
+    def _attempts(self) -> Table:
         t = self._viewer.t
         columns = [
-            Column("n", "#", is_number=True),
+            Column("n", "#", is_number=True, shows="opening"),
             Column("answer", t("Answer")),
             Column("started", t("Began")),
             Column("took", t("Took"), is_number=True),
-            Column("phases", t("Phases")),
+            Column("phases", t("Phases"), shows="phases"),
             Column("by", t("Cause")),
             Column("error", t("Error")),
             Column("node", t("Node")),
         ]
         shown = table(columns, [], label=t("Attempts of {name}", name=self._name))
         shown.classes("pier-attempts")
-        shown.add_slot("body-cell-n", _OPENING)
-        shown.add_slot("body-cell-phases", _BAR)
         shown.on("click", self._opened, js_handler=_CHOSEN)
         return shown
 

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 from admin.pages.calls import Refused
 from admin.pages.frame import heading, page
-from admin.pages.parts.changes import SLOT, changes
+from admin.pages.parts.changes import changes
 from admin.pages.parts.notes import empty
 from admin.pages.parts.tables import Cell, Column, badge, moment, place, table, text
 from admin.pages.parts.tags import fill, link, tag
@@ -106,11 +106,10 @@ def _table(viewer: Viewer, items: list[dict[str, Any]]) -> None:
         Column("outcome", t("Outcome")),
         Column("did", t("Did")),
         Column("resource", t("Resource")),
-        Column("changes", t("Before → after")),
+        Column("changes", t("Before → after"), shows="changes"),
         Column("address", t("From address")),
     ]
-    shown = table(columns, [_row(viewer, item) for item in items], label=t("Audit log"))
-    shown.add_slot("body-cell-changes", SLOT)
+    table(columns, [_row(viewer, item) for item in items], label=t("Audit log"))
 
 
 def _row(viewer: Viewer, item: Mapping[str, Any]) -> dict[str, Any]:

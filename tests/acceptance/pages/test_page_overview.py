@@ -40,6 +40,19 @@ def test_it_follows_the_bus_until_it_is_paused_and_rows_stay_where_they_are(
     expect(page.get_by_role("button", name="Go on updating")).to_be_visible()
 
 
+def test_a_link_in_a_row_keeps_the_keyboard_s_focus_while_its_figures_change(look: Look, tmp_path: Path) -> None:
+    with BusProcess(tmp_path / "data") as bus:
+        bus.admin.destination("of.figures")
+        page = look(bus).open()
+        row = page.get_by_role("region", name="Destinations").get_by_role("row").filter(has_text="of.figures")
+        page.keyboard.press("j")
+        expect(row.get_by_role("link")).to_be_focused()
+        before = row.inner_text()
+        bus.admin.send("of.figures", b"1").raise_for_status()
+        expect(row).not_to_have_text(before, use_inner_text=True)
+        expect(row.get_by_role("link")).to_be_focused(timeout=100)
+
+
 def test_a_destination_that_is_not_shown_is_counted_and_one_that_is_gone_has_no_figures(
     look: Look, tmp_path: Path
 ) -> None:
