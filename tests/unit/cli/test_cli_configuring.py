@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.cli.conftest import Cli, FakeBus
+from tests.harness.fake_bus import FakeBus
+from tests.unit.cli.conftest import Cli
 
 DESTINATIONS = "/api/v1/destinations"
 ORDERS = f"{DESTINATIONS}/orders"

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.cli.conftest import Cli, FakeBus
+from tests.harness.fake_bus import FakeBus
+from tests.unit.cli.conftest import Cli
 
 EXPORT = "/api/v1/messages/export"
 WHOLE = b'{"id":"1"}\n{"complete":true,"count":1}\n'

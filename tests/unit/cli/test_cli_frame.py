@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.cli.conftest import Cli, FakeBus
+from tests.harness.fake_bus import FakeBus
+from tests.unit.cli.conftest import Cli
 
 ROOT = Path(__file__).resolve().parents[3]
 COMMANDS = [

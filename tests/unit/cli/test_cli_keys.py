@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.unit.cli.conftest import Cli, FakeBus
+from tests.harness.fake_bus import FakeBus
+from tests.unit.cli.conftest import Cli
 
 KEY = {
     "id": "0a1b2c3d4e5f",

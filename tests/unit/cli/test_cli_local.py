@@ -16,7 +16,8 @@ from bus.domain.message import Message, encode_message
 from bus.ports.spool import NewRecord
 from bus.spool import BlockingSpool, Options
 from bus.spool.file import NAME
-from tests.unit.cli.conftest import Asked, Cli, FakeBus
+from tests.harness.fake_bus import Asked, FakeBus
+from tests.unit.cli.conftest import Cli
 
 READY = {"status": "ok", "checks": [{"name": "store", "ok": True, "detail": ""}]}
 

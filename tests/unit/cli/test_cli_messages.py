@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from bus.cli import resending, sending
-from tests.unit.cli.conftest import Asked, Cli, FakeBus
+from tests.harness.fake_bus import Asked, FakeBus
+from tests.unit.cli.conftest import Cli
 
 ONE = "/v1/messages/orders"
 MANY = "/v1/messages"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.unit.cli.conftest import Cli, FakeBus
+from tests.harness.fake_bus import FakeBus
+from tests.unit.cli.conftest import Cli
 
 
 def test_secrets_are_counted_and_sealed_again(cli: Cli, bus: FakeBus) -> None:

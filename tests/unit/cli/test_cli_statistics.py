@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.unit.cli.conftest import Cli, FakeBus
+from tests.harness.fake_bus import FakeBus
+from tests.unit.cli.conftest import Cli
 
 TOTALS = {
     "accepted": 5,

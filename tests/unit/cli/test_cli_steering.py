@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from tests.unit.cli.conftest import Cli, FakeBus
+from tests.harness.fake_bus import FakeBus
+from tests.unit.cli.conftest import Cli
 
 COUNTS = {"selected": 3, "waiting": 2, "delivered": 1, "failed": 0, "skipped": 0, "missing": 0, "canceled": 0}
 JOB = {"id": "j", "state": "paused", "counts": COUNTS}

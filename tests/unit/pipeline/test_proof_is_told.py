@@ -18,12 +18,11 @@ from pipeline.lake.lake import Lake
 from pipeline.lake.storage import Storage
 from pipeline.reports.summary import HOPS, Missing, Summary
 from pipeline.schemas import BLOCKS
+from tests.harness.fake_bus import FakeBus
 from tests.harness.made_lake import put
 from tests.harness.process import free_port
-from tests.unit.cli.conftest import FakeBus
 
 LOST = Missing("019aa4b6-44fb-7408-8ebf-8662fce18574", "orders", "shop", "deliver", "2026-01-31T12:00:00Z", "final")
-
 OTHER = Missing("019aa4b6-44fb-7408-8ebf-8662fce18575", "mails", "shop", "deliver", "2026-01-31T12:00:00Z", "final")
 
 
