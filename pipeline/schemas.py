@@ -297,9 +297,11 @@ REPLAYS: Final = Table(
         traceparent=_TEXT,
         tracestate=_TEXT,
         body=BinaryType(),
+        deliver_at=_TIME,
     ),
 )
-"""A frozen selection, in the order of ids: the messages as they were, and the ids under which they are sent again."""
+"""A frozen selection, in the order of ids: the messages as they were, and the ids under which they are sent again.
+``deliver_at`` is null for one whose time had come, or that had none."""
 
 THRESHOLDS: Final = Table(
     "thresholds",

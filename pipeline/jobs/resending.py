@@ -146,8 +146,9 @@ def _line(name: str, row: dict[str, Any]) -> bytes:
     line["replay"] = str(Replay(name, row["id"]))
     line["headers"] = dict(row["headers"])
     line["body_base64"] = base64.b64encode(row["body"]).decode()
-    if row["sent_at"] is not None:
-        line["sent_at"] = format_time(_milliseconds(row["sent_at"]))
+    for time_ in ("sent_at", "deliver_at"):
+        if row.get(time_) is not None:
+            line[time_] = format_time(_milliseconds(row[time_]))
     return msgspec.json.encode(line)
 
 

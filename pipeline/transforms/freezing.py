@@ -15,6 +15,8 @@ _NOISE: Final = 20  # hexadecimal digits of which ``bus.domain.identity.new_id``
 def frozen(messages: DataFrame, name: str, at: int) -> DataFrame:
     """Return what a replay sends of messages (``schemas.MESSAGES``), once each: ``schemas.REPLAYS``.
 
+    One that waits for its time keeps it, and its copy waits as long.
+
     Parameters
     ----------
     name
@@ -23,7 +25,8 @@ def frozen(messages: DataFrame, name: str, at: int) -> DataFrame:
         When the selection was frozen (ms): the time of the new ids.
     """
     once = messages.dropDuplicates(["id"])
-    return once.withColumn("new_id", new_id(name, at)).select(*REPLAYS.schema.names)
+    waits = F.when(F.col("deliver_at") > F.timestamp_millis(F.lit(at)), F.col("deliver_at"))
+    return once.withColumns({"new_id": new_id(name, at), "deliver_at": waits}).select(*REPLAYS.schema.names)
 
 
 def new_id(name: str, at: int) -> Column:

@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from bus.clock import SystemClock
+from bus.domain.times import format_time
 from bus.errors import ConfigurationError
 from pipeline.commands.archiving import archive
 from pipeline.commands.replaying import ReplayOptions, replay
@@ -122,6 +123,20 @@ def test_copies_go_into_another_destination_and_nowhere_else(spark: SparkSession
         replay(spark, options(embedded, "biz_id <> 'A-0'"))
     again = replay(spark, options(embedded, None))
     assert (again["accepted"], again["delivered"]) == (5, 5)
+
+
+def test_a_copy_of_what_waits_for_its_time_waits_as_long(spark: SparkSession, embedded: Place) -> None:
+    admin, due = embedded.bus.admin, format_time(SystemClock().now() + 3_600_000)
+    admin.destination("orders")
+    admin.subscription("orders", "s", embedded.subscriber.url("/s"))
+    admin.send("orders", b"later", **{"bus-deliver-at": due}).raise_for_status()
+    wait_until(lambda: any(admin.messages(destination="orders")), within=30, what="it is stored")
+    assert replay(spark, options(embedded, "true"))["accepted"] == 1
+    wait_until(lambda: len([*admin.messages(destination="orders")]) == 2, within=30, what="the copy is stored")
+    traces = [admin.trace(each["id"]) for each in admin.messages(destination="orders")]
+    assert [trace["message"]["deliver_at"] for trace in traces] == [due, due]
+    assert len([trace for trace in traces if trace["replay"]]) == 1
+    assert embedded.subscriber.calls() == []
 
 
 def test_rejected_messages_are_in_the_balance(spark: SparkSession, embedded: Place) -> None:
