@@ -19,6 +19,8 @@ BLOCK_EVENTS: Final = 1000
 """The most events in a block."""
 BLOCK_BYTES: Final = 400 * 2**10
 """The longest line of a block; less than the largest record of any topic that the bus makes."""
+LARGEST: Final = 2**40
+"""The most that a number says that is added up: sums of millions of them are in 64 bits."""
 CONFIRMED: Final = "confirmed"
 FAILED: Final = "failed"
 _LONGEST: Final = 512
@@ -27,9 +29,9 @@ _LONGEST_REASON: Final = 100
 _Id = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$")]
 _Text = Annotated[str, msgspec.Meta(max_length=_LONGEST)]
 _Reason = Annotated[str, msgspec.Meta(max_length=_LONGEST_REASON)]
-_Count = Annotated[int, msgspec.Meta(ge=0)]
+_Count = Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]
 _Time = Annotated[int, msgspec.Meta(ge=0, le=253_402_300_799_999)]  # what reads events has no year 10000
-_Microseconds = Annotated[int, msgspec.Meta(ge=-1)]
+_Microseconds = Annotated[int, msgspec.Meta(ge=-1, le=2**63 - 1)]
 _Signed64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
@@ -114,7 +116,7 @@ class LedgerRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     count: _Count
     xor: _Signed64
     sum: _Signed64
-    latency: dict[int, int] = {}
+    latency: dict[int, _Count] = {}
 
 
 class Block(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -136,7 +138,7 @@ class Block(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     emitter: _Id
     role: _Text
     node: _Text
-    seq: Annotated[int, msgspec.Meta(ge=1)]
+    seq: Annotated[int, msgspec.Meta(ge=1, le=LARGEST)]
     at: _Time
     lost: _Count
     events: Annotated[list[TraceEvent], msgspec.Meta(max_length=BLOCK_EVENTS)]

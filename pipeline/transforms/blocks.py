@@ -9,6 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, StringType
 
+from bus.domain.events import LARGEST
 from pipeline.fields import struct
 from pipeline.wire import STAGES, WIRE_BLOCK, WIRE_EVENT
 
@@ -22,7 +23,9 @@ _LAST_MS: Final = 253_402_300_799_999
 _NO_BLOCK: Final = "not a block of trace events"
 _NO_ROW: Final = "a row of the ledger that cannot be read"
 _RAW: Final = struct(events=ArrayType(StringType()), ledger=ArrayType(StringType()))
+_ID: Final = "^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"
 _BUCKET: Final = "^(0|-?[1-9][0-9]{0,8})$"
+_NEEDED: Final = ("stage", "id", "destination", "at", "bytes")
 _TEXT_FIELDS: Final = tuple(f.name for f in WIRE_EVENT.fields if isinstance(f.dataType, StringType))
 
 
@@ -136,40 +139,50 @@ def verdict(allowance: Allowance) -> Column:
 
 def is_readable() -> Column:
     """Return whether the columns of an event have what every event has."""
-    return _has_all(F.col("stage"), F.col("id"), F.col("destination"), F.col("at"))
+    return _has_all(*[F.col(name) for name in _NEEDED])
 
 
 def id_time(message_id: Column) -> Column:
-    """Return the milliseconds since the epoch that a message id carries (RFC 9562, version 7)."""
+    """Return the milliseconds since the epoch that a message id carries (RFC 9562, version 7); null for some rubbish."""
     stamp = F.concat(F.substring(message_id, 1, 8), F.substring(message_id, 10, 4))
-    return F.conv(stamp, 16, 10).cast("bigint")
+    return F.conv(stamp, 16, 10).try_cast("bigint")
 
 
 def _is_block() -> Column:
     block = F.col("block")
-    named = (block["v"] >= 1) & (F.length(block["emitter"]) > 0) & (block["seq"] >= 1) & _is_time(block["at"])
-    return F.coalesce(named, F.lit(False))
+    named = (block["v"] >= 1) & (F.length(block["emitter"]) > 0) & _is_number(block["seq"]) & (block["seq"] > 0)
+    # What is no list is null here, and no part of it could be put aside.
+    listed = block["events"].isNotNull() & block["ledger"].isNotNull()
+    lost = F.coalesce(_is_number(block["lost"]), F.lit(True))
+    return F.coalesce(named & listed & lost & _is_time(block["at"]), F.lit(False))
 
 
 def _is_time(milliseconds: Column) -> Column:
     return (milliseconds > 0) & (milliseconds <= _LAST_MS)
 
 
+def _is_number(value: Column) -> Column:
+    """Return whether a number can be added up with millions of others."""
+    return (value >= 0) & (value <= LARGEST)
+
+
 def _readable(event: Column) -> Column:
-    return _has_all(event["stage"], event["id"], event["destination"], event["at"])
+    return _has_all(*[event[name] for name in _NEEDED])
 
 
-def _has_all(stage: Column, message_id: Column, destination: Column, at: Column) -> Column:
-    is_id = (F.length(message_id) == 36) & (F.substring(message_id, 15, 1) == "7")  # noqa: PLR2004 - a UUID's text
-    fits = is_id & stage.isin(*STAGES) & (F.length(destination) > 0) & _is_time(at) & (id_time(message_id) <= _LAST_MS)
+def _has_all(stage: Column, message_id: Column, destination: Column, at: Column, length: Column) -> Column:
+    is_id = message_id.rlike(_ID) & (id_time(message_id) <= _LAST_MS)
+    has_length = F.coalesce(_is_number(length), F.lit(True))
+    fits = is_id & stage.isin(*STAGES) & (F.length(destination) > 0) & _is_time(at) & has_length
     return F.coalesce(fits, F.lit(False))
 
 
 def _tells(row: Column) -> Column:
     """Return whether a row of the ledger can be added up."""
-    named = row["stage"].isNotNull() & row["count"].isNotNull() & (row["minute"] >= 0) & (row["minute"] <= _LAST_MS)
-    keys = F.coalesce(F.map_keys(row["latency"]), F.array())
-    return F.coalesce(named & F.forall(keys, lambda key: key.rlike(_BUCKET)), F.lit(False))
+    timed = (row["minute"] >= 0) & (row["minute"] <= _LAST_MS)
+    keys, counts = (F.coalesce(of(row["latency"]), F.array()) for of in (F.map_keys, F.map_values))
+    whole = F.forall(keys, lambda key: key.rlike(_BUCKET)) & F.forall(counts, _is_number)
+    return F.coalesce(row["stage"].isNotNull() & _is_number(row["count"]) & timed & whole, F.lit(False))
 
 
 def _has_broken(kind: str, is_whole: Callable[[Column], Column]) -> Column:
@@ -199,9 +212,10 @@ def _why(event: Column) -> Column:
         F.when(event["stage"].isNull() | ~event["stage"].isin(*STAGES), "its stage is none that is known")
         .when(F.coalesce(event["at"], F.lit(0)) <= 0, "it has no time")
         .when(event["at"] > _LAST_MS, "its time is in no calendar")
-        .when(id_time(event["id"]) > _LAST_MS, "its id is of a time in no calendar")
         .when(F.coalesce(F.length(event["destination"]), F.lit(0)) == 0, "it has no destination")
-        .otherwise("its id is not a UUID of version 7")
+        .when(~F.coalesce(event["id"].rlike(_ID), F.lit(False)), "its id is not a UUID of version 7")
+        .when(id_time(event["id"]) > _LAST_MS, "its id is of a time in no calendar")
+        .otherwise("its length is none that a body has")
     )
 
 

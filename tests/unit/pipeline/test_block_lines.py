@@ -1,10 +1,12 @@
 import datetime as dt
+import json
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from pipeline.schemas import BLOCKS, EVENTS, SIDE
 from pipeline.transforms.blocks import Allowance, blocks_of, events_of, ledger_of, malformed_of, misdated, parsed
+from pipeline.transforms.rolling import rolled_up
 from tests.harness.trace_lines import block, settled
 
 NOW = 1_763_700_000_000
@@ -89,6 +91,47 @@ def test_a_row_of_the_ledger_that_cannot_be_read_is_put_aside(spark):
     assert [row.position for row in rows] == list(range(1, 1 + len(broken)))
     assert {row.why for row in rows} == {"a row of the ledger that cannot be read"}
     assert '"latency":{"x":1}' in rows[4].raw
+
+
+@pytest.mark.parametrize("id_", ["-1", "-2345678-1234-7000-8000-000000000000", "z" * 14 + "7" + "z" * 21, "7" * 36])
+def test_what_is_no_id_is_put_aside(spark, id_):
+    read = lines(spark, block([{**settled(NOW), "id": id_}, settled(NOW)]))
+    assert [row.position for row in events_of(read, ALLOWED).collect()] == [1]
+    assert [row.why for row in malformed_of(read).collect()] == ["its id is not a UUID of version 7"]
+
+
+@pytest.mark.parametrize("many", [-1, 2**40 + 1, 2**63 - 1])
+def test_numbers_that_do_not_add_up_are_put_aside(spark, many):
+    row = {"stage": "sent", "destination": "orders", "subscription": "", "minute": 0, "count": 1, "xor": 1, "sum": 1}
+    odd = [{**row, "count": many}, {**row, "latency": {"3": many}}]
+    event = {**settled(NOW), "bytes": many}
+    read = lines(spark, block([settled(NOW), event], ledger=odd), block([], lost=many), block([], seq=many))
+    assert rolled_up(events_of(read, ALLOWED)).agg({"bytes": "sum"}).count() == 1
+    assert sorted((row.position, row.why) for row in malformed_of(read).collect()) == [
+        (-1, "not a block of trace events"),
+        (-1, "not a block of trace events"),
+        (0, "a row of the ledger that cannot be read"),
+        (1, "a row of the ledger that cannot be read"),
+        (1, "its length is none that a body has"),
+    ]
+    assert (events_of(read, ALLOWED).count(), ledger_of(read).count(), blocks_of(read).count()) == (1, 0, 1)
+
+
+@pytest.mark.parametrize("part", ["events", "ledger"])
+@pytest.mark.parametrize("rubbish", ["x", 5, None, {"a": 1}])
+def test_a_block_without_a_list_is_put_aside_whole(spark, part, rubbish):
+    line = json.dumps({**json.loads(block([settled(NOW)])), part: rubbish})
+    assert [row.raw for row in malformed_of(lines(spark, line)).collect()] == [line]
+    assert blocks_of(lines(spark, line)).count() == 0
+
+
+@pytest.mark.parametrize(("rubbish", "position"), [(5, -1), ("x", -1), ([], -1), ([5], -1), (None, 0), ({}, 0)])
+def test_what_is_no_event_hides_none_beside_it(spark, rubbish, position):
+    """Spark reads no list of which an item is no object, so that such a line is put aside whole."""
+    read = lines(spark, block([rubbish, settled(NOW)]))
+    (aside,) = malformed_of(read).collect()
+    assert aside.position == position
+    assert events_of(read, ALLOWED).count() == (0 if position == -1 else 1)
 
 
 def test_every_event_is_either_read_or_put_aside(spark):
