@@ -137,8 +137,9 @@ def _published(lake: Lake, name: str) -> Manifest:
 
 
 def _has_all(rows: DataFrame, earlier: DataFrame) -> bool:
-    """Whether all messages of an earlier commit are in these rows as well."""
-    return earlier.join(rows, "id", "left_anti").isEmpty()
+    """Whether all messages of an earlier commit are in these rows as well, and did not come again since."""
+    same = (F.col("e.id") == F.col("r.id")) & F.coalesce(F.col("e.received_at") == F.col("r.received_at"), F.lit(True))
+    return earlier.alias("e").join(rows.alias("r"), same, "left_anti").isEmpty()
 
 
 def _damaged(lake: Lake, manifest: Manifest, why: str) -> JobFailed:

@@ -1,6 +1,7 @@
 """Old messages leave the store for the lake: verified there, then dropped by the bus, wherever the job was killed."""
 
 import hashlib
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +138,18 @@ def test_a_day_that_comes_again_is_added_and_then_compacted(spark: SparkSession,
     assert {bytes(row.body) for row in embedded.archived(spark).values()} == {each.body for each in first + later}
     (manifest,) = embedded.lake.manifests(LINE)
     assert len(manifest.replaces) == 2
+
+
+def test_messages_that_all_come_again_after_the_drop_have_two_histories(spark: SparkSession, embedded: Place) -> None:
+    old = made(3, 20, SystemClock().now())
+    for _life in range(2):
+        embedded.deliver(old)
+        assert states(archive(spark, embedded.options)) == ["dropped"]
+        embedded.bus.stop()
+        embedded.bus.start()  # it forgets which ids came lately
+    rows = embedded.lake.read(spark, MESSAGES, line=LINE).collect()
+    assert Counter(row.id for row in rows) == {each.id: 2 for each in old}
+    assert len({row.received_at for row in rows}) > 1
 
 
 def test_a_day_in_which_something_is_open_stays(spark: SparkSession, embedded: Place) -> None:
