@@ -100,6 +100,9 @@ def rollup(
         int | None, typer.Option(min=1, max=65535, help="Serve the stream's metrics to Prometheus there.")
     ] = None,
     metrics_host: Annotated[str, typer.Option(help="Address that --metrics-port is bound to.")] = "127.0.0.1",
+    accept_gap: Annotated[
+        bool, typer.Option("--accept-gap", help="Go on behind what Kafka does not have any more.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Turn trace events into rollups, as they come."""
@@ -107,7 +110,7 @@ def rollup(
         from pipeline.commands.rolling import RollupOptions, run  # noqa: PLC0415
     place, pace = checkpoint or f"{lake}/_checkpoints", 0 if once else every
     metrics = (metrics_host, metrics_port) if metrics_port is not None else None
-    options = RollupOptions(lake, events, kafka, topic, place, pace, batch, partitions, late, metrics)
+    options = RollupOptions(lake, events, kafka, topic, place, pace, batch, partitions, late, metrics, accept_gap)
     run(options, session, as_json=as_json)
 
 

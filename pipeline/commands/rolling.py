@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from contextlib import nullcontext
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -28,8 +28,14 @@ from pipeline.sources.lines import from_files, from_kafka
 from pipeline.transforms.blocks import Allowance
 
 
+_GAP: Final = ("may have been lost", "may have been missed", "KAFKA_DATA_LOSS")  # what Spark says of one
+
+
 class RollupOptions(NamedTuple):
-    """What the command was given; ``metrics`` is the address where they are served."""
+    """What the command was given; ``metrics`` is the address where they are served.
+
+    ``accept_gap`` goes on behind what Kafka does not have any more.
+    """
 
     lake: str
     events: str | None
@@ -41,6 +47,7 @@ class RollupOptions(NamedTuple):
     partitions: int
     late: int
     metrics: tuple[str, int] | None = None
+    accept_gap: bool = False
 
 
 def run(options: RollupOptions, session: ConnectedOptions, *, as_json: bool) -> None:
@@ -51,6 +58,8 @@ def run(options: RollupOptions, session: ConnectedOptions, *, as_json: bool) -> 
         raise ConfigurationError(
             "Kafka needs Spark's connector", hint="bus pipeline connectors jars; --connectors jars"
         )
+    if options.accept_gap and options.kafka is None:
+        raise ConfigurationError("--accept-gap is for a gap in Kafka", hint="leave it out for files")
     check_events(options.events)
     check_lake(options.lake)
     metrics = StreamMetrics()
@@ -80,13 +89,22 @@ def _run(
         cause = error.__cause__ if isinstance(error.__cause__, Exception) else error
         raise JobFailed(
             f"the stream stopped: {line_of(cause)}; what was committed stays",
-            hint="mend the cause and start it again: it goes on behind the last commit",
+            hint=hint_of(line_of(cause)),
         ) from error
+
+
+def hint_of(cause: str) -> str:
+    """Return what to do about what stopped a stream."""
+    if any(word in cause for word in _GAP):
+        return (
+            "once with --accept-gap it goes on behind what Kafka does not have any more; reconcile then tells the gap"
+        )
+    return "mend the cause and start it again: it goes on behind the last commit"
 
 
 def _lines(spark: SparkSession, options: RollupOptions) -> DataFrame:
     if options.kafka is not None:
-        return from_kafka(spark, options.kafka, options.topic, batch=options.batch)
+        return from_kafka(spark, options.kafka, options.topic, batch=options.batch, accept_gap=options.accept_gap)
     return from_files(spark, options.events or "", batch=options.batch)
 
 

@@ -35,18 +35,19 @@ def from_kafka(
     *,
     options: dict[str, str] | None = None,
     batch: float = BATCH,
+    accept_gap: bool = False,
 ) -> DataFrame:
     """Return the lines of a topic; one arrived when the broker took it.
 
     About ``batch`` MiB make a batch at most, by what blocks have as a rule. A gap in what the broker kept stops the
-    stream (``failOnDataLoss``): what it lost is not passed over.
+    stream (``failOnDataLoss``): what it lost is not passed over, unless a person said so with ``accept_gap``.
     """
     records = (
         spark.readStream.format("kafka")
         .option("kafka.bootstrap.servers", bootstrap)
         .option("subscribe", topic)
         .option("startingOffsets", "earliest")
-        .option("failOnDataLoss", "true")
+        .option("failOnDataLoss", str(not accept_gap).lower())
         .option("maxOffsetsPerTrigger", max(int(batch * _MEBIBYTE / _BLOCK), 1))
         .options(**(options or {}))
         .load()

@@ -13,6 +13,8 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic, RecordsToDelete
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
+from pipeline.commands.rolling import hint_of
+from pipeline.failures import line_of
 from pipeline.jobs.rollup import Plan, start
 from pipeline.lake.batches import READ_LINE
 from pipeline.lake.lake import Lake
@@ -20,6 +22,7 @@ from pipeline.lake.storage import Storage
 from pipeline.schemas import BLOCKS
 from pipeline.sources.lines import from_kafka
 from pipeline.transforms.blocks import Allowance
+from pipeline.transforms.hearing import gaps
 from tests.harness.rollups import assert_agrees, read_rollups
 from tests.harness.trace_lines import block, settled
 from tests.harness.trace_traffic import START, write_traffic
@@ -53,10 +56,13 @@ async def _forget(bootstrap: str, topic: str) -> None:
         await admin.close()
 
 
-def _run(spark: SparkSession, bootstrap: str, topic: str, root: Path, *, batch: float = 256) -> Lake:
+def _run(
+    spark: SparkSession, bootstrap: str, topic: str, root: Path, *, batch: float = 256, accept_gap: bool = False
+) -> Lake:
     lake = Lake(Storage(str(root / "lake")))
     plan = Plan(str(root / "checkpoint"), every=0, allowance=ANY_TIME)
-    start(spark, lake, from_kafka(spark, bootstrap, topic, batch=batch), plan).wait()
+    lines = from_kafka(spark, bootstrap, topic, batch=batch, accept_gap=accept_gap)
+    start(spark, lake, lines, plan).wait()
     return lake
 
 
@@ -78,13 +84,22 @@ def test_blocks_of_a_topic_are_rolled_up_once(spark: SparkSession, tmp_path: Pat
     assert_agrees(in_time, traffic)
 
 
-def test_a_gap_in_the_topic_stops_the_stream(spark: SparkSession, tmp_path: Path, topic: str) -> None:
+def test_a_gap_in_the_topic_stops_the_stream_until_a_person_accepts_it(
+    spark: SparkSession, tmp_path: Path, topic: str
+) -> None:
     bootstrap = kafka_fixtures.shared()
     asyncio.run(_put(bootstrap, topic, [block([settled(START)], emitter="e", seq=1)]))
     _run(spark, bootstrap, topic, tmp_path)
     asyncio.run(_put(bootstrap, topic, [block([settled(START)], emitter="e", seq=seq) for seq in range(2, 20)]))
     asyncio.run(_forget(bootstrap, topic))
-    with pytest.raises(StreamingQueryException, match=r"(?s)data.*lost|missing|offset"):
-        _run(spark, bootstrap, topic, tmp_path)
+    for _ in range(2):
+        with pytest.raises(StreamingQueryException) as stopped:
+            _run(spark, bootstrap, topic, tmp_path)
+        assert "--accept-gap" in hint_of(line_of(stopped.value))
     lake = Lake(Storage(str(tmp_path / "lake")))
     assert [row.seq for row in lake.read(spark, BLOCKS, line=READ_LINE).collect()] == [1]
+    _run(spark, bootstrap, topic, tmp_path, accept_gap=True)
+    asyncio.run(_put(bootstrap, topic, [block([settled(START)], emitter="e", seq=20)]))
+    blocks = _run(spark, bootstrap, topic, tmp_path).read(spark, BLOCKS, line=READ_LINE)
+    assert sorted(row.seq for row in blocks.collect()) == [1, 20]
+    assert [row.blocks for row in gaps(blocks).collect()] == [18]

@@ -45,6 +45,7 @@ def test_rollups_of_another_version_are_built_again(lake: Path, capsys) -> None:
         (("rollup", "--events", "nowhere", "--lake", "l"), "nowhere is no folder"),
         (("rollup", "--events", ".", "--lake", "gs://bucket/l"), "gs"),
         (("rollup", "--lake", "l"), "name one source"),
+        (("rollup", "--events", ".", "--accept-gap", "--lake", "l"), "--accept-gap is for a gap in Kafka"),
         (("rollup", "--kafka", "k:1", "--lake", "l"), "Kafka needs Spark's connector"),
         (("reconcile", "--lake", "nowhere"), "the lake nowhere has no blocks yet"),
         (("baseline", "--lake", "nowhere"), "the lake nowhere has no rollups yet"),
