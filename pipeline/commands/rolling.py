@@ -27,7 +27,6 @@ from pipeline.session import running
 from pipeline.sources.lines import from_files, from_kafka
 from pipeline.transforms.blocks import Allowance
 
-
 _GAP: Final = ("may have been lost", "may have been missed", "KAFKA_DATA_LOSS")  # what Spark says of one
 
 

@@ -143,7 +143,7 @@ def is_readable() -> Column:
 
 
 def id_time(message_id: Column) -> Column:
-    """Return the milliseconds since the epoch that a message id carries (RFC 9562, version 7); null for some rubbish."""
+    """Return the milliseconds since the epoch that a message id carries (RFC 9562, version 7), or null."""
     stamp = F.concat(F.substring(message_id, 1, 8), F.substring(message_id, 10, 4))
     return F.conv(stamp, 16, 10).try_cast("bigint")
 
