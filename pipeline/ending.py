@@ -6,11 +6,14 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from bus.errors import BusError
+
+_OF_SPARK: Final = (PySparkException, Py4JError, ConnectionError)
 
 
 @contextmanager
@@ -18,7 +21,8 @@ def ended_by_signals() -> Iterator[threading.Event]:
     """Give an event that SIGINT and SIGTERM set, for the ``with`` block to end by itself.
 
     Who signals a whole group, as a service manager or a terminal does, ends Spark's own process at the same time; what
-    Spark says of that is no failure once the event is set.
+    Spark says of that is no failure once the event is set. What the pipeline itself has to tell, as of lines that were
+    left out, is one still.
     """
     asked = threading.Event()
     before = {
@@ -26,8 +30,8 @@ def ended_by_signals() -> Iterator[threading.Event]:
     }
     try:
         yield asked
-    except (BusError, PySparkException, Py4JError, OSError):
-        if not asked.is_set():
+    except (BusError, *_OF_SPARK) as error:
+        if not (asked.is_set() and isinstance(error.__cause__ if isinstance(error, BusError) else error, _OF_SPARK)):
             raise
     finally:
         for number, handler in before.items():

@@ -7,7 +7,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JError, Py4JNetworkError
 
+from pipeline.ending import ended_by_signals
+from pipeline.errors import JobFailed
 from pipeline.jobs.rollup import Stream
 
 
@@ -73,3 +76,30 @@ def test_spark_speaks_again_when_it_could_not_be_stopped() -> None:
     with pytest.raises(TimeoutError):
         ended(Query(spark, TimeoutError("of the stream's thread")), spark)
     assert spark.level == "ERROR"
+
+
+def caused(error: Exception, cause: Exception | None) -> Exception:
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize(
+    "told", [Py4JNetworkError("gone"), ConnectionRefusedError(), caused(JobFailed("Spark ended"), Py4JError("gone"))]
+)
+def test_what_spark_says_when_it_was_ended_too_is_no_failure(told: Exception) -> None:
+    with ended_by_signals() as asked:
+        asked.set()
+        raise told
+    with pytest.raises(type(told)), ended_by_signals():
+        raise told
+
+
+@pytest.mark.parametrize("told", [JobFailed("lines were left out"), caused(JobFailed("no room"), OSError(28, "full"))])
+def test_what_the_stream_itself_tells_is_a_failure_at_its_end_too(told: Exception) -> None:
+    def end() -> None:
+        with ended_by_signals() as asked:
+            asked.set()
+            raise told
+
+    with pytest.raises(JobFailed):
+        end()
