@@ -15,7 +15,6 @@ from bus.stores.sqlite.scanning import scan_due
 
 _SCHEMA: Final = pa.schema([("id", pa.string()), ("subscription", pa.string())])
 _PIECE: Final = 100_000
-_PATIENCE_MS: Final = 10_000
 
 
 def read_due(spark: SparkSession, store: str) -> DataFrame:
@@ -51,8 +50,9 @@ def _from_mongodb(url: str) -> Iterator[tuple[str, str]]:
         from bus.stores.mongodb.connection import DATABASE  # noqa: PLC0415
         from bus.stores.mongodb.errors import translating  # noqa: PLC0415
         from bus.stores.mongodb.indexes import COMPENSATIONS  # noqa: PLC0415
+        from pipeline.sources.mongodb import with_deadlines  # noqa: PLC0415
 
-    client: MongoClient[dict[str, Any]] = MongoClient(url, serverSelectionTimeoutMS=_PATIENCE_MS)
+    client: MongoClient[dict[str, Any]] = MongoClient(with_deadlines(url))
     try:
         with translating("read unfinished work"):
             found = client.get_default_database(DATABASE)[COMPENSATIONS]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from functools import reduce
 from typing import Any, Final, NamedTuple
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from pymongo import MongoClient
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -31,7 +32,7 @@ from pipeline.sources.wanted import TEXTS, Wanted
 _PACKAGE: Final = "com.mongodb.spark.sql.connector.read.partitioner"
 _WHOLE: Final = f"{_PACKAGE}.SinglePartitionPartitioner"
 _SAMPLED: Final = f"{_PACKAGE}.SamplePartitioner"
-_PATIENCE_MS: Final = 10_000
+_DEADLINES: Final = {"serverSelectionTimeoutMS": "10000", "socketTimeoutMS": "300000"}
 
 
 class Server(NamedTuple):
@@ -55,9 +56,19 @@ def labels_in(url: str) -> list[Label]:
     return _look(url)[1]
 
 
+def with_deadlines(url: str) -> str:
+    """Return an address by which no server is waited for without end, by any driver; deadlines of its own stay."""
+    parts = urlsplit(url)
+    given = {name.lower() for name, _ in parse_qsl(parts.query)}
+    added = urlencode({name: value for name, value in _DEADLINES.items() if name.lower() not in given})
+    query = "&".join(part for part in (parts.query, added) if part)
+    return urlunsplit(parts._replace(path=parts.path or "/", query=query))
+
+
 def _look(url: str) -> tuple[Server, list[Label]]:
+    url = with_deadlines(url)
     with translating("list the collections"):
-        client: MongoClient[dict[str, Any]] = MongoClient(url, serverSelectionTimeoutMS=_PATIENCE_MS)
+        client: MongoClient[dict[str, Any]] = MongoClient(url)
         try:
             database = client.get_default_database(DATABASE)
             hello = client.admin.command("hello")
