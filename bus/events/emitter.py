@@ -124,9 +124,13 @@ class Emitter:
             if not await self._flush():
                 return False
             if self._clock.monotonic() >= self._tend_at:
+                if self._writing is not None:  # of others, who gave it up
+                    await self._patiently(self._writing)
                 self._tend_at = self._clock.monotonic() + _TENDED_EVERY
                 self._under_way, self._writing = (), asyncio.ensure_future(self._sink.tend())
                 await self._patiently(self._writing)
+        except EventsUnavailable:
+            return False
         except Exception:  # noqa: BLE001 - whatever it is, messages go on
             _log.exception("trace events are in trouble, messages are not")
             return False

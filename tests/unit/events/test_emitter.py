@@ -227,6 +227,20 @@ async def test_others_are_refused_while_the_sink_is_in_trouble() -> None:
         assert world.sink.writes <= 3
 
 
+async def test_a_sink_is_not_tended_beside_a_write_of_others_that_was_given_up() -> None:
+    world = World()
+    world.sink.gate.clear()
+    with pytest.raises(EventsUnavailable):
+        await world.emitter.forward([foreign()])
+    async with world.running():
+        await world.clock.advance(1.0)
+        await until(lambda: world.emitter.trouble != "", what="the write hangs on")
+        assert (world.sink.writes, world.sink.tended) == (1, 0)
+        world.sink.gate.set()
+        await until(lambda: world.sink.tended == 1, what="the sink is tended")
+    assert (len(world.sink.blocks), world.emitter.trouble) == (1, "")
+
+
 async def test_others_wait_for_a_bounded_time_and_in_bounded_number() -> None:
     world = World()
     async with world.running():
