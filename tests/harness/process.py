@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -11,12 +12,15 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from tests.harness.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 SHOWN_BYTES = 4_000
+_LOWEST: Final = 10_000
+_FIRST_OUTGOING: Final = 32_768  # the first port that Linux gives to outgoing connections, unless it was told others
+_CHANCE: Final = random.SystemRandom()
 
 
 class Died(AssertionError):
@@ -134,7 +138,9 @@ def module(name: str, *arguments: object) -> list[str]:
 
 
 def free_port() -> int:
-    """Return a loopback port that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """Return a loopback port that was free a moment ago, and that no outgoing connection is given meanwhile."""
+    while True:
+        port = _CHANCE.randrange(_LOWEST, _FIRST_OUTGOING)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
