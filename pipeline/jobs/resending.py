@@ -146,9 +146,10 @@ def _line(name: str, row: dict[str, Any]) -> bytes:
     line["replay"] = str(Replay(name, row["id"]))
     line["headers"] = dict(row["headers"])
     line["body_base64"] = base64.b64encode(row["body"]).decode()
-    for time_ in ("sent_at", "deliver_at"):
-        if row.get(time_) is not None:
-            line[time_] = format_time(_milliseconds(row[time_]))
+    for field in ("sent_at", "deliver_at"):
+        # Selections that an earlier release froze have no ``deliver_at``.
+        if row.get(field) is not None:
+            line[field] = format_time(_milliseconds(row[field]))
     return msgspec.json.encode(line)
 
 
