@@ -12,7 +12,7 @@ import psutil
 from pipeline.lake.batches import READ_LINE
 from pipeline.lake.lake import Lake
 from pipeline.lake.storage import Storage
-from tests.harness.killed_jobs import files_below
+from tests.harness.killed_jobs import batches_noted, files_below
 from tests.harness.process import Child, module
 from tests.harness.trace_traffic import write_traffic
 from tests.harness.waiting import wait_until
@@ -29,15 +29,13 @@ def _stream(tmp_path: Path, *more: object) -> Child:
     return Child(module("pipeline", "rollup", *arguments), log=tmp_path / "stream.log")
 
 
-def _noted(lake: Path, what: str) -> int:
-    return len(list((lake / "_checkpoints" / READ_LINE / what).glob("[0-9]*")))
-
-
 def _begins(stream: Child, lake: Path) -> None:
-    before = _noted(lake, "offsets")
+    before = batches_noted(lake, "offsets")
     stream.start()
     wait_until(
-        lambda: stream.check_running() and _noted(lake, "offsets") > before, within=WITHIN, what="a batch to begin"
+        lambda: stream.check_running() and batches_noted(lake, "offsets") > before,
+        within=WITHIN,
+        what="a batch to begin",
     )
 
 
@@ -46,9 +44,11 @@ def test_a_stream_ends_between_two_batches(tmp_path: Path) -> None:
     lake, stream = tmp_path / "lake", _stream(tmp_path, "--every", 1)
     try:
         _begins(stream, lake)
-        wait_until(lambda: stream.check_running() and _noted(lake, "commits"), within=WITHIN, what="a batch to end")
+        wait_until(
+            lambda: stream.check_running() and batches_noted(lake, "commits"), within=WITHIN, what="a batch to end"
+        )
         assert stream.stop(WITHIN) == 0, stream.output()
-        assert _noted(lake, "offsets") - _noted(lake, "commits") <= 1, "a batch that had only just begun"
+        assert batches_noted(lake, "offsets") - batches_noted(lake, "commits") <= 1, "a batch that had only just begun"
         for word in ("Traceback", "ERROR", "error:"):
             assert word not in stream.output()
         _begins(stream, lake)

@@ -17,6 +17,7 @@ from pipeline.lake.lake import Lake
 from pipeline.lake.storage import Storage
 from pipeline.schemas import BLOCKS, EVENTS, LEDGER, Table
 from pipeline.sources.lines import from_files
+from tests.harness.killed_jobs import batches_noted
 from tests.harness.process import Child, module
 from tests.harness.rollups import assert_agrees, read_rollups, read_side
 from tests.harness.spark import spark_session
@@ -31,16 +32,12 @@ def _stream(events: Path, lake: Path, log: Path) -> Child:
     return Child(module("pipeline", *arguments, "--master", "local[2]"), log=log)
 
 
-def _noted(lake: Path, what: str) -> int:
-    return len(list((lake / "_checkpoints" / READ_LINE / what).glob("[0-9]*")))
-
-
 def _kill_in_a_batch(stream: Child, lake: Path, chance: random.Random) -> bool:
     """Kill the stream at some moment after it began a batch; return whether that, or the next one, had not ended."""
-    before = _noted(lake, "offsets")
+    before = batches_noted(lake, "offsets")
     stream.start()
     wait_until(
-        lambda: _noted(lake, "offsets") > before or not stream.running,
+        lambda: batches_noted(lake, "offsets") > before or not stream.running,
         within=RUN_WITHIN,
         what="a batch to begin",
         every=0.02,
@@ -48,7 +45,7 @@ def _kill_in_a_batch(stream: Child, lake: Path, chance: random.Random) -> bool:
     assert stream.running, stream.output()
     time.sleep(chance.random() * 6)  # the moment itself: anywhere in the batch, or in the next one
     stream.kill()
-    return _noted(lake, "offsets") > _noted(lake, "commits")
+    return batches_noted(lake, "offsets") > batches_noted(lake, "commits")
 
 
 def _drop_newest_commit_entry(lake: Path) -> None:

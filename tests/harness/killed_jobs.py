@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from pipeline.lake.batches import READ_LINE
 from tests.harness.jobs import WITHIN
 from tests.harness.process import Child, module
 from tests.harness.waiting import wait_until
@@ -52,6 +53,11 @@ class Job:
 def files_below(folder: Path) -> set[str]:
     """Return the files of a folder that others write to meanwhile, those that are half written among them."""
     return {f"{at}/{name}" for at, _, names in os.walk(folder) for name in names}
+
+
+def batches_noted(lake: Path, what: str) -> int:
+    """Return how many batches the stream of a lake noted among its ``offsets``, or its ``commits``."""
+    return len(list((lake / "_checkpoints" / READ_LINE / what).glob("[0-9]*")))
 
 
 @contextmanager
