@@ -22,7 +22,7 @@ from pipeline.lake.lake import Commit, Lake
 from pipeline.lake.manifest import Manifest
 from pipeline.schemas import MESSAGES
 from pipeline.sources.store import partitions_of, read_messages
-from pipeline.transforms.contents import counted, line_digest
+from pipeline.transforms.contents import counted, left_behind, line_digest
 
 VERSION: Final = 1
 LINE: Final = f"archive-v{VERSION}"
@@ -62,7 +62,7 @@ def write(spark: SparkSession, lake: Lake, store: str, partition: PartitionLabel
         return None
     of_it = [each for each in lake.manifests(LINE) if each.facts.get("partition") == partition.name]
     earlier = [each for each in of_it if each.name != name]  # another run may have published the same meanwhile
-    replaces = [each.name for each in earlier if _has_all(staged, rows_of(spark, lake, [each]))]
+    replaces = [each.name for each in earlier if left_behind(rows_of(spark, lake, [each]), staged).isEmpty()]
     return _publish(lake, commit, partition.name, found.contents, replaces)
 
 
@@ -134,12 +134,6 @@ def _published(lake: Lake, name: str) -> Manifest:
             hint="let the store's retention drop them: the archive has them",
         )
     return found
-
-
-def _has_all(rows: DataFrame, earlier: DataFrame) -> bool:
-    """Whether all messages of an earlier commit are in these rows as well, and did not come again since."""
-    same = (F.col("e.id") == F.col("r.id")) & F.coalesce(F.col("e.received_at") == F.col("r.received_at"), F.lit(True))
-    return earlier.alias("e").join(rows.alias("r"), same, "left_anti").isEmpty()
 
 
 def _damaged(lake: Lake, manifest: Manifest, why: str) -> JobFailed:

@@ -39,6 +39,13 @@ def counted(messages: DataFrame) -> DataFrame:
     )
 
 
+def left_behind(earlier: DataFrame, rows: DataFrame) -> DataFrame:
+    """Return those of earlier messages that rows do not have, or have as what came again at another time."""
+    arrived_then, arrived_now = F.col("earlier.received_at"), F.col("rows.received_at")
+    same = (F.col("earlier.id") == F.col("rows.id")) & (arrived_then.isNull() | (arrived_then == arrived_now))
+    return earlier.alias("earlier").join(rows.alias("rows"), same, "left_anti")
+
+
 def _half(number: int) -> Column:
     digits = F.substring("digest", 1 + number * _LANE, _LANE)
     return F.conv(digits, _HEXADECIMAL, 10).cast("bigint")

@@ -14,7 +14,7 @@ from bus.domain.message import Message
 from bus.domain.trace import Trace, merge_message, merge_outcome, start_trace
 from bus.testing.writes import NOON, message, outcome
 from pipeline.schemas import MESSAGES, REPLAYS
-from pipeline.transforms.contents import counted
+from pipeline.transforms.contents import counted, left_behind
 from pipeline.transforms.freezing import frozen
 
 
@@ -75,6 +75,17 @@ def test_contents_are_those_that_the_bus_counts(spark: SparkSession) -> None:
 def test_nothing_has_contents_too(spark: SparkSession) -> None:
     (row,) = counted(spark.createDataFrame([], MESSAGES.schema)).collect()
     assert tuple(row) == (0, 0, 0, 0, 0, 0)
+
+
+def arrivals(spark: SparkSession, *found: tuple[str, int | None]) -> DataFrame:
+    times = [(name, second and dt.datetime.fromtimestamp(second, dt.UTC)) for name, second in found]
+    return spark.createDataFrame(times, "id string, received_at timestamp")
+
+
+def test_what_came_again_or_is_not_there_is_left_behind(spark: SparkSession) -> None:
+    earlier = arrivals(spark, ("same", 10), ("again", 10), ("gone", 10), ("lost its time", 10), ("had none", None))
+    rows = arrivals(spark, ("same", 10), ("again", 11), ("lost its time", None), ("had none", 10), ("new", 10))
+    assert {row.id for row in left_behind(earlier, rows).collect()} == {"again", "gone", "lost its time"}
 
 
 def test_a_replay_makes_the_same_ids_again_each_message_once(spark: SparkSession) -> None:
