@@ -12,6 +12,7 @@ from typing import Annotated, Final
 import msgspec
 
 from bus.domain.delivery import Delivery, Origin, Outcome, Status
+from bus.domain.identity import ID_PATTERN
 from bus.domain.message import Message
 
 VERSION: Final = 1
@@ -26,7 +27,7 @@ FAILED: Final = "failed"
 _LONGEST: Final = 512
 _LONGEST_REASON: Final = 100
 
-_Id = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$")]
+_Id = Annotated[str, msgspec.Meta(pattern=rf"\A{ID_PATTERN}\Z")]
 _Text = Annotated[str, msgspec.Meta(max_length=_LONGEST)]
 _Reason = Annotated[str, msgspec.Meta(max_length=_LONGEST_REASON)]
 _Count = Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]

@@ -7,7 +7,9 @@ import re
 import uuid
 from typing import Final
 
-_CANONICAL: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
+ID_PATTERN: Final = "[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
+"""The canonical spelling, a regular expression of what stands between both ends of the text."""
+_CANONICAL: Final = re.compile(ID_PATTERN)
 _RANDOM_BYTES: Final = 10
 
 

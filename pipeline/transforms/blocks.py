@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, StringType
 
 from bus.domain.events import LARGEST
+from bus.domain.identity import ID_PATTERN
 from pipeline.fields import struct
 from pipeline.wire import STAGES, WIRE_BLOCK, WIRE_EVENT
 
@@ -23,8 +24,8 @@ _LAST_MS: Final = 253_402_300_799_999
 _NO_BLOCK: Final = "not a block of trace events"
 _NO_ROW: Final = "a row of the ledger that cannot be read"
 _RAW: Final = struct(events=ArrayType(StringType()), ledger=ArrayType(StringType()))
-_ID: Final = "^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"
-_BUCKET: Final = "^(0|-?[1-9][0-9]{0,8})$"
+_ID: Final = rf"\A{ID_PATTERN}\z"
+_BUCKET: Final = r"\A(0|-?[1-9][0-9]{0,8})\z"
 _NEEDED: Final = ("stage", "id", "destination", "at", "bytes")
 _TEXT_FIELDS: Final = tuple(f.name for f in WIRE_EVENT.fields if isinstance(f.dataType, StringType))
 

@@ -87,6 +87,7 @@ def test_a_long_reason_is_cut() -> None:
         {"v": 2},
         {"seq": 0},
         {"emitter": "me"},
+        {"emitter": new_id(NOW) + "\n"},
         {"seq": 2**40 + 1},
         {"lost": -1},
         {"lost": 2**40 + 1},

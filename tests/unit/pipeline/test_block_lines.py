@@ -4,6 +4,7 @@ import json
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from bus.domain.identity import id_floor
 from pipeline.schemas import BLOCKS, EVENTS, SIDE
 from pipeline.transforms.blocks import Allowance, blocks_of, events_of, ledger_of, malformed_of, misdated, parsed
 from pipeline.transforms.rolling import rolled_up
@@ -82,6 +83,7 @@ def test_a_row_of_the_ledger_that_cannot_be_read_is_put_aside(spark):
         {**good, "count": None},
         {**good, "latency": {"x": 1}},
         {**good, "latency": {"07": 1, "7": 1}},
+        {**good, "latency": {"7\n": 1, "7": 1}},
         {**good, "latency": {"99999999999": 1}},
     ]
     whole = {**good, "latency": {"-3": 1, "0": 2, "812": 3}}
@@ -93,7 +95,13 @@ def test_a_row_of_the_ledger_that_cannot_be_read_is_put_aside(spark):
     assert '"latency":{"x":1}' in rows[4].raw
 
 
-@pytest.mark.parametrize("id_", ["-1", "-2345678-1234-7000-8000-000000000000", "z" * 14 + "7" + "z" * 21, "7" * 36])
+@pytest.mark.parametrize(
+    "id_",
+    [
+        *("-1", "-2345678-1234-7000-8000-000000000000", "z" * 14 + "7" + "z" * 21, "7" * 36),
+        *(id_floor(NOW) + end for end in ("\n", "\u2028", "0")),
+    ],
+)
 def test_what_is_no_id_is_put_aside(spark, id_):
     read = lines(spark, block([{**settled(NOW), "id": id_}, settled(NOW)]))
     assert [row.position for row in events_of(read, ALLOWED).collect()] == [1]
