@@ -175,9 +175,9 @@ def roll_up(spark: SparkSession, lake: Lake, read: Manifest) -> Manifest | None:
 
 def _stage(lake: Lake, commit: Commit, rows: DataFrame, allowance: Allowance) -> dict[str, Any]:
     """Stage the tables of what a batch brought, and return what was counted on the way."""
-    kept = rows.drop(READ_AT).persist()  # asking for it twice would run the state twice
+    # Asking for the rows twice would run the state twice, and each table would parse the lines anew.
+    lines, seen = parsed(rows.drop(READ_AT)).persist(), Observation()
     try:
-        lines, seen = parsed(kept), Observation()
         commit.stage(EVENTS, events_of(lines, allowance).observe(seen, *_counts()))
         events = lake.rows(rows.sparkSession, EVENTS, commit.staged(EVENTS))
         small = [partial(commit.stage, BLOCKS, blocks_of(lines), files=1)]
@@ -187,7 +187,7 @@ def _stage(lake: Lake, commit: Commit, rows: DataFrame, allowance: Allowance) ->
             for each in [pool.submit(stage) for stage in small]:
                 each.result()
     finally:
-        kept.unpersist()
+        lines.unpersist()
     return seen.get
 
 

@@ -192,12 +192,12 @@ def _has_broken(kind: str, is_whole: Callable[[Column], Column]) -> Column:
 
 def _broken(kind: str, is_whole: Callable[[Column], Column], why: Callable[[Column], Column]) -> Column:
     """Return the parts of a block that cannot be read, as they were written."""
-    raw = F.from_json("value", _RAW)[kind]
-    placed = F.transform(
-        F.coalesce(F.col(f"block.{kind}"), F.array()),
-        lambda each, place: F.struct(each.alias("each"), _malformed(place, why(each), F.get(raw, place)).alias("row")),
-    )
-    return F.transform(F.filter(placed, lambda part: ~is_whole(part["each"])), lambda part: part["row"])
+    # Zipped, the line is read once more; in a lambda it would be read again for each of its parts.
+    written = F.coalesce(F.from_json("value", _RAW)[kind], F.array())
+    pairs = F.zip_with(f"block.{kind}", written, lambda each, raw: F.struct(each.alias("each"), raw.alias("raw")))
+    placed = F.transform(pairs, lambda pair, place: pair.withField("place", place))
+    broken = F.filter(placed, lambda part: ~is_whole(part["each"]))
+    return F.transform(broken, lambda part: _malformed(part["place"], why(part["each"]), part["raw"]))
 
 
 def _no_row(_row: Column) -> Column:

@@ -1,9 +1,11 @@
 import datetime as dt
 import json
+import time
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from bus.domain.events import BLOCK_EVENTS
 from bus.domain.identity import id_floor
 from pipeline.schemas import BLOCKS, EVENTS, SIDE
 from pipeline.transforms.blocks import Allowance, blocks_of, events_of, ledger_of, malformed_of, misdated, parsed
@@ -123,6 +125,22 @@ def test_numbers_that_do_not_add_up_are_put_aside(spark, many):
         (1, "its length is none that a body has"),
     ]
     assert (events_of(read, ALLOWED).count(), ledger_of(read).count(), blocks_of(read).count()) == (1, 0, 1)
+
+
+def test_a_broken_event_costs_about_one_more_reading_of_its_block(spark):
+    def seconds(event: dict[str, object]) -> float:
+        many = [settled(NOW) for _ in range(BLOCK_EVENTS - 1)]
+        read = lines(spark, *[block([*many, event], seq=seq) for seq in range(1, 9)]).cache()
+        read.count()
+        rounds = []
+        for _ in range(4):
+            began = time.perf_counter()
+            malformed_of(read).write.format("noop").mode("overwrite").save()
+            rounds.append(time.perf_counter() - began)
+        read.unpersist()
+        return min(rounds)
+
+    assert seconds({"stage": "dreamt"}) < 4 * seconds(settled(NOW))
 
 
 @pytest.mark.parametrize("part", ["events", "ledger"])
