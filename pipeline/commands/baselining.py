@@ -10,9 +10,10 @@ from typing import Any, Final, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 
-from bus.cli.output import console, plain, print_json, print_table
+from bus.cli.output import plain, print_json, print_table
 from bus.clock import SystemClock
 from bus.errors import ConfigurationError
+from pipeline.commands.following import following
 from pipeline.commands.looking import check_report, lake_with
 from pipeline.jobs import baseline
 from pipeline.lake.lake import Lake
@@ -50,7 +51,7 @@ def run(options: BaselineOptions, session: SessionOptions, *, as_json: bool) -> 
     lake = lake_with(options.lake, ROLLUPS)
     check_report(options.report)
     span = _span(lake, options)
-    with running("baseline", session) as spark, console(stderr=True).status("adding up the hours"):
+    with running("baseline", session) as spark, following(spark, "learning, in tasks of Spark"):
         found = _found(spark, lake, options, span)
     if as_json:
         print_json(found.as_json())

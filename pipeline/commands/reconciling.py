@@ -11,8 +11,9 @@ from typing import Any, Final, NamedTuple
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
-from bus.cli.output import console, print_json, print_table
+from bus.cli.output import print_json, print_table
 from bus.errors import BusError
+from pipeline.commands.following import following
 from pipeline.commands.looking import check_report, check_store, lake_with
 from pipeline.commands.repairing import Repaired, Repairing, repair
 from pipeline.jobs import archive
@@ -57,7 +58,7 @@ def run(options: ReconcileOptions, session: ConnectedOptions, *, as_json: bool) 
     lake = lake_with(options.lake, BLOCKS)
     check_store(options.store, session)
     check_report(options.report)
-    with running("reconcile", session) as spark, console(stderr=True).status("reconciling"):
+    with running("reconcile", session) as spark, following(spark, "proving, in tasks of Spark"):
         summary = _summary(spark, lake, options)
     if options.report is not None:
         options.report.write_text(render(summary), "utf-8")

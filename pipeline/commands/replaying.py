@@ -11,6 +11,7 @@ from bus.cli.output import print_fields, print_json, progress
 from bus.clock import SystemClock
 from bus.domain.replay import check_name
 from bus.errors import ConfigurationError
+from pipeline.commands.following import following
 from pipeline.commands.looking import check_store, lake_with
 from pipeline.errors import JobFailed
 from pipeline.jobs.replay import LINE, Asked, balance, freeze, known, selection
@@ -82,13 +83,14 @@ def _frozen(lake: Lake, options: ReplayOptions) -> Manifest:
 def replay(spark: SparkSession, options: ReplayOptions) -> dict[str, Any]:
     """Do what the command does in a session that is open; return what it tells."""
     lake = Lake(Storage(options.lake))
-    if options.asked is None:
-        manifest = _frozen(lake, options)
-    elif options.dry_run:
-        chosen = selection(spark, lake, options.asked).select("id").distinct()
-        return {"replay": options.name, "selected": chosen.count()}
-    else:
-        manifest = freeze(spark, lake, options.name, options.asked, SystemClock().now())
+    with following(spark, "selecting, in tasks of Spark"):
+        if options.asked is None:
+            manifest = _frozen(lake, options)
+        elif options.dry_run:
+            chosen = selection(spark, lake, options.asked).select("id").distinct()
+            return {"replay": options.name, "selected": chosen.count()}
+        else:
+            manifest = freeze(spark, lake, options.name, options.asked, SystemClock().now())
     selected = manifest.facts["selected"]
     with progress() as shown, Api(options.url, options.api_key) as api:
         task = shown.add_task(options.name, total=selected)
@@ -103,6 +105,7 @@ def replay(spark: SparkSession, options: ReplayOptions) -> dict[str, Any]:
         "rejections": sent.rejected,
     }
     if options.store is not None:
-        found = balance(spark, lake, manifest, options.store, sent.accepted)
+        with following(spark, "balancing, in tasks of Spark"):
+            found = balance(spark, lake, manifest, options.store, sent.accepted)
         told |= found._asdict() | {"balanced": found.is_closed}
     return told
