@@ -51,7 +51,7 @@ def run(options: BaselineOptions, session: SessionOptions, *, as_json: bool) -> 
     lake = lake_with(options.lake, ROLLUPS)
     check_report(options.report)
     span = _span(lake, options)
-    with running("baseline", session) as spark, following(spark, "learning, in tasks of Spark"):
+    with running("baseline", session) as spark, following(spark, "learning"):
         found = _found(spark, lake, options, span)
     if as_json:
         print_json(found.as_json())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import Final
 
@@ -12,14 +11,15 @@ from py4j.protocol import Py4JError
 from pyspark import SparkJobInfo, StatusTracker
 from pyspark.sql import SparkSession
 
-from bus.cli.output import progress
+from bus.cli.output import console
 
 _EVERY_S: Final = 0.5
+_LAST_LOOK_S: Final = 5.0
 _RUNNING: Final = "RUNNING"
 
 
 class Tasks:
-    """The tasks of the jobs that a session begins from now on; Spark plans a job once those before it have ended."""
+    """The tasks of the jobs that a session begins from now on."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._tracker: StatusTracker = spark.sparkContext.statusTracker()
@@ -27,7 +27,7 @@ class Tasks:
         self._counts: dict[int, tuple[int, int]] = {}
 
     def count(self) -> tuple[int, int]:
-        """Return how many are done, and how many are planned so far, those among them."""
+        """Return how many are done, and how many there are so far, those among them."""
         for number in set(self._tracker.getJobIdsForGroup()) - self._over:
             job = self._tracker.getJobInfo(number)
             if job is not None:
@@ -37,32 +37,36 @@ class Tasks:
         return sum(done for done, _ in self._counts.values()), sum(of for _, of in self._counts.values())
 
     def _tasks(self, job: SparkJobInfo) -> tuple[int, int]:
-        """Return the same of one job; one that has ended needed no more than were done."""
+        """Return the same of one job; stages that were not begun may be left out, since others did their work."""
         stages = [stage for each in job.stageIds if (stage := self._tracker.getStageInfo(each)) is not None]
-        done = sum(stage.numCompletedTasks for stage in stages)
-        return done, sum(stage.numTasks for stage in stages) if job.status == _RUNNING else done
+        begun = [stage for stage in stages if stage.numActiveTasks or stage.numCompletedTasks]
+        done = sum(stage.numCompletedTasks for stage in begun)
+        return done, sum(stage.numTasks for stage in begun) if job.status == _RUNNING else done
 
 
 @contextmanager
 def following(spark: SparkSession, what: str) -> Iterator[None]:
-    """Show on a terminal how many of Spark's tasks are done, until the ``with`` block is left."""
-    with progress() as shown:
-        if shown.disable:
+    """Show on a terminal how many of Spark's tasks are done, until the ``with`` block is left.
+
+    It is no bar: Spark plans the tasks of a step when it comes to it.
+    """
+    out, over = console(stderr=True), threading.Event()
+    with out.status(what) as shown:
+        if not out.is_terminal:
             yield
             return
-        task, over = shown.add_task(what, total=None), threading.Event()
+        tasks = Tasks(spark)
 
         def look() -> None:
             with suppress(Py4JError, OSError):  # of a Spark that died the job itself tells
-                tasks = Tasks(spark)
                 while not over.wait(_EVERY_S):
                     done, of = tasks.count()
-                    shown.update(task, completed=done, total=of or None)
+                    shown.update(f"{what}: {done} of {of} tasks of Spark are done" if of else what)
 
-        with ThreadPoolExecutor(max_workers=1) as pool:
-            looking = pool.submit(look)
-            try:
-                yield
-            finally:
-                over.set()
-        looking.result()
+        looking = threading.Thread(target=look, daemon=True)  # an interrupt must not wait for it
+        try:
+            looking.start()
+            yield
+        finally:
+            over.set()
+            looking.join(_LAST_LOOK_S)

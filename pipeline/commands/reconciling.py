@@ -58,7 +58,7 @@ def run(options: ReconcileOptions, session: ConnectedOptions, *, as_json: bool) 
     lake = lake_with(options.lake, BLOCKS)
     check_store(options.store, session)
     check_report(options.report)
-    with running("reconcile", session) as spark, following(spark, "proving, in tasks of Spark"):
+    with running("reconcile", session) as spark, following(spark, "proving"):
         summary = _summary(spark, lake, options)
     if options.report is not None:
         options.report.write_text(render(summary), "utf-8")

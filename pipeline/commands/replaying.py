@@ -83,13 +83,14 @@ def _frozen(lake: Lake, options: ReplayOptions) -> Manifest:
 def replay(spark: SparkSession, options: ReplayOptions) -> dict[str, Any]:
     """Do what the command does in a session that is open; return what it tells."""
     lake = Lake(Storage(options.lake))
-    with following(spark, "selecting, in tasks of Spark"):
-        if options.asked is None:
-            manifest = _frozen(lake, options)
-        elif options.dry_run:
+    if options.asked is None:
+        manifest = _frozen(lake, options)
+    elif options.dry_run:
+        with following(spark, "selecting"):
             chosen = selection(spark, lake, options.asked).select("id").distinct()
             return {"replay": options.name, "selected": chosen.count()}
-        else:
+    else:
+        with following(spark, "selecting"):
             manifest = freeze(spark, lake, options.name, options.asked, SystemClock().now())
     selected = manifest.facts["selected"]
     with progress() as shown, Api(options.url, options.api_key) as api:
@@ -105,7 +106,7 @@ def replay(spark: SparkSession, options: ReplayOptions) -> dict[str, Any]:
         "rejections": sent.rejected,
     }
     if options.store is not None:
-        with following(spark, "balancing, in tasks of Spark"):
+        with following(spark, "balancing"):
             found = balance(spark, lake, manifest, options.store, sent.accepted)
         told |= found._asdict() | {"balanced": found.is_closed}
     return told
