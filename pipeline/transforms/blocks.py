@@ -192,7 +192,7 @@ def _has_broken(kind: str, is_whole: Callable[[Column], Column]) -> Column:
 
 def _broken(kind: str, is_whole: Callable[[Column], Column], why: Callable[[Column], Column]) -> Column:
     """Return the parts of a block that cannot be read, as they were written."""
-    # Zipped, the line is read once more; in a lambda it would be read again for each of its parts.
+    # The line is read again for what was written; in the lambda it would be for each of its parts.
     written = F.coalesce(F.from_json("value", _RAW)[kind], F.array())
     pairs = F.zip_with(f"block.{kind}", written, lambda each, raw: F.struct(each.alias("each"), raw.alias("raw")))
     placed = F.transform(pairs, lambda pair, place: pair.withField("place", place))

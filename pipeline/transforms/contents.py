@@ -40,7 +40,10 @@ def counted(messages: DataFrame) -> DataFrame:
 
 
 def left_behind(earlier: DataFrame, rows: DataFrame) -> DataFrame:
-    """Return those of earlier messages that rows do not have, or have as what came again at another time."""
+    """Return those of earlier messages that rows do not have, or have as what came again at another time.
+
+    Of an earlier message without a time any arrival is the same one; a time that rows do not know any more stays.
+    """
     arrived_then, arrived_now = F.col("earlier.received_at"), F.col("rows.received_at")
     same = (F.col("earlier.id") == F.col("rows.id")) & (arrived_then.isNull() | (arrived_then == arrived_now))
     return earlier.alias("earlier").join(rows.alias("rows"), same, "left_anti")
