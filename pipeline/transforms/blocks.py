@@ -205,7 +205,7 @@ def _no_row(_row: Column) -> Column:
 
 
 def _malformed(position: Column, why: Column, raw: Column) -> Column:
-    return F.struct(position.alias("position"), why.alias("why"), raw.alias("raw"))
+    return F.struct(position.alias("position"), why.alias("why"), F.make_valid_utf8(raw).alias("raw"))
 
 
 def _why(event: Column) -> Column:

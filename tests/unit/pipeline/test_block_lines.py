@@ -4,6 +4,7 @@ import time
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from bus.domain.events import BLOCK_EVENTS
 from bus.domain.identity import id_floor
@@ -60,6 +61,16 @@ def test_what_cannot_be_read_is_kept_as_it_came(spark):
     }
     assert '"at":"noon"' in next(row.raw for row in rows if row.position == 2)
     assert events_of(read, ALLOWED).count() == 1
+
+
+def test_a_line_that_is_no_text_is_kept_as_text_that_every_tool_reads(spark):
+    odd = block([{**settled(NOW), "stage": "?"}]).encode().replace(b"?", b"\xff")
+    found = spark.createDataFrame([(each, NOW) for each in (b"a\xffb", odd)], "value binary, arrived long")
+    text = found.select(F.col("value").cast("string"), F.timestamp_millis("arrived").alias("arrived"))
+    rows = malformed_of(parsed(text)).withColumn("readable", F.is_valid_utf8("raw")).orderBy("position").collect()
+    assert [(row.position, row.readable) for row in rows] == [(-1, True), (0, True)]
+    assert rows[0].raw == "a\ufffdb"
+    assert json.loads(rows[1].raw)["stage"] == "\ufffd"
 
 
 @pytest.mark.parametrize("at", [NOW * 1000, NOW * 10**6, 2**63 - 1])
