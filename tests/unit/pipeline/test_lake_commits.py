@@ -79,8 +79,6 @@ def test_of_two_archives_of_one_day_one_counts(lake: Lake, monkeypatch: pytest.M
     found = Counted(archive.Contents(1, 0, "0" * 30), 0, 0)
     monkeypatch.setattr(archive, "read_messages", lambda *_, **__: None)
     monkeypatch.setattr(archive, "_staged", lambda _spark, _lake, commit, _rows: commit.put(MESSAGES, [{"id": "a"}]))
-    monkeypatch.setattr(archive, "rows_of", lambda *_: None)
-    monkeypatch.setattr(archive, "_has_all", lambda *_: True)
     names = []
 
     def counted(_rows: object) -> Counted:
