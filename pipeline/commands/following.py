@@ -63,7 +63,7 @@ def following(spark: SparkSession, what: str) -> Iterator[None]:
                     done, of = tasks.count()
                     shown.update(f"{what}: {done} of {of} tasks of Spark are done" if of else what)
 
-        looking = threading.Thread(target=look, daemon=True)  # an interrupt must not wait for it
+        looking = threading.Thread(target=look, daemon=True)  # interrupted twice, it keeps no process alive
         try:
             looking.start()
             yield
