@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, Final
 
 from fastapi import APIRouter, FastAPI
+from starlette.routing import BaseRoute
 from starlette.types import Receive, Scope, Send
 
-from admin.deps import Office
 from admin.requests.bodies import limited
 from admin.requests.documented import document_of
 from admin.requests.headers import guarded
@@ -39,6 +40,7 @@ from admin.routes import (
     stats,
     subscriptions,
 )
+from admin.deps import Office
 from bus.bootstrap import VERSION
 
 _MODULES: Final = (
@@ -80,16 +82,21 @@ class _Admin(FastAPI):
 
 def make_app(office: Office) -> FastAPI:
     """Return the application of one process."""
-    app = _Admin(title="Pier", version=VERSION, docs_url=None, redoc_url=None)
+    app = _Admin(title="Pier", version=VERSION, docs_url=None, redoc_url=None, routes=_routes())
     app.state.office = office
-    api = APIRouter(prefix="/api/v1")
-    for module in _MODULES:
-        api.include_router(module.router)
-    app.include_router(api)
     for kind in HANDLED:
         app.add_exception_handler(kind, answer)
     app.openapi = lambda: _document(app, office)  # type: ignore[method-assign]
     return app
+
+
+@cache
+def _routes() -> list[BaseRoute]:
+    """Return all routes, which every application of a process shares: FastAPI works out each one's parameters once."""
+    api = APIRouter(prefix="/api/v1")
+    for module in _MODULES:
+        api.include_router(module.router)
+    return api.routes
 
 
 def _document(app: FastAPI, office: Office) -> dict[str, Any]:
