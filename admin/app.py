@@ -40,7 +40,7 @@ from admin.routes import (
     stats,
     subscriptions,
 )
-from admin.deps import Office
+from admin.services import Office
 from bus.bootstrap import VERSION
 
 _MODULES: Final = (

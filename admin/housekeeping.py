@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from admin.deps import Office
 from admin.repair.jobs import JobBook
+from admin.services import Office
 from bus.domain.times import DAY
 from bus.errors import StoreError
 

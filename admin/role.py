@@ -6,10 +6,12 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from admin.app import make_app
-from admin.deps import Office
+from starlette.types import ASGIApp
+
 from admin.housekeeping import keep_house
+from admin.on_demand import OnDemand
 from admin.pages.site import ROOT, Site
+from admin.services import Office
 from bus.bootstrap import Context
 
 
@@ -18,12 +20,17 @@ class AdminService:
 
     def __init__(self, context: Context) -> None:
         self._office = Office(context)
-        self._api = make_app(self._office)
+        self._api = OnDemand(self._make_api)
         self._site = Site(self._office, self._api)
 
     def routes(self) -> dict[str, Callable[..., Any]]:
         """Return the API, its document and the pages."""
         return {"/api": self._api, "/openapi.json": self._api, ROOT: self._site}
+
+    def _make_api(self) -> ASGIApp:
+        from admin.app import make_app  # noqa: PLC0415 - FastAPI and all routes
+
+        return make_app(self._office)
 
     async def run(self, ready: asyncio.Event, stopping: asyncio.Event) -> None:
         """Run resends and pages until ``stopping``; unfinished resends go on at the next start."""

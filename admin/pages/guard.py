@@ -13,10 +13,10 @@ from starlette.middleware.gzip import GZipMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from admin.access.identity import BY_ITSELF, HOLDER, READING, identify, require_ours
-from admin.deps import Office
 from admin.pages.calls import Api
 from admin.pages.holding import hold
 from admin.pages.viewer import Viewer
+from admin.services import Office
 from bus.domain.problem import problem_of
 from bus.errors import AccessDenied, BusError
 from bus.http_protocol import Refusal

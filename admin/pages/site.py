@@ -10,9 +10,8 @@ from typing import Any, Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from admin.deps import Office
-from admin.pages.assets import Assets
-from admin.pages.guard import Guard
+from admin.on_demand import OnDemand
+from admin.services import Office
 from bus.domain.problem import problem
 from bus.http_protocol import Refusal
 
@@ -35,8 +34,7 @@ class Site:
 
     def __init__(self, office: Office, api: ASGIApp, load: Callable[[], Any] | None = None) -> None:
         self._load = load or _load
-        self._guard = Guard(office, api, self._page)
-        self._assets = Assets(office)
+        self._door = OnDemand(lambda: _door(office, api, self._page))
         self._wanted = asyncio.Event()
         self._opened = asyncio.Event()
         self._app: ASGIApp | None = None
@@ -44,10 +42,7 @@ class Site:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, or hold one socket."""
-        if self._assets.has(scope):
-            await self._assets(scope, receive, send)
-        else:
-            await self._guard(scope, receive, send)
+        await self._door(scope, receive, send)
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Open the pages when somebody wants them, and close them at ``stopping``.
@@ -93,6 +88,19 @@ class Site:
                 await send({"type": "websocket.close", "code": 1012})
             return
         await self._app(scope, receive, send)
+
+
+def _door(office: Office, api: ASGIApp, page: ASGIApp) -> ASGIApp:
+    """Return what lets people through to the pages, and everybody to what pages are made of."""
+    from admin.pages.assets import Assets  # noqa: PLC0415 - FastAPI
+    from admin.pages.guard import Guard  # noqa: PLC0415
+
+    assets, guard = Assets(office), Guard(office, api, page)
+
+    async def let_through(scope: Scope, receive: Receive, send: Send) -> None:
+        await (assets if assets.has(scope) else guard)(scope, receive, send)
+
+    return let_through
 
 
 def _load() -> Any:

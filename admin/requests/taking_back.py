@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from admin.deps import Office
+from admin.services import Office
 from bus.errors import Conflict, TransportRefused
 
 Stored = TypeVar("Stored")

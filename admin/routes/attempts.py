@@ -9,9 +9,10 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Path
 
 from admin.access.audit_log import Wanted
-from admin.deps import Office, OfficeDep, ReaderOfSome
+from admin.deps import OfficeDep, ReaderOfSome
 from admin.requests.audited import AuditedRoute
 from admin.routes.messages import trace_of
+from admin.services import Office
 from admin.showing.contents import request_headers, response_view
 from admin.showing.masks import MasksDep
 from admin.showing.views import attempt_view

@@ -7,12 +7,13 @@ from typing import Any
 import msgspec
 from fastapi import APIRouter, Response
 
-from admin.deps import Configurer, Office, OfficeDep, Reader, ReaderOfSome
+from admin.deps import Configurer, OfficeDep, Reader, ReaderOfSome
 from admin.models.base import Code
 from admin.models.configuration import DestinationBody
 from admin.requests.audited import AuditedRoute, Noting, NotingDep
 from admin.requests.merging import merged
 from admin.requests.taking_back import put_unless_refused
+from admin.services import Office
 from bus.domain.destination import Destination, check_removable, switched
 from bus.errors import InvalidMessage
 

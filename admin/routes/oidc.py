@@ -10,11 +10,12 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from admin.access.cookies import clear_flow, flow_token, set_flow
 from admin.access.landing import go_on, told
 from admin.access.single_sign_on import CALLBACK, SingleSignOn
-from admin.deps import Office, OfficeDep, address_of
+from admin.deps import OfficeDep, address_of
 from admin.requests.audited import add_entry
 from admin.requests.documented import FOR_ALL
 from admin.requests.problems import problem_for
 from admin.routes.sessions import begin_session
+from admin.services import Office
 from bus.domain.openapi import refusals
 from bus.errors import AccessDenied, BusError, NotFound
 from bus.security.sessions import principal_of

@@ -6,12 +6,13 @@ from typing import Any
 
 from fastapi import APIRouter, Response
 
-from admin.deps import Configurer, Office, OfficeDep
+from admin.deps import Configurer, OfficeDep
 from admin.models.access import UserBody
 from admin.models.base import optional_time
 from admin.requests.audited import AuditedRoute, NotingDep
 from admin.requests.merging import merged
 from admin.routes.sessions import login_of
+from admin.services import Office
 from bus.errors import Conflict, InvalidMessage, NotFound
 from bus.security.keyring import StoredUser
 

@@ -8,7 +8,7 @@ import msgspec
 from fastapi import APIRouter, Query, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
-from admin.deps import Office, OfficeDep, ReaderOfSome, ResenderOfSome
+from admin.deps import OfficeDep, ReaderOfSome, ResenderOfSome
 from admin.models.base import optional_time
 from admin.models.repair import DeliveriesBody, OutcomeName, RerunBody, ResendRateBody, ResendsBody
 from admin.models.selection import SelectionBody
@@ -16,6 +16,7 @@ from admin.repair.item_pages import CONTENT_TYPES, ItemReader
 from admin.repair.jobs import Job, Orders, no_job
 from admin.requests.audited import AuditedRoute, NotingDep
 from admin.requests.documented import Responses, download
+from admin.services import Office
 from admin.showing.masks import MasksDep
 from admin.showing.views import message_row
 from bus.domain.identity import id_time, new_id

@@ -8,10 +8,11 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from admin.access.cookies import clear_session, device_token, set_tokens
 from admin.access.identity import session_of
-from admin.deps import Office, OfficeDep, address_of, who
+from admin.deps import OfficeDep, address_of, who
 from admin.models.access import PasswordBody
 from admin.models.base import optional_time
 from admin.requests.audited import AuditedRoute
+from admin.services import Office
 from bus.domain.openapi import refusals
 from bus.errors import AccessDenied, Conflict, InvalidMessage
 from bus.security.keyring import StoredUser

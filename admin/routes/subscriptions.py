@@ -7,12 +7,13 @@ from typing import Any
 import msgspec
 from fastapi import APIRouter, Response
 
-from admin.deps import Configurer, Office, OfficeDep, Pauser, Reader
+from admin.deps import Configurer, OfficeDep, Pauser, Reader
 from admin.models.base import Code
 from admin.models.configuration import RotateBody, SubscriptionBody
 from admin.requests.audited import AuditedRoute, Noting, NotingDep
 from admin.requests.merging import merged
 from admin.requests.taking_back import put_unless_refused
+from admin.services import Office
 from bus.domain.durations import parse_duration
 from bus.domain.filters import Filter
 from bus.domain.headers import check_header

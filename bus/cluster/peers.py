@@ -5,15 +5,18 @@ from __future__ import annotations
 import contextlib
 import hmac
 import secrets
-from typing import Final
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
 
-import httpx
 import msgspec
 
 from bus.cluster.member import Member
 from bus.errors import Conflict, PeerUnavailable, StoreError
 from bus.ports.clock import Clock
 from bus.ports.store import DocumentStore
+
+if TYPE_CHECKING:
+    import httpx
 
 PREFIX: Final = "/internal/v1"
 MESSAGES: Final = f"{PREFIX}/messages"
@@ -22,14 +25,13 @@ ROOM: Final = f"{PREFIX}/room"
 CONTENT_TYPE: Final = "application/vnd.msgpack"
 _SETTINGS: Final = "settings"
 _KEY: Final = "peer-key"
-_TIMEOUT: Final = httpx.Timeout(5.0, connect=1.0)
-_QUICK: Final = httpx.Timeout(1.0)
+_TIMEOUT: Final = 5.0
+_CONNECT: Final = 1.0
+_QUICK: Final = 1.0
 _OK: Final = 200
 _UNKNOWN: Final = 401
 _FAILED: Final = 500
 _LOADED_FOR: Final = 1.0
-# Of the client itself: an address that no request can be made to.
-_NEVER_SENT: Final = (httpx.InvalidURL, httpx.UnsupportedProtocol, ValueError)
 
 
 class PeerKey:
@@ -79,7 +81,12 @@ class Peers:
 
     def __init__(self, key: PeerKey) -> None:
         self._key = key
-        self._client = httpx.AsyncClient(timeout=_TIMEOUT, trust_env=False)
+
+    @cached_property
+    def _client(self) -> httpx.AsyncClient:
+        import httpx  # noqa: PLC0415 - a process that is alone asks nobody
+
+        return httpx.AsyncClient(trust_env=False)
 
     async def ask(self, member: Member, path: str) -> bytes:
         """Return what a process answers to a question that takes it no time; raises ``PeerUnavailable``."""
@@ -98,10 +105,9 @@ class Peers:
         PeerUnavailable
             No answer, or another one than 200; ``indeterminate`` says whether the process may have acted on it.
         """
-        timeout = httpx.Timeout(within, connect=_TIMEOUT.connect) if within is not None else _TIMEOUT
-        return await self._call(member, path, content, timeout)
+        return await self._call(member, path, content, _TIMEOUT if within is None else within)
 
-    async def _call(self, member: Member, path: str, content: object, timeout: httpx.Timeout) -> bytes:  # noqa: ASYNC109
+    async def _call(self, member: Member, path: str, content: object, timeout: float) -> bytes:  # noqa: ASYNC109
         body = msgspec.msgpack.encode(content)
         answer = await self._post(member, path, body, timeout)
         if answer.status_code == _UNKNOWN:
@@ -120,11 +126,16 @@ class Peers:
         except StoreError as error:
             raise PeerUnavailable(f"the secret of this bus cannot be read: {error}") from error
 
-    async def _post(self, member: Member, path: str, body: bytes, timeout: httpx.Timeout) -> httpx.Response:  # noqa: ASYNC109
+    async def _post(self, member: Member, path: str, body: bytes, timeout: float) -> httpx.Response:  # noqa: ASYNC109
+        import httpx  # noqa: PLC0415
+
+        # Of the client itself: an address that no request can be made to.
+        never_sent = (httpx.InvalidURL, httpx.UnsupportedProtocol, ValueError)
         headers = {"authorization": self._key.header, "content-type": CONTENT_TYPE}
+        limits = httpx.Timeout(timeout, connect=_CONNECT)
         try:
-            return await self._client.post(f"{member.url}{path}", content=body, headers=headers, timeout=timeout)
-        except (*_NEVER_SENT, httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
+            return await self._client.post(f"{member.url}{path}", content=body, headers=headers, timeout=limits)
+        except (*never_sent, httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
             raise PeerUnavailable(f"{member.url} does not answer: {error!r}", indeterminate=False) from error
         except Exception as error:  # of connecting to an impossible port, to name one that is not the client's own
             raise PeerUnavailable(f"{member.url} broke off: {error!r}", indeterminate=True) from error
@@ -139,4 +150,5 @@ class Peers:
 
     async def close(self) -> None:
         """Close all connections."""
-        await self._client.aclose()
+        if "_client" in self.__dict__:
+            await self._client.aclose()

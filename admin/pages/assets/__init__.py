@@ -12,9 +12,9 @@ from fastapi import Request
 from fastapi.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from admin.deps import Office
 from admin.pages.viewer import THEME, language_of
 from admin.pages.words import LANGUAGES, words_of
+from admin.services import Office
 from bus.bootstrap import VERSION
 
 PREFIX: Final = "/admin/assets/"

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 
 from admin.app import make_app
-from admin.deps import Office
+from admin.services import Office
 from bus.bootstrap import Context
 from bus.cluster.peers import PeerKey, Peers
 from bus.domain.delivery import Compensation, Outcome, Status

@@ -1,0 +1,55 @@
+"""The services of the admin, behind its routes and pages; none of them needs a web framework."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from admin.access.audit_log import AuditLog
+from admin.access.saved_views import SavedViews
+from admin.access.single_sign_on import single_sign_on
+from admin.repair.choosing import Chooser
+from admin.repair.editing import Editor
+from admin.repair.jobs import JobBook
+from admin.repair.resender import Resender
+from admin.repair.runner import ResendRunner
+from admin.showing.observatory import Observatory
+from bus.bootstrap import Context
+from bus.security.clients import networks_of
+from bus.security.login import Login
+from bus.security.sessions import Limits, Sessions
+from bus.stores.cancellations import Cancellations
+from bus.stores.rollups import RollupReader
+
+_CONFIRMED_WITHIN: Final = 2.0
+_log = logging.getLogger(__name__)
+
+
+class Office:
+    """The services behind the routes of one process."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.resender = Resender(context.store, context.registry, context.clock)
+        self.rollups = RollupReader(context.store, context.clock)
+        self.observatory = Observatory(context, self.rollups)
+        self.book = JobBook(context.store)
+        self.audit = AuditLog(context.store, context.clock)
+        self.saved = SavedViews(context.store, context.clock)
+        settings = context.settings
+        limits = Limits(round(settings.session_idle * 1000), round(settings.session_lifetime * 1000))
+        self.sessions = Sessions(context.store, context.keyring, context.clock, limits)
+        self.proxies = networks_of(settings.trusted_proxies)
+        self.login = Login(context.keyring, context.clock)
+        self.editor = Editor(context.store, context.registry, context.events, context.clock)
+        self.cancellations = Cancellations(context.store, context.rollups, context.events)
+        self.chooser = Chooser(context.store, context.registry, context.clock)
+        self.runner = ResendRunner(context.store, self.chooser, self.resender, self.book, context.clock)
+        self.single_sign_on = single_sign_on(settings, context.keyring, context.clock)
+        self.public_url = settings.public_url.rstrip("/")
+
+    async def settle(self) -> None:
+        """Wait a moment until every process that is alive has the configuration of now in force."""
+        context = self.context
+        if not await context.members.confirmed(context.registry.revision, within=_CONFIRMED_WITHIN):
+            _log.warning("a change of the configuration is stored; not every process has confirmed it yet")
