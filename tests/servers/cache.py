@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,6 +16,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 SHOWN_LINES = 20
+_APT = threading.Lock()  # what apt-get holds, a second one does not wait for
+MAVEN = threading.Lock()  # two of them at once may write the same file of their repository
 
 
 class InstallFailed(RuntimeError):
@@ -60,6 +63,23 @@ def run(argv: Sequence[str], *, cwd: Path | None = None, env: dict[str, str] | N
         tail = "\n".join((done.stdout + done.stderr).splitlines()[-SHOWN_LINES:])
         raise InstallFailed(f"{' '.join(argv)}: exit code {done.returncode}\n{tail}")
     return done.stdout
+
+
+def apt_get(*arguments: str, cwd: Path | None = None) -> None:
+    """Run apt-get, one at a time; a fresh machine does not know its packages yet, and is told of them first.
+
+    Raises
+    ------
+    InstallFailed
+        It did not work with fresh lists of packages either.
+    """
+    env = {"DEBIAN_FRONTEND": "noninteractive"}
+    with _APT:
+        try:
+            run(["apt-get", *arguments], cwd=cwd, env=env)
+        except InstallFailed:
+            run(["apt-get", "update", "--quiet"], env=env)
+            run(["apt-get", *arguments], cwd=cwd, env=env)
 
 
 def say(text: str) -> None:

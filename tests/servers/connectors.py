@@ -6,7 +6,7 @@ from pathlib import Path
 
 from bus.errors import ConfigurationError
 from pipeline.connectors import install as copy
-from tests.servers.cache import InstallFailed, cache_dir, install_once
+from tests.servers.cache import MAVEN, InstallFailed, cache_dir, install_once
 
 VERSION = "4.0.0 and 10.5.0"
 _FOLDER = "connectors-4.0.0-10.5.0"
@@ -25,6 +25,7 @@ def install() -> Path:
 
 def _copy(target: Path) -> None:
     try:
-        copy(target / "jars")
+        with MAVEN:
+            copy(target / "jars")
     except ConfigurationError as error:
         raise InstallFailed(str(error)) from error

@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from tests.harness.process import free_port
-from tests.servers.cache import InstallFailed, cache_dir, install_once, run
+from tests.servers.cache import MAVEN, InstallFailed, cache_dir, install_once, run
 from tests.servers.running import LocalServer
 
 VERSION = "4.1.0"
@@ -215,7 +215,8 @@ class KafkaServer(LocalServer):
 
 def _fetch(work: Path) -> None:
     (work / "pom.xml").write_text(_POM)
-    run(["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={work}"], cwd=work)
+    with MAVEN:
+        run(["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={work}"], cwd=work)
     (work / "pom.xml").unlink()
     if not (work / f"kafka_2.13-{VERSION}.jar").exists():
         raise InstallFailed(f"Maven copied no Kafka {VERSION}")

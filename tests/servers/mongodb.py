@@ -20,7 +20,7 @@ import shutil
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.servers.cache import InstallFailed, cache_dir, install_once, run
+from tests.servers.cache import InstallFailed, apt_get, cache_dir, install_once, run
 
 VERSION = "1.24.0"
 MODULE = f"github.com/FerretDB/FerretDB@v{VERSION}"
@@ -145,8 +145,7 @@ def _fetch_postgresql(work: Path) -> None:
     """Unpack Debian's packages into the folder; nothing of the machine changes and no service starts."""
     packages = work / "packages"
     packages.mkdir()
-    run(["apt-get", "update"], cwd=packages)
-    run(["apt-get", "download", *DEBIAN_PACKAGES], cwd=packages)
+    apt_get("download", "--quiet", *DEBIAN_PACKAGES, cwd=packages)
     for package in sorted(packages.glob("*.deb")):
         run(["dpkg-deb", "-x", str(package), str(work / "postgresql")])
     shutil.rmtree(packages)

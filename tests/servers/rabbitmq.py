@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.harness.process import Child, free_port
 from tests.harness.waiting import wait_until
 from tests.servers import docker
-from tests.servers.cache import InstallFailed, cache_dir, install_once, run
+from tests.servers.cache import InstallFailed, apt_get, cache_dir, install_once, run
 from tests.servers.running import LocalServer
 
 VERSION = "3.10.8"
@@ -50,11 +50,7 @@ def _unpack(work: Path) -> None:
     packages = ["rabbitmq-server", *(f"erlang-{name}" for name in APPLICATIONS)]
     downloads = work / "downloads"
     downloads.mkdir()
-    try:
-        run(["apt-get", "download", "--quiet", *packages], cwd=downloads)
-    except InstallFailed:
-        run(["apt-get", "update", "--quiet"])  # a fresh machine does not know its packages yet
-        run(["apt-get", "download", "--quiet", *packages], cwd=downloads)
+    apt_get("download", "--quiet", *packages, cwd=downloads)
     for package in sorted(downloads.glob("*.deb")):
         run(["dpkg-deb", "-x", str(package), str(work)])
     shutil.rmtree(downloads)
