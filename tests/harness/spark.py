@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from pipeline.session import open_session
 from tests.servers import need
 
-CORES = 2
+CORES = 1
 
 
 @cache
@@ -21,4 +21,6 @@ def spark_session() -> SparkSession:
     connectors = need("connectors")
     session = open_session("tests", master=f"local[{CORES}]", memory="2g", connectors=connectors)
     session.conf.set("spark.sql.shuffle.partitions", str(CORES))
+    session.conf.set("spark.sql.codegen.wholeStage", "false")
+    session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
     return session

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.norms.backtest import Fault, History, scores
@@ -30,7 +30,6 @@ def test_a_week_begins_on_monday_in_utc():
 
 
 @given(st.integers(0, 10**7), st.integers(3, 9))
-@settings(deadline=None, max_examples=40)
 def test_a_constant_series_never_alarms(volume, weeks):
     values = np.full((weeks, HOURS), float(volume))
     assert not out_of(volume_norms(values), values[-1]).any()
@@ -41,7 +40,6 @@ def test_a_constant_series_never_alarms(volume, weeks):
 
 
 @given(st.integers(300, 10**6), st.integers(3, 9), st.integers(0, 10**6))
-@settings(deadline=None, max_examples=25)
 def test_a_drop_of_a_clear_hour_always_is_out(peak, weeks, seed):
     norms = volume_norms(volumes(peak, weeks, seed))
     halved = norms.norm / 2
@@ -50,7 +48,6 @@ def test_a_drop_of_a_clear_hour_always_is_out(peak, weeks, seed):
 
 
 @given(st.integers(0, 30), st.integers(0, 10**6))
-@settings(deadline=None, max_examples=25)
 def test_a_series_with_little_volume_says_so(peak, seed):
     assert not volume_norms(volumes(peak, 6, seed)).clear.any()
 

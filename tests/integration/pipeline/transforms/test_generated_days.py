@@ -63,6 +63,7 @@ def test_lines_are_read_as_the_events_they_were_made_of(events):
     assert malformed_of(lines).isEmpty()
 
 
+@pytest.mark.proof
 @pytest.mark.timeout(600)
 def test_what_was_left_out_is_found_by_the_job_and_by_the_reference(spark, tmp_path):
     lost = DAY._replace(lost=60)

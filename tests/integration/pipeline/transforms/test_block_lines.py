@@ -138,6 +138,7 @@ def test_numbers_that_do_not_add_up_are_put_aside(spark, many):
     assert (events_of(read, ALLOWED).count(), ledger_of(read).count(), blocks_of(read).count()) == (1, 0, 1)
 
 
+@pytest.mark.proof
 def test_a_broken_event_does_not_make_its_block_dear(spark):
     def seconds(event: dict[str, object]) -> float:
         many = [settled(NOW) for _ in range(BLOCK_EVENTS - 1)]
