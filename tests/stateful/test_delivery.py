@@ -189,13 +189,7 @@ class DeliveryMachine(RuleBasedStateMachine):
         return self.world.life.tasks
 
 
-SETTINGS = settings(
-    max_examples=25,
-    stateful_step_count=20,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-    print_blob=True,
-)
+SETTINGS = settings(suppress_health_check=list(HealthCheck))
 
 TestDelivery = DeliveryMachine.TestCase
 

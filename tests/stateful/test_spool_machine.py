@@ -260,9 +260,7 @@ class SpoolMachine(RuleBasedStateMachine):
 
 
 TestSpool = SpoolMachine.TestCase
-TestSpool.settings = settings(
-    max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
-)
+TestSpool.settings = settings(suppress_health_check=list(HealthCheck))
 
 
 @pytest.mark.proof

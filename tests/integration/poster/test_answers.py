@@ -275,7 +275,7 @@ _PIECES = st.sampled_from(
 _ANSWERS = st.one_of(st.binary(max_size=300), st.lists(_PIECES, max_size=20).map(b"".join))
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(pieces=st.lists(_ANSWERS, max_size=3), close=st.booleans())
 async def test_any_bytes_give_a_result(hostile, send, request_of, pieces, close):
     async def script(reader, writer, number):

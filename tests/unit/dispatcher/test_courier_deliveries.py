@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bus.domain.delivery import Origin, Status
@@ -140,7 +140,6 @@ async def test_a_handed_over_delivery_that_fails_counts_on(world: World) -> None
         assert failed.since == world.clock.now() - 77
 
 
-@settings(max_examples=25, deadline=None)
 @given(
     st.lists(st.sampled_from([200, 500, 302, 410, "refused", "timeout", "reset"]), min_size=1, max_size=30),
     st.integers(1, 5),

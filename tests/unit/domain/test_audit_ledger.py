@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bus.domain.events import LedgerRow, Stage, TraceEvent
@@ -67,7 +67,6 @@ def told() -> st.SearchStrategy[TraceEvent]:
     return st.one_of(sent, accepted, settled, published)
 
 
-@settings(max_examples=150, deadline=None)
 @given(events=st.lists(told(), max_size=60), cuts=st.lists(st.integers(0, 60), max_size=6))
 def test_the_ledger_adds_up_however_events_are_cut(events: list[TraceEvent], cuts: list[int]) -> None:
     edges = [0, *sorted(min(cut, len(events)) for cut in cuts), len(events)]
@@ -76,7 +75,6 @@ def test_the_ledger_adds_up_however_events_are_cut(events: list[TraceEvent], cut
     assert total(rows) == total(ledger_of(events)) == counted(events)
 
 
-@settings(max_examples=100, deadline=None)
 @given(data=st.data(), events=st.lists(told(), max_size=40))
 def test_equal_events_in_any_order_give_equal_ledgers(data: st.DataObject, events: list[TraceEvent]) -> None:
     assert ledger_of(data.draw(st.permutations(events))) == ledger_of(events)

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bus.domain.masking import LARGEST, MASK, MOST_RULES, Unmaskable, check_rules, masking
@@ -64,7 +64,6 @@ def same(name: str) -> str:
     return "é" if name == "e\u0301" else name
 
 
-@settings(max_examples=400)
 @given(SHAPES, st.lists(STEPS, min_size=1, max_size=4), st.booleans(), st.booleans(), st.sampled_from([None, 2]))
 def test_no_masked_value_comes_out_and_every_other_does(
     shape: Any, paths: list[list[str]], text: bool, escaped: bool, indent: int | None
@@ -78,7 +77,6 @@ def test_no_masked_value_comes_out_and_every_other_does(
     assert leaves(json.loads(out)) <= (leaves(value) - secret) | {MASK}
 
 
-@settings(max_examples=300)
 @given(st.binary(max_size=60) | st.text(max_size=60).map(lambda text: text.encode("utf-8", "surrogatepass")))
 def test_whatever_the_bytes_are_it_is_json_or_withheld(body: bytes) -> None:
     rules = masking(("body.a",))

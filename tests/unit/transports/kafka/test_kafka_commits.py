@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -32,14 +32,12 @@ def test_metadata_says_what_it_was_given(commit: Commit) -> None:
 
 
 @given(st.integers(0, KafkaConfig(bootstrap=("x:1",)).window // 8).flatmap(lambda n: st.binary(min_size=n, max_size=n)))
-@settings(max_examples=30)
 def test_every_pattern_of_a_whole_window_fits(bitmap: bytes) -> None:
     commit = Commit(2**62, ANYWHERE, 2**42, int.from_bytes(bitmap, "little"), "QcDqoTJmSw-cQEDqCqyKkw")
     assert decode_commit(commit.offset, encode_commit(commit)) == commit
 
 
 @given(st.binary(min_size=9000, max_size=9000), st.integers(64, METADATA_BYTES))
-@settings(max_examples=20)
 def test_what_does_not_fit_is_cut_at_the_far_end(bitmap: bytes, limit: int) -> None:
     commit = Commit(7, 100, 5, int.from_bytes(bitmap, "little"))
     text = encode_commit(commit, limit=limit)
@@ -224,5 +222,4 @@ class WindowMachine(RuleBasedStateMachine):
         assert all(offset < self.committed.offset + LIMIT for offset in self.handed & self.open)
 
 
-WindowMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
 TestWindow = WindowMachine.TestCase

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -181,7 +180,6 @@ class ShelfMachine(RuleBasedStateMachine):
 
 
 TestShelfMachine = ShelfMachine.TestCase
-TestShelfMachine.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
 
 
 class SettlingMachine(RuleBasedStateMachine):
@@ -229,7 +227,6 @@ class SettlingMachine(RuleBasedStateMachine):
 
 
 TestSettlingMachine = SettlingMachine.TestCase
-TestSettlingMachine.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
 
 
 def test_a_finished_beginning_takes_one_frame() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -228,4 +227,3 @@ class SwitchMachine(RuleBasedStateMachine):
 
 
 TestSwitchMachine = SwitchMachine.TestCase
-TestSwitchMachine.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
