@@ -15,6 +15,7 @@ from tests.harness.history import merge, read_history, write_history
 from tests.harness.process import Child, module
 from tests.harness.subscribers import SubscriberProcess
 from tests.harness.waiting import TooLate, wait_until
+from tests.proofs.figures import Figures, note
 
 DESTINATION = "orders"
 PATHS = ("/fast", "/slow=delay:0.02", "/flaky=fail:0.05")
@@ -214,4 +215,15 @@ class KillRun:
         write_history(self.folder / "history.jsonl", history)
         # In flight at a crash: requests, and outcomes that wait for their commit, each at most max_concurrency.
         faults = Faults(crashes=self.plan.kills, window=2 * self.plan.max_concurrency)
-        return check(history, subscriptions=self._paths, drained=drained, faults=faults)
+        found = check(history, subscriptions=self._paths, drained=drained, faults=faults)
+        counts = [findings.counts() for findings in found.subscriptions.values()]
+        note(
+            Figures(
+                messages=found.attempts,
+                faults=2 * self.plan.kills + sum(harm.times for harm in self._harms),
+                lost=sum(each["lost"] for each in counts),
+                unexpected=sum(each["unexpected"] for each in counts),
+                duplicates=sum(each["duplicated"] for each in counts),
+            )
+        )
+        return found

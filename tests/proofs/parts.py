@@ -1,0 +1,21 @@
+"""Which part of the proofs a test belongs to, by its path."""
+
+from __future__ import annotations
+
+from typing import Final
+
+# The first part that has a word of the path; what has none is about the bus itself.
+_WORDS: Final = {
+    "pipeline": ("pipeline", "test_reconcile", "test_spark"),
+    "pages": ("acceptance/pages/", "test_api_fuzz", "unit/admin/"),
+    "brokers": ("kafka", "rabbitmq", "nsq", "mongodb", "broker_faults", "degradation", "live_switch", "bench_roads"),
+}
+_OTHERWISE: Final = "kills"
+PARTS: Final = (_OTHERWISE, *reversed(_WORDS))
+
+
+def part_of(path: str) -> str:
+    """Return the part of a file of tests: ``kills`` (of the bus, its disk and power), ``brokers`` (with the stores),
+    ``pages`` (with the API behind them) or ``pipeline``.
+    """
+    return next((part for part, words in _WORDS.items() if any(word in path for word in words)), _OTHERWISE)

@@ -1,0 +1,79 @@
+"""Every proof is in one part; a run is kept as a line, whole; the page shows what was lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.proofs.figures import Figures, note, take
+from tests.proofs.history import Machine, Row, Run, append, read, this_machine
+from tests.proofs.page import page_of
+from tests.proofs.parts import PARTS, part_of
+
+LOST = Figures(messages=100, faults=3, lost=2, duplicates=5)
+
+
+def run(**changes: object) -> Run:
+    row = Row("tests/acceptance/test_kill.py::test_a", "passed", 1.5, LOST)
+    whole = Run(
+        "2026-11-23T12:00:00Z", "kills", "abc", False, Machine(2, 24, "Linux", "3.11"), "passed", 2.0, LOST, [row]
+    )
+    return msgspec.structs.replace(whole, **changes)
+
+
+@pytest.mark.parametrize(
+    ("path", "part"),
+    [
+        ("tests/acceptance/test_kill.py", "kills"),
+        ("tests/integration/spool/test_power_cut.py", "kills"),
+        ("tests/acceptance/test_degradation.py", "brokers"),
+        ("tests/integration/mongodb/test_mongodb_processes.py", "brokers"),
+        ("tests/acceptance/pages/test_page_find.py", "pages"),
+        ("tests/unit/admin/test_admin_schema.py", "pages"),
+        ("tests/integration/pipeline/test_rollup_kafka.py", "pipeline"),
+        ("tests/acceptance/test_reconcile.py", "pipeline"),
+    ],
+)
+def test_a_path_tells_the_part(path: str, part: str) -> None:
+    assert part_of(path) == part
+    assert part in PARTS
+
+
+def test_what_judges_note_is_added_up_for_one_test_and_no_other() -> None:
+    take()
+    note(LOST)
+    note(Figures(messages=1))
+    assert take() == Figures(messages=101, faults=3, lost=2, duplicates=5)
+    assert take() == Figures()
+
+
+def test_a_line_is_read_as_it_was_written(tmp_path: Path) -> None:
+    runs = [run(), run(outcome="broken off", dirty=True)]
+    (path,) = {append(one, tmp_path) for one in runs}
+    assert read(path) == runs
+    assert path.name == "kills.jsonl"
+    assert read(tmp_path / "pages.jsonl") == []
+
+
+def test_a_line_that_was_cut_off_hides_no_other(tmp_path: Path) -> None:
+    path = append(run(), tmp_path)
+    with path.open("ab") as file:
+        file.write(b'{"at":"2026-')
+    append(run(commit="def"), tmp_path)
+    assert [one.commit for one in read(path)] == ["abc", "def"]
+
+
+def test_the_machine_is_not_named() -> None:
+    machine = this_machine()
+    assert machine.cores >= 1
+    assert Path("/proc/sys/kernel/hostname").read_text().strip() not in (machine.system, machine.python)
+
+
+def test_the_page_shows_what_was_lost_and_what_was_not_run() -> None:
+    page = page_of({"kills": [run(commit="<b>")]})
+    assert '<b class="bad">2</b>lost' in page
+    assert "&lt;b&gt;" in page
+    assert "make proof-pages" in page
+    assert "http" not in page.replace("http-equiv", "")
