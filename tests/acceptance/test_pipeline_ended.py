@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import psutil
+import pytest
 
 from pipeline.lake.batches import READ_LINE
 from pipeline.lake.lake import Lake
@@ -39,6 +40,7 @@ def _begins(stream: Child, lake: Path) -> None:
     )
 
 
+@pytest.mark.proof
 def test_a_stream_ends_between_two_batches(tmp_path: Path) -> None:
     traffic = write_traffic(tmp_path / "events", MANY, files=FILES)
     lake, stream = tmp_path / "lake", _stream(tmp_path, "--every", 1)
@@ -82,6 +84,7 @@ def _works(proving: Child, spill: Path) -> None:
     wait_until(lambda: proving.check_running() and _shuffled(spill), within=WITHIN, what="jobs to run")
 
 
+@pytest.mark.proof
 def test_a_job_ends_at_ctrl_c_and_when_spark_dies(tmp_path: Path) -> None:
     proving, spill = _proving(tmp_path)
     try:

@@ -25,6 +25,7 @@ from tests.harness.trace_traffic import write_traffic
 from tests.harness.waiting import wait_until
 
 RUN_WITHIN = 1800.0
+MANY, FILES, KILLS = 1_000_000, 60, 20
 
 
 def _stream(events: Path, lake: Path, log: Path) -> Child:
@@ -64,21 +65,16 @@ def _rows(spark: SparkSession, lake: Lake, table: Table) -> DataFrame:
     return rows.withColumn("latency", F.to_json("latency")) if "latency" in rows.columns else rows
 
 
-@pytest.mark.parametrize(
-    ("events", "files", "kills"),
-    [
-        pytest.param(200_000, 10, 2, marks=pytest.mark.timeout(900)),
-        pytest.param(1_000_000, 60, 20, marks=[pytest.mark.proof, pytest.mark.timeout(3_600)]),
-    ],
-)
+@pytest.mark.proof
+@pytest.mark.timeout(3_600)
 def test_a_killed_stream_comes_to_the_same_rollups(
-    tmp_path: Path, events: int, files: int, kills: int, record_property: Callable[[str, object], None]
+    tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
-    traffic = write_traffic(tmp_path / "events", events, files=files)
-    lake, chance = tmp_path / "lake", random.Random(events)
+    traffic = write_traffic(tmp_path / "events", MANY, files=FILES)
+    lake, chance = tmp_path / "lake", random.Random(MANY)
     stream = _stream(tmp_path / "events", lake, tmp_path / "stream.log")
     try:
-        hits = sum(_kill_in_a_batch(stream, lake, chance) for _ in range(kills))
+        hits = sum(_kill_in_a_batch(stream, lake, chance) for _ in range(KILLS))
         _drop_newest_commit_entry(lake)
         assert stream.start().wait(RUN_WITHIN) == 0, stream.output()
     finally:
@@ -97,6 +93,6 @@ def test_a_killed_stream_comes_to_the_same_rollups(
         found, wanted = (_rows(spark, each, table) for each in (disturbed, calm))
         assert found.count() == wanted.count()
         assert found.exceptAll(wanted).isEmpty()
-    assert hits * 2 >= kills
+    assert hits * 2 >= KILLS
     record_property("kills in the middle of a batch", hits)
     record_property("batches", len(disturbed.manifests(READ_LINE)))

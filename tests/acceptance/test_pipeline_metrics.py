@@ -59,6 +59,7 @@ def lines_of(traffic: Traffic) -> int:
     return sum(len(path.read_text("utf-8").splitlines()) for path in traffic.folder.glob("*.jsonl"))
 
 
+@pytest.mark.proof
 def test_metrics_agree_with_what_was_rolled_up(stream: Child, port: int, tmp_path: Path) -> None:
     traffic = write_traffic(tmp_path / "made", EVENTS, files=3)
     for path in traffic.folder.iterdir():
@@ -99,6 +100,7 @@ def test_metrics_agree_with_what_was_rolled_up(stream: Child, port: int, tmp_pat
     assert "--metrics-port" in taken.stderr
 
 
+@pytest.mark.proof
 def test_freshness_under_load_is_that_of_the_events(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     folder.mkdir()

@@ -32,9 +32,11 @@ __all__ = ["database", "mongodb", "patient"]
 NAME = "again-1"
 CODES = ("bills", "orders")
 OLDEST = 20
+DAYS, MANY = 6, 20_000
+ARCHIVE_KILLS, REPLAY_KILLS = 5, (2, 4)
 
 
-@pytest.fixture(params=["sqlite", pytest.param("mongodb", marks=pytest.mark.proof)])
+@pytest.fixture(params=["sqlite", "mongodb"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     store = f"sqlite:///{tmp_path}/data/store" if request.param == "sqlite" else request.getfixturevalue("database")
     bus = BusProcess(tmp_path / "data", env={"BUS_STORE": store})
@@ -167,34 +169,26 @@ def assert_accepted_once(gate: Gate, ids: set[str]) -> int:
     return results.total() - len(ids)
 
 
-@pytest.mark.parametrize(
-    ("days", "messages", "kills"),
-    [
-        pytest.param(2, 60, (2, 1, 1), marks=pytest.mark.timeout(900)),
-        pytest.param(6, 20_000, (5, 2, 4), marks=[pytest.mark.proof, pytest.mark.timeout(3_600)]),
-    ],
-)
+@pytest.mark.proof
+@pytest.mark.timeout(3_600)
 def test_whatever_is_killed_every_message_stays_and_comes_again_once(
     tmp_path: Path,
     place: Place,
     gate: Gate,
     record_property: Callable[[str, object], None],
-    days: int,
-    messages: int,
-    kills: tuple[int, int, int],
 ) -> None:
     now = SystemClock().now()
-    old = [each for day in range(days) for each in made(messages // days, OLDEST + day, now, CODES)]
+    old = [each for day in range(DAYS) for each in made(MANY // DAYS, OLDEST + day, now, CODES)]
     young = made(6, 2, now, CODES)
     place.deliver(old + young, within=600)
     sent = {each.id: digest(each.body) for each in old + young}
 
-    archive_killed(tmp_path / "archive", place, gate, old, kills[0])
+    archive_killed(tmp_path / "archive", place, gate, old, ARCHIVE_KILLS)
     assert stored(place) == {each.id for each in young}
-    assert [each.status for each in gate.exchanges if each.path.endswith("/drop")] == [200] * days
+    assert [each.status for each in gate.exchanges if each.path.endswith("/drop")] == [200] * DAYS
 
     before = len(place.subscriber.calls())
-    told = replay_killed(tmp_path / "replay", place, gate, max(20, messages // 40), kills[1:])
+    told = replay_killed(tmp_path / "replay", place, gate, MANY // 40, REPLAY_KILLS)
     assert [told[name] for name in ("selected", "accepted", "delivered")] == [len(sent)] * 3
     assert [told[name] for name in ("rejected", "failed", "ended", "balanced")] == [0, 0, 0, True]
     (manifest,) = place.lake.manifests(replay.LINE)
@@ -203,5 +197,5 @@ def test_whatever_is_killed_every_message_stays_and_comes_again_once(
     known = assert_accepted_once(gate, {row["new_id"] for row in frozen})
     calls = Counter((call.id, call.sha256) for call in place.subscriber.calls()[before:])
     assert calls == Counter((row["new_id"], digest(row["body"])) for row in frozen)
-    record_property("kills", sum(kills))
+    record_property("kills", ARCHIVE_KILLS + sum(REPLAY_KILLS))
     record_property("duplicates answered", known)

@@ -50,6 +50,7 @@ def proven(bus: BusProcess, lake: Path, *options: object) -> dict[str, Any]:
     return proof
 
 
+@pytest.mark.proof
 @pytest.mark.timeout(3 * WITHIN)
 def test_what_was_removed_by_hand_is_found_and_repaired(
     bus: BusProcess, subscriber: SubscriberProcess, tmp_path: Path
@@ -85,6 +86,7 @@ def test_what_was_removed_by_hand_is_found_and_repaired(
     assert "http" not in page
 
 
+@pytest.mark.proof
 @pytest.mark.timeout(3 * WITHIN)
 def test_what_ends_without_a_dispatcher_or_begins_without_a_receiver_is_proven(
     bus: BusProcess, subscriber: SubscriberProcess, tmp_path: Path

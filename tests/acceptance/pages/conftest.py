@@ -32,7 +32,9 @@ def pytest_runtest_makereport(
 def chromium() -> Iterator[Browser]:
     """Run one browser for the tests of a module: none of them may be asynchronous, its loop runs in this thread."""
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=str(need("chromium")), args=["--no-sandbox"])
+        browser = playwright.chromium.launch(
+            executable_path=str(need("chromium")), args=["--no-sandbox", "--disable-gpu"]
+        )
         yield browser
         browser.close()
 

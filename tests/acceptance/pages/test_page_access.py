@@ -163,7 +163,7 @@ def test_an_admin_does_not_lock_everybody_out_unaware(look: Look, house: House) 
     assert house.root.call("GET", "/session").json()["roles"] == ["admin"]
 
 
-@pytest.mark.parametrize(("width", "language"), [(1280, "en"), (390, "zh")])
+@pytest.mark.parametrize(("width", "language"), [(1280, "en"), pytest.param(390, "zh", marks=pytest.mark.proof)])
 def test_the_pages_are_accessible_and_fit(look: Look, house: House, width: int, language: str) -> None:
     looker, _ = enter(look, house, "/access", width=width, language=language)
     for path in ("", "/new-user", "/new-key", "/users/root"):

@@ -150,7 +150,7 @@ def test_a_link_from_elsewhere_finds_who_is_logged_in(look: Look, closed: Closed
     expect(page).to_have_url(place)
 
 
-@pytest.mark.parametrize(("width", "language"), [(1280, "en"), (390, "zh")])
+@pytest.mark.parametrize(("width", "language"), [(1280, "en"), pytest.param(390, "zh", marks=pytest.mark.proof)])
 def test_the_pages_are_accessible_and_fit(look: Look, closed: Closed, width: int, language: str) -> None:
     looker = look(closed.bus, width=width, language=language)
     looker.page.goto(f"{closed.bus.url}/admin/login?ended=1")

@@ -143,7 +143,7 @@ def test_who_sees_one_destination_searches_there(look: Look, tmp_path: Path) -> 
         expect(page.get_by_text("Resend these…")).to_have_count(0)
 
 
-@pytest.mark.parametrize(("width", "language"), [(1280, "en"), (390, "zh")])
+@pytest.mark.parametrize(("width", "language"), [(1280, "en"), pytest.param(390, "zh", marks=pytest.mark.proof)])
 def test_finding_is_accessible_and_fits(look: Look, open_bus: BusProcess, width: int, language: str) -> None:
     open_bus.admin.destination(f"find.looks.{language}")
     settled(open_bus, send(open_bus, f"find.looks.{language}", {}, source="shop"), "skipped")

@@ -154,7 +154,7 @@ def test_a_filter_that_is_none_and_a_job_that_is_not_there_are_told(look: Look) 
     expect(page.get_by_text("There is nothing here")).to_be_visible()
 
 
-@pytest.mark.parametrize(("width", "language"), [(1280, "en"), (390, "zh")])
+@pytest.mark.parametrize(("width", "language"), [(1280, "en"), pytest.param(390, "zh", marks=pytest.mark.proof)])
 def test_the_pages_are_accessible_and_fit(look: Look, hour: Hour, width: int, language: str) -> None:
     looker = look(width=width, language=language)
     job = hour.bus.admin.call("POST", "/api/v1/resends", json={"filter": {"destination": hour.code}, "reason": "x"})

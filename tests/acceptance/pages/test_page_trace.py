@@ -280,7 +280,7 @@ def test_a_viewer_reads_and_does_nothing(look: Look, tmp_path: Path) -> None:
         expect(page.get_by_text("There is no message with this id")).to_be_visible()
 
 
-@pytest.mark.parametrize(("width", "language"), [(1280, "zh"), (390, "en")])
+@pytest.mark.parametrize(("width", "language"), [(1280, "zh"), pytest.param(390, "en", marks=pytest.mark.proof)])
 def test_a_life_is_accessible_and_fits(
     look: Look, open_bus: BusProcess, subscribers: SubscriberProcess, width: int, language: str
 ) -> None:

@@ -30,7 +30,12 @@ def nsq(tmp_path: Path) -> Iterator[Part]:
         yield part
 
 
-@pytest.mark.parametrize("name", BARE_CLIENTS)
+QUICK = "nsq"
+
+
+@pytest.mark.parametrize(
+    "name", [QUICK, *(pytest.param(name, marks=pytest.mark.proof) for name in BARE_CLIENTS if name != QUICK)]
+)
 def test_publishing_is_measured_beside_the_bare_client(name: str, run: Run, tmp_path: Path) -> None:
     with BROKERS[name](tmp_path) as part:
         rows = roads.publishing(run, Road(name, part.env))

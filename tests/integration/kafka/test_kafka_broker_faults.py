@@ -101,6 +101,7 @@ async def test_publishing_fails_at_once_while_the_broker_is_dead_and_soon_works_
         await eventually(lambda: road.lags() is not None)
 
 
+@pytest.mark.proof
 async def test_a_consumer_knocks_seldom_at_a_broker_that_is_dead_and_says_so_once(
     broker: KafkaServer, config: KafkaConfig, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -302,6 +303,7 @@ async def test_a_connection_that_is_half_open_is_given_up(
         proxy.delete()
 
 
+@pytest.mark.proof
 async def test_a_broker_that_comes_back_elsewhere_is_found(tmp_path: Path) -> None:
     """The addresses that clients learned are of no use any more; those they were configured with are."""
     before, after = (KafkaServer(need("kafka"), tmp_path) for _ in range(2))  # the same node with other ports

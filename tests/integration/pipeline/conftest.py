@@ -18,7 +18,7 @@ def spark() -> SparkSession:
     return spark_session()
 
 
-@pytest.fixture(params=["sqlite", "mongodb"])
+@pytest.fixture(params=["sqlite", pytest.param("mongodb", marks=pytest.mark.proof)])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     store = f"sqlite:///{tmp_path}/data/store" if request.param == "sqlite" else request.getfixturevalue("database")
     bus = BusProcess(tmp_path / "data", env={"BUS_STORE": store})

@@ -130,6 +130,7 @@ def test_a_day_that_an_earlier_run_had_dropped_meanwhile_is_told_as_dropped(
     assert set(embedded.archived(spark)) == {each.id for each in old}
 
 
+@pytest.mark.proof
 def test_a_day_that_comes_again_is_added_and_then_compacted(spark: SparkSession, embedded: Place) -> None:
     first, later = (made(3, 20, SystemClock().now()) for _ in range(2))
     for part in (first, later):
@@ -140,6 +141,7 @@ def test_a_day_that_comes_again_is_added_and_then_compacted(spark: SparkSession,
     assert len(manifest.replaces) == 2
 
 
+@pytest.mark.proof
 def test_messages_that_all_come_again_after_the_drop_have_two_histories(spark: SparkSession, embedded: Place) -> None:
     old = made(3, 20, SystemClock().now())
     for _life in range(2):

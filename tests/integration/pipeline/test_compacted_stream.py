@@ -62,6 +62,7 @@ def joined(lake: Lake, line: str) -> list[str]:
     return [name for name in lake.names(line) if is_joined(name)]
 
 
+@pytest.mark.proof
 def test_a_stream_that_is_compacted_all_the_while_comes_to_the_same(spark, tmp_path):
     traffic = write_traffic(tmp_path / "events", 4_000, files=8)
     lake, running = stream(spark, tmp_path / "events", tmp_path)
@@ -95,6 +96,7 @@ def test_a_stream_that_is_compacted_all_the_while_comes_to_the_same(spark, tmp_p
     assert rows_of(lake) == rows
 
 
+@pytest.mark.proof
 def test_a_proof_finds_no_news_in_what_was_put_together(spark, tmp_path):
     (tmp_path / "events").mkdir()
     for number in range(5):

@@ -83,6 +83,7 @@ def test_exactly_what_was_removed_is_found_and_a_run_without_news_writes_nothing
     assert len(bus.lake.manifests("reconcile-v1")) == 1
 
 
+@pytest.mark.proof
 @pytest.mark.timeout(600)
 def test_what_comes_late_is_awaited_and_amends_what_was_final(bus):
     events = delivered_messages(START, 30, 5_000)
@@ -113,6 +114,7 @@ def test_what_comes_late_is_awaited_and_amends_what_was_final(bus):
         assert proof.gaps.isEmpty(), "what is long past is nobody's concern who asks for the last hours"
 
 
+@pytest.mark.proof
 @pytest.mark.timeout(600)
 def test_what_memory_had_no_room_to_tell_is_explained_by_the_store_and_hides_no_loss(bus):
     told_of, undelivered, unheard, *others = [one_message(START + place * 1_000) for place in range(60)]

@@ -73,17 +73,18 @@ def topic() -> str:
 
 def test_blocks_of_a_topic_are_rolled_up_once(spark: SparkSession, tmp_path: Path, topic: str) -> None:
     bootstrap = kafka_fixtures.shared()
-    traffic = write_traffic(tmp_path / "events", 10_000, files=1)
+    traffic = write_traffic(tmp_path / "events", 2_000, files=1)
     lines = (tmp_path / "events" / "0000.jsonl").read_text("utf-8").splitlines()
     good = [line for line in lines if line.startswith("{")]
     asyncio.run(_put(bootstrap, topic, [*good, good[0]]))
-    lake = _run(spark, bootstrap, topic, tmp_path, batch=0.5)
+    lake = _run(spark, bootstrap, topic, tmp_path, batch=0.25)
     assert len(lake.manifests(READ_LINE)) > 1
     rollups = read_rollups(spark, lake)
     in_time = {key: row for key, row in rollups.items() if key in traffic.counts}
     assert_agrees(in_time, traffic)
 
 
+@pytest.mark.proof
 def test_a_gap_in_the_topic_stops_the_stream_until_a_person_accepts_it(
     spark: SparkSession, tmp_path: Path, topic: str
 ) -> None:

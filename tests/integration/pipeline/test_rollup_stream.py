@@ -79,6 +79,7 @@ def test_files_staged_by_a_run_that_died_do_not_count(spark, tmp_path):
     assert run(spark, tmp_path / "events", tmp_path).read(spark, EVENTS).count() == 1
 
 
+@pytest.mark.proof
 def test_rollups_are_built_again_from_what_was_read(spark, tmp_path):
     traffic = write_traffic(tmp_path / "events", 2_000, files=2)
     lake = run(spark, tmp_path / "events", tmp_path, batch=SMALL)
@@ -99,6 +100,7 @@ def test_the_stream_tells_of_itself_and_of_what_it_read(spark, tmp_path):
     assert set(broken.values()) == {0}
 
 
+@pytest.mark.proof
 def test_what_spark_says_of_a_batch_is_written_with_a_later_one(spark, tmp_path):
     for place in (1, 2):
         put(tmp_path / "events" / f"{place}.jsonl", block([settled(START)], seq=place), arrived=START + place)
@@ -109,6 +111,7 @@ def test_what_spark_says_of_a_batch_is_written_with_a_later_one(spark, tmp_path)
     assert all(row.freshness_max_ms > 0 and row.state_rows == row.batch + 1 for row in rows)
 
 
+@pytest.mark.proof
 def test_another_checkpoint_does_not_take_a_lakes_batches_for_its_own(spark, tmp_path):
     put(tmp_path / "events" / "1.jsonl", block([settled(START)], seq=1))
     before = run(spark, tmp_path / "events", tmp_path).manifests()
@@ -131,6 +134,7 @@ def test_what_keeps_a_batch_from_being_published_is_told_as_it_is(spark, tmp_pat
         start(spark, lake, lines, Plan(str(tmp_path / "checkpoint"), every=0), done=full).wait()
 
 
+@pytest.mark.proof
 def test_lines_that_spark_leaves_out_after_a_clock_went_back_stop_the_stream(spark, tmp_path):
     put(tmp_path / "events" / "1.jsonl", block([settled(START)], seq=1))
     run(spark, tmp_path / "events", tmp_path)

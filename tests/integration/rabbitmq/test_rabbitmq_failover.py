@@ -103,6 +103,7 @@ async def test_a_killed_primary_is_replaced_and_gone_back_to(
         assert not lost
 
 
+@pytest.mark.proof
 async def test_a_primary_that_is_lost_again_and_again_is_gone_back_to_ever_later(
     primary: RabbitmqServer, backup: RabbitmqServer
 ) -> None:

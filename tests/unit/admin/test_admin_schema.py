@@ -123,12 +123,22 @@ def test_every_route_is_documented() -> None:
     assert len(INVALID) >= 21
 
 
+@pytest.mark.parametrize("label", OPERATIONS)
+def test_a_route_answers_what_its_schema_allows(label: str) -> None:
+    ask(label, GenerationMode.POSITIVE, examples=2)
+
+
+@pytest.mark.proof
 @pytest.mark.parametrize(("label", "mode"), VALID + INVALID)
 def test_a_route_answers_whatever_is_sent(label: str, mode: GenerationMode) -> None:
+    ask(label, mode, examples=20)
+
+
+def ask(label: str, mode: GenerationMode, *, examples: int) -> None:
     operation = OPERATIONS[label]
 
     @settings(
-        max_examples=8,
+        max_examples=examples,
         deadline=None,
         database=None,
         phases=[Phase.explicit, Phase.generate],
