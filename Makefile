@@ -1,6 +1,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
+SERVER := $(VENV)/.server
 STAMP := $(VENV)/.installed
 DATA ?= data
 PORT ?= 8700
@@ -8,21 +10,32 @@ COUNT ?= 1000000
 WORKERS ?= 2
 LAKE ?= lake
 PYTEST := $(BIN)/python -m pytest
+PROOFS := proof-kills proof-brokers proof-pages proof-pipeline
+ALONE := tests/acceptance/test_isolation.py
 
-.PHONY: run install check test proof bench images million events servers constraints clean help
+# Of the hundreds of processes that the tests start each would compile all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: run install check test test-quick proof $(PROOFS) proofs-page bench images million events servers constraints clean help
 
 help: ## Show the targets.
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  \1\t\2/' | expand -t 14
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 14
 
-run: $(STAMP) ## Start the bus with its embedded default.
+run: $(SERVER) ## Start the bus with its embedded default.
 	$(BIN)/bus up --data $(DATA) --port $(PORT)
 
-install: $(STAMP) ## Make the virtual environment.
+install: $(STAMP) ## Install all that development needs.
 
-$(STAMP): pyproject.toml constraints.txt
+$(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[server,kafka,rabbitmq,mongodb,oidc,pipeline,dev]'
-	@touch $(STAMP)
+
+$(SERVER): pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) --editable '.[server]'
+	@touch $(SERVER)
+
+$(STAMP): pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) --editable '.[server,kafka,rabbitmq,mongodb,oidc,pipeline,dev]'
+	@touch $(SERVER) $(STAMP)
 
 check: $(STAMP) ## Lint, types, direction of imports.
 	$(BIN)/ruff check .
@@ -33,12 +46,21 @@ check: $(STAMP) ## Lint, types, direction of imports.
 servers: $(STAMP) ## Install the real servers and payloads that tests need.
 	$(BIN)/python -m tests.servers install
 
-test: check servers ## Everything, on real processes, within 20 minutes.
-	$(PYTEST) -m "not proof and not alone" -n $(WORKERS) --dist loadfile --no-loadscope-reorder
-	$(PYTEST) -m "alone and not proof"
+test: check servers ## Everything but the proofs, on real processes, within 12 minutes.
+	$(PYTEST) -m "not proof and not alone" -n $(WORKERS) --dist loadfile --no-loadscope-reorder --guard
+	$(PYTEST) -m "not proof" $(ALONE)
 
-proof: check servers ## The long versions: kills, power cuts, soaks.
-	$(PYTEST) -m proof -s --timeout 3600
+test-quick: $(STAMP) ## Rules, and contracts on adapters in memory, within a minute.
+	$(PYTEST) -q -m "not proof and not server" -n $(WORKERS) --dist loadfile --no-loadscope-reorder tests/unit tests/contract
+
+proof: check servers ## The long versions; in parts: proof-kills, proof-brokers, proof-pages, proof-pipeline.
+	$(MAKE) --keep-going $(PROOFS)
+
+$(PROOFS): proof-%: servers
+	$(PYTEST) -p tests.proofs.plugin --part $* -s --timeout 3600
+
+proofs-page: $(STAMP) ## The history of the proofs as a page: build/proofs.html.
+	$(BIN)/python -m tests.proofs
 
 bench: servers ## Measure; every figure is a ratio within one run.
 	$(BIN)/python -m bench

@@ -1,4 +1,4 @@
-"""Which tests may run beside others: ``make test`` runs two files at a time, then those marked ``alone``."""
+"""How the tests run: see ``tests/suite``."""
 
 from __future__ import annotations
 
@@ -7,31 +7,41 @@ from pathlib import Path
 
 import pytest
 from xdist.remote import Producer
-from xdist.scheduler import LoadFileScheduling
+
+from tests.suite.examples import register_profiles
+from tests.suite.guard import Guard
+from tests.suite.spread import BySharedCost, arrange
 
 TESTS = Path(__file__).parent
-SPARK = "pipeline"  # in the paths of tests that need a Spark session
+SPARK = "pipeline"  # in the paths of tests that start a Java with Spark
 
 # Most Javas of tests are short: the second compiler costs more than it saves, threefold when both cores are busy.
 # What is measured (bench) runs as the product does.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
-
-class ByFile(LoadFileScheduling):
-    """Has the tests of a file in one process, and all that need Spark in the same: a session takes ten seconds."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        file = super()._split_scope(nodeid)
-        return SPARK if SPARK in file else file
+register_profiles()
 
 
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFile:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Offer what ``make test`` asks for."""
+    parser.addoption("--guard", action="store_true", help="fail a whole run in which something has grown slow")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Watch what tests take, in the one process that hears of all."""
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Guard(enforce=config.getoption("--guard")), "guard")
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> BySharedCost:
     """Choose how tests are spread over processes."""
-    return ByFile(config, log)
+    return BySharedCost(config, log)
 
 
+@pytest.hookimpl(tryfirst=True)  # markers are selected by after it
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let pass what PySpark does: it leaves sockets to the garbage collector, and takes long on busy cores."""
+    """Group tests; and let pass what PySpark does: it leaves sockets to the garbage collector, and takes long."""
+    arrange(items)
     for item in items:
         if SPARK in item.path.relative_to(TESTS).as_posix():
             item.add_marker(pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"))
