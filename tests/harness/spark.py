@@ -21,6 +21,4 @@ def spark_session() -> SparkSession:
     connectors = need("connectors")
     session = open_session("tests", master=f"local[{CORES}]", memory="2g", connectors=connectors)
     session.conf.set("spark.sql.shuffle.partitions", str(CORES))
-    session.conf.set("spark.sql.codegen.wholeStage", "false")
-    session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
     return session

@@ -94,7 +94,7 @@ def test_a_page_left_open_leads_to_log_in_and_back(look: Look, closed: Closed) -
     page = looker.log_in("ann", closed.reset("ann"), "/find?ref=42&q=%26")
     # Nothing is clicked: the page finds out by itself, within seconds.
     password = closed.reset("ann")
-    expect(page.get_by_text("Your session has ended.")).to_be_visible(timeout=10_000)
+    expect(page.get_by_text("Your session has ended.")).to_be_visible(timeout=60_000)
     fill(page, "ann", password)
     expect(page).to_have_url(f"{closed.bus.url}/admin/find?ref=42&q=%26")
 

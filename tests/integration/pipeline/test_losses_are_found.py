@@ -66,10 +66,9 @@ def bus(spark, tmp_path):
     return Bus(spark, tmp_path)
 
 
+@pytest.mark.proof
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize(
-    ("messages", "step", "removed"), [(3_000, 5_000, 7), pytest.param(100_000, 250, 200, marks=pytest.mark.proof)]
-)
+@pytest.mark.parametrize(("messages", "step", "removed"), [(3_000, 5_000, 7), (100_000, 250, 200)])
 def test_exactly_what_was_removed_is_found_and_a_run_without_news_writes_nothing(bus, messages, step, removed):
     events = delivered_messages(START, messages, step, "shop", "mail")
     gone = random.Random(5).sample(ends_of(events), removed)
