@@ -11,6 +11,7 @@ from playwright.sync_api import Page, expect
 from tests.acceptance.pages.conftest import Look
 from tests.acceptance.pages.entering import Person, add_user
 from tests.harness.bus_process import BusProcess
+from tests.harness.waiting import wait_until
 
 FOR_ALL = ["Overview", "Find", "Failures", "Resends", "Destinations", "Health"]
 FOR_ADMINS = ["Audit log", "Access"]
@@ -41,7 +42,10 @@ class Staffed:
         key = self.people["root"].call("POST", "/keys", json={"role": "producer"}).json()["key"]
         head = {"authorization": f"Bearer {key}"}
         answer = httpx.post(f"{self.bus.url}/v1/messages/orders", content=b"{}", headers=head, trust_env=False)
-        return str(answer.raise_for_status().json()["id"])
+        sent = str(answer.raise_for_status().json()["id"])
+        root = self.people["root"]
+        wait_until(lambda: root.http.get(f"/messages/{sent}").is_success, within=30, what="the message is stored")
+        return sent
 
     def paused(self, subscription: str) -> bool:
         """Whether a subscription is paused."""
@@ -158,10 +162,12 @@ def test_a_page_that_may_follow_no_more_says_since_when_and_goes_on_later(
     else:
         path = f"/messages/{staffed.open_message()}"
     page = enter(look, staffed, "olga", path)
+    shown = page.get_by_text("0 selected = " if kind == "job" else "Timeline")
+    expect(shown).to_be_visible()  # or what may no longer be seen would be asked for only now
     root.call("PATCH", "/users/olga", json={"destinations": ["mails"]})
     stale = page.get_by_role("status").filter(has_text="Not up to date since")
     expect(stale).to_have_count(1, timeout=60_000)
-    expect(page.get_by_text("0 selected = " if kind == "job" else "Timeline")).to_be_visible()
+    expect(shown).to_be_visible()
     expect(page.locator(".q-notification")).to_have_count(0)
     root.call("PATCH", "/users/olga", json={"destinations": ["orders"]})
     expect(stale).to_have_count(0, timeout=60_000)
