@@ -46,7 +46,7 @@ check: $(STAMP) ## Lint, types, direction of imports.
 servers: $(STAMP) ## Install the real servers and payloads that tests need.
 	$(BIN)/python -m tests.servers install
 
-test: check servers ## Everything but the proofs, on real processes, within 12 minutes.
+test: check servers ## Everything but the proofs, on real processes.
 	$(PYTEST) -m "not proof and not alone" -n $(WORKERS) --dist loadfile --no-loadscope-reorder --guard
 	$(PYTEST) -m "not proof" $(ALONE)
 
