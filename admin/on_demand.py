@@ -20,7 +20,7 @@ class OnDemand:
 
     def __init__(self, make: Callable[[], ASGIApp]) -> None:
         self._make = make
-        self._making = asyncio.Lock()
+        self._making: asyncio.Task[ASGIApp] | None = None
         self._made: ASGIApp | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -29,7 +29,11 @@ class OnDemand:
         await app(scope, receive, send)
 
     async def _wait(self) -> ASGIApp:
-        async with self._making:
-            if self._made is None:
-                self._made = await asyncio.to_thread(self._make)
-            return self._made
+        making = self._making = self._making or asyncio.create_task(asyncio.to_thread(self._make))
+        try:
+            # Who gives up must not end what the others wait for: the thread goes on in any case.
+            self._made = await asyncio.shield(making)
+        finally:
+            if making.done() and self._making is making:
+                self._making = None
+        return self._made
