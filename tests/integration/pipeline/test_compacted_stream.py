@@ -17,6 +17,7 @@ from pipeline.lake.storage import Storage
 from pipeline.sources.lines import from_files
 from tests.harness.made_lake import rows_of
 from tests.harness.rollups import assert_agrees, read_rollups, read_side
+from tests.harness.spark import CORES
 from tests.harness.trace_lines import accepted, settled, told
 from tests.harness.trace_traffic import START, write_traffic
 
@@ -36,7 +37,7 @@ class Hurrying(ManualClock):
 
 def stream(spark, folder: Path, root: Path):
     lake = Lake(Storage(str(root / "lake")), Hurrying(HOUR - 1))
-    plan = Plan(str(root / "checkpoint"), every=0)
+    plan = Plan(str(root / "checkpoint"), every=0, partitions=CORES)
     return lake, start(spark, lake, from_files(spark, str(folder), batch=SMALL), plan)
 
 

@@ -16,6 +16,7 @@ from pipeline.lake.storage import Storage
 from pipeline.sources.lines import from_files
 from pipeline.transforms.hearing import Patience
 from tests.harness.accounts import delivered_messages, ends_of, moment, one_message, stored, without
+from tests.harness.spark import CORES
 from tests.harness.trace_lines import Event, told
 
 NOW = int(time.time() * 1000)
@@ -49,7 +50,9 @@ class Bus:
         (self.folder / "events").mkdir(exist_ok=True)
         (self.folder / "events" / f"{self.seq}.jsonl").write_text(text)
         read = from_files(self.spark, str(self.folder / "events"))
-        rollup.start(self.spark, self.lake, read, rollup.Plan(str(self.folder / "checkpoints"), 0)).wait()
+        rollup.start(
+            self.spark, self.lake, read, rollup.Plan(str(self.folder / "checkpoints"), 0, partitions=CORES)
+        ).wait()
 
     def prove(self, *, now: int = NOW, store: Store | None = None) -> Found:
         """Return what is missing, how many buckets there are of each state and verdict, and the proof."""

@@ -24,6 +24,7 @@ from pipeline.sources.lines import from_kafka
 from pipeline.transforms.blocks import Allowance
 from pipeline.transforms.hearing import gaps
 from tests.harness.rollups import assert_agrees, read_rollups
+from tests.harness.spark import CORES
 from tests.harness.trace_lines import block, settled
 from tests.harness.trace_traffic import START, write_traffic
 from tests.servers import kafka_fixtures
@@ -60,7 +61,7 @@ def _run(
     spark: SparkSession, bootstrap: str, topic: str, root: Path, *, batch: float = 256, accept_gap: bool = False
 ) -> Lake:
     lake = Lake(Storage(str(root / "lake")))
-    plan = Plan(str(root / "checkpoint"), every=0, allowance=ANY_TIME)
+    plan = Plan(str(root / "checkpoint"), every=0, allowance=ANY_TIME, partitions=CORES)
     lines = from_kafka(spark, bootstrap, topic, batch=batch, accept_gap=accept_gap)
     start(spark, lake, lines, plan).wait()
     return lake

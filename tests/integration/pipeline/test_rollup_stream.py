@@ -17,6 +17,7 @@ from pipeline.lake.storage import Storage
 from pipeline.schemas import BLOCKS, EVENTS, PROGRESS, QUALITY
 from pipeline.sources.lines import from_files
 from tests.harness.rollups import assert_agrees, read_rollups, read_side
+from tests.harness.spark import CORES
 from tests.harness.trace_lines import block, settled
 from tests.harness.trace_traffic import START, write_traffic
 
@@ -25,7 +26,12 @@ SMALL = 0.001  # MiB: a file a batch
 
 def run(spark, folder: Path, root: Path, batch: float = 256) -> Lake:
     lake = Lake(Storage(str(root / "lake")))
-    start(spark, lake, from_files(spark, str(folder), batch=batch), Plan(str(root / "checkpoint"), every=0)).wait()
+    start(
+        spark,
+        lake,
+        from_files(spark, str(folder), batch=batch),
+        Plan(str(root / "checkpoint"), every=0, partitions=CORES),
+    ).wait()
     return lake
 
 
@@ -127,7 +133,7 @@ def test_another_checkpoint_does_not_take_a_lakes_batches_for_its_own(spark, tmp
     put(tmp_path / "events" / "1.jsonl", block([settled(START)], seq=1))
     before = run(spark, tmp_path / "events", tmp_path).manifests()
     put(tmp_path / "others" / "1.jsonl", block([settled(START)], emitter="other", seq=1))
-    plan = Plan(str(tmp_path / "another"), every=0)
+    plan = Plan(str(tmp_path / "another"), every=0, partitions=CORES)
     lake = Lake(Storage(str(tmp_path / "lake")))
     with pytest.raises(JobFailed, match="not the one that the lake was written with"):
         start(spark, lake, from_files(spark, str(tmp_path / "others")), plan).wait()
@@ -142,7 +148,7 @@ def test_what_keeps_a_batch_from_being_published_is_told_as_it_is(spark, tmp_pat
 
     lake, lines = Lake(Storage(str(tmp_path / "lake"))), from_files(spark, str(tmp_path / "events"))
     with pytest.raises(OSError, match="No space left on device"):
-        start(spark, lake, lines, Plan(str(tmp_path / "checkpoint"), every=0), done=full).wait()
+        start(spark, lake, lines, Plan(str(tmp_path / "checkpoint"), every=0, partitions=CORES), done=full).wait()
 
 
 @pytest.mark.proof
