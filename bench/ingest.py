@@ -11,6 +11,7 @@ from bench.report import Row
 from bench.run import Run
 from bench.sending import Sending
 from bench.systems import TOPIC, Pier
+from tests.harness.http import PLAIN
 from tests.harness.process import Child, free_port, module
 from tests.harness.waiting import wait_until
 
@@ -68,7 +69,7 @@ def _empty_endpoint(run: Run) -> Iterator[str]:
         def serves() -> bool:
             child.check_running()
             try:
-                return httpx.post(f"http://127.0.0.1:{port}/", trust_env=False).is_success
+                return httpx.post(f"http://127.0.0.1:{port}/", **PLAIN).is_success
             except httpx.TransportError:
                 return False
 

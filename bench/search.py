@@ -20,6 +20,7 @@ from bench.sending import percentile
 from bus.domain.conditions import trace_id_of
 from bus.domain.times import DAY, format_time
 from tests.harness.bus_process import BusProcess
+from tests.harness.http import PLAIN
 
 SECTION = "search"
 GOAL = 300.0  # milliseconds
@@ -67,7 +68,7 @@ def measure(run: Run) -> list[Row]:
 
 def ask(data: Path, population: Population, step: Callable[[str], None], *, most: int = KNOWN) -> list[Waited]:
     """Ask a bus on a data directory for all kinds, each ``most`` times at most, and return how long each took."""
-    with BusProcess(data) as bus, httpx.Client(base_url=bus.url, trust_env=False, timeout=60) as client:
+    with BusProcess(data) as bus, httpx.Client(base_url=bus.url, timeout=60, **PLAIN) as client:
         waits = []
         for kind in kinds(population):
             step(f"search: {kind.name}")

@@ -10,6 +10,7 @@ import httpx
 
 from bench.usage import Usage
 from tests.harness.bus_process import BusProcess
+from tests.harness.http import PLAIN
 from tests.harness.process import Child, free_port
 from tests.harness.waiting import wait_until
 
@@ -135,7 +136,7 @@ class Nsq:
 
     def _call(self, path: str, **query: str) -> httpx.Response:
         verb = "GET" if path in {"ping", "stats"} else "POST"
-        return httpx.request(verb, f"http://127.0.0.1:{self._http}/{path}", params=query, trust_env=False)
+        return httpx.request(verb, f"http://127.0.0.1:{self._http}/{path}", params=query, **PLAIN)
 
 
 class Pier:

@@ -19,6 +19,7 @@ import pytest
 from tests.harness.admin import Admin
 from tests.harness.api_fuzz import Key, fuzz
 from tests.harness.bus_process import BusProcess, run_bus
+from tests.harness.http import PLAIN
 from tests.harness.subscribers import SubscriberProcess
 from tests.harness.waiting import wait_until
 
@@ -165,13 +166,13 @@ def test_nobody_is_let_in_without_what_is_declared(world: World) -> None:
     values = {place.partition(".")[2]: words[0] for place, words in world.known().items()}
     document = world.admin.call("GET", "/openapi.json").json()
     password = world.call("POST", "/users", json={"name": "eve", "role": "admin"}).json()["password"]
-    with httpx.Client(base_url=world.bus.url, trust_env=False, timeout=30) as eve:
+    with httpx.Client(base_url=world.bus.url, timeout=30, **PLAIN) as eve:
         begun = eve.post("/api/v1/session", json={"name": "eve", "password": password})
         assert begun.status_code == 201, begun.text
         cookies = "; ".join(f"{name}={value}" for name, value in eve.cookies.items())
     without_proof = {"cookie": cookies, "origin": world.bus.url}
     asked = 0
-    with httpx.Client(base_url=world.bus.url, trust_env=False, timeout=30) as anybody:
+    with httpx.Client(base_url=world.bus.url, timeout=30, **PLAIN) as anybody:
         for path, operations in document["paths"].items():
             for method, operation in operations.items():
                 refused = {401: ({}, {"authorization": "Bearer wrong"}, {"cookie": "bus_session=wrong"})}

@@ -14,6 +14,7 @@ import httpx
 import pytest
 
 from tests.harness.bus_process import BusProcess
+from tests.harness.http import PLAIN
 
 DEADLINE = 1.0
 HOST = b"host: 127.0.0.1\r\n"
@@ -224,6 +225,6 @@ def test_what_is_read_only_says_so(bus: BusProcess, path: str) -> None:
 @pytest.mark.parametrize("path", ["/metrics", "/readyz", "/api/v1/destinations", "/v1/messages/d", "/nowhere"])
 def test_without_keys_a_foreign_host_is_refused(bus: BusProcess, path: str) -> None:
     method = "POST" if path.startswith("/v1") else "GET"
-    answer = httpx.request(method, bus.url + path, headers={"host": "evil.example"}, trust_env=False)
+    answer = httpx.request(method, bus.url + path, headers={"host": "evil.example"}, **PLAIN)
     assert Answer(answer.status_code, dict(answer.headers), answer.content).problem(403)
-    assert httpx.get(bus.url + "/healthz", headers={"host": "evil.example"}, trust_env=False).status_code == 200
+    assert httpx.get(bus.url + "/healthz", headers={"host": "evil.example"}, **PLAIN).status_code == 200

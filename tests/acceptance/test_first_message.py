@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from tests.harness.bus_process import BusProcess, bus_command, run_bus
+from tests.harness.http import PLAIN
 from tests.harness.process import ROOT
 from tests.harness.subscribers import SubscriberProcess
 from tests.harness.waiting import wait_until
@@ -115,9 +116,9 @@ def test_a_program_reads_its_url_in_one_line(tmp_path: Path, command: list[str],
             assert process.stdout is not None
             announced = json.loads(process.stdout.readline())
             assert announced == {"url": announced["url"], "roles": roles, "data": str(data), "open": True}
-            assert httpx.get(f"{announced['url']}/healthz", trust_env=False).status_code == 200
+            assert httpx.get(f"{announced['url']}/healthz", **PLAIN).status_code == 200
             for path, role in (("/v1/messages/d", "receiver"), ("/api/v1/health", "admin")):
-                answer = httpx.get(f"{announced['url']}{path}", trust_env=False)
+                answer = httpx.get(f"{announced['url']}{path}", **PLAIN)
                 assert (f"this process is no {role}" in answer.text) == (role not in roles)
         finally:
             process.terminate()

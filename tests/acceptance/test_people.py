@@ -14,6 +14,7 @@ import pytest
 
 from tests.harness.bus_process import BusProcess, run_bus
 from tests.harness.cluster import Cluster
+from tests.harness.http import PLAIN
 from tests.harness.waiting import wait_until
 
 
@@ -21,7 +22,7 @@ class Browser:
     """One browser; it shows its session's cookie and proof to whichever process it asks."""
 
     def __init__(self) -> None:
-        self._http = httpx.Client(trust_env=False, timeout=60)
+        self._http = httpx.Client(timeout=60, **PLAIN)
         self.proof = ""
 
     def log_in(self, at: BusProcess, name: str, password: str) -> httpx.Response:
@@ -70,13 +71,13 @@ def test_a_session_holds_in_every_process_and_after_a_restart_until_it_is_ended(
         bearer = {"authorization": f"Bearer {key['key']}"}
         place = f"{bus.url}/v1/messages/orders"
         wait_until(
-            lambda: httpx.post(place, content=b"{}", headers=bearer).status_code == 202,
+            lambda: httpx.post(place, content=b"{}", headers=bearer, **PLAIN).status_code == 202,
             within=60,
             what="the receiver knows the key",
         )
         assert browser.call("DELETE", other, f"/keys/{key['id']}").status_code == 204
         wait_until(
-            lambda: httpx.post(place, content=b"{}", headers=bearer).status_code == 401,
+            lambda: httpx.post(place, content=b"{}", headers=bearer, **PLAIN).status_code == 401,
             within=60,
             what="the receiver refuses the key",
         )
@@ -106,7 +107,7 @@ def test_nothing_changes_without_an_entry_though_the_bus_is_killed_meanwhile(tmp
                     bus.kill()
                 answered |= {code for one in working for code in one.result()}
             bus.start()
-        found = httpx.get(f"{bus.url}/api/v1/audit", params={"limit": 1000}, timeout=60).json()["items"]
+        found = httpx.get(f"{bus.url}/api/v1/audit", params={"limit": 1000}, timeout=60, **PLAIN).json()["items"]
         there = _codes(bus.url)
     outcomes = {entry["resource"].removeprefix("destinations/"): entry["outcome"] for entry in found}
     assert there <= set(outcomes)
@@ -118,7 +119,7 @@ def test_nothing_changes_without_an_entry_though_the_bus_is_killed_meanwhile(tmp
 def _change_until_it_dies(url: str, prefix: str) -> list[str]:
     """Make destinations until the bus is gone; return those whose making was answered."""
     answered = []
-    with httpx.Client(trust_env=False, timeout=60) as http:
+    with httpx.Client(timeout=60, **PLAIN) as http:
         for number in itertools.count():
             code = f"d{prefix}-{number}"
             try:
@@ -131,4 +132,4 @@ def _change_until_it_dies(url: str, prefix: str) -> list[str]:
 
 
 def _codes(url: str) -> set[str]:
-    return {item["code"] for item in httpx.get(f"{url}/api/v1/destinations", timeout=60).json()["items"]}
+    return {item["code"] for item in httpx.get(f"{url}/api/v1/destinations", timeout=60, **PLAIN).json()["items"]}

@@ -17,6 +17,7 @@ from pipeline.lake.batches import READ_LINE, ROLLUP_LINE
 from pipeline.lake.lake import Lake
 from pipeline.lake.storage import Storage
 from tests.harness.freshness import aged_batches, share_of
+from tests.harness.http import PLAIN
 from tests.harness.jobs import pipeline
 from tests.harness.process import Child, free_port, module
 from tests.harness.trace_traffic import Traffic, write_traffic
@@ -44,7 +45,7 @@ def stream(tmp_path: Path, port: int) -> Iterator[Child]:
 def scrape(port: int) -> Samples:
     """Return the samples by name and the value of their only label."""
     try:
-        text = httpx.get(f"http://127.0.0.1:{port}/metrics", trust_env=False).raise_for_status().text
+        text = httpx.get(f"http://127.0.0.1:{port}/metrics", **PLAIN).raise_for_status().text
     except httpx.TransportError:
         return {}
     families = text_string_to_metric_families(text)

@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from tests.harness.bus_process import BusProcess, run_bus
+from tests.harness.http import PLAIN
 from tests.harness.oidc_provider import CLIENT, SECRET, OidcProvider
 
 
@@ -29,7 +30,7 @@ def test_a_login_survives_the_bus_and_its_secrets_stay_out_of_the_log(tmp_path: 
         "BUS_LOG_LEVEL": "debug",
     }
     assert run_bus("key", "create", "--role", "admin", "--data", data).returncode == 0
-    with BusProcess(data, env=env) as bus, httpx.Client(trust_env=False, timeout=30) as browser:
+    with BusProcess(data, env=env) as bus, httpx.Client(timeout=30, **PLAIN) as browser:
         assert browser.get(f"{bus.url}/api/v1/session").status_code == 401
         methods = browser.get(f"{bus.url}/api/v1/session/methods").json()["items"]
         begin = next(item["url"] for item in methods if item["kind"] == "oidc")

@@ -15,6 +15,7 @@ import httpx
 import pytest
 
 from tests.harness.bus_process import BusProcess, bus_command
+from tests.harness.http import PLAIN
 from tests.harness.process import Child, free_port
 from tests.harness.waiting import wait_until
 
@@ -53,7 +54,7 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
         def healthy() -> bool:
             bus.check_running()
             try:
-                return httpx.get(f"http://127.0.0.1:{port}/healthz", trust_env=False).is_success
+                return httpx.get(f"http://127.0.0.1:{port}/healthz", **PLAIN).is_success
             except httpx.TransportError:
                 return False
 
@@ -84,6 +85,6 @@ def fresh(tmp_path: Path) -> Iterator[BusProcess]:
 def test_whoever_asks_first_is_answered_though_all_ask_at_once(fresh: BusProcess) -> None:
     paths = ["/api/v1/destinations", "/openapi.json", "/admin/", "/admin/destinations", "/v1/messages/nobody"] * 4
     with ThreadPoolExecutor(len(paths)) as pool:
-        answers = pool.map(lambda path: httpx.get(f"{fresh.url}{path}", trust_env=False, timeout=60).status_code, paths)
+        answers = pool.map(lambda path: httpx.get(f"{fresh.url}{path}", timeout=60, **PLAIN).status_code, paths)
         assert dict(zip(paths, answers, strict=True)) == dict.fromkeys(paths, 200) | {"/v1/messages/nobody": 405}
     assert "Traceback" not in fresh.child.log.read_text()

@@ -15,6 +15,7 @@ from bus import Bus
 from bus.domain.events import Stage, decode_block
 from bus.domain.identity import id_time
 from tests.harness.bus_process import BusProcess
+from tests.harness.http import PLAIN
 from tests.harness.loop_disk import MIB, NoLoopDisk, loop_disk
 from tests.harness.subscribers import SubscriberProcess
 from tests.harness.trace_events import blocks, gaps, ids, sums, told
@@ -33,7 +34,7 @@ def metric(bus: BusProcess, name: str) -> float:
 
 def trouble(bus: BusProcess) -> str:
     """Return what is wrong with the bus's trace events."""
-    checks = httpx.get(f"{bus.url}/readyz", trust_env=False).json()["checks"]
+    checks = httpx.get(f"{bus.url}/readyz", **PLAIN).json()["checks"]
     return next(str(check["detail"]) for check in checks if check["name"] == "events")
 
 

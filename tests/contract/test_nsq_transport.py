@@ -14,6 +14,7 @@ from bus.testing.contracts.transport import TransportContract
 from bus.testing.quarantine import ForbiddenQuarantine
 from bus.testing.writes import DESTINATION
 from bus.transports.nsq import NsqConfig, NsqTransport, parse_lookupd, parse_nsqd
+from tests.harness.http import PLAIN
 from tests.servers import nsq
 
 QUICK = {"stats_interval": 0.05, "lookup_interval": 0.5}
@@ -41,7 +42,7 @@ def forget(places: nsq.Places) -> None:
     """Delete the topics everywhere; from the nsqlookupds first, for an nsqd takes a new topic's channels from them."""
     lookupds = [str(address) for address in parse_lookupd(places.lookupd)]
     nsqds = [f"{tcp.host}:{http or tcp.port + 1}" for tcp, http in parse_nsqd(places.nsqd)]
-    with httpx.Client(verify=False) as client:
+    with httpx.Client(**PLAIN) as client:
         for server in (*lookupds, *nsqds):
             for topic in (DESTINATION, "other", "nowhere"):
                 client.post(f"http://{server}/topic/delete", params={"topic": topic})

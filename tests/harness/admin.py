@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 
+from tests.harness.http import PLAIN
 from tests.harness.waiting import wait_until
 
 UNFINISHED = ("pending", "retrying", "resend")
@@ -20,7 +21,7 @@ class Admin:
     """Calls of the admin API and of the receiver; an error answer raises ``httpx.HTTPStatusError``."""
 
     def __init__(self, url: str) -> None:
-        self._http = httpx.Client(base_url=url, trust_env=False, timeout=30)
+        self._http = httpx.Client(base_url=url, timeout=30, **PLAIN)
 
     def close(self) -> None:
         """Close the connections."""

@@ -14,6 +14,7 @@ from pipeline.lake.lake import Lake
 from pipeline.lake.storage import Storage
 from pipeline.schemas import MESSAGES
 from tests.harness.bus_process import BusProcess
+from tests.harness.http import PLAIN
 from tests.harness.old_messages import Sent, send
 from tests.harness.subscribers import SubscriberProcess
 
@@ -38,7 +39,7 @@ class Place:
             assert set(self.bus.admin.wait_drained(code, ids, within=within)) == {"delivered"}
 
     def has(self, message_id: str) -> bool:
-        answer = httpx.get(f"{self.bus.url}/api/v1/messages/{message_id}", trust_env=False)
+        answer = httpx.get(f"{self.bus.url}/api/v1/messages/{message_id}", **PLAIN)
         assert answer.status_code in (200, 404)
         return answer.status_code == 200
 

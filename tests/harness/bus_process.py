@@ -12,6 +12,7 @@ from typing import Self
 import httpx
 
 from tests.harness.admin import Admin
+from tests.harness.http import PLAIN
 from tests.harness.process import ROOT, Child, free_port, module
 from tests.harness.waiting import wait_until
 
@@ -108,7 +109,7 @@ class BusProcess:
     def _healthy(self) -> bool:
         self.child.check_running()
         try:
-            return httpx.get(f"{self.url}/healthz", trust_env=False, timeout=5).status_code == httpx.codes.OK
+            return httpx.get(f"{self.url}/healthz", timeout=5, **PLAIN).status_code == httpx.codes.OK
         except httpx.TransportError:
             return False
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import httpx
 
+from tests.harness.http import PLAIN
 from tests.harness.loopback import Loopback
 
 _LONGEST = 600.0
@@ -62,7 +63,7 @@ class Gate(Loopback):
 
     def __init__(self, bus: str) -> None:
         self.exchanges: list[Exchange] = []
-        self._bus = httpx.Client(base_url=bus, trust_env=False, timeout=_LONGEST)
+        self._bus = httpx.Client(base_url=bus, timeout=_LONGEST, **PLAIN)
         self._hold: Hold | None = None
         super().__init__(_handler(self))
 

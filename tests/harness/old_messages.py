@@ -14,6 +14,7 @@ import msgspec
 from bus.domain.identity import new_id
 from bus.domain.times import DAY
 from tests.harness.bus_process import BusProcess
+from tests.harness.http import PLAIN
 from tests.servers import need, payloads
 
 _AT_ONCE = 500
@@ -70,7 +71,7 @@ def _send(bus: BusProcess, messages: Sequence[Sent]) -> None:
         f"{bus.url}/v1/messages",
         content="\n".join(lines),
         headers={"content-type": "application/x-ndjson"},
-        trust_env=False,
         timeout=60,
+        **PLAIN,
     )
     assert {each["status"] for each in answer.raise_for_status().json()["results"]} == {"accepted"}

@@ -8,6 +8,7 @@ from typing import Self
 
 import httpx
 
+from tests.harness.http import PLAIN
 from tests.harness.process import Child, module
 from tests.harness.records import Call, load_tally, read_calls
 
@@ -38,7 +39,7 @@ class SubscriberProcess:
         argv = module("tests.harness.subscriber", "--port", self.port, *self._mode, *self._specs)
         self.child = Child(argv, log=self._log).start()
         self.port = int(self.child.ready_line()["port"])
-        self._http = httpx.Client(base_url=f"http://127.0.0.1:{self.port}", trust_env=False, timeout=30)
+        self._http = httpx.Client(base_url=f"http://127.0.0.1:{self.port}", timeout=30, **PLAIN)
         return self
 
     def url(self, path: str) -> str:

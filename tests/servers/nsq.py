@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import httpx
 
+from tests.harness.http import PLAIN
 from tests.harness.waiting import wait_until
 from tests.servers import docker
 from tests.servers.cache import cache_dir, install_once, run
@@ -160,19 +161,17 @@ class NsqdServer(LocalServer):
     def stats(self, topic: str, channel: str) -> dict[str, Any]:
         """Return what it says about a channel; empty when it has none."""
         query = {"format": "json", "topic": topic, "channel": channel}
-        topics = (
-            httpx.get(f"http://{self.http}/stats", params=query, verify=False).raise_for_status().json()["topics"] or []
-        )
+        topics = httpx.get(f"http://{self.http}/stats", params=query, **PLAIN).raise_for_status().json()["topics"] or []
         return next((found for one in topics for found in one["channels"]), {})
 
     def topics(self) -> list[str]:
         """Return the topics that it has."""
-        answer = httpx.get(f"http://{self.http}/stats", params={"format": "json"}, verify=False).raise_for_status()
+        answer = httpx.get(f"http://{self.http}/stats", params={"format": "json"}, **PLAIN).raise_for_status()
         return [one["topic_name"] for one in answer.json()["topics"] or []]
 
     def call(self, path: str, body: bytes = b"", **query: object) -> None:
         """POST to its HTTP API, for example ``/pub`` with a topic."""
-        httpx.post(f"http://{self.http}{path}", params={**query}, content=body, verify=False).raise_for_status()
+        httpx.post(f"http://{self.http}{path}", params={**query}, content=body, **PLAIN).raise_for_status()
 
 
 class NsqServers(NamedTuple):
@@ -257,6 +256,6 @@ def _free_addresses() -> tuple[str, str]:
 def _pings(http: str) -> bool:
     try:
         # One that wants TLS refuses, which is an answer; one that is not well says so with a 500.
-        return not httpx.get(f"http://{http}/ping", timeout=2, verify=False).is_server_error
+        return not httpx.get(f"http://{http}/ping", timeout=2, **PLAIN).is_server_error
     except httpx.TransportError:
         return False

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import httpx
 
+from tests.harness.http import PLAIN
 from tests.harness.process import free_port
 from tests.servers.cache import cache_dir, install_once, run
 from tests.servers.running import LocalServer
@@ -133,7 +134,7 @@ class Toxiproxy(LocalServer):
         super().__init__(folder)
         self._program = programs / PROGRAM
         self.port = free_port()
-        self._api = httpx.Client(base_url=f"http://127.0.0.1:{self.port}", timeout=10)
+        self._api = httpx.Client(base_url=f"http://127.0.0.1:{self.port}", timeout=10, **PLAIN)
 
     def argv(self) -> list[str]:
         """Listen for orders on a port of loopback."""

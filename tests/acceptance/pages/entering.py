@@ -10,6 +10,7 @@ import httpx
 
 from tests.acceptance.pages.looking import Looker
 from tests.harness.bus_process import run_bus
+from tests.harness.http import PLAIN
 
 
 def add_user(data: Path, name: str, role: str, *destinations: str) -> str:
@@ -24,7 +25,7 @@ class Person:
     """Somebody logged in without a browser."""
 
     def __init__(self, url: str, name: str, password: str) -> None:
-        self.http = httpx.Client(base_url=f"{url}/api/v1", trust_env=False, headers={"origin": url}, timeout=30)
+        self.http = httpx.Client(base_url=f"{url}/api/v1", headers={"origin": url}, timeout=30, **PLAIN)
         begun = self.http.post("/session", json={"name": name, "password": password}).raise_for_status()
         self.http.headers["x-csrf-token"] = begun.json()["csrf"]
 

@@ -16,6 +16,7 @@ from websockets.typing import Origin
 
 from tests.acceptance.pages.entering import Person, add_user
 from tests.harness.bus_process import BusProcess
+from tests.harness.http import PLAIN
 from tests.harness.waiting import wait_until
 
 SOCKET = "/admin/_nicegui_ws/socket.io/?EIO=4&transport="
@@ -54,7 +55,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
 
 @pytest.fixture
 def stranger(guarded: Guarded) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=guarded.bus.url, trust_env=False, timeout=30) as client:
+    with httpx.Client(base_url=guarded.bus.url, timeout=30, **PLAIN) as client:
         yield client
 
 

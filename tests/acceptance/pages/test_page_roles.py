@@ -11,6 +11,7 @@ from playwright.sync_api import Page, expect
 from tests.acceptance.pages.conftest import Look
 from tests.acceptance.pages.entering import Person, add_user
 from tests.harness.bus_process import BusProcess
+from tests.harness.http import PLAIN
 from tests.harness.waiting import wait_until
 
 FOR_ALL = ["Overview", "Find", "Failures", "Resends", "Destinations", "Health"]
@@ -41,7 +42,7 @@ class Staffed:
         """Send a message that nobody takes, so that its page goes on following it; return its id."""
         key = self.people["root"].call("POST", "/keys", json={"role": "producer"}).json()["key"]
         head = {"authorization": f"Bearer {key}"}
-        answer = httpx.post(f"{self.bus.url}/v1/messages/orders", content=b"{}", headers=head, trust_env=False)
+        answer = httpx.post(f"{self.bus.url}/v1/messages/orders", content=b"{}", headers=head, **PLAIN)
         sent = str(answer.raise_for_status().json()["id"])
         root = self.people["root"]
         wait_until(lambda: root.http.get(f"/messages/{sent}").is_success, within=30, what="the message is stored")
