@@ -41,6 +41,8 @@ SETTINGS: Final = {
     # Millions of small keys: aggregate in a hash map before falling back to a sort.
     "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "100000",
     "spark.ui.showConsoleProgress": "false",
+    # Nobody is shown the line of Python behind an error, and noting it takes six calls to Java for each column.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 """What every job runs with, on whatever cluster; ``docs/pipeline.md`` says why."""
 _LOCAL: Final = {
