@@ -16,6 +16,12 @@ from tests.harness.trace_lines import block, settled
 NOW = 1_763_700_000_000
 HOUR = 3_600_000
 ALLOWED = Allowance(late=600, future=600)
+NO_TIMES = (NOW * 1000, NOW * 10**6, 2**63 - 1)
+NO_NUMBERS = (-1, 2**40 + 1, 2**63 - 1)
+NO_IDS = (
+    *("-1", "-2345678-1234-7000-8000-000000000000", "z" * 14 + "7" + "z" * 21, "7" * 36),
+    *(id_floor(NOW) + end for end in ("\n", "\u2028", "0")),
+)
 
 
 def lines(spark: SparkSession, *values: str, arrived: int = NOW) -> DataFrame:
@@ -73,17 +79,16 @@ def test_a_line_that_is_no_text_is_kept_as_text_that_every_tool_reads(spark):
     assert json.loads(rows[1].raw)["stage"] == "\ufffd"
 
 
-@pytest.mark.parametrize("at", [NOW * 1000, NOW * 10**6, 2**63 - 1])
-def test_a_time_of_no_calendar_is_put_aside(spark, at):
+def test_a_time_of_no_calendar_is_put_aside(spark):
     far = {**settled(NOW), "id": "ffffffff-ffff-7000-8000-000000000000"}
-    read = lines(spark, block([settled(NOW), {**settled(NOW), "at": at}, far]), block([], at=at))
+    odd = [{**settled(NOW), "at": at} for at in NO_TIMES]
+    read = lines(spark, block([settled(NOW), far, *odd]), *[block([], at=at) for at in NO_TIMES])
     assert [row.position for row in events_of(read, ALLOWED).collect()] == [0]
-    whys = {row.position: row.why for row in malformed_of(read).collect()}
-    assert whys == {
-        1: "its time is in no calendar",
-        2: "its id is of a time in no calendar",
-        -1: "not a block of trace events",
-    }
+    assert sorted((row.position, row.why) for row in malformed_of(read).collect()) == [
+        *[(-1, "not a block of trace events")] * len(NO_TIMES),
+        (1, "its id is of a time in no calendar"),
+        *[(position, "its time is in no calendar") for position in range(2, 2 + len(NO_TIMES))],
+    ]
     assert blocks_of(read).count() == 1
 
 
@@ -108,32 +113,27 @@ def test_a_row_of_the_ledger_that_cannot_be_read_is_put_aside(spark):
     assert '"latency":{"x":1}' in rows[4].raw
 
 
-@pytest.mark.parametrize(
-    "id_",
-    [
-        *("-1", "-2345678-1234-7000-8000-000000000000", "z" * 14 + "7" + "z" * 21, "7" * 36),
-        *(id_floor(NOW) + end for end in ("\n", "\u2028", "0")),
-    ],
-)
-def test_what_is_no_id_is_put_aside(spark, id_):
-    read = lines(spark, block([{**settled(NOW), "id": id_}, settled(NOW)]))
-    assert [row.position for row in events_of(read, ALLOWED).collect()] == [1]
-    assert [row.why for row in malformed_of(read).collect()] == ["its id is not a UUID of version 7"]
+def test_what_is_no_id_is_put_aside(spark):
+    odd = [{**settled(NOW), "id": id_} for id_ in NO_IDS]
+    read = lines(spark, block([*odd, settled(NOW)]))
+    assert [row.position for row in events_of(read, ALLOWED).collect()] == [len(odd)]
+    rows = malformed_of(read).collect()
+    assert [(row.position, row.why) for row in rows] == [
+        (position, "its id is not a UUID of version 7") for position in range(len(odd))
+    ]
 
 
-@pytest.mark.parametrize("many", [-1, 2**40 + 1, 2**63 - 1])
-def test_numbers_that_do_not_add_up_are_put_aside(spark, many):
+def test_numbers_that_do_not_add_up_are_put_aside(spark):
     row = {"stage": "sent", "destination": "orders", "subscription": "", "minute": 0, "count": 1, "xor": 1, "sum": 1}
-    odd = [{**row, "count": many}, {**row, "latency": {"3": many}}]
-    event = {**settled(NOW), "bytes": many}
-    read = lines(spark, block([settled(NOW), event], ledger=odd), block([], lost=many), block([], seq=many))
+    odd = [each for many in NO_NUMBERS for each in ({**row, "count": many}, {**row, "latency": {"3": many}})]
+    events = [{**settled(NOW), "bytes": many} for many in NO_NUMBERS]
+    wrong = [each for many in NO_NUMBERS for each in (block([], lost=many), block([], seq=many))]
+    read = lines(spark, block([settled(NOW), *events], ledger=odd), *wrong)
     assert rolled_up(events_of(read, ALLOWED)).agg({"bytes": "sum"}).count() == 1
-    assert sorted((row.position, row.why) for row in malformed_of(read).collect()) == [
-        (-1, "not a block of trace events"),
-        (-1, "not a block of trace events"),
-        (0, "a row of the ledger that cannot be read"),
-        (1, "a row of the ledger that cannot be read"),
-        (1, "its length is none that a body has"),
+    assert sorted((row.why, row.position) for row in malformed_of(read).collect()) == [
+        *[("a row of the ledger that cannot be read", position) for position in range(len(odd))],
+        *[("its length is none that a body has", 1 + position) for position in range(len(events))],
+        *[("not a block of trace events", -1)] * len(wrong),
     ]
     assert (events_of(read, ALLOWED).count(), ledger_of(read).count(), blocks_of(read).count()) == (1, 0, 1)
 
@@ -155,21 +155,24 @@ def test_a_broken_event_does_not_make_its_block_dear(spark):
     assert seconds({"stage": "dreamt"}) < 4 * seconds(settled(NOW))
 
 
-@pytest.mark.parametrize("part", ["events", "ledger"])
-@pytest.mark.parametrize("rubbish", ["x", 5, None, {"a": 1}])
-def test_a_block_without_a_list_is_put_aside_whole(spark, part, rubbish):
-    line = json.dumps({**json.loads(block([settled(NOW)])), part: rubbish})
-    assert [row.raw for row in malformed_of(lines(spark, line)).collect()] == [line]
-    assert blocks_of(lines(spark, line)).count() == 0
+def test_a_block_without_a_list_is_put_aside_whole(spark):
+    whole = json.loads(block([settled(NOW)]))
+    odd = [
+        json.dumps({**whole, part: rubbish}) for part in ("events", "ledger") for rubbish in ("x", 5, None, {"a": 1})
+    ]
+    read = lines(spark, *odd)
+    assert sorted(row.raw for row in malformed_of(read).collect()) == sorted(odd)
+    assert blocks_of(read).count() == 0
 
 
-@pytest.mark.parametrize(("rubbish", "position"), [(5, -1), ("x", -1), ([], -1), ([5], -1), (None, 0), ({}, 0)])
-def test_what_is_no_event_hides_none_beside_it(spark, rubbish, position):
+def test_what_is_no_event_hides_none_beside_it(spark):
     """Spark reads no list of which an item is no object, so that such a line is put aside whole."""
-    read = lines(spark, block([rubbish, settled(NOW)]))
-    (aside,) = malformed_of(read).collect()
-    assert aside.position == position
-    assert events_of(read, ALLOWED).count() == (0 if position == -1 else 1)
+    unreadable, readable = (5, "x", [], [5]), (None, {})
+    blocks = [block([rubbish, settled(NOW)], seq=seq) for seq, rubbish in enumerate((*unreadable, *readable), 1)]
+    read = lines(spark, *blocks)
+    aside = [row.position for row in malformed_of(read).orderBy("position").collect()]
+    assert aside == [-1] * len(unreadable) + [0] * len(readable)
+    assert sorted(row.seq for row in events_of(read, ALLOWED).collect()) == [5, 6]
 
 
 def test_every_event_is_either_read_or_put_aside(spark):
