@@ -32,11 +32,11 @@ class Egress(Protocol):
 
 
 class Dialer(NamedTuple):
-    """What every dial needs."""
+    """What every dial needs; ``context`` is asked for once somebody is called over https."""
 
     egress: Egress
     resolver: Resolver
-    context: ssl.SSLContext
+    context: Callable[[], ssl.SSLContext]
     limits: Limits
     clock: Clock
 
@@ -159,7 +159,7 @@ class Dial:
         begun = self._dialer.clock()
         try:
             async with asyncio.timeout(self._dialer.limits.tls):
-                return await self._attached(sock, self._dialer.context)
+                return await self._attached(sock, self._dialer.context())
         except TimeoutError as error:
             raise _failed(PostFailure.TIMEOUT, "timed out in phase tls") from error
         except (OSError, ssl.CertificateError) as error:

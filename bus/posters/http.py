@@ -70,7 +70,9 @@ class HttpPoster:
     ) -> None:
         self._egress = egress
         names = Resolver(resolver, ttl=dns_ttl, clock=clock)
-        self._dialer = Dialer(egress, names, ssl_context or client_context(), limits, clock)
+        # All authorities' certificates take 25 ms to read, and many a bus calls nobody over https.
+        context = functools.cache(client_context) if ssl_context is None else lambda: ssl_context
+        self._dialer = Dialer(egress, names, context, limits, clock)
         self._limits = limits
         self._answer_limits = answer_limits
         self._clock = clock

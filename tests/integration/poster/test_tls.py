@@ -72,7 +72,7 @@ async def test_wrong_host(hostile, trusting, server_context, answer_with, name):
 
 async def test_unknown_authority(hostile, make_poster, server_context, answer_with):
     port = await hostile.start(answer_with(OK), context=server_context("hook.example"))
-    result = await post(make_poster(resolver=to_loopback), port)
+    result = await post(make_poster(ssl_context=None, resolver=to_loopback), port)
     assert (result.failure, result.indeterminate) == (PostFailure.TLS, False)
 
 
