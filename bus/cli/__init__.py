@@ -27,11 +27,11 @@ def run(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code; errors are one line on standard error."""
     import typer  # noqa: PLC0415 - `import bus.cli` stays cheap
 
-    from bus.cli.app import app  # noqa: PLC0415
+    from bus.cli.app import tree  # noqa: PLC0415
 
     arguments = list(sys.argv[1:] if argv is None else argv) or ["--help"]
     try:
-        code = typer.main.get_command(app).main(args=arguments, prog_name="bus", standalone_mode=False)
+        code = typer.main.get_command(tree(arguments[0])).main(args=arguments, prog_name="bus", standalone_mode=False)
     except typer.TyperException as error:
         return _usage(error)
     except BusError as error:

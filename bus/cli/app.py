@@ -1,28 +1,11 @@
-"""The tree of commands."""
+"""The tree of commands; one command is loaded alone, since each process is only one of them."""
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
+from importlib import import_module
+from typing import Final, NamedTuple
 
 import typer
-
-from bus.cli import (
-    access,
-    clusters,
-    destinations,
-    doctor,
-    failing,
-    finding,
-    resending,
-    sealing,
-    sending,
-    serving,
-    spools,
-    statistics,
-    status,
-    subscriptions,
-    tracing,
-)
 
 _START = """\b
 Start with:
@@ -44,26 +27,83 @@ Examples:
   bus resend 019a2f4e-0000-7000-8000-000000000000
   bus resend --destination orders --status dead --from 2h --to 1h --dry-run
   bus resend --pause 019a2f4e-0000-7000-8000-000000000000"""
-app = typer.Typer(
-    name="bus",
-    help="Pier: send a message once, and every subscriber's URL gets it.",
-    epilog=_START,
-    rich_markup_mode=None,  # rich is loaded by the commands that draw
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-)
-for group in (destinations.app, subscriptions.app, clusters.app, spools.app, access.keys, access.users, sealing.app):
-    app.add_typer(group)
-app.command(epilog="Example:  bus up --data /var/lib/bus --port 8700")(serving.up)
-app.command(epilog="Example:  bus run receiver --config bus.toml")(serving.run)
-app.command(epilog=_SEND)(sending.send)
-app.command(epilog="Example:  bus trace 019a2f4e-0000-7000-8000-000000000000")(tracing.trace)
-app.command(epilog=_SEARCH)(finding.search)
-app.command(epilog="Example:  bus export --destination orders --status dead --from 1d -o dead.csv")(finding.export)
-app.command(epilog="Example:  bus stats --from 1d --by subscription")(statistics.stats)
-app.command(epilog="Example:  bus failures --destination orders --from 1d")(failing.failures)
-app.command(epilog=_RESEND)(resending.resend)
-app.command(epilog="Example:  bus status --json")(status.status)
-app.command(epilog="Example:  bus doctor --config bus.toml")(doctor.doctor)
-for command in entry_points(group="bus.commands"):  # of packages that stand on the bus
-    app.add_typer(command.load())
+
+
+class _Command(NamedTuple):
+    """A command: the module in which it is a function of this name, and what is below its help."""
+
+    module: str
+    epilog: str
+
+
+_GROUPS: Final = {
+    "destination": ("destinations", "app"),
+    "subscription": ("subscriptions", "app"),
+    "cluster": ("clusters", "app"),
+    "spool": ("spools", "app"),
+    "key": ("access", "keys"),
+    "user": ("access", "users"),
+    "secrets": ("sealing", "app"),
+}
+_COMMANDS: Final = {
+    "up": _Command("serving", "Example:  bus up --data /var/lib/bus --port 8700"),
+    "run": _Command("serving", "Example:  bus run receiver --config bus.toml"),
+    "send": _Command("sending", _SEND),
+    "trace": _Command("tracing", "Example:  bus trace 019a2f4e-0000-7000-8000-000000000000"),
+    "search": _Command("finding", _SEARCH),
+    "export": _Command("finding", "Example:  bus export --destination orders --status dead --from 1d -o dead.csv"),
+    "stats": _Command("statistics", "Example:  bus stats --from 1d --by subscription"),
+    "failures": _Command("failing", "Example:  bus failures --destination orders --from 1d"),
+    "resend": _Command("resending", _RESEND),
+    "status": _Command("status", "Example:  bus status --json"),
+    "doctor": _Command("doctor", "Example:  bus doctor --config bus.toml"),
+}
+
+
+def tree(wanted: str = "") -> typer.Typer:
+    """Return the tree with the command or group that is wanted; with all of them where it is none of ours."""
+    app = typer.Typer(
+        name="bus",
+        help="Pier: send a message once, and every subscriber's URL gets it.",
+        epilog=_START,
+        rich_markup_mode=None,  # rich is loaded by the commands that draw
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        callback=_stay_a_tree,
+    )
+    if wanted in _GROUPS:
+        _add_group(app, wanted)
+    elif wanted in _COMMANDS:
+        _add_command(app, wanted)
+    else:
+        _add_all(app)
+    return app
+
+
+def _stay_a_tree() -> None:
+    """Keep typer from taking a tree with one command for that command."""
+
+
+def _add_group(app: typer.Typer, name: str) -> None:
+    module, group = _GROUPS[name]
+    app.add_typer(getattr(_module(module), group))
+
+
+def _add_command(app: typer.Typer, name: str) -> None:
+    module, epilog = _COMMANDS[name]
+    app.command(epilog=epilog)(getattr(_module(module), name))
+
+
+def _add_all(app: typer.Typer) -> None:
+    from importlib.metadata import entry_points  # noqa: PLC0415 - looks at every package that is installed
+
+    for name in _GROUPS:
+        _add_group(app, name)
+    for name in _COMMANDS:
+        _add_command(app, name)
+    for command in entry_points(group="bus.commands"):  # of packages that stand on the bus
+        app.add_typer(command.load())
+
+
+def _module(name: str) -> object:
+    return import_module(f"bus.cli.{name}")

@@ -17,7 +17,7 @@ HEAVY = "{'httpx', 'apsw', 'pydantic', 'fastapi', 'rich', 'typer', 'asyncio'}"
     [
         ("import bus", HEAVY),
         ("from bus import Bus, AsyncBus; Bus('http://x')", "{'httpx', 'pydantic', 'fastapi', 'rich', 'typer'}"),
-        ("import bus.cli.app", "{'httpx', 'apsw', 'pydantic', 'fastapi', 'rich', 'asyncio'}"),
+        ("from bus.cli.app import tree; tree()", "{'httpx', 'apsw', 'pydantic', 'fastapi', 'rich', 'asyncio'}"),
     ],
 )
 def test_nothing_heavy_is_loaded_and_no_thread_runs(statement: str, heavy: str) -> None:
