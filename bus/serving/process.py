@@ -75,7 +75,7 @@ async def _serve(
             announce(announcement(settings, roles, url_of(listener), context))
             await stop.wait()
             _log.info("stopping: requests in flight are finished, what waits stays on disk")
-            server.should_exit = True
+            server.stop()
             await serving
             for task in following:
                 task.cancel()

@@ -7,7 +7,7 @@ import contextlib
 import errno
 import socket
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final, cast
 
 import uvicorn
 
@@ -18,6 +18,7 @@ from bus.settings import Settings
 
 _KEEP_ALIVE: Final = 75
 _BACKLOG: Final = 2048
+_DATE_CHANGES: Final = 1.0
 _LONGEST_MESSAGE: Final = 2**20  # of a WebSocket
 
 
@@ -27,6 +28,12 @@ class Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
         self.serves = asyncio.Event()
+        self._stopping = asyncio.Event()
+
+    def stop(self) -> None:
+        """Take no more connections, and have ``serve`` return once requests in flight are answered."""
+        self.should_exit = True
+        self._stopping.set()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -38,6 +45,12 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
         self.serves.set()
 
+    async def main_loop(self) -> None:
+        """Keep the Date of answers right, until ``stop``."""
+        while not await self.on_tick(0):
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), _DATE_CHANGES)
+
 
 def config(settings: Settings, app: Asgi, *, has_sockets: bool) -> uvicorn.Config:
     """Return how the server is set up; ``has_sockets`` lets browsers hold WebSockets."""
@@ -45,7 +58,7 @@ def config(settings: Settings, app: Asgi, *, has_sockets: bool) -> uvicorn.Confi
         app,
         loop="uvloop",
         http=type("TimedProtocol", (HttpProtocol,), {"deadline": settings.receive_timeout}),
-        ws="websockets-sansio" if has_sockets else "none",
+        ws=cast("type[asyncio.Protocol]", _socket) if has_sockets else "none",
         ws_max_size=_LONGEST_MESSAGE,
         ws_per_message_deflate=False,  # costs memory for each page that is open, and CPU beside the messages
         lifespan="off",
@@ -56,6 +69,13 @@ def config(settings: Settings, app: Asgi, *, has_sockets: bool) -> uvicorn.Confi
         timeout_keep_alive=_KEEP_ALIVE,
         timeout_graceful_shutdown=round(settings.drain_timeout),
     )
+
+
+def _socket(**fields: Any) -> asyncio.Protocol:
+    """Return the protocol of one WebSocket."""
+    from uvicorn.protocols.websockets import websockets_sansio_impl  # noqa: PLC0415 - only once a page is open
+
+    return websockets_sansio_impl.WebSocketsSansIOProtocol(**fields)
 
 
 def bind(host: str, port: int) -> socket.socket:

@@ -32,7 +32,7 @@ async def served() -> AsyncIterator[Served]:
     async with asyncio.timeout(60):
         await server.serves.wait()
     yield Served(world, url_of(listener))
-    server.should_exit = True
+    server.stop()
     async with asyncio.timeout(60):
         await running
 
