@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -40,6 +41,16 @@ def server_extra() -> Iterator[None]:
         ) from error
 
 
+@contextmanager
+def without_collecting() -> Iterator[None]:
+    """Import without looks for garbage: what modules make stays."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
 def up(
     data: Data = None,
     host: Host = None,
@@ -53,7 +64,7 @@ def up(
 
     Ctrl-C or SIGTERM finishes what is in flight and exits 0; everything else waits on disk.
     """
-    with server_extra():
+    with server_extra(), without_collecting():
         from bus.bootstrap import ROLES  # noqa: PLC0415
     return _serve(list(ROLES), config, {"data": data, "host": host, "port": port}, as_json=as_json)
 
@@ -77,7 +88,7 @@ def run(
 
 
 def _serve(roles: list[str], config: Path | None, overrides: dict[str, Any], *, as_json: bool) -> int:
-    with server_extra():
+    with server_extra(), without_collecting():
         from bus.serving import serve  # noqa: PLC0415
         from bus.settings import load_settings  # noqa: PLC0415
 
