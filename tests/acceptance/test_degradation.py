@@ -228,7 +228,7 @@ def test_messages_flow_while_a_part_is_stopped(small: World, name: str) -> None:
 
 @pytest.fixture
 def storeless(small: World) -> Iterator[World]:
-    """Start the bus while its store is away, which takes it twenty seconds; the store is back afterwards."""
+    """Start the bus while its store is away; the store is back afterwards."""
     (store,) = small.servers("mongodb")
     kept = small.bus.data / "configuration"
     wait_until(lambda: small.is_kept(kept), within=60, what="the configuration is on disk")

@@ -12,12 +12,12 @@ from pymongo import AsyncMongoClient
 from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.asynchronous.database import AsyncDatabase
 from pymongo.errors import ConfigurationError as DriverConfigurationError
-from pymongo.errors import InvalidName, InvalidURI
+from pymongo.errors import InvalidName, InvalidURI, ServerSelectionTimeoutError
 from pymongo.monitoring import ConnectionClosedEvent, ConnectionPoolListener
 from pymongo.read_concern import ReadConcern
 
 from bus.errors import ConfigurationError
-from bus.stores.mongodb.errors import translating
+from bus.stores.mongodb.errors import translate, translating
 
 Form = dict[str, Any]
 Collection = AsyncCollection[Form]
@@ -28,6 +28,7 @@ _BATCH: Final = 1_000
 _MAJORITY: Final = ReadConcern("majority")
 _TURN: Final = 0.02
 _SHORT_MS: Final = 2_000  # to find a server, to get a connection of the pool
+_KNOWN_AWAY: Final = 1.0  # seconds for which nobody waits for a server again
 _CONNECT_MS: Final = 1_500  # shorter, so that the error of a server that is not found says why
 
 # These hold whatever the URL says: nothing is acknowledged that a majority does not have in its journal, and what is
@@ -90,6 +91,8 @@ class Connection:
 
     def __init__(self, url: str, database: str = "") -> None:
         self._losses = _Losses()
+        self._missed: ServerSelectionTimeoutError | None = None
+        self._missed_at = 0.0
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error", UserWarning)  # an option of the URL that is unknown or impossible
@@ -118,6 +121,12 @@ class Connection:
         """The database itself."""
         return self._database
 
+    @property
+    def _has_server(self) -> bool:
+        """Whether the driver, which goes on looking, knows of a server that takes writes."""
+        found: bool = self._client.topology_description.has_writable_server()
+        return found
+
     @asynccontextmanager
     async def exchange(self, what: str) -> AsyncIterator[None]:
         """Give one exchange with the server a deadline, and raise the store's errors; ``what`` is for their text.
@@ -125,13 +134,21 @@ class Connection:
         Raises
         ------
         StoreUnavailable
-            No server is found within two seconds, or there is no answer within five.
+            No server is found within two seconds, or at once when that was so a moment ago; or there is no answer
+            within five.
         StoreError
             The server refused.
         """
+        now = asyncio.get_running_loop().time
+        if self._missed is not None and now() - self._missed_at < _KNOWN_AWAY and not self._has_server:
+            raise translate(self._missed, what) from self._missed
         with translating(what):
-            async with asyncio.timeout(DEADLINE):
-                yield
+            try:
+                async with asyncio.timeout(DEADLINE):
+                    yield
+            except ServerSelectionTimeoutError as missed:
+                self._missed, self._missed_at = missed, now()
+                raise
 
     async def find(
         self,

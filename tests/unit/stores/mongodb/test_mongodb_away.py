@@ -1,0 +1,42 @@
+"""A server that is not there is waited for once, and not by each who asks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from bus.errors import StoreUnavailable
+from bus.stores.mongodb import connection
+from bus.stores.mongodb.connection import OPTIONS, Connection
+from tests.harness.process import free_port
+
+
+@pytest.fixture
+async def away(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Connection]:
+    monkeypatch.setitem(OPTIONS, "serverSelectionTimeoutMS", 500)
+    monkeypatch.setattr(connection, "_KNOWN_AWAY", 60.0)
+    made = Connection(f"mongodb://127.0.0.1:{free_port()}/bus")
+    yield made
+    await made.close()
+
+
+async def ask(of: Connection) -> float:
+    """Return how many seconds a refusal took."""
+    now = asyncio.get_running_loop().time
+    begun = now()
+    with pytest.raises(StoreUnavailable, match=r"does not answer \(read documents\)"):
+        await of.find("documents", {})
+    return now() - begun
+
+
+async def test_only_the_first_waits_for_a_server_that_is_not_there(away: Connection) -> None:
+    first = await ask(away)
+    assert sum([await ask(away) for _ in range(20)]) < first
+
+
+async def test_a_server_is_looked_for_again_later(away: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = await ask(away)
+    monkeypatch.setattr(connection, "_KNOWN_AWAY", 0.0)
+    assert await ask(away) > first / 2
