@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack
 from typing import Final
 
 import pytest
@@ -28,15 +29,42 @@ def pytest_runtest_makereport(
     return report
 
 
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    """Run one browser for the tests of a module: none of them may be asynchronous, its loop runs in this thread."""
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=str(need("chromium")), args=["--no-sandbox", "--disable-gpu"]
-        )
-        yield browser
-        browser.close()
+class Chromium:
+    """One browser for all tests of pages: none of them may be asynchronous, its loop runs in this thread."""
+
+    def __init__(self) -> None:
+        self._running = ExitStack()
+        self._browser: Browser | None = None
+
+    def browser(self) -> Browser:
+        """Return the browser, started by whoever asks first."""
+        if self._browser is None:
+            playwright = self._running.enter_context(sync_playwright())
+            path, options = str(need("chromium")), ["--no-sandbox", "--disable-gpu"]
+            self._browser = playwright.chromium.launch(executable_path=path, args=options)
+            self._running.callback(self._browser.close)
+        return self._browser
+
+    def close(self) -> None:
+        """End it; whoever asks later gets another."""
+        self._running.close()
+        self._browser = None
+
+
+_CHROMIUM: Final = Chromium()
+
+
+@pytest.hookimpl(trylast=True)  # behind the fixtures of the last test
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Close the browser where the tests of pages end."""
+    if nextitem is None or nextitem.path.parent != item.path.parent:
+        _CHROMIUM.close()
+
+
+@pytest.fixture
+def chromium() -> Browser:
+    """Return the browser of all tests of pages."""
+    return _CHROMIUM.browser()
 
 
 @pytest.fixture(scope="session")
