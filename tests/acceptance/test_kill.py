@@ -12,7 +12,7 @@ import pytest
 from tests.harness.checker import Judgement
 from tests.harness.kills import KillRun, Plan
 
-SMALL = Plan(messages=2_000, rate=300, kills=3, seed=20261121)
+SMALL = Plan(messages=1_200, rate=300, kills=3, seed=20261121)
 FULL = Plan(messages=20_000, rate=300, kills=20, seed=42, drain_within=180)
 
 

@@ -9,7 +9,7 @@ import pytest
 from tests.harness.kills import KillRun, Plan
 from tests.harness.planted import BUGS
 
-PLAN = Plan(messages=1500, rate=300, kills=3, seed=7, drain_within=5)
+PLAN = Plan(messages=900, rate=300, kills=3, seed=7, drain_within=5)
 QUICK = "ack-before-outcome"
 
 
