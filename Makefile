@@ -16,7 +16,7 @@ ALONE := tests/acceptance/test_isolation.py
 # Of the hundreds of processes that the tests start each would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run install check test test-quick proof $(PROOFS) proofs-page bench images million events servers constraints clean help
+.PHONY: run install check test test-quick proof $(PROOFS) proofs-page mutants bench images million events servers constraints clean help
 
 help: ## Show the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 14
@@ -61,6 +61,9 @@ $(PROOFS): proof-%: servers
 
 proofs-page: $(STAMP) ## The history of the proofs as a page: build/proofs.html.
 	$(BIN)/python -m tests.proofs
+
+mutants: servers ## Seed 30 faults, and tell which the tests catch.
+	$(BIN)/python -m tests.mutants
 
 bench: servers ## Measure; every figure is a ratio within one run.
 	$(BIN)/python -m bench

@@ -9,13 +9,16 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
+
+import psutil
 
 OPTIONS: Final = ("-x", "-q", "-p", "no:cacheprovider", "-m", "not proof")
 # It looks for the old text of every fault, and would find each.
 _LEFT_OUT: Final = "--ignore=tests/unit/harness/test_mutants.py"
+_SUMMARY: Final = ("FAILED tests/", "ERROR tests/")  # a log has lines that begin with the word alone
 _TEARDOWN_SECONDS: Final = 30.0
 
 
@@ -28,8 +31,8 @@ class Done(NamedTuple):
     @property
     def failed(self) -> str:
         """The first test that failed, by its id; empty when none is named."""
-        lines = (line.split(maxsplit=1) for line in self.output.splitlines() if line.startswith(("FAILED ", "ERROR ")))
-        return next((line[1].split(" - ")[0] for line in lines), "")
+        lines = (line for line in self.output.splitlines() if line.startswith(_SUMMARY))
+        return next((line.partition(" ")[2].split(" - ")[0] for line in lines), "")
 
 
 class Copy:
@@ -89,9 +92,13 @@ def copy_of(tree: Path) -> Iterator[Copy]:
 
 def _broken_off(process: subprocess.Popen[str]) -> str:
     """End a run as Ctrl-C does, so that it stops the servers that it started, and return what it wrote."""
+    started = psutil.Process(process.pid).children(recursive=True)
     process.send_signal(signal.SIGINT)
     try:
         return process.communicate(timeout=_TEARDOWN_SECONDS)[0]
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
+        process.kill()
+        for child in started:
+            with suppress(psutil.NoSuchProcess):
+                child.kill()
         return process.communicate()[0]
