@@ -155,6 +155,14 @@ def test_is_finished_by_state_or_by_a_newer_generation(status: Status, generatio
     assert not is_finished(trace, "nobody", 0)
 
 
+@pytest.mark.parametrize("other", sorted(set(Status) - {Status.DELIVERED}))
+def test_delivered_is_above_every_other_state_of_its_generation(other: Status) -> None:
+    delivered = outcome(message(), "billing", Status.DELIVERED)
+    later = outcome(message(), "billing", other, 2)
+    for order in ([delivered, later], [later, delivered]):
+        assert document([message(), *order]).deliveries["billing"].status is Status.DELIVERED
+
+
 def test_attempts_are_listed_by_number() -> None:
     trace = document([outcome(message(), "billing", Status.RETRYING, n) for n in (3, 1, 2)])
     assert [attempt.n for attempt in attempts_in_order(trace.deliveries["billing"])] == [1, 2, 3]
