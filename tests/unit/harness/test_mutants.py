@@ -52,6 +52,6 @@ def test_a_file_that_is_not_there_does_not_apply(tmp_path: Path) -> None:
 
 
 def test_the_first_test_that_failed_is_named() -> None:
-    output = "..F\nERROR    bus.spool:engine.py:1 failed\n= short test summary info =\nFAILED tests/a.py::test_b[1-2] - assert 1 == 2\n1 failed\n"
+    output = "..F\nERROR    bus.spool:engine.py:1 failed\nFAILED tests/a.py::test_b[1-2] - assert 1 == 2\n1 failed\n"
     assert Done(1, output).failed == "tests/a.py::test_b[1-2]"
     assert not Done(0, "3 passed\n").failed
