@@ -50,6 +50,15 @@ def test_the_last_ack_dooms_a_record_whoever_it_is() -> None:
     assert ledger.records <= 0
 
 
+def test_what_another_consumer_gave_back_is_not_doomed() -> None:
+    ledger = Ledger(["publish", "store"], 1 << 20)
+    filled(ledger, "a", 1)
+    published, stored = (claim(ledger, consumer, "a", 1) for consumer in ("publish", "store"))
+    ledger.release("store", stored)
+    ledger.ack("publish", published)
+    assert ledger.doomed == []
+
+
 def test_a_sole_consumer_needs_no_row_for_its_acks() -> None:
     ledger = Ledger(["send"], 1 << 20)
     filled(ledger, "a", 10)
