@@ -5,9 +5,11 @@ from __future__ import annotations
 import itertools
 import shutil
 import struct
+from contextlib import closing
 from random import Random
 from typing import TYPE_CHECKING
 
+import apsw
 import pytest
 
 from bus.ports.spool import NewRecord
@@ -160,6 +162,17 @@ def test_a_destroyed_header(tmp_path: Path, killed: tuple[Path, History]) -> Non
         (directory / "spool.db").write_bytes(bytes(size) + data[size:])
         lost, _ = examine(directory, history)
         assert lost == set()
+
+
+def test_a_record_that_was_given_back_is_verified_again(tmp_path: Path) -> None:
+    with BlockingSpool(tmp_path, cache_bytes=0) as spool:
+        spool.append([record(0), record(3)])
+        held = spool.claim("send", 2, "a")
+        spool.release("send", held)
+        with closing(apsw.Connection(str(tmp_path / "spool.db"))) as db:
+            db.execute("UPDATE record SET payload = ? WHERE position = ?", (body(6, 100), held[0].position))
+        assert drain(spool) == [3]
+        assert spool.stats().damaged == 1
 
 
 def test_a_file_that_is_no_database(tmp_path: Path) -> None:
