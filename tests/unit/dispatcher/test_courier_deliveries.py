@@ -91,6 +91,14 @@ async def test_410_is_a_failure_and_tells_who_pauses(world: World) -> None:
         assert {gone.key for gone in world.gone} == {(DESTINATION, "billing")}
 
 
+async def test_410_to_a_retry_tells_who_pauses(world: World) -> None:
+    world.poster.script(URL, Reply(410))
+    async with world.courier() as courier:
+        assert courier.offer(handed(fresh(1, world.clock)))
+        await world.clock.settle()
+    assert {gone.key for gone in world.gone} == {(DESTINATION, "billing")}
+
+
 async def test_what_a_filter_does_not_want_is_skipped_with_the_reason(world: World) -> None:
     async with world.courier(subscription(filter="body.n > `2`")):
         await world.publish(body=b'{"n": 1}')
