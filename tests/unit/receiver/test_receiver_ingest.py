@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from bus.domain.identity import id_time, new_id
+from bus.domain.subscription import Subscription
 from bus.domain.times import DAY
 from bus.errors import (
     AccessDenied,
@@ -46,6 +47,14 @@ async def test_a_message_is_stamped_and_durable(world: World) -> None:
     assert (stored.id, stored.body, stored.biz_id, stored.source) == (answer.id, b"\x00\xff", "42", "shop")
     assert (stored.received_at, stored.sent_at, stored.retention_days) == (now, now, 30)
     assert (stored.expected, id_time(stored.id), stored.headers) == (("billing", "mail"), now, {"X-A": "1"})
+
+
+async def test_a_message_expects_the_subscriptions_whose_pattern_takes_its_key(world: World) -> None:
+    shoes = Subscription(destination="orders", name="shoes", url="http://a.example/", routing_pattern="*.shoes")
+    await world.registry.put_subscription(shoes)
+    await world.send(routing_key="eu.shoes")
+    await world.send(routing_key="eu.hats")
+    assert [set(one.expected) for one in world.stored] == [{"billing", "mail", "shoes"}, {"billing", "mail"}]
 
 
 async def test_what_the_producer_says_about_time_and_id_is_kept(world: World) -> None:
