@@ -13,6 +13,7 @@ import pytest
 from bus.domain.delivery import Compensation, Outcome, Status
 from bus.domain.message import Message
 from bus.ports.store import Store
+from bus.stores.mongodb.merging import Merge
 from bus.testing.clock import ManualClock
 from bus.testing.contracts.store_traces import life
 from bus.testing.store import MemoryStore
@@ -104,6 +105,31 @@ async def test_writers_that_meet_at_every_write_lose_nothing(database: str) -> N
     for store in stores:
         await store.close()
     await same_as_the_domain(database)
+
+
+async def test_what_another_writes_between_reading_and_writing_stays(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = [await open_store(database) for _ in range(2)]
+    sent = message()
+    await one.write([sent])
+    meanwhile = [outcome(sent, "mail", Status.DELIVERED)]
+    write = Merge.write
+
+    async def written_before(self: Merge) -> None:
+        if meanwhile:
+            await other.write([meanwhile.pop()])
+        await write(self)
+
+    monkeypatch.setattr(Merge, "write", written_before)
+    await one.write([outcome(sent, "billing", Status.DELIVERED)])
+    trace = await one.trace(sent.id)
+    assert trace is not None
+    assert {name: each.status for name, each in trace.deliveries.items()} == dict.fromkeys(
+        sent.expected, Status.DELIVERED
+    )
+    await other.close()
+    await one.close()
 
 
 async def test_a_row_made_while_another_process_delivers_does_not_stay(database: str) -> None:
