@@ -56,6 +56,16 @@ async def test_a_queue_deleted_by_somebody_is_made_and_consumed_again(primary: R
         assert ids(await receive(consumer, 1)) == ids(sent[1:])
 
 
+async def test_what_no_queue_takes_is_not_confirmed(primary: RabbitmqServer) -> None:
+    async with world(primary.url) as found, somebody_else(primary.url) as other:
+        await found.ensure("billing")
+        sent = found.messages(3)
+        await other.queue_delete(found.queue)
+        taken = await found.publish(*sent)
+        await confirmed(found, *(one for one, done in zip(sent, taken, strict=True) if not done))
+        assert sorted(ids(await receive(await found.consume(), 3))) == sorted(ids(sent))
+
+
 async def test_without_its_exchange_a_destination_is_not_confirmed_until_it_was_made_again(
     primary: RabbitmqServer,
 ) -> None:
