@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-import psutil
+import psutil  # type: ignore[import-untyped]
 
 OPTIONS: Final = ("-x", "-q", "-p", "no:cacheprovider", "-m", "not proof")
 # It looks for the old text of every fault, and would find each.
@@ -77,7 +77,7 @@ class Copy:
     def _env(self) -> dict[str, str]:
         env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
         return env | {
-            "PYTHONPATH": os.pathsep.join(filter(None, (str(self.path), env.get("PYTHONPATH", "")))),
+            "PYTHONPATH": str(self.path),
             "PYTHONPYCACHEPREFIX": str(self._compiled),
             "BUS_TEST_CACHE": env.get("BUS_TEST_CACHE") or str(self._tree / ".cache" / "servers"),
         }
