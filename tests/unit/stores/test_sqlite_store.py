@@ -17,7 +17,6 @@ from bus.domain.times import DAY
 from bus.errors import ConfigurationError, StoreError, StoreUnavailable
 from bus.stores.gathering import Gathering
 from bus.stores.sqlite import SqliteStore, control_sql, partition_sql
-from bus.stores.sqlite.connection import open_writer
 from bus.stores.sqlite.failures import DAMAGED, REFUSED, UNAVAILABLE, translate
 from bus.stores.sqlite.keys import id_key, key_id, time_key
 from bus.testing.contracts import store_compensations
@@ -26,7 +25,6 @@ from bus.testing.contracts.store_traces import search_all
 from bus.testing.writes import DESTINATION, NOON, message, outcome, row
 
 LANE = (DESTINATION, "billing")
-_FULL = 2  # SQLite's number of synchronous=FULL
 
 
 def test_every_exception_of_apsw_is_mapped() -> None:
@@ -52,12 +50,6 @@ def test_keys_sort_like_ids_and_times() -> None:
     sent = message(1)
     assert key_id(id_key(sent.id)) == sent.id
     assert time_key(NOON + 1) < id_key(sent.id) < time_key(NOON + 2)
-
-
-def test_a_writer_has_each_commit_synced(tmp_path: Path) -> None:
-    writer = open_writer(tmp_path / "x.db", ("CREATE TABLE t (a)",))
-    assert (writer.pragma("journal_mode"), writer.pragma("synchronous")) == ("wal", _FULL)
-    writer.close()
 
 
 async def test_a_file_of_a_newer_version_stops_the_start(tmp_path: Path) -> None:
