@@ -63,10 +63,9 @@ def _line(result: Result) -> str:
 
 
 def _show(results: Sequence[Result]) -> None:
-    table = Table("fault", "area", "result", "stage", "seconds", "by")
+    table = Table("fault", "result", "stage", "seconds")
     for result in results:
-        by = result.by.partition("\n")[0]
-        table.add_row(result.name, result.area, result.state, result.stage, f"{result.seconds:.1f}", by)
+        table.add_row(result.name, result.state, result.stage, f"{result.seconds:.1f}")
     console = Console()
     console.print(table)
     caught = sum(result.state == "caught" for result in results)
