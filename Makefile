@@ -57,7 +57,7 @@ proof: check servers ## The long versions; in parts: proof-kills, proof-brokers,
 	$(MAKE) --keep-going $(PROOFS)
 
 $(PROOFS): proof-%: servers
-	$(PYTEST) -p tests.proofs.plugin --part $* -s --timeout 3600
+	$(PYTEST) -p tests.proofs.plugin --part $* --hypothesis-profile proof -s --timeout 3600
 
 proofs-page: $(STAMP) ## The history of the proofs as a page: build/proofs.html.
 	$(BIN)/python -m tests.proofs

@@ -44,8 +44,8 @@ class Proof:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        """Leave out what is no proof, or is of another part."""
-        mine = [item for item in items if item.get_closest_marker("proof") and part_of(item.nodeid) == self._part]
+        """Leave out what is no proof, and no property that is tried with many examples, or is of another part."""
+        mine = [item for item in items if _is_proof(item) and part_of(item.nodeid) == self._part]
         config.hook.pytest_deselected(items=[item for item in items if item not in set(mine)])
         items[:] = mine
 
@@ -92,6 +92,10 @@ class Proof:
         terminalreporter.section(f"proof of {self._part}: {self._run.outcome}; {kept}")
         console = Console(file=terminalreporter._tw._file, width=160)  # pytest has no public way to its own output
         console.print(_table(self._run.rows, self._run.totals, self._run.seconds))
+
+
+def _is_proof(item: pytest.Item) -> bool:
+    return any(item.get_closest_marker(name) for name in ("proof", "hypothesis"))
 
 
 def _outcome(status: int) -> Outcome:

@@ -11,7 +11,7 @@ _BUSY: Final = (HealthCheck.too_slow,)
 
 
 def register_profiles() -> None:
-    """Make the profiles ``test``, in force, and ``proof`` (``--hypothesis-profile=proof``).
+    """Make the profiles ``test``, in force, and ``proof`` (``--hypothesis-profile proof``, as ``make proof`` has it).
 
     In the first the same examples come in every run, so that a change that is red is red by itself.
     """
