@@ -16,7 +16,13 @@ FULL = Plan(messages=5_000, rate=200, kills=20, seed=20261121, stuck_after="5s",
 MOST = 5
 
 
-@pytest.mark.parametrize("plan", [SMALL, pytest.param(FULL, marks=[pytest.mark.proof, pytest.mark.timeout(600)])])
+@pytest.mark.parametrize(
+    "plan",
+    [
+        pytest.param(SMALL, id="small"),
+        pytest.param(FULL, id="full", marks=[pytest.mark.proof, pytest.mark.timeout(600)]),
+    ],
+)
 def test_nothing_is_lost_when_processes_are_killed_one_by_one(tmp_path: Path, plan: Plan) -> None:
     found = KillRun(tmp_path, plan, apart=True).run()
     print(found.figures())
