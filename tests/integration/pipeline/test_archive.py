@@ -51,6 +51,7 @@ def test_what_is_archived_is_whole_and_gone_from_the_store(spark: SparkSession, 
     assert archive(spark, embedded.options) == []
 
 
+@pytest.mark.proof
 def test_a_run_that_died_before_the_drop_is_gone_on_with(spark: SparkSession, embedded: Place) -> None:
     old = made(6, 20, SystemClock().now())
     embedded.deliver(old)
@@ -81,6 +82,7 @@ def test_a_damaged_file_is_found_before_the_drop(spark: SparkSession, embedded: 
     assert {bytes(row.body) for row in embedded.archived(spark).values()} == {each.body for each in old}
 
 
+@pytest.mark.proof
 def test_what_changes_meanwhile_stays_and_is_archived_anew(
     spark: SparkSession, embedded: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,6 +108,7 @@ def test_what_changes_meanwhile_stays_and_is_archived_anew(
     assert [attempt.generation for attempt in resent.deliveries[0].attempts] == [0, 1]
 
 
+@pytest.mark.proof
 def test_a_day_that_an_earlier_run_had_dropped_meanwhile_is_told_as_dropped(
     spark: SparkSession, embedded: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -85,6 +85,7 @@ def test_norms_are_published_once_and_stand_for_those_before(spark, lake, span):
     assert {row.state for row in baseline.thresholds(spark, lake).collect()} == {"ready", "thin"}
 
 
+@pytest.mark.proof
 def test_norms_follow_what_is_rolled_up_later_and_are_never_of_nothing(spark, tmp_path):
     made = Lake(Storage(str(tmp_path / "lake")))
     few = {"stage": "accepted", "destination": "orders", "subscription": "", "events": 5}

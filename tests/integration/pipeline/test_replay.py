@@ -104,6 +104,7 @@ def test_a_replay_that_was_broken_off_goes_on_and_sends_nothing_twice(
     assert all(numbers == sorted(numbers) for numbers in order.values())
 
 
+@pytest.mark.proof
 def test_copies_go_into_another_destination_and_nowhere_else(spark: SparkSession, embedded: Place) -> None:
     old = made(6, 20, SystemClock().now())
     embedded.deliver(old)
@@ -125,6 +126,7 @@ def test_copies_go_into_another_destination_and_nowhere_else(spark: SparkSession
     assert (again["accepted"], again["delivered"]) == (5, 5)
 
 
+@pytest.mark.proof
 def test_a_copy_of_what_waits_for_its_time_waits_as_long(spark: SparkSession, embedded: Place) -> None:
     admin, due = embedded.bus.admin, format_time(SystemClock().now() + 3_600_000)
     admin.destination("orders")
@@ -139,6 +141,7 @@ def test_a_copy_of_what_waits_for_its_time_waits_as_long(spark: SparkSession, em
     assert embedded.subscriber.calls() == []
 
 
+@pytest.mark.proof
 def test_rejected_messages_are_in_the_balance(spark: SparkSession, embedded: Place) -> None:
     old = made(6, 20, SystemClock().now(), ("orders", "bills"))
     embedded.deliver(old)
@@ -150,6 +153,7 @@ def test_rejected_messages_are_in_the_balance(spark: SparkSession, embedded: Pla
     assert set(told["rejections"]) == {each.id for each in old if each.destination == "bills"}
 
 
+@pytest.mark.proof
 def test_a_name_stands_for_one_selection(spark: SparkSession, embedded: Place) -> None:
     embedded.deliver(made(2, 20, SystemClock().now()))
     for where in ("no such thing", "column_that_is_not = 1", "biz_id = 'nobody'"):

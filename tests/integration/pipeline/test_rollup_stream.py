@@ -70,6 +70,7 @@ def test_a_block_that_comes_again_in_a_later_batch_counts_once(spark, tmp_path):
     assert [row.seq for row in lake.read(spark, BLOCKS, line=READ_LINE).orderBy("seq").collect()] == [1, 2]
 
 
+@pytest.mark.proof
 def test_a_batch_whose_newest_commit_entry_is_gone_is_replayed_without_effect(spark, tmp_path):
     put(tmp_path / "events" / "1.jsonl", block([settled(START)], seq=1))
     before = run(spark, tmp_path / "events", tmp_path).manifests()
@@ -80,6 +81,7 @@ def test_a_batch_whose_newest_commit_entry_is_gone_is_replayed_without_effect(sp
     assert newest.exists()
 
 
+@pytest.mark.proof
 def test_files_staged_by_a_run_that_died_do_not_count(spark, tmp_path):
     put(tmp_path / "events" / "1.jsonl", block([settled(START)], seq=1))
     lake = Lake(Storage(str(tmp_path / "lake")))
@@ -107,6 +109,7 @@ def test_rollups_are_built_again_from_what_was_read(spark, tmp_path):
     assert_agrees(read_rollups(spark, lake), traffic)
 
 
+@pytest.mark.proof
 def test_the_stream_tells_of_itself_and_of_what_it_read(spark, tmp_path):
     put(tmp_path / "events" / "1.jsonl", block([settled(START), settled(START, code=500)], seq=1))
     run(spark, tmp_path / "events", tmp_path)
@@ -140,6 +143,7 @@ def test_another_checkpoint_does_not_take_a_lakes_batches_for_its_own(spark, tmp
     assert lake.manifests() == before
 
 
+@pytest.mark.proof
 def test_what_keeps_a_batch_from_being_published_is_told_as_it_is(spark, tmp_path):
     put(tmp_path / "events" / "1.jsonl", block([settled(START)], seq=1))
 

@@ -49,6 +49,7 @@ def test_norms_are_made_of_one_version_of_the_rollups(spark: SparkSession, lake:
     assert hours.agg(F.sum("volume")).collect()[0][0] == 20
 
 
+@pytest.mark.proof
 @pytest.mark.timeout(600)
 def test_what_was_read_by_two_versions_is_reconciled_once(spark: SparkSession, lake: Lake) -> None:
     sent = generate(spark, lake, Traffic(1_000, MONDAY, seed=3)).where("stage = 'sent'").count()
