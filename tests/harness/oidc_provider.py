@@ -64,7 +64,7 @@ class OidcProvider:
         self.issuer = ""
         self.lacks_id_token = False
         self.asked: list[str] = []
-        self._made: list[Any] = []
+        self._made: list[RSAKey] = []
         self.rotate()
 
     def start(self) -> OidcProvider:
@@ -87,10 +87,10 @@ class OidcProvider:
 
     def rotate(self, kid: str | None = None) -> None:
         """Sign with a new key from now on, and show only that one."""
-        name = {"kid": kid or secrets.token_hex(4), "use": "sig"}
         first, *rest = self._made or _keys()
         self._made = [*rest, first]
-        self.key, self.other = (RSAKey.import_key(made, name) for made in self._made[:2])
+        self.key, self.other = self._made[:2]
+        self.kid = kid or secrets.token_hex(4)
 
     async def _describe(self, _: Request) -> Response:
         self.asked.append("description")
@@ -105,7 +105,8 @@ class OidcProvider:
 
     async def _keys(self, _: Request) -> Response:
         self.asked.append("keys")
-        return JSONResponse({"keys": [self.key.as_dict(private=False), {"kty": "of-tomorrow", "kid": "x"}]})
+        shown = self.key.as_dict(private=False) | {"kid": self.kid, "use": "sig"}
+        return JSONResponse({"keys": [shown, {"kty": "of-tomorrow", "kid": "x"}]})
 
     async def _authorize(self, request: Request) -> Response:
         asked = request.query_params
@@ -146,7 +147,7 @@ class OidcProvider:
         now = self.now() // 1000
         claims = {"iss": self.url, "aud": CLIENT, "iat": now, "exp": now + 300, "nonce": nonce, **self.person}
         claims = {name: value for name, value in (claims | self.claims).items() if value is not REMOVED}
-        header = {"alg": self.alg, "kid": self.key.kid}
+        header = {"alg": self.alg, "kid": self.kid}
         if self.alg == "none":
             return f"{_part(header)}.{_part(claims)}."
         if self.alg == "HS256":
@@ -158,9 +159,9 @@ class OidcProvider:
 
 
 @cache
-def _keys() -> tuple[Any, ...]:
-    """Make keys once for all providers: it takes long."""
-    return tuple(RSAKey.generate_key(2048).as_dict(private=True) for _ in range(3))
+def _keys() -> tuple[RSAKey, ...]:
+    """Make keys once for all providers: it takes long, and so does reading one."""
+    return tuple(RSAKey.generate_key(2048) for _ in range(3))
 
 
 def _fits(began: dict[str, str], form: Any) -> bool:

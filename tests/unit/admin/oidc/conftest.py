@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
+from tests.harness.http import PLAIN
 from tests.harness.oidc_provider import CLIENT, SECRET, OidcProvider
 from tests.unit.admin.admin_world import World
 
@@ -59,7 +60,7 @@ class Browser:
         """Begin a login, and return how the provider sends the browser back."""
         sent = await self.bus.get("/session/oidc", params=asked)
         assert sent.status_code == 303, sent.text
-        async with httpx.AsyncClient(trust_env=False) as http:
+        async with httpx.AsyncClient(**PLAIN) as http:
             return await http.get(sent.headers["location"])
 
     async def come_back(self, answer: httpx.Response, **headers: str) -> httpx.Response:
