@@ -11,7 +11,6 @@ WORKERS ?= 3
 LAKE ?= lake
 PYTEST := $(BIN)/python -m pytest
 PROOFS := proof-kills proof-brokers proof-pages proof-pipeline
-ALONE := tests/acceptance/test_isolation.py
 
 # Of the hundreds of processes that the tests start each would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
@@ -47,8 +46,7 @@ servers: $(STAMP) ## Install the real servers and payloads that tests need.
 	$(BIN)/python -m tests.servers install
 
 test: check servers ## Everything but the proofs, on real processes.
-	$(PYTEST) -m "not proof and not alone" -n $(WORKERS) --dist loadfile --no-loadscope-reorder --guard
-	$(PYTEST) -m "not proof" $(ALONE)
+	$(PYTEST) -m "not proof" -n $(WORKERS) --dist loadfile --no-loadscope-reorder --guard
 
 test-quick: $(STAMP) ## Rules, and contracts on adapters in memory, within a minute.
 	$(PYTEST) -q -m "not proof and not server" -n $(WORKERS) --dist loadfile --no-loadscope-reorder tests/unit tests/contract
