@@ -33,7 +33,7 @@ def test_statistics_are_what_happened(bus: BusProcess, subscriber: SubscriberPro
         found = figures()
         return found.get("good", {}).get("attempts") == SENT and "bad" in found
 
-    wait_until(counted, within=60, what="every delivery is counted", state=figures)
+    wait_until(counted, within=60, what="every delivery is counted", every=0.5, state=figures)
     known = figures()
     assert known["good"]["deliveries"] == {"delivered": SENT}
     assert known["good"]["success_rate"] == 1

@@ -224,7 +224,7 @@ def test_without_events_there_are_none(tmp_path: Path, subscriber: SubscriberPro
 
 
 @pytest.mark.parametrize("body", [b"{}", b'{"v":1}', b"\xff", b"x" * 2**19])
-def test_what_is_no_block_is_refused(bus: BusProcess, body: bytes) -> None:
-    answer = bus.admin.call("POST", "/v1/events", content=body, headers={"content-type": "application/x-ndjson"})
+def test_what_is_no_block_is_refused(shared_bus: BusProcess, body: bytes) -> None:
+    answer = shared_bus.admin.call("POST", "/v1/events", content=body, headers={"content-type": "application/x-ndjson"})
     assert answer.status_code in (413, 422)
     assert answer.headers["content-type"].startswith("application/problem+json")
