@@ -18,7 +18,13 @@ def life(folder: Path, **env: str) -> BusProcess:
     return BusProcess(folder / "data", env={f"BUS_{name}": value for name, value in env.items()})
 
 
-@pytest.mark.parametrize("first", [{"SECRET_KEY": OLD}, {}], ids=["another-key", "first-key"])
+@pytest.mark.parametrize(
+    "first",
+    [
+        pytest.param({"SECRET_KEY": OLD}, id="another-key"),
+        pytest.param({}, id="first-key", marks=pytest.mark.proof),
+    ],
+)
 def test_secrets_outlive_their_key(tmp_path: Path, subscriber: SubscriberProcess, first: dict[str, Any]) -> None:
     with life(tmp_path, **first) as bus:
         bus.admin.destination("d")

@@ -30,6 +30,7 @@ def test_nothing_is_lost_when_processes_are_killed_one_by_one(tmp_path: Path, pl
     assert found.attempts == plan.messages
 
 
+@pytest.mark.proof
 def test_dispatchers_that_come_and_go_share_the_permits(tmp_path: Path) -> None:
     with SubscriberProcess(tmp_path, "/slow=delay:0.05") as subscriber, Cluster(tmp_path) as bus:
         bus.admin.destination("orders")
@@ -60,6 +61,7 @@ def _nodes(subscriber: SubscriberProcess) -> list[str]:
     return [call.id for call in subscriber.calls("/slow")]
 
 
+@pytest.mark.proof
 def test_the_queues_of_processes_that_do_not_come_back_are_swept(tmp_path: Path) -> None:
     env = {"BUS_SWEEP": str(tmp_path), "BUS_SWEEP_IDLE": "1"}
     roles = ("admin", "receiver", "dispatcher", "dispatcher", "compensator")
