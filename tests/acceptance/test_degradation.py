@@ -156,11 +156,11 @@ def covering() -> Iterator[tuple[Trouble, Trouble]]:
 
 
 @contextmanager
-def world(folder: Path, roads: Sequence[str]) -> Iterator[World]:
+def world(folder: Path, roads: Sequence[str], **settings: str) -> Iterator[World]:
     with ExitStack() as stack:
         parts = {road: stack.enter_context(BROKERS[road](folder / road)) for road in roads}
         parts["mongodb"] = stack.enter_context(STORES["mongodb"](folder / "mongodb"))
-        env = {key: value for part in parts.values() for key, value in part.env.items()}
+        env = settings | {key: value for part in parts.values() for key, value in part.env.items()}
         flaky = [f"/{road}/flaky=fail:0.3" for road in roads]
         subscriber = stack.enter_context(SubscriberProcess(folder, *flaky))
         bus = stack.enter_context(BusProcess(folder / "data", log=folder / "bus.log", env=env))
@@ -172,7 +172,7 @@ def world(folder: Path, roads: Sequence[str]) -> Iterator[World]:
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    with world(tmp_path_factory.mktemp("degradation"), FEW) as made:
+    with world(tmp_path_factory.mktemp("degradation"), FEW, BUS_EVENTS="kafka") as made:
         yield made
 
 
@@ -221,9 +221,19 @@ def survive(world: World, *troubles: Trouble, calm: bool = True) -> None:
         world.bus.admin.wait_drained(road, sent, within=MENDED_WITHIN)
 
 
-@pytest.mark.parametrize("name", ["kafka", "mongodb"])
-def test_messages_flow_while_a_part_is_stopped(small: World, name: str) -> None:
-    survive(small, Trouble(name, "stopped"))
+def test_messages_flow_and_events_wait_while_kafka_is_stopped(small: World) -> None:
+    admin, known, before = small.bus.admin, small.bus.admin.metric("bus_events_emitted_total"), small.count
+    survive(small, Trouble("kafka", "stopped"))
+    told = 4 * len(FEW) * (small.count - before)  # accepted, published, and settled by two subscribers
+    wait_until(
+        lambda: admin.metric("bus_events_emitted_total") >= known + told, within=MENDED_WITHIN, what="events are told"
+    )
+    assert admin.metric("bus_events_lost_total") == 0
+    assert not (small.bus.data / "events").exists()
+
+
+def test_messages_flow_while_the_store_is_stopped(small: World) -> None:
+    survive(small, Trouble("mongodb", "stopped"))
 
 
 @pytest.fixture

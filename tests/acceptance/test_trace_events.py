@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -20,16 +17,10 @@ from tests.harness.loop_disk import MIB, NoLoopDisk, loop_disk
 from tests.harness.subscribers import SubscriberProcess
 from tests.harness.trace_events import blocks, gaps, ids, sums, told
 from tests.harness.waiting import wait_until
-from tests.servers import kafka_fixtures, missing
+from tests.servers import missing
 
 BODY = b'{"seq":%d}'
 SLACK = 5_000
-
-
-def metric(bus: BusProcess, name: str) -> float:
-    """Return the sum of a metric over its labels."""
-    lines = [line for line in bus.admin.metrics().splitlines() if line.startswith(name)]
-    return sum(float(line.rpartition(" ")[2]) for line in lines)
 
 
 def trouble(bus: BusProcess) -> str:
@@ -82,7 +73,7 @@ def test_failures_retries_and_skips_are_told(bus: BusProcess, subscriber: Subscr
     bus.admin.subscription("orders", "billing", subscriber.url("/s"), retry=["200ms"], retry_max_attempts=3)
     bus.admin.subscription("orders", "picky", subscriber.url("/p"), filter="seq > `5`")
     (sent,) = send(bus, 1, 1)
-    wait_until(lambda: metric(bus, "bus_deliveries_dead_total") == 1, within=60, what="the delivery is dead")
+    wait_until(lambda: bus.admin.metric("bus_deliveries_dead_total") == 1, within=60, what="the delivery is dead")
     assert bus.stop() == 0
     found = blocks(bus.data)
     failures = [event for event in told(found, Stage.SETTLED) if event.subscription == "billing"]
@@ -154,7 +145,7 @@ def test_a_full_disk_of_their_own_holds_up_no_message(tmp_path: Path, subscriber
             with BusProcess(data, env={"BUS_DISK_RESERVE": "0"}) as bus:
                 make(bus, subscriber)
                 send(bus, 0, 5)
-                wait_until(lambda: metric(bus, "bus_events_emitted_total"), within=60, what="events are written")
+                wait_until(lambda: bus.admin.metric("bus_events_emitted_total"), within=60, what="events are written")
                 disk.fill(leave=MIB // 64)
                 send(bus, 5, 200)
                 wait_until(lambda: "bytes free" in trouble(bus), within=60, what="the trouble is told")
@@ -184,32 +175,6 @@ def test_where_no_event_can_be_written_messages_flow_and_the_loss_is_told(
         wait_arrived(subscriber, 50)
         assert bus.stop() == 0
         assert "trace events were lost at the stop; no message was" in bus.child.output()
-
-
-@contextmanager
-def kafka_bus(data: Path, bootstrap: str) -> Iterator[BusProcess]:
-    env = {"BUS_EVENTS": "kafka", "BUS_KAFKA_BOOTSTRAP": bootstrap, "BUS_KAFKA_PREFIX": f"t{os.getpid()}."}
-    with BusProcess(data, env=env) as bus:
-        yield bus
-
-
-def test_while_kafka_is_down_messages_flow_and_events_wait(tmp_path: Path, subscriber: SubscriberProcess) -> None:
-    server = kafka_fixtures.local()
-    with kafka_bus(tmp_path / "data", server.bootstrap) as bus:
-        make(bus, subscriber)
-        send(bus, 0, 5)
-        wait_until(lambda: metric(bus, "bus_events_emitted_total") >= 15, within=90, what="events are published")
-        server.kill()
-        try:
-            send(bus, 5, 100)
-            wait_arrived(subscriber, 105)
-            wait_until(lambda: trouble(bus), within=60, what="the trouble is told")
-        finally:
-            server.start()
-        wait_until(lambda: not trouble(bus), within=90, what="events are published again")
-        wait_until(lambda: metric(bus, "bus_events_emitted_total") >= 315, within=90, what="all events are published")
-        assert metric(bus, "bus_events_lost_total") == 0
-        assert not (bus.data / "events").exists()
 
 
 def test_without_events_there_are_none(tmp_path: Path, subscriber: SubscriberProcess) -> None:

@@ -65,6 +65,11 @@ class Admin:
         """Return the Prometheus text."""
         return self._http.get("/metrics").raise_for_status().text
 
+    def metric(self, name: str) -> float:
+        """Return the sum of a metric over its labels."""
+        lines = [line for line in self.metrics().splitlines() if line.startswith(name)]
+        return sum(float(line.rpartition(" ")[2]) for line in lines)
+
     def backlogs(self) -> dict[str, int]:
         """Return how many messages wait, by the labels of the road and the subscription."""
         lines = (line.rpartition(" ") for line in self.metrics().splitlines() if line.startswith("bus_broker_backlog{"))
