@@ -55,7 +55,7 @@ def prove(folder: Path, plan: Plan, ground: Ground, broker: tuple[int, int, int]
     assert run.carried > plan.messages / 10
 
 
-@pytest.mark.parametrize("ground", [("rabbitmq", "mongodb")], indirect=True, ids="-".join)
+@pytest.mark.parametrize("ground", [("nsq", "mongodb")], indirect=True, ids="-".join)
 def test_nothing_is_lost_when_a_broker_and_the_store_are_harmed(tmp_path: Path, ground: Ground) -> None:
     prove(tmp_path, SMALL, ground, (1, 0, 0), 1)
 
