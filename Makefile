@@ -45,7 +45,8 @@ check: $(STAMP) ## Lint, types, direction of imports.
 servers: $(STAMP) ## Install the real servers and payloads that tests need.
 	$(BIN)/python -m tests.servers install
 
-test: check servers ## Everything but the proofs, on real processes.
+test: $(STAMP) ## Everything but the proofs, on real processes.
+	$(MAKE) --jobs 2 check servers
 	$(PYTEST) -m "not proof" -n $(WORKERS) --dist loadfile --no-loadscope-reorder --guard
 
 test-quick: $(STAMP) ## Rules, and contracts on adapters in memory, within a minute.
