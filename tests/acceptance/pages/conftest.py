@@ -2,20 +2,43 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, sync_playwright
 
+from tests.acceptance.pages.entering import House, add_user
 from tests.acceptance.pages.looking import ZONE, Looker
 from tests.harness.bus_process import BusProcess
 from tests.harness.subscribers import SubscriberProcess
 from tests.servers import need
 
 Look = Callable[..., Looker]
-_OPENED: Final = pytest.StashKey[list[Looker]]()
+
+
+class Kind(NamedTuple):
+    """What tells one browser from another: its window, its language, and what its user prefers."""
+
+    width: int
+    language: str
+    dark: bool
+    still: bool
+
+    def options(self) -> dict[str, Any]:
+        """The options of its context."""
+        return {
+            "viewport": {"width": self.width, "height": 900},
+            "locale": "zh-CN" if self.language == "zh" else "en-GB",
+            "timezone_id": ZONE,
+            "color_scheme": "dark" if self.dark else "light",
+            "reduced_motion": "reduce" if self.still else "no-preference",
+        }
+
+
+_OPENED: Final = pytest.StashKey[list[tuple[Kind, Looker]]]()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -25,7 +48,7 @@ def pytest_runtest_makereport(
     """Have a failure tell what its browsers showed."""
     report = yield
     if report.when == "call" and report.failed:
-        report.sections.extend(("browser", looker.story()) for looker in item.stash.get(_OPENED, []))
+        report.sections.extend(("browser", looker.story()) for _, looker in item.stash.get(_OPENED, []))
     return report
 
 
@@ -35,6 +58,7 @@ class Chromium:
     def __init__(self) -> None:
         self._running = ExitStack()
         self._browser: Browser | None = None
+        self._free: defaultdict[Kind, list[Looker]] = defaultdict(list)
 
     def browser(self) -> Browser:
         """Return the browser, started by whoever asks first."""
@@ -45,10 +69,24 @@ class Chromium:
             self._running.callback(self._browser.close)
         return self._browser
 
+    def looker(self, kind: Kind, url: str) -> Looker:
+        """Return one who looks at a bus with such a browser, and whom nobody else has."""
+        if free := self._free[kind]:
+            return free.pop().visit(url)
+        return Looker(self.browser().new_context(**kind.options()), url)
+
+    def take_back(self, kind: Kind, looker: Looker, rest: str) -> None:
+        """Let somebody else have a browser, where nothing is left of who had it."""
+        if looker.leave(rest):
+            self._free[kind].append(looker)
+        else:
+            looker.context.close()
+
     def close(self) -> None:
         """End it; whoever asks later gets another."""
         self._running.close()
         self._browser = None
+        self._free.clear()
 
 
 _CHROMIUM: Final = Chromium()
@@ -75,6 +113,22 @@ def open_bus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BusProcess]:
 
 
 @pytest.fixture(scope="session")
+def empty_bus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BusProcess]:
+    """Run a bus in which no test leaves anything."""
+    with BusProcess(tmp_path_factory.mktemp("empty") / "data") as process:
+        yield process
+
+
+@pytest.fixture(scope="session")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    """Run a closed bus, shared."""
+    data = tmp_path_factory.mktemp("closed") / "data"
+    password = add_user(data, "root", "admin")
+    with BusProcess(data) as bus, House(bus, password) as closed:
+        yield closed
+
+
+@pytest.fixture(scope="session")
 def subscribers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SubscriberProcess]:
     """Run a subscriber, shared: a test uses paths of its own."""
     with SubscriberProcess(tmp_path_factory.mktemp("subscribers")) as process:
@@ -82,29 +136,25 @@ def subscribers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Subscriber
 
 
 @pytest.fixture
-def look(request: pytest.FixtureRequest, chromium: Browser, open_bus: BusProcess) -> Iterator[Look]:
+def look(request: pytest.FixtureRequest, open_bus: BusProcess) -> Iterator[Look]:
     """Return what opens a browser of one's own at a bus; errors in a page's scripts fail the test."""
-    opened = request.node.stash[_OPENED] = list[Looker]()
+    opened = request.node.stash[_OPENED] = list[tuple[Kind, Looker]]()
 
-    def begin(at: BusProcess | None = None, *, width: int = 1280, language: str = "en", dark: bool = False) -> Looker:
-        context = chromium.new_context(
-            viewport={"width": width, "height": 900},
-            locale="zh-CN" if language == "zh" else "en-GB",
-            timezone_id=ZONE,
-            color_scheme="dark" if dark else "light",
-        )
-        looker = Looker(context, (at or open_bus).url)
-        opened.append(looker)
+    def begin(
+        at: BusProcess | None = None,
+        *,
+        width: int = 1280,
+        language: str = "en",
+        dark: bool = False,
+        still: bool = False,
+    ) -> Looker:
+        kind = Kind(width, language, dark, still)
+        looker = _CHROMIUM.looker(kind, (at or open_bus).url)
+        opened.append((kind, looker))
         return looker
 
     yield begin
-    troubles = [trouble for looker in opened for trouble in looker.troubles]
-    for looker in opened:
-        looker.context.close()
+    troubles = [trouble for _, looker in opened for trouble in looker.troubles]
+    for kind, looker in opened:
+        _CHROMIUM.take_back(kind, looker, f"{open_bus.url}/healthz")
     assert not troubles
-
-
-@pytest.fixture
-def page(look: Look) -> Page:
-    """Return a page of a browser at the shared bus."""
-    return look().page

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
 
 import httpx
 
 from tests.acceptance.pages.looking import Looker
-from tests.harness.bus_process import run_bus
+from tests.harness.bus_process import BusProcess, run_bus
 from tests.harness.http import PLAIN
 
 
-def add_user(data: Path, name: str, role: str, *destinations: str) -> str:
-    """Make a user beside a bus, or before it starts; return the password."""
-    limits = [part for code in destinations for part in ("--destination", code)]
-    made = run_bus("user", "add", name, "--role", role, *limits, "--data", data, "--json")
+def add_user(data: Path, name: str, role: str) -> str:
+    """Make a user before a bus starts; return the password."""
+    made = run_bus("user", "add", name, "--role", role, "--data", data, "--json")
     password: str = json.loads(made.stdout)["password"]
     return password
 
@@ -48,3 +48,34 @@ class Person:
 
     def __exit__(self, *_: object) -> None:
         self.http.close()
+
+
+class House:
+    """A closed bus that tests share, and its admin: each names its people and destinations after itself."""
+
+    def __init__(self, bus: BusProcess, password: str) -> None:
+        self.bus = bus
+        self._people = ExitStack()
+        self.root = self._people.enter_context(Person(bus.url, "root", password))
+        bus.admin.authorize(self.root.call("POST", "/keys", json={"role": "admin"}).json()["key"])
+
+    def invite(self, name: str, role: str, *destinations: str) -> str:
+        """Make a user; return the password."""
+        wanted = {"name": name, "role": role, "destinations": destinations}
+        password: str = self.root.call("POST", "/users", json=wanted).json()["password"]
+        return password
+
+    def person(self, name: str, role: str, *destinations: str) -> Person:
+        """Make a user who is logged in."""
+        return self._people.enter_context(Person(self.bus.url, name, self.invite(name, role, *destinations)))
+
+    def reset(self, name: str) -> str:
+        """Give a user another password; all their sessions end."""
+        password: str = self.root.call("POST", f"/users/{name}/reset-password").json()["password"]
+        return password
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._people.close()

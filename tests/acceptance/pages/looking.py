@@ -14,7 +14,9 @@ SERIOUS = ("serious", "critical")
 
 
 class Looker:
-    """One browser at one bus.
+    """One browser at one bus, and at another after it has left.
+
+    It keeps its renderer and the files of the pages, so that who uses it next loads a page in half the time.
 
     Attributes
     ----------
@@ -26,14 +28,33 @@ class Looker:
 
     def __init__(self, context: BrowserContext, url: str) -> None:
         self.context = context
-        self.url = url
         self.troubles: list[str] = []
         self.went: list[str] = []
-        # A browser that was here before; the first visit is a test of its own.
-        context.add_cookies([{"name": "bus_zone", "value": ZONE, "url": url}])
         context.set_default_timeout(WITHIN)
         expect.set_options(timeout=WITHIN)
         self.page = self._new()
+        self.visit(url)
+
+    def visit(self, url: str) -> Self:
+        """Be at a bus as a browser that was there before; the first visit is a test of its own."""
+        self.url = url
+        self.context.add_cookies([{"name": "bus_zone", "value": ZONE, "url": url}])
+        return self
+
+    def leave(self, rest: str) -> bool:
+        """Forget who was here, at a place of the same host that runs no script; tell whether another may come."""
+        if self.context.pages != [self.page]:
+            return False
+        try:
+            self._forget()
+            self.page.goto(rest)
+        except Error:  # the bus is gone and with it the page, or the page is on its way elsewhere
+            return False
+        self.context.clear_cookies()
+        self.context.clear_permissions()
+        self.troubles.clear()
+        self.went.clear()
+        return True
 
     def open(self, path: str = "/") -> Page:
         """Open a page, and wait until it is alive: its socket is there."""
@@ -80,6 +101,12 @@ class Looker:
         """Go on in a new tab."""
         self.page = self._new()
         return self
+
+    def _forget(self) -> None:
+        session = self.context.new_cdp_session(self.page)
+        for local in (True, False):
+            session.send("DOMStorage.clear", {"storageId": {"securityOrigin": self.url, "isLocalStorage": local}})
+        session.detach()
 
     def _new(self) -> Page:
         page = self.context.new_page()

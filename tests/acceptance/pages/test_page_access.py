@@ -2,33 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from tests.acceptance.pages.conftest import Look
-from tests.acceptance.pages.entering import Person, add_user
+from tests.acceptance.pages.entering import House, Person
 from tests.acceptance.pages.looking import Looker
 from tests.harness.bus_process import BusProcess
-
-
-class House:
-    """A closed bus, and its admin."""
-
-    def __init__(self, bus: BusProcess, root: Person) -> None:
-        self.bus = bus
-        self.root = root
-
-
-@pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    data = tmp_path_factory.mktemp("access") / "data"
-    password = add_user(data, "root", "admin")
-    with BusProcess(data) as bus, Person(bus.url, "root", password) as root:
-        root.call("PUT", "/destinations/orders", json={})
-        yield House(bus, root)
 
 
 def enter(look: Look, house: House, path: str, **options: object) -> tuple[Looker, Page]:
@@ -44,7 +26,24 @@ def shown(page: Page, label: str) -> str:
     return found.inner_text()
 
 
-def test_the_first_admin_is_made_in_an_open_bus_and_logs_in(look: Look, tmp_path: Path) -> None:
+def stay_the_only_admin(page: Page, name: str) -> None:
+    """Try to leave a bus without an admin, from the page of its last user."""
+    expect(page.get_by_text("This is the only admin")).to_be_visible()
+    expect(page.get_by_text("This is you", exact=True)).to_be_visible()
+    page.get_by_role("radio", name="viewer").click()
+    page.get_by_role("button", name="Change", exact=True).click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("nobody can configure this bus over HTTP")
+    expect(dialog.get_by_role("button", name="Take it")).to_be_disabled()
+    page.get_by_role("button", name="Leave it").click()
+    page.get_by_role("button", name="Remove", exact=True).click()
+    dialog.get_by_label(f"Type {name} to go on").fill(name)
+    dialog.get_by_role("button", name="Remove the user").click()
+    # Without any user or key the bus would be open, which the API refuses.
+    expect(page.get_by_text("this is the last user")).to_be_visible()
+
+
+def test_the_first_admin_closes_the_bus_logs_in_and_is_not_locked_out_unaware(look: Look, tmp_path: Path) -> None:
     with BusProcess(tmp_path / "data") as bus:
         looker = look(bus)
         page = looker.open("/access")
@@ -64,30 +63,31 @@ def test_the_first_admin_is_made_in_an_open_bus_and_logs_in(look: Look, tmp_path
         page.get_by_label("Password", exact=True).fill(password)
         page.get_by_role("button", name="Log in").click()
         expect(page).to_have_url(f"{bus.url}/admin/access")
-        expect(page.get_by_role("link", name="ann (you)")).to_be_visible()
+        page.get_by_role("link", name="ann (you)").click()
+        stay_the_only_admin(page, "ann")
 
 
-def test_the_first_key_of_an_open_bus_is_not_made_unaware(look: Look, tmp_path: Path) -> None:
-    with BusProcess(tmp_path / "data") as bus:
-        page = look(bus).open("/access/new-key")
-        page.get_by_role("button", name="Make the key").click()
-        expect(page.get_by_role("dialog")).to_contain_text("nobody can configure this bus over HTTP")
-        expect(page.get_by_role("dialog").get_by_role("button", name="Make the key")).to_be_disabled()
-        page.get_by_role("button", name="Leave it").click()
-        expect(page.get_by_role("dialog")).to_have_count(0)
-        assert bus.admin.call("GET", "/api/v1/keys").json()["items"] == []
+def test_the_first_key_of_an_open_bus_is_not_made_unaware(look: Look, empty_bus: BusProcess) -> None:
+    page = look(empty_bus).open("/access/new-key")
+    page.get_by_role("button", name="Make the key").click()
+    expect(page.get_by_role("dialog")).to_contain_text("nobody can configure this bus over HTTP")
+    expect(page.get_by_role("dialog").get_by_role("button", name="Make the key")).to_be_disabled()
+    page.get_by_role("button", name="Leave it").click()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    assert empty_bus.admin.call("GET", "/api/v1/keys").json()["items"] == []
 
 
 def test_a_user_is_made_limited_promoted_reset_and_removed(look: Look, house: House) -> None:
+    house.root.call("PUT", "/destinations/access.bob", json={})
     _, page = enter(look, house, "/access/new-user")
     page.get_by_label("Name", exact=True).fill("bob")
     page.get_by_label("Limited to destinations").click()
-    page.get_by_role("option", name="orders").click()
+    page.get_by_role("option", name="access.bob").click()
     page.keyboard.press("Escape")
     page.get_by_role("button", name="Make the user").click()
     expect(page.get_by_role("heading", name="bob may log in now")).to_be_visible()
     with Person(house.bus.url, "bob", shown(page, "Password")) as bob:
-        assert bob.call("GET", "/session").json()["destinations"] == ["orders"]
+        assert bob.call("GET", "/session").json()["destinations"] == ["access.bob"]
         page.get_by_role("link", name="I have kept it").click()
         page.get_by_role("link", name="bob").click()
         page.get_by_role("radio", name="operator").click()
@@ -124,6 +124,7 @@ def test_what_the_api_holds_against_a_name_stands_at_it(look: Look, house: House
 
 
 def test_a_key_is_made_shown_once_copied_and_revoked(look: Look, house: House) -> None:
+    house.root.call("PUT", "/destinations/access.key", json={})
     looker, page = enter(look, house, "/access/new-key")
     looker.context.grant_permissions(["clipboard-read", "clipboard-write"])
     hostile = "<img src=x onerror=alert(1)>\u202egnp.exe"
@@ -134,33 +135,17 @@ def test_a_key_is_made_shown_once_copied_and_revoked(look: Look, house: House) -
     expect(page.get_by_text("Copied")).to_be_visible()
     assert page.evaluate("navigator.clipboard.readText()") == key
     bearer = {"authorization": f"Bearer {key}"}
-    assert house.bus.admin.send("orders", b"{}", **bearer).status_code == 202
+    assert house.bus.admin.send("access.key", b"{}", **bearer).status_code == 202
     page.get_by_role("link", name="I have kept it").click()
-    expect(page.get_by_role("cell", name="never")).to_have_count(0)
+    made = page.get_by_role("row").filter(has_text=hostile)
+    expect(made).to_have_count(1)
+    expect(made.get_by_role("cell", name="never")).to_have_count(0)
     assert key not in page.content()
     page.get_by_role("link", name=hostile).click()
     page.get_by_role("button", name="Revoke").click()
     page.get_by_role("button", name="Revoke the key").click()
     expect(page).to_have_url(f"{house.bus.url}/admin/access")
-    assert house.bus.admin.send("orders", b"{}", **bearer).status_code == 401
-
-
-def test_an_admin_does_not_lock_everybody_out_unaware(look: Look, house: House) -> None:
-    _, page = enter(look, house, "/access/users/root")
-    expect(page.get_by_text("This is the only admin")).to_be_visible()
-    expect(page.get_by_text("This is you", exact=True)).to_be_visible()
-    page.get_by_role("radio", name="viewer").click()
-    page.get_by_role("button", name="Change", exact=True).click()
-    dialog = page.get_by_role("dialog")
-    expect(dialog).to_contain_text("nobody can configure this bus over HTTP")
-    expect(dialog.get_by_role("button", name="Take it")).to_be_disabled()
-    page.get_by_role("button", name="Leave it").click()
-    page.get_by_role("button", name="Remove", exact=True).click()
-    dialog.get_by_label("Type root to go on").fill("root")
-    dialog.get_by_role("button", name="Remove the user").click()
-    # Without any user or key the bus would be open, which the API refuses.
-    expect(page.get_by_text("this is the last user")).to_be_visible()
-    assert house.root.call("GET", "/session").json()["roles"] == ["admin"]
+    assert house.bus.admin.send("access.key", b"{}", **bearer).status_code == 401
 
 
 @pytest.mark.parametrize(("width", "language"), [(1280, "en"), pytest.param(390, "zh", marks=pytest.mark.proof)])

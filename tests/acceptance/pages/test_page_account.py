@@ -2,38 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from playwright.sync_api import Page, Request, WebSocket, expect
 
 from tests.acceptance.pages.conftest import Look
-from tests.acceptance.pages.entering import Person, add_user
+from tests.acceptance.pages.entering import House, Person
 from tests.harness.bus_process import BusProcess
 
 NEW = "correct horse battery staple"
 
 
-class Closed:
-    """A closed bus, its admin, and an operator of one destination."""
-
-    def __init__(self, bus: BusProcess, root: Person, ann: str) -> None:
-        self.bus = bus
-        self.root = root
-        self.ann = ann
-
-    def reset(self, name: str) -> str:
-        """Give a user another password; all their sessions end."""
-        password: str = self.root.call("POST", f"/users/{name}/reset-password").json()["password"]
-        return password
-
-
 @pytest.fixture(scope="module")
-def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Closed]:
-    data = tmp_path_factory.mktemp("account") / "data"
-    password, ann = add_user(data, "root", "admin"), add_user(data, "ann", "operator", "orders")
-    with BusProcess(data) as bus, Person(bus.url, "root", password) as root:
-        yield Closed(bus, root, ann)
+def closed(house: House) -> House:
+    """Give the operator of one destination."""
+    house.invite("ann", "operator", "orders")
+    return house
 
 
 def fill(page: Page, name: str, password: str) -> None:
@@ -42,7 +25,7 @@ def fill(page: Page, name: str, password: str) -> None:
     page.get_by_role("button", name="Log in").click()
 
 
-def test_i_see_who_i_am_and_change_my_password_past_the_socket(look: Look, closed: Closed) -> None:
+def test_i_see_who_i_am_and_change_my_password_past_the_socket(look: Look, closed: House) -> None:
     looker = look(closed.bus)
     page = looker.page
     said: list[str] = []
@@ -89,7 +72,7 @@ def session(cookies: list[dict[str, object]]) -> list[dict[str, object]]:
     return found
 
 
-def test_a_page_left_open_leads_to_log_in_and_back(look: Look, closed: Closed) -> None:
+def test_a_page_left_open_leads_to_log_in_and_back(look: Look, closed: House) -> None:
     looker = look(closed.bus)
     page = looker.log_in("ann", closed.reset("ann"), "/find?ref=42&q=%26")
     # Nothing is clicked: the page finds out by itself, within seconds.
@@ -99,7 +82,7 @@ def test_a_page_left_open_leads_to_log_in_and_back(look: Look, closed: Closed) -
     expect(page).to_have_url(f"{closed.bus.url}/admin/find?ref=42&q=%26")
 
 
-def test_who_fails_often_is_told_how_long_to_wait(look: Look, closed: Closed) -> None:
+def test_who_fails_often_is_told_how_long_to_wait(look: Look, closed: House) -> None:
     page = look(closed.bus).page
     page.goto(f"{closed.bus.url}/admin/login")
     alert = page.get_by_role("alert")
@@ -115,7 +98,7 @@ def test_who_fails_often_is_told_how_long_to_wait(look: Look, closed: Closed) ->
     expect(alert).to_be_hidden()
 
 
-def test_the_form_is_one_that_a_password_manager_fills_and_no_address_gets(look: Look, closed: Closed) -> None:
+def test_the_form_is_one_that_a_password_manager_fills_and_no_address_gets(look: Look, closed: House) -> None:
     page = look(closed.bus).page
     page.goto(f"{closed.bus.url}/admin/login")
     expect(page.get_by_label("Name")).to_have_attribute("autocomplete", "username")
@@ -125,7 +108,7 @@ def test_the_form_is_one_that_a_password_manager_fills_and_no_address_gets(look:
 
 
 @pytest.mark.parametrize("place", ["https://evil.example/", "//evil.example/admin/", "javascript:alert(1)", "http://["])
-def test_a_login_leads_nowhere_else(look: Look, closed: Closed, place: str) -> None:
+def test_a_login_leads_nowhere_else(look: Look, closed: House, place: str) -> None:
     page = look(closed.bus).page
     asked: list[str] = []
 
@@ -139,7 +122,7 @@ def test_a_login_leads_nowhere_else(look: Look, closed: Closed, place: str) -> N
     assert all(url.startswith((closed.bus.url, "data:")) for url in asked)
 
 
-def test_a_link_from_elsewhere_finds_who_is_logged_in(look: Look, closed: Closed, open_bus: BusProcess) -> None:
+def test_a_link_from_elsewhere_finds_who_is_logged_in(look: Look, closed: House, open_bus: BusProcess) -> None:
     looker = look(closed.bus)
     page = looker.log_in("ann", closed.reset("ann"), "/")
     # A page of another site leads here: its request has no SameSite=Strict cookie.
@@ -151,7 +134,7 @@ def test_a_link_from_elsewhere_finds_who_is_logged_in(look: Look, closed: Closed
 
 
 @pytest.mark.parametrize(("width", "language"), [(1280, "en"), pytest.param(390, "zh", marks=pytest.mark.proof)])
-def test_the_pages_are_accessible_and_fit(look: Look, closed: Closed, width: int, language: str) -> None:
+def test_the_pages_are_accessible_and_fit(look: Look, closed: House, width: int, language: str) -> None:
     looker = look(closed.bus, width=width, language=language)
     looker.page.goto(f"{closed.bus.url}/admin/login?ended=1")
     assert not looker.findings()

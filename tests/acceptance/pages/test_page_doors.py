@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import Any
 from urllib.parse import urlencode
 
 import httpx
@@ -14,8 +13,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Origin
 
-from tests.acceptance.pages.entering import Person, add_user
-from tests.harness.bus_process import BusProcess
+from tests.acceptance.pages.entering import House, Person
 from tests.harness.http import PLAIN
 from tests.harness.waiting import wait_until
 
@@ -26,15 +24,11 @@ FOREIGN = "https://evil.example"
 class Guarded:
     """A closed bus, its admin, and a viewer."""
 
-    def __init__(self, bus: BusProcess, root: Person, vera: Person) -> None:
-        self.bus = bus
-        self.root = root
-        self.vera = vera
-
-    def users(self) -> list[dict[str, Any]]:
-        """All users, asked of the bus."""
-        found: list[dict[str, Any]] = self.root.call("GET", "/users").json()["items"]
-        return found
+    def __init__(self, house: House) -> None:
+        self.house = house
+        self.bus = house.bus
+        self.root = house.root
+        self.vera = house.person("door.vera", "viewer")
 
     def socket(self, origin: str | None, cookie: str | None, query: str = "") -> ClientConnection:
         """Open a socket as a browser would, from a page of that origin."""
@@ -46,11 +40,8 @@ class Guarded:
 
 
 @pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
-    data = tmp_path_factory.mktemp("doors") / "data"
-    password, other = add_user(data, "root", "admin"), add_user(data, "vera", "viewer")
-    with BusProcess(data) as bus, Person(bus.url, "root", password) as root, Person(bus.url, "vera", other) as vera:
-        yield Guarded(bus, root, vera)
+def guarded(house: House) -> Guarded:
+    return Guarded(house)
 
 
 @pytest.fixture
@@ -96,7 +87,7 @@ def test_a_socket_is_for_a_page_of_ours_and_for_who_is_logged_in(guarded: Guarde
 def test_a_socket_is_closed_when_its_user_is_blocked(guarded: Guarded) -> None:
     with guarded.socket(guarded.bus.url, guarded.vera.cookie) as socket:
         assert str(socket.recv(timeout=20)).startswith("0{")
-        guarded.root.call("PATCH", "/users/vera", json={"blocked": True})
+        guarded.root.call("PATCH", "/users/door.vera", json={"blocked": True})
         with pytest.raises(ConnectionClosed) as closed:
             socket.recv(timeout=10)
         assert closed.value.rcvd is not None
@@ -108,11 +99,9 @@ def test_a_socket_is_closed_when_its_user_is_blocked(guarded: Guarded) -> None:
 def test_nobody_gets_at_a_page_of_somebody_else(guarded: Guarded, stranger: httpx.Client) -> None:
     """The id of a page stands in the address of its socket, so that a proxy's log may have it."""
     url, root = guarded.bus.url, guarded.root.cookie
-    password = add_user(guarded.bus.data, "vic", "viewer")
     handshake = {"client_id": page_of(root, stranger), "tab_id": "t", "document_id": "d", "next_message_id": "0"}
     implicit = urlencode({**handshake, "implicit_handshake": "true"})
-    wait_until(lambda: "vic" in {user["name"] for user in guarded.users()}, within=10, what="vic is known")
-    with Person(url, "vic", password) as vic:
+    with Person(url, "vic", guarded.house.invite("vic", "viewer")) as vic:
         with guarded.socket(url, vic.cookie, implicit) as socket:
             assert "Implicit handshake failed" in joined(socket)
         with guarded.socket(url, vic.cookie) as socket:
@@ -166,6 +155,6 @@ def test_another_site_changes_nothing_with_a_borrowed_cookie(guarded: Guarded, s
     ):
         given = {**headers, "cookie": guarded.root.cookie}
         assert stranger.put("/api/v1/session/password", json=body, headers=given).status_code == 403
-        assert stranger.delete("/api/v1/users/vera", headers=given).status_code == 403
+        assert stranger.delete("/api/v1/users/door.vera", headers=given).status_code == 403
     assert stranger.post("/admin/", headers={"origin": FOREIGN, "cookie": guarded.root.cookie}).status_code == 403
-    assert "vera" in {user["name"] for user in guarded.root.call("GET", "/users").json()["items"]}
+    assert "door.vera" in {user["name"] for user in guarded.root.call("GET", "/users").json()["items"]}

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
 from playwright.sync_api import expect
 
 from tests.acceptance.pages.conftest import Look
+from tests.acceptance.pages.entering import House
 from tests.acceptance.pages.sending import attempted, send, settled
-from tests.harness.bus_process import BusProcess, run_bus
+from tests.harness.bus_process import BusProcess
 from tests.harness.subscribers import SubscriberProcess
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
@@ -130,17 +130,14 @@ def test_what_strangers_wrote_is_only_text(look: Look, open_bus: BusProcess) -> 
     assert not looker.is_too_wide()
 
 
-def test_who_sees_one_destination_searches_there(look: Look, tmp_path: Path) -> None:
-    data = tmp_path / "data"
-    made = run_bus("user", "add", "eve", "--role", "viewer", "--destination", "north", "--data", data, "--json")
-    password = made.stdout.split('"password": "')[1].split('"')[0]
-    with BusProcess(data) as bus:
-        looker = look(bus)
-        page = looker.log_in("eve", password, "/find")
-        expect(page.get_by_text("You may not search there")).to_be_visible()
-        looker.open("/find?destination=north")
-        expect(page.get_by_text("No message meets these filters")).to_be_visible()
-        expect(page.get_by_text("Resend these…")).to_have_count(0)
+def test_who_sees_one_destination_searches_there(look: Look, house: House) -> None:
+    looker = look(house.bus)
+    house.person("fay", "viewer", "find.north").enter(looker)
+    page = looker.open("/find")
+    expect(page.get_by_text("You may not search there")).to_be_visible()
+    looker.open("/find?destination=find.north")
+    expect(page.get_by_text("No message meets these filters")).to_be_visible()
+    expect(page.get_by_text("Resend these…")).to_have_count(0)
 
 
 @pytest.mark.parametrize(("width", "language"), [(1280, "en"), pytest.param(390, "zh", marks=pytest.mark.proof)])

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
 from tests.acceptance.pages.conftest import Look
-from tests.harness.bus_process import BusProcess, run_bus
+from tests.acceptance.pages.entering import House
 
 
 def test_the_palette_and_the_box_are_a_key_away(look: Look) -> None:
@@ -50,34 +47,29 @@ def test_dark_is_as_the_system_until_it_is_chosen(look: Look) -> None:
     page.wait_for_function("!document.body.classList.contains('body--dark')")
 
 
-@pytest.mark.parametrize("width", [1280, 390])
-def test_the_frame_is_accessible_and_fits(look: Look, width: int) -> None:
-    looker = look(width=width)
+def test_the_frame_is_accessible_and_fits_a_phone(look: Look) -> None:
+    looker = look(width=390, language="zh", dark=True)
     looker.open()
     assert not looker.findings()
     assert not looker.is_too_wide()
 
 
-def test_people_log_in_and_out_and_see_what_they_may(look: Look, tmp_path: Path) -> None:
-    data = tmp_path / "data"
-    made = run_bus("user", "add", "ann", "--role", "viewer", "--data", data, "--json")
-    password = made.stdout.split('"password": "')[1].split('"')[0]
-    with BusProcess(data) as bus:
-        looker = look(bus)
-        page: Page = looker.page
-        page.goto(f"{bus.url}/admin/find?ref=42")
-        page.get_by_label("Name").fill("ann")
-        page.get_by_label("Password", exact=True).fill("wrong")
-        page.get_by_role("button", name="Log in").click()
-        expect(page.get_by_role("alert")).to_be_visible()
-        page.get_by_label("Password", exact=True).fill(password)
-        page.get_by_role("button", name="Log in").click()
-        expect(page).to_have_url(f"{bus.url}/admin/find?ref=42")
-        expect(page.get_by_role("navigation").get_by_text("Health")).to_be_visible()
-        expect(page.get_by_role("navigation").get_by_text("Audit log")).to_have_count(0)
-        page.wait_for_function("window.did_handshake === true")
-        page.get_by_role("button", name="ann: account").click()
-        page.get_by_text("Log out").click()
-        page.wait_for_url(f"{bus.url}/admin/login")
-        page.goto(f"{bus.url}/admin/")
-        expect(page.get_by_role("button", name="Log in")).to_be_visible()
+def test_people_log_in_and_out_and_see_what_they_may(look: Look, house: House) -> None:
+    password = house.invite("lena", "viewer")
+    page = look(house.bus).page
+    page.goto(f"{house.bus.url}/admin/find?ref=42")
+    page.get_by_label("Name").fill("lena")
+    page.get_by_label("Password", exact=True).fill("wrong")
+    page.get_by_role("button", name="Log in").click()
+    expect(page.get_by_role("alert")).to_be_visible()
+    page.get_by_label("Password", exact=True).fill(password)
+    page.get_by_role("button", name="Log in").click()
+    expect(page).to_have_url(f"{house.bus.url}/admin/find?ref=42")
+    expect(page.get_by_role("navigation").get_by_text("Health")).to_be_visible()
+    expect(page.get_by_role("navigation").get_by_text("Audit log")).to_have_count(0)
+    page.wait_for_function("window.did_handshake === true")
+    page.get_by_role("button", name="lena: account").click()
+    page.get_by_text("Log out").click()
+    page.wait_for_url(f"{house.bus.url}/admin/login")
+    page.goto(f"{house.bus.url}/admin/")
+    expect(page.get_by_role("button", name="Log in")).to_be_visible()

@@ -14,13 +14,11 @@ from tests.harness.http import PLAIN
 from tests.harness.subscribers import SubscriberProcess
 
 
-def test_an_empty_bus_says_how_to_begin(look: Look, tmp_path: Path) -> None:
-    with BusProcess(tmp_path / "data") as bus:
-        looker = look(bus)
-        page = looker.open()
-        expect(page.get_by_text("Nothing flows yet")).to_be_visible()
-        page.get_by_role("link", name="Make a destination").click()
-        expect(page.locator("h1")).to_have_text("New destination")
+def test_an_empty_bus_says_how_to_begin(look: Look, empty_bus: BusProcess) -> None:
+    page = look(empty_bus).open()
+    expect(page.get_by_text("Nothing flows yet")).to_be_visible()
+    page.get_by_role("link", name="Make a destination").click()
+    expect(page.locator("h1")).to_have_text("New destination")
 
 
 def test_it_follows_the_bus_until_it_is_paused_and_rows_stay_where_they_are(
