@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
@@ -10,7 +11,9 @@ from typing import Any, Final, NamedTuple
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
+from bus.domain.identity import new_id
 from tests.acceptance.pages.entering import House, add_user
+from tests.acceptance.pages.history import remember
 from tests.acceptance.pages.looking import ZONE, Looker
 from tests.harness.bus_process import BusProcess
 from tests.harness.subscribers import SubscriberProcess
@@ -106,9 +109,17 @@ def chromium() -> Browser:
 
 
 @pytest.fixture(scope="session")
-def open_bus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BusProcess]:
+def tried_id() -> str:
+    """Return the id of a message in ``open_bus`` that was attempted very often."""
+    return new_id(int(time.time() * 1000))
+
+
+@pytest.fixture(scope="session")
+def open_bus(tmp_path_factory: pytest.TempPathFactory, tried_id: str) -> Iterator[BusProcess]:
     """Run a bus without keys, shared: a test names its destinations after itself."""
-    with BusProcess(tmp_path_factory.mktemp("pages") / "data") as process:
+    data = tmp_path_factory.mktemp("pages") / "data"
+    remember(data, tried_id)
+    with BusProcess(data) as process:
         yield process
 
 

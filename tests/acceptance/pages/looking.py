@@ -77,10 +77,12 @@ class Looker:
         """Return what axe-core holds against the page's accessibility, the serious things."""
         source = need("axe").read_text("utf-8")
         self.page.evaluate(f"(() => {{ {source} }})()")
-        found: dict[str, Any] = self.page.evaluate("axe.run(document, {resultTypes: ['violations'], preload: false})")
+        found: list[dict[str, Any]] = self.page.evaluate(
+            "axe.run(document, {resultTypes: ['violations'], preload: false}).then(found => found.violations)"
+        )
         return [
             f"{one['id']}: {one['help']}: {[node['html'][:200] for node in one['nodes'][:3]]}"
-            for one in found["violations"]
+            for one in found
             if one["impact"] in SERIOUS
         ]
 

@@ -165,6 +165,7 @@ def test_the_pages_are_accessible_and_fit(look: Look, hour: Hour, width: int, la
         assert not looker.is_too_wide(), path
 
 
+@pytest.mark.proof
 def test_a_bulk_job_goes_on_after_the_bus_was_killed(look: Look, tmp_path: Path) -> None:
     with SubscriberProcess(tmp_path) as subscribers, BusProcess(tmp_path / "data") as bus:
         hour = Hour(bus, subscribers, 150, code="page.killed", taken=True)

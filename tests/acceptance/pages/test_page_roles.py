@@ -68,7 +68,7 @@ def go(page: Page, staffed: Staffed, path: str) -> None:
     page.wait_for_function("window.did_handshake === true")
 
 
-@pytest.mark.parametrize("name", ["vera", "olga", "root"])
+@pytest.mark.parametrize("name", [pytest.param("vera", marks=pytest.mark.proof), "olga", "root"])
 def test_the_navigation_leads_where_one_may_go(look: Look, staffed: Staffed, name: str) -> None:
     page = enter(look, staffed, name)
     entries = page.get_by_role("navigation", name="Pages").get_by_role("link")
@@ -79,7 +79,7 @@ def test_the_navigation_leads_where_one_may_go(look: Look, staffed: Staffed, nam
         expect(entries.filter(has_text=text)).to_be_visible()
 
 
-@pytest.mark.parametrize("name", ["vera", "olga"])
+@pytest.mark.parametrize("name", [pytest.param("vera", marks=pytest.mark.proof), "olga"])
 def test_who_types_an_admins_url_is_refused(look: Look, staffed: Staffed, name: str) -> None:
     page = enter(look, staffed, name)
     for path in (*ADMIN_PAGES, "/access/keys/x"):
@@ -88,6 +88,7 @@ def test_who_types_an_admins_url_is_refused(look: Look, staffed: Staffed, name: 
         expect(page.locator("#pier-content :is(table, form)")).to_have_count(0)
 
 
+@pytest.mark.proof
 def test_an_admin_sees_every_page(look: Look, staffed: Staffed) -> None:
     page = enter(look, staffed, "root")
     for path in ("/", "/find", "/failures", "/resends", "/destinations", "/health", *ADMIN_PAGES, "/account"):
@@ -139,7 +140,7 @@ def test_a_change_after_the_role_was_taken_is_refused_in_the_open_page(look: Loo
     assert "Refused" not in staffed.bus.child.output()[said:]  # it is the viewer's to read, and nobody else's trouble
 
 
-@pytest.mark.parametrize("kind", ["job", "message"])
+@pytest.mark.parametrize("kind", [pytest.param("job", marks=pytest.mark.proof), "message"])
 def test_a_page_that_may_follow_no_more_says_since_when_and_goes_on_later(
     look: Look, staffed: Staffed, kind: str
 ) -> None:
@@ -163,6 +164,7 @@ def test_a_page_that_may_follow_no_more_says_since_when_and_goes_on_later(
     expect(stale).to_have_count(0, timeout=60_000)
 
 
+@pytest.mark.proof
 def test_the_open_page_of_who_is_removed_stops_within_seconds(look: Look, staffed: Staffed) -> None:
     root = staffed.root
     made = root.call("POST", "/users", json={"name": "tim", "role": "admin"}).json()
