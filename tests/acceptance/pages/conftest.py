@@ -124,13 +124,6 @@ def open_bus(tmp_path_factory: pytest.TempPathFactory, tried_id: str) -> Iterato
 
 
 @pytest.fixture(scope="session")
-def empty_bus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BusProcess]:
-    """Run a bus in which no test leaves anything."""
-    with BusProcess(tmp_path_factory.mktemp("empty") / "data") as process:
-        yield process
-
-
-@pytest.fixture(scope="session")
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     """Run a closed bus, shared."""
     data = tmp_path_factory.mktemp("closed") / "data"

@@ -12,8 +12,23 @@ from tests.harness.bus_process import BusProcess
 from tests.harness.subscribers import SubscriberProcess
 
 
-def test_an_empty_bus_says_how_to_begin(look: Look, empty_bus: BusProcess) -> None:
-    page = look(empty_bus).open()
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BusProcess]:
+    """Run a bus with nothing in it, until somebody asks for it ``crowded``."""
+    with BusProcess(tmp_path_factory.mktemp("overview") / "data") as bus:
+        yield bus
+
+
+@pytest.fixture(scope="module")
+def crowded(empty: BusProcess) -> BusProcess:
+    """Have one destination more than the overview shows."""
+    for number in range(51):
+        empty.admin.destination(f"of.many{number:02}")
+    return empty
+
+
+def test_an_empty_bus_says_how_to_begin(look: Look, empty: BusProcess) -> None:
+    page = look(empty).open()
     expect(page.get_by_text("Nothing flows yet")).to_be_visible()
     page.get_by_role("link", name="Make a destination").click()
     expect(page.locator("h1")).to_have_text("New destination")
@@ -35,15 +50,6 @@ def test_it_follows_the_bus_until_it_is_paused_and_rows_stay_where_they_are(
     assert [row.get_by_role("link").first.inner_text() for row in rows.all()[1:]] == before
     page.get_by_role("button", name="Pause updates").click()
     expect(page.get_by_role("button", name="Go on updating")).to_be_visible()
-
-
-@pytest.fixture(scope="module")
-def crowded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BusProcess]:
-    """Run a bus with one destination more than the overview shows."""
-    with BusProcess(tmp_path_factory.mktemp("crowded") / "data") as bus:
-        for number in range(51):
-            bus.admin.destination(f"of.many{number:02}")
-        yield bus
 
 
 def test_a_link_in_a_row_keeps_the_keyboard_s_focus_while_its_figures_change(look: Look, crowded: BusProcess) -> None:
