@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 from tests.harness.bus_process import BusProcess
@@ -13,13 +14,18 @@ WITHIN = 30.0
 
 def send(bus: BusProcess, code: str, body: object, **fields: object) -> str:
     """Send one message with any fields, Unicode too, and return its id."""
-    line = json.dumps({"destination": code, "body": body, **fields})
+    return send_all(bus, code, [body], **fields)[0]
+
+
+def send_all(bus: BusProcess, code: str, bodies: Iterable[object], **fields: object) -> list[str]:
+    """Send messages that differ in their bodies, and return their ids."""
+    lines = [json.dumps({"destination": code, "body": body, **fields}) for body in bodies]
     answer = bus.admin.call(
-        "POST", "/v1/messages", content=line + "\n", headers={"content-type": "application/x-ndjson"}
+        "POST", "/v1/messages", content="\n".join(lines), headers={"content-type": "application/x-ndjson"}
     ).raise_for_status()
-    result: dict[str, Any] = answer.json()["results"][0]
-    assert result["status"] == "accepted", result
-    return str(result["id"])
+    results: list[dict[str, Any]] = answer.json()["results"]
+    assert {result["status"] for result in results} == {"accepted"}, results
+    return [str(result["id"]) for result in results]
 
 
 def settled(bus: BusProcess, message_id: str, status: str) -> dict[str, Any]:

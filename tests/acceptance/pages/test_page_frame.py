@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.acceptance.pages.conftest import Look
@@ -54,6 +55,7 @@ def test_the_frame_is_accessible_and_fits_a_phone(look: Look) -> None:
     assert not looker.is_too_wide()
 
 
+@pytest.mark.proof
 def test_people_log_in_and_out_and_see_what_they_may(look: Look, house: House) -> None:
     password = house.invite("lena", "viewer")
     page = look(house.bus).page

@@ -11,6 +11,7 @@ from playwright.sync_api import Page, expect
 
 from tests.acceptance.pages.conftest import Look
 from tests.acceptance.pages.looking import Looker
+from tests.acceptance.pages.sending import send_all
 from tests.harness.bus_process import BusProcess
 from tests.harness.subscribers import SubscriberProcess
 from tests.harness.waiting import wait_until
@@ -37,8 +38,8 @@ class Hour:
         subscribers.configure(f"{self.path}=fail:{0 if taken else 1},status:500")
         bus.admin.destination(self.code)
         bus.admin.subscription(self.code, "erp", subscribers.url(self.path), retry=["1s"], retry_max_attempts=1)
-        self.ids = [bus.admin.send(self.code, b'{"n": %d}' % n).json()["id"] for n in range(count)]
-        wait_until(self.all_ended, within=60, what="all ended", state=lambda: bus.admin.statuses(self.code))
+        self.ids = send_all(bus, self.code, [{"n": n} for n in range(count)])
+        wait_until(self.all_ended, within=60, what="all ended", every=0.2, state=lambda: bus.admin.statuses(self.code))
 
     def all_ended(self) -> bool:
         return self.bus.admin.statuses(self.code)[self.status] == len(self.ids)
