@@ -28,7 +28,7 @@ class Kind(NamedTuple):
     width: int
     language: str
     dark: bool
-    still: bool
+    moving: bool
 
     def options(self) -> dict[str, Any]:
         """The options of its context."""
@@ -37,7 +37,7 @@ class Kind(NamedTuple):
             "locale": "zh-CN" if self.language == "zh" else "en-GB",
             "timezone_id": ZONE,
             "color_scheme": "dark" if self.dark else "light",
-            "reduced_motion": "reduce" if self.still else "no-preference",
+            "reduced_motion": "no-preference" if self.moving else "reduce",
         }
 
 
@@ -150,9 +150,9 @@ def look(request: pytest.FixtureRequest, open_bus: BusProcess) -> Iterator[Look]
         width: int = 1280,
         language: str = "en",
         dark: bool = False,
-        still: bool = False,
+        moving: bool = False,
     ) -> Looker:
-        kind = Kind(width, language, dark, still)
+        kind = Kind(width, language, dark, moving)
         looker = _CHROMIUM.looker(kind, (at or open_bus).url)
         opened.append((kind, looker))
         return looker

@@ -85,7 +85,7 @@ def test_an_exponential_schedule_and_headers_come_back_as_they_were_written(look
 def test_pausing_and_removing_ask_first(look: Look, open_bus: BusProcess) -> None:
     open_bus.admin.destination("page.pause")
     open_bus.admin.subscription("page.pause", "mail", "http://127.0.0.1:9/x")
-    page = look().open("/destinations/page.pause")
+    page = look(moving=True).open("/destinations/page.pause")
     expect(page.get_by_role("button", name="Remove")).to_be_disabled()
     page.get_by_role("button", name="Pause").click()
     page.get_by_role("button", name="Leave it").click()

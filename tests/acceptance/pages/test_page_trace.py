@@ -240,7 +240,7 @@ def test_a_life_is_accessible_and_fits(
     look: Look, open_bus: BusProcess, subscribers: SubscriberProcess, width: int, language: str
 ) -> None:
     sent = retried(open_bus, subscribers, f"looks-{language}")
-    looker = look(width=width, language=language, dark=language == "zh", still=True)
+    looker = look(width=width, language=language, dark=language == "zh")
     page = looker.open(f"/messages/{sent}")
     page.get_by_role("button", name="显示消息体" if language == "zh" else "Show body").click()
     expect(page.get_by_text('"order": 42')).to_be_visible()
