@@ -8,9 +8,10 @@ import re
 import shutil
 import socket
 import struct
-import subprocess
 import uuid
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import trustme
 from cryptography.hazmat.primitives.serialization import (
@@ -27,6 +28,8 @@ from tests.servers.running import LocalServer
 VERSION = "4.1.0"
 LOGGING_VERSION = "2.25.1"
 FOLDER = f"kafka-{VERSION}"
+PREPARED = f"{FOLDER}-prepared"
+FORMATTED, CLASSES = "formatted", "classes.jsa"
 USER, PASSWORD = "bus", "secret of the bus"
 
 _POM = f"""\
@@ -64,12 +67,14 @@ rootLogger.appenderRef.console.ref = console
 def find() -> Path | None:
     """Return the folder of the jars, None when they are not installed."""
     folder = cache_dir() / FOLDER
-    return folder if folder.is_dir() else None
+    return folder if folder.is_dir() and (cache_dir() / PREPARED).is_dir() else None
 
 
 def install() -> Path:
-    """Fetch the jars unless they are there; return their folder."""
-    return install_once(FOLDER, _fetch, about="46 jars, 43 MB")
+    """Fetch the jars unless they are there, and do once what each start would do; return the folder of the jars."""
+    jars = install_once(FOLDER, _fetch, about="46 jars, 43 MB")
+    install_once(PREPARED, partial(_prepare, jars), about="a first start of it")
+    return jars
 
 
 def url() -> str | None:
@@ -116,7 +121,7 @@ class KafkaServer(LocalServer):
 
     def argv(self) -> list[str]:
         """Run the broker with half a gigabyte."""
-        return self._java("-Xms128m", "-Xmx512m", main="kafka.Kafka", arguments=[self._config])
+        return self._java("-Xms128m", "-Xmx512m", self._classes(), main="kafka.Kafka", arguments=[self._config])
 
     def answers(self) -> bool:
         """Whether the broker answers a request for metadata with itself in it."""
@@ -131,26 +136,18 @@ class KafkaServer(LocalServer):
         (self.folder / "server.pem").write_bytes(_key_and_chain(self.ca.issue_cert("127.0.0.1")))
         self.ca.cert_pem.write_to_path(self.folder / "ca.pem")
         self._config.write_text("".join(f"{name}={value}\n" for name, value in self._properties().items()))
-        meta, formatted = self.data / "meta.properties", self.folder / "formatted"
-        if meta.exists():
-            return
-        if not formatted.exists():
+        if not (self.data / "meta.properties").exists():
             self._format()
-            shutil.copytree(self.data, formatted)
-            return
-        shutil.copytree(formatted, self.data, dirs_exist_ok=True)
-        meta.write_text(re.sub("(?m)^cluster.id=.*$", f"cluster.id={_new_id()}", meta.read_text()))
 
     def _format(self) -> None:
-        format_it = ["format", "-t", _new_id(), "-c", self._config]
-        done = subprocess.run(
-            self._java("-Xmx256m", main="kafka.tools.StorageTool", arguments=format_it),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode:
-            raise InstallFailed(f"formatting {self.data}: {done.stdout}{done.stderr}")
+        """Make a new cluster of the one that was formatted when Kafka was installed."""
+        shutil.copytree(cache_dir() / PREPARED / FORMATTED, self.data, dirs_exist_ok=True)
+        meta = self.data / "meta.properties"
+        meta.write_text(re.sub("(?m)^cluster.id=.*$", f"cluster.id={_new_id()}", meta.read_text()))
+
+    def _classes(self) -> str:
+        """Return the option that takes the classes as they were when Kafka was installed, read and checked."""
+        return f"-XX:SharedArchiveFile={cache_dir() / PREPARED / CLASSES}"
 
     def _java(self, *options: str, main: str, arguments: list[object]) -> list[str]:
         logging = f"-Dlog4j2.configurationFile={self.folder / 'log4j2.properties'}"
@@ -162,7 +159,8 @@ class KafkaServer(LocalServer):
             "-XX:+UseSerialGC",
             logging,
             "-cp",
-            f"{self._jars}/*",
+            # In the same order each time, or the classes that were kept are of no use.
+            ":".join(map(str, sorted(self._jars.glob("*.jar")))),
             main,
             *map(str, arguments),
         ]
@@ -211,6 +209,29 @@ class KafkaServer(LocalServer):
             "broker.session.timeout.ms": 4000,
             "broker.heartbeat.interval.ms": 300,
         }
+
+
+class _FirstKafka(KafkaServer):
+    """The one whose formatted folder and whose classes the others take."""
+
+    def __init__(self, jars: Path, folder: Path, kept: Path) -> None:
+        super().__init__(jars, folder)
+        self._kept = kept
+
+    def _format(self) -> None:
+        arguments = ["format", "-t", _new_id(), "-c", self._config]
+        run(self._java("-Xmx256m", main="kafka.tools.StorageTool", arguments=arguments))
+        shutil.copytree(self.data, self._kept / FORMATTED)
+
+    def _classes(self) -> str:
+        return f"-XX:ArchiveClassesAtExit={self._kept / CLASSES}"
+
+
+def _prepare(jars: Path, work: Path) -> None:
+    with TemporaryDirectory() as folder, _FirstKafka(jars, Path(folder), work) as server:
+        server.stop()
+    if not (work / CLASSES).exists():
+        raise InstallFailed(f"Kafka kept no classes: {server.child.output()}")
 
 
 def _fetch(work: Path) -> None:
