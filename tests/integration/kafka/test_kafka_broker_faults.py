@@ -13,6 +13,7 @@ import pytest
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from bus.errors import TransportUnavailable
+from bus.ports.transport import Consumer
 from bus.transports.kafka import KafkaConfig, KafkaTransport
 from bus.transports.kafka.records import record_of
 from tests.integration.kafka.kafka_world import (
@@ -67,11 +68,14 @@ def toxiproxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toxiproxy]:
         yield server
 
 
-async def test_what_is_confirmed_while_the_broker_dies_is_held(broker: KafkaServer, road: KafkaTransport) -> None:
+@pytest.mark.parametrize("kills", [1, pytest.param(3, marks=pytest.mark.proof)])
+async def test_what_is_confirmed_while_the_broker_dies_is_held(
+    broker: KafkaServer, road: KafkaTransport, kills: int
+) -> None:
     await ensure(road)
     consumer = await road.consume(CODE, "billing")
     async with flowing(road, consumer) as flow:
-        for _ in range(2):
+        for _ in range(kills):
             await flow.goes_on()
             await asyncio.to_thread(broker.kill)
             await flow.falters()
@@ -80,10 +84,11 @@ async def test_what_is_confirmed_while_the_broker_dies_is_held(broker: KafkaServ
     assert not flow.unexplained()
 
 
-async def test_publishing_fails_at_once_while_the_broker_is_dead_and_soon_works_again(
+async def test_a_broker_that_is_dead_fails_all_at_once_and_soon_works_again(
     broker: KafkaServer, config: KafkaConfig
 ) -> None:
-    async with opened(changed(config, request_timeout=LONG, publish_timeout=LONG, ensure_timeout=LONG)) as road:
+    patient = changed(config, request_timeout=LONG, publish_timeout=LONG, ensure_timeout=LONG)
+    async with opened(patient) as road:
         await ensure(road)
         assert await publish(road, *numbered(3)) == [True] * 3
         with at_once():
@@ -94,11 +99,23 @@ async def test_publishing_fails_at_once_while_the_broker_is_dead_and_soon_works_
         assert "kafka" in road.conditions()["kafka"]
         with at_once(), pytest.raises(TransportUnavailable):
             await ensure_once(road)
-        await asyncio.to_thread(broker.start)
-        with at_once():
-            await publish_all(road, numbered(3))
-        assert road.conditions() == {"kafka": ""}
-        await eventually(lambda: road.lags() is not None)
+        async with opened(quick(broker.bootstrap)) as early:
+            consumer = await starts_before_its_broker(early)
+            await asyncio.to_thread(broker.start)
+            with at_once():
+                await publish_all(road, numbered(3))
+            assert road.conditions() == {"kafka": ""}
+            await eventually(lambda: road.lags() is not None)
+            await publish_all(early, numbered(3))
+            await receive_ids(consumer, ids_of(numbered(3)))
+
+
+async def starts_before_its_broker(road: KafkaTransport) -> Consumer:
+    assert road.lags() is None
+    with pytest.raises(TransportUnavailable, match=r"connecting to 127\.0\.0\.1"):
+        await ensure_once(road)
+    assert await publish(road, *numbered(1)) == [False], "what could not be ensured yet is not confirmed"
+    return await road.consume(CODE, "billing")
 
 
 @pytest.mark.proof
@@ -173,6 +190,10 @@ async def test_a_wiped_broker_gets_its_topics_and_groups_back(broker: KafkaServe
     await publish_all(road, numbered(30))
     old = await receive(consumer, count=30)
     consumer.ack(old[:10])
+    past = quick(broker.bootstrap)
+    async with opened(past) as ended:
+        await ensure(ended)
+        await publish_all(ended, numbered(5))
     await asyncio.to_thread(broker.wipe)
     # Nobody calls ensure: the road mends what it had made, and nothing published from now on is missed.
     after = numbered(50, first=100)
@@ -183,20 +204,15 @@ async def test_a_wiped_broker_gets_its_topics_and_groups_back(broker: KafkaServe
     mail = await road.consume(CODE, "mail")
     assert {item.message.id for item in await receive_ids(mail, ids_of(after))} == ids_of(after)
     await eventually(lambda: (road.lags() or {}).get((CODE, "billing")) == (0, None))
+    async with opened(past) as new:
+        await works_for_a_process_that_is_new(new)
 
 
-async def test_ensure_and_publish_work_on_a_wiped_broker_for_a_process_that_is_new(
-    broker: KafkaServer, config: KafkaConfig
-) -> None:
-    async with opened(config) as road:
-        await ensure(road)
-        await publish_all(road, numbered(5))
-    await asyncio.to_thread(broker.wipe)
-    async with opened(config) as road:
-        await ensure(road)
-        assert await publish(road, *numbered(5, first=10)) == [True] * 5
-        consumer = await road.consume(CODE, "billing")
-        assert [item.message.id for item in await receive(consumer, count=5)] == [m.id for m in numbered(5, first=10)]
+async def works_for_a_process_that_is_new(road: KafkaTransport) -> None:
+    await ensure(road)
+    assert await publish(road, *numbered(5, first=10)) == [True] * 5
+    consumer = await road.consume(CODE, "billing")
+    assert [item.message.id for item in await receive(consumer, count=5)] == [m.id for m in numbered(5, first=10)]
 
 
 async def test_a_topic_that_was_deleted_and_made_anew_is_read_from_its_beginning(config: KafkaConfig) -> None:
@@ -273,7 +289,7 @@ async def test_a_network_that_is_cut_again_and_again_loses_nothing(
             await ensure(road)
             consumer = await road.consume(CODE, "billing")
             async with flowing(road, consumer, batch=100) as flow:
-                for _ in range(3):
+                for _ in range(2):
                     await flow.goes_on()
                     proxy.disable()
                     await flow.falters()
@@ -333,16 +349,3 @@ async def members_come(server: KafkaServer, config: KafkaConfig, count: int) -> 
             if len(await members(changed(config, bootstrap=(server.bootstrap,)))) == count:
                 return
             await asyncio.sleep(0.2)
-
-
-async def test_a_road_that_starts_before_its_broker_waits_for_it(broker: KafkaServer, config: KafkaConfig) -> None:
-    broker.kill()
-    async with opened(config) as road:
-        assert road.lags() is None
-        with pytest.raises(TransportUnavailable, match=r"connecting to 127\.0\.0\.1"):
-            await ensure_once(road)
-        assert await publish(road, *numbered(1)) == [False], "what could not be ensured yet is not confirmed"
-        consumer = await road.consume(CODE, "billing")
-        await asyncio.to_thread(broker.start)
-        await publish_all(road, numbered(3))
-        await receive_ids(consumer, ids_of(numbered(3)))

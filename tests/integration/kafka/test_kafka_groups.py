@@ -109,7 +109,7 @@ async def test_two_processes_share_the_partitions(config: KafkaConfig, road: Kaf
 
 async def test_churn_with_slow_acks_loses_nothing_and_commits_only_what_is_finished(config: KafkaConfig) -> None:
     """Three consumers come and go all the time; one ack in ten takes longer than a rebalance waits."""
-    churn = Churn(changed(config, drain_timeout=0.3), messages=2400, joins=10)
+    churn = Churn(changed(config, drain_timeout=0.3), messages=1200, joins=6)
     await churn.run(within=250)
     assert churn.seen.keys() == ids_of(churn.published)
     assert not churn.unexplained()
