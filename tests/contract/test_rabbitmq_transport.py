@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
@@ -13,22 +13,19 @@ from bus.testing.contracts.transport import TransportContract
 from bus.testing.quarantine import ForbiddenQuarantine
 from bus.testing.writes import DESTINATION
 from bus.transports.rabbitmq import BACKUP, Patience, RabbitmqConfig, RabbitmqTransport, parse_cluster
-from tests.servers import need
-from tests.servers.rabbitmq import RabbitmqServer, broker
+from tests.servers.rabbitmq_fixtures import local, shared
 
 QUICK = Patience(poll_every=0.05)
 
 
-@pytest.fixture(scope="module")
-def primary(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with broker(tmp_path_factory.mktemp("rabbitmq")) as url:
-        yield url
+@pytest.fixture
+def primary() -> str:
+    return shared()
 
 
-@pytest.fixture(scope="module")
-def backup(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with RabbitmqServer(need("rabbitmq"), tmp_path_factory.mktemp("backup"), name="backup") as server:
-        yield server.url
+@pytest.fixture
+def backup() -> str:
+    return local("backup").url
 
 
 @asynccontextmanager

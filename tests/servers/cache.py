@@ -45,8 +45,10 @@ def install_once(name: str, build: Callable[[Path], None], *, about: str) -> Pat
     return target
 
 
-def run(argv: Sequence[str], *, cwd: Path | None = None, env: dict[str, str] | None = None) -> str:
-    """Run one step and return its standard output.
+def run(
+    argv: Sequence[str], *, cwd: Path | None = None, env: dict[str, str] | None = None, given: str | None = None
+) -> str:
+    """Run one step, with what is given as its standard input, and return its standard output.
 
     Raises
     ------
@@ -55,7 +57,7 @@ def run(argv: Sequence[str], *, cwd: Path | None = None, env: dict[str, str] | N
     """
     try:
         done = subprocess.run(
-            argv, cwd=cwd, env={**os.environ, **(env or {})}, capture_output=True, text=True, check=False
+            argv, cwd=cwd, env={**os.environ, **(env or {})}, input=given, capture_output=True, text=True, check=False
         )
     except FileNotFoundError:
         raise InstallFailed(f"{argv[0]} is needed and not on the PATH") from None

@@ -5,19 +5,15 @@ from __future__ import annotations
 import os
 import shutil
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from tests.harness.process import Child, free_port
 from tests.harness.waiting import wait_until
-from tests.servers import docker
 from tests.servers.cache import InstallFailed, apt_get, cache_dir, install_once, run
 from tests.servers.running import LocalServer
 
 VERSION = "3.10.8"
-FOLDER = f"rabbitmq-{VERSION}"
-IMAGE = "rabbitmq:3.13"
+FOLDER = f"rabbitmq-{VERSION}-bare"
 SERVER = f"usr/lib/rabbitmq/lib/rabbitmq_server-{VERSION}"
 ERLANG = "usr/lib/erlang"
 APPLICATIONS = (
@@ -54,9 +50,17 @@ def _unpack(work: Path) -> None:
     for package in sorted(downloads.glob("*.deb")):
         run(["dpkg-deb", "-x", str(package), str(work)])
     shutil.rmtree(downloads)
+    _remove_plugins(work / SERVER / "plugins")
     (work / ERLANG / "bin" / "erl").write_text(ERL)
     if not (work / SERVER).is_dir():
         raise InstallFailed(f"Debian's rabbitmq-server is not {VERSION}: {sorted((work / SERVER).parent.iterdir())}")
+
+
+def _remove_plugins(folder: Path) -> None:
+    """Remove what no test enables: a node looks into each of them at every start, which takes half of it."""
+    for plugin in folder.glob("rabbitmq_*"):
+        if not plugin.name.startswith("rabbitmq_prelaunch-"):
+            shutil.rmtree(plugin)
 
 
 class RabbitmqServer(LocalServer):
@@ -70,10 +74,6 @@ class RabbitmqServer(LocalServer):
         For its data, configuration and output.
     name
         Tells nodes on one machine apart.
-    management
-        Whether it serves the management API, which makes its start slower.
-    settings
-        More lines of ``rabbitmq.conf``.
     """
 
     def __init__(
@@ -82,15 +82,11 @@ class RabbitmqServer(LocalServer):
         folder: Path,
         *,
         name: str = "rabbit",
-        management: bool = False,
-        settings: tuple[str, ...] = (),
     ) -> None:
         super().__init__(folder)
         self._home = home
         self.name = name
         self.port, self._distribution, self._names = free_port(), free_port(), free_port()
-        self.management_port = free_port() if management else None
-        self._settings = settings
         # The node registers its name with this; a shared one would outlive the tests.
         self._epmd = Child(
             [str(self._erts / "epmd"), "-address", "127.0.0.1", "-port", str(self._names)],
@@ -101,13 +97,6 @@ class RabbitmqServer(LocalServer):
     def url(self) -> str:
         """Where it serves AMQP."""
         return f"amqp://guest:guest@127.0.0.1:{self.port}/"
-
-    @property
-    def management_url(self) -> str:
-        """Where it serves its management API."""
-        if self.management_port is None:
-            raise ValueError(f"{self.name} runs without its management plugin")
-        return f"http://127.0.0.1:{self.management_port}"
 
     def argv(self) -> list[str]:
         return [str(self._home / SERVER / "sbin" / "rabbitmq-server")]
@@ -131,23 +120,26 @@ class RabbitmqServer(LocalServer):
         }
 
     def prepare(self) -> None:
-        lines = [f"listeners.tcp.local = 127.0.0.1:{self.port}", "disk_free_limit.absolute = 64MB", *self._settings]
-        if self.management_port is not None:
-            lines += ["management.tcp.ip = 127.0.0.1", f"management.tcp.port = {self.management_port}"]
+        lines = [f"listeners.tcp.local = 127.0.0.1:{self.port}", "disk_free_limit.absolute = 64MB"]
         self._configuration.write_text("\n".join([*lines, ""]))
-        self._plugins.write_text("[].\n" if self.management_port is None else "[rabbitmq_management].\n")
+        self._plugins.write_text("[].\n")
         if not self._epmd.running:
             self._epmd.start()
             wait_until(lambda: _accepts(self._names), within=10, what="epmd answers", state=self._epmd.output)
 
     def answers(self) -> bool:
-        if self.management_port is not None and not _accepts(self.management_port):
-            return False
         return _greets(self.port)
 
-    def ctl(self, *arguments: str) -> str:
-        """Run ``rabbitmqctl`` against it and return what it printed; takes about 2 seconds."""
-        return run([str(self._home / SERVER / "sbin" / "rabbitmqctl"), "--quiet", *arguments], env=self.env())
+    def eval(self, expression: str) -> None:
+        """Evaluate an Erlang expression that gives ``ok`` in the node; ``rabbitmqctl`` would take a hundredfold."""
+        argv = [str(self._erts / "erl_call"), "-address", f"127.0.0.1:{self._distribution}", "-e"]
+        answer = run(argv, env=self.env(), given=f"{expression}.\n")
+        if answer != "{ok, ok}":
+            raise AssertionError(f"{expression}: {answer}")
+
+    def cut(self) -> None:
+        """Close all connections."""
+        self.eval('rabbit_networking:close_all_connections("maintenance")')
 
     def remembers(self, queue: str) -> bool:
         """Whether a quorum queue would survive a SIGKILL now.
@@ -173,30 +165,6 @@ class RabbitmqServer(LocalServer):
     @property
     def _plugins(self) -> Path:
         return self.folder / f"{self.name}.plugins"
-
-
-@contextmanager
-def broker(folder: Path) -> Iterator[str]:
-    """Yield the AMQP URL of a broker: the environment's, else one in Docker, else one of the local install."""
-    if url := os.environ.get("BUS_TEST_RABBITMQ"):
-        yield url
-    elif docker.answers():
-        with _container() as url:
-            yield url
-    else:
-        from tests.servers import need  # noqa: PLC0415 - it lists this module
-
-        with RabbitmqServer(need("rabbitmq"), folder) as server:
-            yield server.url
-
-
-@contextmanager
-def _container() -> Iterator[str]:
-    from testcontainers.rabbitmq import RabbitMqContainer  # noqa: PLC0415 - where no engine answers, it is not needed
-
-    with RabbitMqContainer(IMAGE) as container:
-        parameters = container.get_connection_params()
-        yield f"amqp://guest:guest@{parameters.host}:{parameters.port}/"
 
 
 def _accepts(port: int) -> bool:

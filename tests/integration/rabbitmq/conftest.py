@@ -4,32 +4,22 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.servers import need
 from tests.servers.rabbitmq import RabbitmqServer
-
-
-@pytest.fixture(scope="session")
-def primary_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RabbitmqServer]:
-    with RabbitmqServer(need("rabbitmq"), tmp_path_factory.mktemp("primary"), name="primary") as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
-def backup_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RabbitmqServer]:
-    with RabbitmqServer(need("rabbitmq"), tmp_path_factory.mktemp("backup"), name="backup") as server:
-        yield server
+from tests.servers.rabbitmq_fixtures import local
 
 
 @pytest.fixture
-def primary(primary_server: RabbitmqServer) -> Iterator[RabbitmqServer]:
-    yield primary_server
-    revive(primary_server)
+def primary() -> Iterator[RabbitmqServer]:
+    server = local("primary")
+    yield server
+    revive(server)
 
 
 @pytest.fixture
-def backup(backup_server: RabbitmqServer) -> Iterator[RabbitmqServer]:
-    yield backup_server
-    revive(backup_server)
+def backup() -> Iterator[RabbitmqServer]:
+    server = local("backup")
+    yield server
+    revive(server)
 
 
 def revive(server: RabbitmqServer) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -26,20 +28,8 @@ from tests.integration.rabbitmq.rabbitmq_world import (
 )
 from tests.servers.rabbitmq import RabbitmqServer
 
-
-async def test_a_wiped_broker_gets_its_queues_again_and_consumers_come_back(primary: RabbitmqServer) -> None:
-    async with world(primary.url) as found:
-        await found.ensure("billing", "mail")
-        consumer = await found.consume()
-        before, after = found.messages(3), found.messages(3)
-        assert all(await found.publish(*before))
-        held = await receive(consumer, 3)
-        await asyncio.to_thread(primary.wipe)
-        await confirmed(found, *after)
-        consumer.ack(held)
-        assert ids(await receive(consumer, 3)) == ids(after)
-        assert ids(await receive(await found.consume("mail"), 3)) == ids(after)
-        assert not any(found.transport.conditions().values())
+USERS = "rabbit_auth_backend_internal"
+WATERMARK = "vm_memory_monitor:set_vm_memory_high_watermark(%s)"
 
 
 async def test_a_queue_deleted_by_somebody_is_made_and_consumed_again(primary: RabbitmqServer) -> None:
@@ -87,7 +77,7 @@ async def test_a_connection_closed_by_the_broker_is_rebuilt_and_loses_nothing(pr
         sent = found.messages(200)
         await found.publish(*sent[:10])
         held = await receive(consumer, 5)
-        await asyncio.to_thread(primary.ctl, "close_all_connections", "maintenance")
+        await asyncio.to_thread(primary.cut)
         await confirmed(found, *sent[10:])
         consumer.ack(held)
         # A publish that the loss interrupted is published again, and may then come twice.
@@ -158,7 +148,7 @@ async def test_what_a_process_held_comes_again_when_its_connection_is_cut(
             else:
                 # Stopped, it cannot come back by itself and take them again.
                 holder.signal(signal.SIGSTOP)
-                await asyncio.to_thread(primary.ctl, "close_all_connections", "maintenance")
+                await asyncio.to_thread(primary.cut)
             again = await receive(consumer, 10)
             assert sorted(ids(again)) == sorted(held)
             assert all(item.suspect for item in again)
@@ -220,7 +210,7 @@ async def test_a_broker_short_of_memory_confirms_nothing_and_says_so(primary: Ra
         sent = found.messages(3)
         await confirmed(found, sent[0])
         (held,) = await receive(consumer, 1)
-        await asyncio.to_thread(primary.ctl, "set_vm_memory_high_watermark", "absolute", "1MB")
+        await asyncio.to_thread(primary.eval, WATERMARK % '{absolute, "1MB"}')
         try:
             await eventually(lambda: "memory" in found.transport.conditions()["rabbitmq-primary"])
             started = time.monotonic()
@@ -229,7 +219,7 @@ async def test_a_broker_short_of_memory_confirms_nothing_and_says_so(primary: Ra
             consumer.ack([held])
             await eventually(lambda: found.transport.lags()[found.lane].records == 0, what="acks get through")
         finally:
-            await asyncio.to_thread(primary.ctl, "set_vm_memory_high_watermark", "0.4")
+            await asyncio.to_thread(primary.eval, WATERMARK % "0.4")
         await confirmed(found, *sent[1:])
         assert {*await drain(found, consumer, ids(sent[1:]))} == {*ids(sent[1:])}
 
@@ -242,7 +232,7 @@ async def test_a_queue_that_confirms_nothing_holds_up_neither_others_nor_its_own
         await neighbour.ensure("billing")
         sent = found.messages(3)
         queue = f"whereis('%2F_{found.queue}')"
-        await asyncio.to_thread(primary.ctl, "eval", f"sys:suspend({queue}).")
+        await asyncio.to_thread(primary.eval, f"sys:suspend({queue})")
         try:
             assert await found.publish(*sent) == [False] * 3
             publisher = found.transport._clusters["rabbitmq-primary"].publisher
@@ -253,9 +243,9 @@ async def test_a_queue_that_confirms_nothing_holds_up_neither_others_nor_its_own
             assert time.monotonic() - started < 30.0 / 2
             assert found.code in found.transport.conditions()["rabbitmq-primary"]
         finally:
-            await asyncio.to_thread(primary.ctl, "eval", f"sys:resume({queue}).")
+            await asyncio.to_thread(primary.eval, f"sys:resume({queue})")
         # What is known of a connection ends with it, so that nobody waits until the destination is spared no more.
-        await asyncio.to_thread(primary.ctl, "close_all_connections", "maintenance")
+        await asyncio.to_thread(primary.cut)
         await confirmed(found, *sent)
         consumer = await found.consume()
         assert {*await drain(found, consumer, ids(sent))} == {*ids(sent)}
@@ -299,28 +289,35 @@ async def test_wrong_credentials_are_refused(primary: RabbitmqServer, user: str,
         assert await found.publish(*found.messages(1)) == [False]
 
 
+@asynccontextmanager
+async def user(server: RabbitmqServer, name: str, *permissions: str) -> AsyncIterator[None]:
+    """Have a user whose password is the name, and who may configure, write and read what the patterns say."""
+    patterns = ", ".join(f'<<"{one}">>' for one in permissions)
+    await asyncio.to_thread(server.eval, f'{USERS}:add_user(<<"{name}">>, <<"{name}">>, <<>>)')
+    await asyncio.to_thread(server.eval, f'{USERS}:set_permissions(<<"{name}">>, <<"/">>, {patterns}, <<>>)')
+    yield
+    await asyncio.to_thread(server.eval, f'{USERS}:delete_user(<<"{name}">>, <<>>)')
+
+
 async def test_a_user_without_permission_is_refused(primary: RabbitmqServer) -> None:
-    await asyncio.to_thread(primary.ctl, "add_user", "poor", "poor")
-    await asyncio.to_thread(primary.ctl, "set_permissions", "poor", "nothing", ".*", ".*")
-    async with world(f"amqp://poor:poor@127.0.0.1:{primary.port}/", tidy=False) as found:
+    async with (
+        user(primary, "poor", "nothing", ".*", ".*"),
+        world(f"amqp://poor:poor@127.0.0.1:{primary.port}/", tidy=False) as found,
+    ):
         with pytest.raises(TransportRefused, match="ACCESS_REFUSED") as refused:
             await found.ensure("billing")
         assert "permission" in refused.value.hint
-    await asyncio.to_thread(primary.ctl, "delete_user", "poor")
 
 
 async def test_the_permissions_of_the_manual_are_enough(primary: RabbitmqServer) -> None:
-    await asyncio.to_thread(primary.ctl, "add_user", "bus", "bus")
-    ours = ("^pier[./].*", r"^(pier[./].*|amq\.default)$", "^pier[./].*")
-    await asyncio.to_thread(primary.ctl, "set_permissions", "bus", *ours)
-    async with world(f"amqp://bus:bus@127.0.0.1:{primary.port}/") as found:
+    ours = ("^pier[./].*", r"^(pier[./].*|amq\\.default)$", "^pier[./].*")
+    async with user(primary, "bus", *ours), world(f"amqp://bus:bus@127.0.0.1:{primary.port}/") as found:
         await found.ensure("billing")
         await found.ensure("billing", pattern="a.#")
         sent = found.messages(3, routing_key="a.b")
         assert all(await found.publish(*sent))
         assert ids(await receive(await found.consume(), 3)) == ids(sent)
         assert not any(found.transport.conditions().values())
-    await asyncio.to_thread(primary.ctl, "delete_user", "bus")
 
 
 async def test_a_queue_with_other_settings_is_refused_by_name_and_holds_up_no_other(primary: RabbitmqServer) -> None:

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import pytest
+from aio_pika.exceptions import ChannelNotFoundEntity
 
 from bus.domain.message import Message
 from bus.transports.rabbitmq import BACKUP, PRIMARY, Patience
@@ -150,37 +151,56 @@ async def test_a_paused_primary_is_replaced_within_the_deadline_of_a_confirmatio
         assert load.longest < 2 * HASTY.confirm + HASTY.answer + SLACK
 
 
-async def test_a_wiped_backup_is_filled_again_before_it_is_published_to(
+async def test_a_wiped_broker_gets_its_queues_again_alone_and_as_a_backup(
     primary: RabbitmqServer, backup: RabbitmqServer
 ) -> None:
-    async with world(primary.url, backup.url) as found:
-        await found.ensure("billing")
-        await asyncio.to_thread(backup.wipe)
-        await eventually(lambda: not found.transport.conditions()[BACKUP])
-        found.transport.prefer(BACKUP)
-        assert found.transport.active == BACKUP
-        sent = found.messages(50)
-        assert all(await found.publish(*sent))
-        async with somebody_else(backup.url) as other:
-            queue = await other.declare_queue(found.queue, passive=True)
-            assert queue.declaration_result.message_count == 50
-        consumer = await found.consume()
-        received = await drain(found, consumer, ids(sent))
-        assert {*received} == {*ids(sent)}
+    async with world(primary.url) as alone, world(backup.url, primary.url) as pair:
+        await alone.ensure("billing", "mail")
+        await pair.ensure("billing")
+        consumer = await alone.consume()
+        before, after = alone.messages(3), alone.messages(3)
+        assert all(await alone.publish(*before))
+        held = await receive(consumer, 3)
+        await asyncio.to_thread(primary.wipe)
+        await confirmed(alone, *after)
+        consumer.ack(held)
+        assert ids(await receive(consumer, 3)) == ids(after)
+        assert ids(await receive(await alone.consume("mail"), 3)) == ids(after)
+        assert not any(alone.transport.conditions().values())
+        await _is_filled_before_it_is_published_to(pair, primary)
+
+
+async def _is_filled_before_it_is_published_to(found: World, backup: RabbitmqServer) -> None:
+    await eventually(lambda: not found.transport.conditions()[BACKUP])
+    found.transport.prefer(BACKUP)
+    assert found.transport.active == BACKUP
+    sent = found.messages(50)
+    assert all(await found.publish(*sent))
+    async with somebody_else(backup.url) as other:
+        queue = await other.declare_queue(found.queue, passive=True)
+        assert queue.declaration_result.message_count == 50
+    received = await drain(found, await found.consume(), ids(sent))
+    assert {*received} == {*ids(sent)}
 
 
 async def test_while_both_are_away_nothing_is_confirmed_and_afterwards_everything_is_there(
     primary: RabbitmqServer, backup: RabbitmqServer
 ) -> None:
-    async with world(primary.url, backup.url, patience=QUICK._replace(confirm=30.0)) as found:
+    """One comes back before the other: to another road, for which they are the other way round, its backup is away."""
+    async with (
+        world(primary.url, backup.url, patience=QUICK._replace(confirm=30.0)) as found,
+        world(backup.url, primary.url) as turned,
+    ):
         await found.ensure("billing")
+        await turned.ensure("billing", "mail")
         consumer = await found.consume()
         first, meanwhile = found.messages(40), found.messages(20)
         assert all(await found.publish(*first[:20]))
         found.transport.prefer(BACKUP)
         assert all(await found.publish(*first[20:]))
         held = await receive(consumer, 5)
-        await eventually(lambda: primary.remembers(found.queue) and backup.remembers(found.queue))
+        queues = (found.queue, turned.queue, turned.queue_of("mail"))
+        await eventually(lambda: all(each.remembers(queue) for each in (primary, backup) for queue in queues))
         primary.kill()
         backup.kill()
         await eventually(lambda: all(found.transport.conditions().values()))
@@ -189,38 +209,39 @@ async def test_while_both_are_away_nothing_is_confirmed_and_afterwards_everythin
         assert time.monotonic() - started < 30.0 / 2
         consumer.ack(held)
         await eventually(lambda: found.transport.lags() is None, what="nobody knows what they hold")
-        await asyncio.gather(asyncio.to_thread(primary.start), asyncio.to_thread(backup.start))
+        await asyncio.to_thread(backup.start)
+        await _change_while_the_backup_is_away(turned)
+        await asyncio.to_thread(primary.start)
         await confirmed(found, *meanwhile)
         received = await drain(found, consumer, ids(first + meanwhile))
         # What was acked while its cluster was away comes again, and says so.
         assert {*received} == {*ids(first + meanwhile)}
         await eventually(lambda: not any(found.transport.conditions().values()))
+        await _what_changed_is_done_on_the_backup(turned, primary)
 
 
-async def test_what_changed_while_the_backup_was_away_is_done_when_it_comes(
-    primary: RabbitmqServer, backup: RabbitmqServer
-) -> None:
-    async with world(primary.url, backup.url) as found:
-        await found.ensure("billing", "mail")
-        await eventually(lambda: backup.remembers(found.queue) and backup.remembers(found.queue_of("mail")))
-        backup.kill()
-        await eventually(lambda: found.transport.conditions()[BACKUP])
-        await found.transport.remove(found.code, "mail")
-        await found.ensure("stock")
-        assert all(await found.publish(*found.messages(2)))
-        await asyncio.to_thread(backup.start)
-        await eventually(lambda: not found.transport.conditions()[BACKUP])
-        # RabbitMQ 3.10.8 cuts a connection that publishes to a queue in the moment in which that is deleted.
-        await eventually(lambda: not found.transport._clusters[BACKUP].layout.has_litter)
-        found.transport.prefer(BACKUP)
-        assert found.transport.active == BACKUP
-        assert all(await found.publish(*found.messages(5)))
-        async with somebody_else(backup.url) as other:
-            for name in ("billing", "stock"):
-                queue = await other.declare_queue(found.queue_of(name), passive=True)
-                assert queue.declaration_result.message_count == 5
-        assert len(await receive(await found.consume("stock"), 7)) == 7
-        assert found.queue_of("mail") not in await asyncio.to_thread(backup.ctl, "list_queues", "name")
+async def _change_while_the_backup_is_away(found: World) -> None:
+    await eventually(lambda: not found.transport.conditions()[PRIMARY])
+    assert found.transport.conditions()[BACKUP]
+    await found.transport.remove(found.code, "mail")
+    await found.ensure("stock")
+    await confirmed(found, *found.messages(2))
+
+
+async def _what_changed_is_done_on_the_backup(found: World, backup: RabbitmqServer) -> None:
+    await eventually(lambda: not found.transport.conditions()[BACKUP])
+    # RabbitMQ 3.10.8 cuts a connection that publishes to a queue in the moment in which that is deleted.
+    await eventually(lambda: not found.transport._clusters[BACKUP].layout.has_litter)
+    found.transport.prefer(BACKUP)
+    assert found.transport.active == BACKUP
+    assert all(await found.publish(*found.messages(5)))
+    async with somebody_else(backup.url) as other:
+        for name in ("billing", "stock"):
+            queue = await other.declare_queue(found.queue_of(name), passive=True)
+            assert queue.declaration_result.message_count == 5
+        with pytest.raises(ChannelNotFoundEntity):
+            await other.declare_queue(found.queue_of("mail"), passive=True)
+    assert len(await receive(await found.consume("stock"), 7)) == 7
 
 
 async def test_a_queue_refused_by_one_cluster_is_published_to_on_the_other(

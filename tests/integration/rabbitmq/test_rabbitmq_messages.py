@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 
 import aio_pika
 import pytest
@@ -23,7 +24,6 @@ from tests.integration.rabbitmq.rabbitmq_world import (
     somebody_else,
     world,
 )
-from tests.servers import need
 from tests.servers.rabbitmq import RabbitmqServer
 
 
@@ -71,13 +71,14 @@ async def test_our_rule_of_patterns_is_the_broker_s(primary: RabbitmqServer) -> 
         await other.exchange_delete(exchange.name)
 
 
-@pytest.fixture(scope="module")
-def narrow(tmp_path_factory: pytest.TempPathFactory):
-    settings = ("max_message_size = 100000",)
-    with RabbitmqServer(
-        need("rabbitmq"), tmp_path_factory.mktemp("narrow"), name="narrow", settings=settings
-    ) as server:
-        yield server
+LARGEST = "application:set_env(rabbit, max_message_size, %d)"
+
+
+@pytest.fixture
+def narrow(primary: RabbitmqServer) -> Iterator[RabbitmqServer]:
+    primary.eval(LARGEST % 100_000)
+    yield primary
+    primary.eval(LARGEST % 2**27)
 
 
 async def test_a_message_that_is_too_large_fails_alone(narrow: RabbitmqServer) -> None:

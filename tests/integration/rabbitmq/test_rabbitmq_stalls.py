@@ -25,11 +25,11 @@ CLASSIC = 'begin {ok, Q} = rabbit_amqqueue:lookup(rabbit_misc:r(<<"/">>, queue, 
 @asynccontextmanager
 async def suspended(server: RabbitmqServer, process: str) -> AsyncIterator[None]:
     """Have a process of the broker stand still; an Erlang expression tells which."""
-    await asyncio.to_thread(server.ctl, "eval", f"sys:suspend({process}).")
+    await asyncio.to_thread(server.eval, f"sys:suspend({process})")
     try:
         yield
     finally:
-        await asyncio.to_thread(server.ctl, "eval", f"sys:resume({process}).")
+        await asyncio.to_thread(server.eval, f"sys:resume({process})")
 
 
 async def test_a_queue_that_does_not_answer_ends_no_other_s_consumer(primary: RabbitmqServer) -> None:
