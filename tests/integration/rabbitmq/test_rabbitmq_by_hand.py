@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from tests.harness.bus_process import run_bus
 from tests.harness.cluster import Cluster
@@ -37,8 +38,17 @@ def cluster(bus: Cluster, *arguments: str) -> dict[str, Any]:
     return {"preferred": found["preferred"], **{item["name"]: item for item in found["items"]}}
 
 
+def refused(bus: Cluster, name: str, said: str) -> None:
+    """Assert that a cluster cannot be chosen, and that one line says why."""
+    ran = run_bus("cluster", "prefer", name, "--url", bus.of("admin")[0].url, within=LONG)
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert said in ran.stderr
+    assert ran.stderr.count("\n") == 1
+
+
 def publishers(bus: Cluster, name: str) -> set[str]:
-    return set(cluster(bus, "list")[name]["published_by"])
+    found = bus.admin.call("GET", "/api/v1/clusters").json()["items"]
+    return {url for item in found if item["name"] == name for url in item["published_by"]}
 
 
 def send(bus: Cluster, code: str) -> None:
@@ -57,9 +67,11 @@ def test_publishing_is_moved_by_hand_in_every_receiver_and_stays_there(
         bus.admin.destination(code, transport="rabbitmq")
         bus.admin.subscription(code, "billing", "http://127.0.0.1:9/hook")
         _until(lambda: publishers(bus, PRIMARY) == everyone, "all publish to the primary")
+        assert set(cluster(bus, "list")[PRIMARY]["published_by"]) == everyone
         send(bus, code)
         _until(lambda: waiting(primary, code) == 2, "the messages are on the primary")
 
+        refused(bus, "nowhere", "there is no cluster 'nowhere' here")
         assert cluster(bus, "prefer", BACKUP)["preferred"] == BACKUP
         _until(lambda: publishers(bus, BACKUP) == everyone, "all publish to the backup")
         send(bus, code)
@@ -82,6 +94,7 @@ def test_publishing_is_moved_by_hand_in_every_receiver_and_stays_there(
         bus.admin.call("DELETE", f"/api/v1/destinations/{code}/subscriptions/billing")
 
 
+@pytest.mark.proof
 def test_what_cannot_be_chosen_is_said(primary: RabbitmqServer, tmp_path: Path) -> None:
     for env, said in (
         ({}, "no transport here has clusters to choose from (hint: name its servers"),
@@ -90,10 +103,7 @@ def test_what_cannot_be_chosen_is_said(primary: RabbitmqServer, tmp_path: Path) 
         folder = tmp_path / str(len(env))
         folder.mkdir()
         with Cluster(folder, ("admin", "receiver"), env=env) as bus:
-            ran = run_bus("cluster", "prefer", PRIMARY, "--url", bus.of("admin")[0].url, within=LONG)
-            assert (ran.returncode, ran.stdout) == (1, "")
-            assert said in ran.stderr
-            assert ran.stderr.count("\n") == 1
+            refused(bus, PRIMARY, said)
 
 
 def _until(check: Any, what: str) -> None:
