@@ -95,7 +95,7 @@ class WriteContract:
     async def test_every_order_gives_the_same_document_and_the_same_rows(self, store: Store) -> None:
         expected: Trace | None = None
         for number, order in enumerate(itertools.permutations(range(6))):
-            if number % 7:
+            if number % 19:
                 continue
             writes = life(message(number))
             for place in order:
@@ -174,14 +174,14 @@ class WriteContract:
     async def test_a_delivery_that_fails_for_days_is_still_written(self, store: Store) -> None:
         sent = message()
         await store.write([sent])
-        for first in range(1, 5_001, 500):
+        for first in range(1, 1_501, 500):
             failures = [outcome(sent, "billing", Status.RETRYING, n) for n in range(first, first + 500)]
-            await store.write([with_answer(one, bytes(4_096)) for one in failures])
+            await store.write([with_answer(one, bytes(12_288)) for one in failures])
         delivery = (await traced(store, sent.id)).deliveries["billing"]
-        assert delivery.attempts_made == 5_000
+        assert delivery.attempts_made == 1_500
         numbers = [attempt.n for attempt in attempts_in_order(delivery)]
-        assert numbers == [*range(1, 101), *range(4_101, 5_001)]
-        assert sum(len(attempt.response) for attempt in delivery.attempts.values()) == 100 * 4_096
+        assert numbers == [*range(1, 101), *range(601, 1_501)]
+        assert sum(len(attempt.response) for attempt in delivery.attempts.values()) == 100 * 12_288
 
     async def test_finished_knows_final_states_and_generations(self, store: Store) -> None:
         sent = message()
@@ -285,7 +285,7 @@ class SearchContract:
 
     async def test_messages_for_later_do_not_hide_what_is_unsettled(self, store: Store) -> None:
         later = NOON + 3_600_000
-        await store.write([message(number, deliver_at=later + 10) for number in range(600)])
+        await store.write([message(number, deliver_at=later + 10) for number in range(300)])
         sent = message(700, deliver_at=later)
         await store.write([sent])
         assert await store.unsettled(*LANE, later, 100) == []

@@ -24,7 +24,7 @@ from tests.servers.mongodb_fixtures import be_patient, database_url, drop, open_
 
 LANE = (DESTINATION, "billing")
 MESSAGES = 16
-PROCESSES = 3
+PROCESSES = 2
 
 
 def writes_of(number: int) -> list[Message | Outcome]:
@@ -97,7 +97,7 @@ async def test_writers_in_several_processes_lose_nothing(database: str, tmp_path
 
 async def test_writers_that_meet_at_every_write_lose_nothing(database: str) -> None:
     """Connections of one process, which are as far from each other as processes, but meet more often."""
-    stores = [await open_store(database) for _ in range(6)]
+    stores = [await open_store(database) for _ in range(3)]
     writes = all_writes()
     for start in range(0, len(writes), 6):
         batch = writes[start : start + 6]

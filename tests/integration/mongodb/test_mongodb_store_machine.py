@@ -54,7 +54,7 @@ def _run(server: str, examples: int, steps: int, **changes: Any) -> None:
 
 @pytest.mark.usefixtures("patient")
 def test_the_mongodb_store_is_its_model(mongodb: str) -> None:
-    _run(mongodb, 5, 12)
+    _run(mongodb, 3, 12)
 
 
 @pytest.mark.proof

@@ -133,12 +133,12 @@ def check_log(tmp_path: Path, source: Path, history: History, step: int) -> None
 
 @pytest.mark.timeout(300)
 def test_damage_anywhere_in_the_file(tmp_path: Path, closed: tuple[Path, History]) -> None:
-    check_file(tmp_path, *closed, step=997)
+    check_file(tmp_path, *closed, step=1999)
 
 
 @pytest.mark.timeout(300)
 def test_damage_anywhere_in_the_log(tmp_path: Path, killed: tuple[Path, History]) -> None:
-    check_log(tmp_path, *killed, step=5003)
+    check_log(tmp_path, *killed, step=10_007)
 
 
 @pytest.mark.proof

@@ -64,7 +64,7 @@ def test_a_full_disk_refuses_and_recovers(tmp_path: Path) -> None:
         spool.close()
 
 
-@pytest.mark.parametrize("size", [3000, SIZE])
+@pytest.mark.parametrize("size", [pytest.param(3000, marks=pytest.mark.proof), SIZE])
 def test_a_full_disk_can_be_drained(tmp_path: Path, size: int) -> None:
     with loop_disk(tmp_path, 24) as disk, BlockingSpool(disk.mounted_at / "spool") as spool:
         stored = fill(spool, 0, size)
