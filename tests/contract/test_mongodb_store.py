@@ -27,7 +27,7 @@ class TestMongodbStore(StoreContract):
         await store.close()
 
 
-class TestMongodbSearchThatRunsOutOfTime(SearchContract, ConditionContract):
+class _RunsOutOfTime:
     """Pages that end after each window."""
 
     @pytest.fixture
@@ -38,6 +38,15 @@ class TestMongodbSearchThatRunsOutOfTime(SearchContract, ConditionContract):
         store = await open_store(database, linger=0.001, gather=50)
         yield store
         await store.close()
+
+
+class TestMongodbSearchThatRunsOutOfTime(_RunsOutOfTime, SearchContract):
+    pass
+
+
+@pytest.mark.proof
+class TestMongodbConditionsThatRunOutOfTime(_RunsOutOfTime, ConditionContract):
+    pass
 
 
 async def test_failures_that_there_was_no_time_for_are_told(database: str, monkeypatch: pytest.MonkeyPatch) -> None:

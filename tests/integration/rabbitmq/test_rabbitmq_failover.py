@@ -48,7 +48,7 @@ class Load:
             self.longest = max(self.longest, time.monotonic() - started)
             self.confirmed += [one for one, done in zip(waiting, results, strict=True) if done]
             waiting = [one for one, done in zip(waiting, results, strict=True) if not done]
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(0.05)
 
 
 @asynccontextmanager

@@ -64,7 +64,7 @@ async def test_a_queue_whose_leader_is_busy_does_not_count_as_empty(primary: Rab
         watch = found.transport._clusters["rabbitmq-primary"].watch
         async with suspended(primary, f"whereis('%2F_{found.queue}')"):
             # RabbitMQ says of such a queue that it holds nothing and that nobody consumes it.
-            for _ in range(4):
+            for _ in range(2):
                 seen_at = watch._seen_at
                 await eventually(lambda before=seen_at: watch._seen_at > before, what="another look")
                 assert found.transport.lags()[found.lane] == (40, 0)
