@@ -8,7 +8,7 @@ import logging
 import re
 import struct
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pamqp.exceptions
 from aio_pika.exceptions import ChannelClosed, ChannelNotFoundEntity, DeliveryError, PublishError
@@ -145,9 +145,13 @@ class Publisher:
             return
         channel = await self._take(session)
         tasks = [asyncio.create_task(self._send(session, channel, batch[n])) for n in numbers]
+        # What is sent after the broker closed the connection, and before its channels are closed, is never answered.
+        lost: asyncio.Future[Any] = asyncio.create_task(session.lost.wait())
         try:
-            await asyncio.wait(tasks)
+            answered: asyncio.Future[Any] = asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.wait([answered, lost], return_when=asyncio.FIRST_COMPLETED)
         finally:
+            lost.cancel()
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)

@@ -71,14 +71,16 @@ async def test_without_its_exchange_a_destination_is_not_confirmed_until_it_was_
 
 
 async def test_a_connection_closed_by_the_broker_is_rebuilt_and_loses_nothing(primary: RabbitmqServer) -> None:
-    async with world(primary.url) as found:
+    async with world(primary.url, patience=QUICK._replace(confirm=30.0)) as found:
         await found.ensure("billing")
         consumer = await found.consume()
         sent = found.messages(200)
         await found.publish(*sent[:10])
         held = await receive(consumer, 5)
         await asyncio.to_thread(primary.cut)
+        started = time.monotonic()
         await confirmed(found, *sent[10:])
+        assert time.monotonic() - started < 30.0 / 2
         consumer.ack(held)
         # A publish that the loss interrupted is published again, and may then come twice.
         assert {*ids(held), *await drain(found, consumer, ids(sent[5:]))} == {*ids(sent)}
