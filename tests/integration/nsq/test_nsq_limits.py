@@ -159,7 +159,7 @@ async def test_every_wait_ends_when_all_nsqds_are_paused(own: nsq.NsqServers, co
                 consumer.close(),
                 road.publish(outgoing(code, [0])),
                 road.ensure(*subscribed(code, "mail")),
-                road.remove(code, "mail"),
+                road.remove(code, "stock"),
             )
             waits = [ends_within(15, one) for one in asked]
             _, _, *refused = await asyncio.gather(*waits, return_exceptions=True)
