@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 from abc import ABC, abstractmethod
@@ -73,6 +74,8 @@ class LocalServer(ABC):
     def pause(self) -> None:
         """SIGSTOP it: connections stay and nobody answers."""
         self.child.signal(signal.SIGSTOP)
+        # Until all of its threads stand still, one of them may answer.
+        os.waitid(os.P_PID, self.child.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def resume(self) -> None:
         """Undo ``pause``."""
