@@ -4,16 +4,13 @@ from collections.abc import AsyncIterator
 
 import httpx
 import pytest
-from argon2 import PasswordHasher
 
-from bus.security import passwords
 from tests.unit.admin.admin_world import World
 
 
 @pytest.fixture(autouse=True)
-def _quick_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hash with little work: what it takes is tested where passwords are."""
-    monkeypatch.setattr(passwords, "_HASHER", PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
+def _quick_passwords(quick_passwords: None) -> None:
+    """Let every test hash with little work."""
 
 
 @pytest.fixture

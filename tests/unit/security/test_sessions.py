@@ -10,6 +10,8 @@ from bus.security.sessions import SESSIONS, Limits, Sessions, csrf_of
 from bus.testing.clock import ManualClock
 from bus.testing.store import MemoryStore
 
+pytestmark = pytest.mark.usefixtures("quick_passwords")
+
 MINUTE = 60
 LIMITS = Limits(idle=30 * MINUTE * 1000, lifetime=12 * 60 * MINUTE * 1000)
 
