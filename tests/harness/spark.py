@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from functools import cache
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from pipeline.session import open_session
@@ -15,10 +17,18 @@ CORES = 1
 
 @cache
 def spark_session() -> SparkSession:
-    """Return the session, started by whoever asks first; with the connectors to Kafka and MongoDB."""
+    """Return the session, started by whoever asks first; with the connectors to Kafka and MongoDB.
+
+    It has run a job, so that no test pays for the first one: the planner is loaded, and a Python worker stands by.
+    """
     # Asked for before the session starts, by the helper that compares data frames.
     os.environ.setdefault("PYARROW_IGNORE_TIMEZONE", "1")
     connectors = need("connectors")
     session = open_session("tests", master=f"local[{CORES}]", memory="2g", connectors=connectors)
     session.conf.set("spark.sql.shuffle.partitions", str(CORES))
+    session.range(1).mapInArrow(_same, "id long").groupBy("id").count().collect()
     return session
+
+
+def _same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    return batches

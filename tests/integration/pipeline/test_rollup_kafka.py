@@ -67,13 +67,17 @@ def _run(
     return lake
 
 
+@pytest.fixture(scope="module")
+def bootstrap() -> str:
+    return kafka_fixtures.shared()
+
+
 @pytest.fixture
 def topic() -> str:
     return f"events-{uuid.uuid4().hex[:8]}"
 
 
-def test_blocks_of_a_topic_are_rolled_up_once(spark: SparkSession, tmp_path: Path, topic: str) -> None:
-    bootstrap = kafka_fixtures.shared()
+def test_blocks_of_a_topic_are_rolled_up_once(spark: SparkSession, tmp_path: Path, bootstrap: str, topic: str) -> None:
     traffic = write_traffic(tmp_path / "events", 2_000, files=1)
     lines = (tmp_path / "events" / "0000.jsonl").read_text("utf-8").splitlines()
     good = [line for line in lines if line.startswith("{")]
@@ -87,9 +91,8 @@ def test_blocks_of_a_topic_are_rolled_up_once(spark: SparkSession, tmp_path: Pat
 
 @pytest.mark.proof
 def test_a_gap_in_the_topic_stops_the_stream_until_a_person_accepts_it(
-    spark: SparkSession, tmp_path: Path, topic: str
+    spark: SparkSession, tmp_path: Path, bootstrap: str, topic: str
 ) -> None:
-    bootstrap = kafka_fixtures.shared()
     asyncio.run(_put(bootstrap, topic, [block([settled(START)], emitter="e", seq=1)]))
     _run(spark, bootstrap, topic, tmp_path)
     asyncio.run(_put(bootstrap, topic, [block([settled(START)], emitter="e", seq=seq) for seq in range(2, 20)]))
