@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import cast
+
 import pytest
 
-from tests.suite.guard import LONGEST, complaints, folder_of, read_budget
+from tests.suite.guard import BUSY, LONGEST, Guard, complaints, folder_of, read_budget
 
 BUDGET = {"tests/unit": 30.0, "tests/acceptance": 60.0, "tests/acceptance/pages": 10.0}
 QUICK = {f"tests/unit/test_a.py::test_{n}": 1.0 for n in range(30)}
@@ -39,6 +42,22 @@ def test_a_folder_that_takes_more_than_its_share_is_named() -> None:
 def test_a_folder_without_a_budget_is_named() -> None:
     (found,) = complaints({}, EVEN | {"tests/elsewhere/test_d.py::test_0": 0.1}, BUDGET)
     assert "in no folder of budget.toml" in found
+
+
+@pytest.mark.parametrize(
+    ("times_the_budget", "exitstatus"), [(0.5 * BUSY, pytest.ExitCode.TESTS_FAILED), (2 * BUSY, pytest.ExitCode.OK)]
+)
+def test_a_run_beside_much_other_work_is_not_failed(times_the_budget: float, exitstatus: pytest.ExitCode) -> None:
+    guard, session = Guard(enforce=True), cast("pytest.Session", SimpleNamespace(exitstatus=pytest.ExitCode.OK))
+    slow = times_the_budget * sum(read_budget().values())
+    guard.pytest_runtest_logreport(report("tests/unit/test_a.py::test_slow", slow))
+    guard.pytest_sessionfinish(session)
+    assert session.exitstatus is exitstatus
+
+
+def report(nodeid: str, seconds: float) -> pytest.TestReport:
+    place = (nodeid.split("::", 1)[0], 0, nodeid)
+    return pytest.TestReport(nodeid, place, {}, "passed", None, "call", duration=seconds)
 
 
 def test_the_deepest_folder_counts() -> None:
