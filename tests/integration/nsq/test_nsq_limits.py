@@ -202,7 +202,7 @@ async def test_closing_gives_everything_back_to_the_other_dispatchers(shared: ns
 
 
 async def test_many_destinations_at_once(shared: nsq.NsqServers, code: str) -> None:
-    async with opened(config(shared.nsqds, timeout=5.0)) as road:
+    async with opened(config(shared.nsqds, timeout=60.0)) as road:
         codes = [f"{code}.{n}" for n in range(40)]
         async with asyncio.TaskGroup() as group:
             for one in codes:

@@ -116,7 +116,8 @@ async def test_what_waited_is_delivered_after_a_restart(tmp_path: Path, subscrib
         await bus.subscribe("retried", subscriber.url("/b"), retry=["100ms"])
         subscriber.at("/b", Answer(500))
         ids = [await bus.send(b"%d" % n) for n in range(20)]
-        await until(lambda: set(subscriber.at("/b").ids) == set(ids), "each was tried once")
+        # Not each of them: the breaker opens at so many failures, whomever they were of.
+        await until(lambda: len(subscriber.at("/b").ids) >= 20, "attempts fail")
     subscriber.at("/b", Answer(200))
     async with running(tmp_path) as bus:
         repeated = await bus.client.post("/v1/messages/orders", content=b"0", headers={"bus-message-id": ids[0]})
