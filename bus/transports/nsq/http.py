@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from collections.abc import Iterable
 from typing import Final, TypeVar
 
 import httpx
@@ -112,10 +113,11 @@ class NsqHttp:
         query = {"format": "json", "include_clients": "false", "include_mem": "false", "topic": topic}
         return (await self._ask(nsqd, "GET", "/stats", _Stats, query)).topics or []
 
-    async def create(self, nsqd: Address, topic: str, channel: str) -> None:
-        """Make a topic and a channel unless they are there."""
+    async def create(self, nsqd: Address, topic: str, channels: Iterable[str]) -> None:
+        """Make a topic and its channels unless they are there."""
         await self._send(nsqd, "POST", "/topic/create", {"topic": topic})
-        await self._send(nsqd, "POST", "/channel/create", {"topic": topic, "channel": channel})
+        for channel in channels:
+            await self._send(nsqd, "POST", "/channel/create", {"topic": topic, "channel": channel})
 
     async def delete(self, nsqd: Address, topic: str, channel: str) -> None:
         """Delete a channel; what is not there is well.

@@ -235,11 +235,12 @@ class Nsqd:
 
     async def _make(self, topic: str) -> None:
         missing = self._lanes.channels(topic) - self._there.get(topic, set())
-        if missing and self._there.get(topic):
+        if not missing:
+            return
+        if self._there.get(topic):
             await self._distributed(topic)
-        for channel in missing:
-            await self._api.create(self._http(), topic, channel)
-            self._there.setdefault(topic, set()).add(channel)
+        await self._api.create(self._http(), topic, missing)
+        self._there.setdefault(topic, set()).update(missing)
 
     async def _distributed(self, topic: str) -> None:
         """Wait until the present channels have what was published, which a new one is not to get; but not for long."""
