@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import random
@@ -9,7 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Self
@@ -20,7 +21,6 @@ ROOT = Path(__file__).resolve().parents[2]
 SHOWN_BYTES = 4_000
 _LOWEST: Final = 10_000
 _FIRST_OUTGOING: Final = 32_768  # the first port that Linux gives to outgoing connections, unless it was told others
-_CHANCE: Final = random.SystemRandom()
 
 
 class Died(AssertionError):
@@ -138,9 +138,24 @@ def module(name: str, *arguments: object) -> list[str]:
 
 
 def free_port() -> int:
-    """Return a loopback port that was free a moment ago, and that no outgoing connection is given meanwhile."""
+    """Return a loopback port that was free a moment ago, and that nobody else is given meanwhile.
+
+    It may be seconds until the one that it is for listens: what this process was given before comes again last, other
+    workers have other ports, and no outgoing connection is given one of these.
+    """
     while True:
-        port = _CHANCE.randrange(_LOWEST, _FIRST_OUTGOING)
+        port = next(_ports)
         with socket.socket() as probe, suppress(OSError):
             probe.bind(("127.0.0.1", port))
             return port
+
+
+def _walk() -> Iterator[int]:
+    """Return the ports of this worker of the run, round and round from anywhere on, for other runs have the same."""
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    mine = range(_LOWEST + int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]), _FIRST_OUTGOING, workers)
+    start = random.randrange(len(mine))
+    return itertools.cycle((*mine[start:], *mine[:start]))
+
+
+_ports: Final = _walk()
