@@ -16,6 +16,12 @@ from tests.suite.spread import BySharedCost, arrange
 
 TESTS = Path(__file__).parent
 SPARK = "pipeline"  # in the paths of tests that start a Java with Spark
+# What others leave to the garbage collector, by what is in the paths of the tests: PySpark sockets of any kind, and
+# PyMongo one that it was connecting when the task was cancelled (its handlers of errors know of no cancellation).
+LEFT = {
+    SPARK: "ignore::pytest.PytestUnraisableExceptionWarning",
+    "mongodb": "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning",
+}
 
 # Most Javas of tests are short: the second compiler costs more than it saves, threefold when both cores are busy.
 # What is measured (bench) runs as the product does.
@@ -53,10 +59,12 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.hookimpl(tryfirst=True)  # markers are selected by after it
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Group tests; and let pass what PySpark does: it leaves sockets to the garbage collector, and takes long."""
+    """Group tests; let pass what others leave behind, and give Spark its time."""
     arrange(items)
     for item in items:
-        if SPARK in item.path.relative_to(TESTS).as_posix():
-            item.add_marker(pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"))
-            if item.get_closest_marker("timeout") is None:
-                item.add_marker(pytest.mark.timeout(600))
+        path = item.path.relative_to(TESTS).as_posix()
+        for part, warning in LEFT.items():
+            if part in path:
+                item.add_marker(pytest.mark.filterwarnings(warning))
+        if SPARK in path and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(600))
