@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import itertools
+import re
 import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 from bus.errors import SpoolLocked
+from bus.files import write_whole
 from bus.spool.lock import OwnerLock
+
+_NAME: Final = re.compile("[0-9a-f]{32}")
 
 
 @contextmanager
@@ -33,11 +38,9 @@ def claim_name(data: Path, roles: Sequence[str]) -> Iterator[str]:
 
 
 def _name(path: Path) -> str:
-    """Return the name in a file, which is there whole or not at all."""
-    name = path.read_text("ascii") if path.exists() else ""
-    if not name:
+    """Return the name in a file; a new one when there is none, or none that can be read."""
+    name = path.read_text("ascii", errors="replace") if path.exists() else ""
+    if not _NAME.fullmatch(name):
         name = secrets.token_hex(16)
-        fresh = path.with_suffix(".new")
-        fresh.write_text(name, "ascii")
-        fresh.replace(path)
+        write_whole(path, name.encode())
     return name

@@ -135,6 +135,8 @@ async def open_context(settings: Settings, roles: Sequence[str], url: str) -> As
         if isinstance(events, Emitter):
             context.conditions["events"] = lambda: events.trouble
             await opened.enter_async_context(_emitting(events))
+        if me.is_dispatcher:
+            context.conditions["permits"] = lambda: members.trouble
         members.describe = lambda _: context.described()
         registry.listen(_choosing(registry, roads))
         registry.listen(roads.apply)

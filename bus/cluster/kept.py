@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from pathlib import Path
 
 import msgspec
 
 from bus.domain.shares import View
+from bus.files import write_whole
 
 _log = logging.getLogger(__name__)
 
@@ -25,11 +27,9 @@ class ViewFile:
         except (OSError, msgspec.DecodeError):
             return View()
 
-    def write(self, view: View) -> None:
-        """Replace it, as far as the disk lets."""
-        fresh = self._path.with_suffix(".new")
+    async def write(self, view: View) -> None:
+        """Replace it, as far as the disk lets; durable when it returns."""
         try:
-            fresh.write_bytes(msgspec.json.encode(view))
-            fresh.replace(self._path)
+            await asyncio.to_thread(write_whole, self._path, msgspec.json.encode(view))
         except OSError as error:
             _log.warning("the share of permits is not kept on disk: %s", error)

@@ -24,6 +24,7 @@ _SILENT: Final = 5.0
 _ROTATE: Final = 10.0
 _ASK: Final = 0.1
 _FORGOTTEN: Final = 600.0
+_SHARED_WITHIN: Final = 10.0
 # What the document of a process says that the others took for gone.
 _GONE: Final = b""
 
@@ -38,8 +39,8 @@ class KeptView(Protocol):
         """Return it; one without owners when none can be read."""
         ...
 
-    def write(self, view: View) -> None:
-        """Replace it, as far as the disk lets."""
+    async def write(self, view: View) -> None:
+        """Replace it, as far as the disk lets; durable when it returns."""
         ...
 
 
@@ -109,6 +110,7 @@ class Members:
         self._news = asyncio.Event()
         self._settled_at = clock.monotonic()
         self.shares = Shares(self._me.owner)
+        self._without_since: float | None = self._settled_at
 
     @property
     def me(self) -> Member:
@@ -134,6 +136,18 @@ class Members:
     def may_start(self) -> bool:
         """Whether requests may be started: not by a process that stood still, until it knows if it was missed."""
         return self._pulse.is_steady
+
+    @property
+    def trouble(self) -> str:
+        """What keeps this dispatcher for long from any permit for what it holds; empty for nothing."""
+        if not self._me.is_dispatcher or not self._me.held or self._without_since is None:
+            return ""
+        seconds = self._clock.monotonic() - self._without_since
+        if seconds < _SHARED_WITHIN:
+            return ""
+        missing = [member for member in self.others if member.is_dispatcher and member.view != self.shares.view]
+        who = ", ".join(f"{member.node} ({member.url}, {member.owner})" for member in missing) or "nobody that is known"
+        return f"no permits for {seconds:.0f} s, so that what it holds waits; they are not shared out yet by {who}"
 
     def listen(self, listener: Listener) -> None:
         """Call ``listener`` when this process's shares of permits, or ``may_start``, have changed; never while in it.
@@ -200,7 +214,7 @@ class Members:
         except StoreError as error:
             _log.debug("members stay as they were while the store does not answer: %s", error)
         else:
-            self._settle_shares()
+            await self._settle_shares()
         if stood_still:
             self._pulse.forgive()
             self._has_changed.set()
@@ -330,7 +344,7 @@ class Members:
 
     # --- sharing ---------------------------------------------------------------------------------------------
 
-    def _settle_shares(self) -> None:
+    async def _settle_shares(self) -> None:
         """Go over to the view of now, and use all of it once everybody has shrunk to it."""
         if not self._me.is_dispatcher:
             return
@@ -344,7 +358,7 @@ class Members:
             self._change(lambda: self.shares.grant(self._me.beyond.union(*(member.beyond for member in others))))
             if not was_settled:
                 self._settled_at = self._clock.monotonic()
-                self._kept.write(wanted)
+                await self._kept.write(wanted)
 
     def _change(self, change: Callable[[], None]) -> None:
         """Change the shares, and have it known when they are others now."""
@@ -352,6 +366,10 @@ class Members:
         change()
         if (self.shares.bounds, self.shares.kept_back) != before:
             self._has_changed.set()
+        if self.shares.has_any:
+            self._without_since = None
+        elif self._without_since is None:
+            self._without_since = self._clock.monotonic()
 
     def _rotation(self, first: str) -> int:
         """Return the turn that the first dispatcher says it is; as that one, take turns."""

@@ -34,6 +34,13 @@ _FAILED: Final = 500
 _LOADED_FOR: Final = 1.0
 
 
+class Alive(msgspec.Struct, frozen=True):
+    """What a process says to anybody who asks whether it lives, and which one it is."""
+
+    status: str
+    owner: str
+
+
 class PeerKey:
     """The secret by which processes of one bus know each other; made by the first one, and kept in the store."""
 
@@ -141,12 +148,16 @@ class Peers:
             raise PeerUnavailable(f"{member.url} broke off: {error!r}", indeterminate=True) from error
 
     async def lives(self, member: Member) -> bool:
-        """Whether a process answers."""
+        """Whether it is this process that answers, and not another one that has its URL by now.
+
+        A later life of it counts: it goes on with the permits of the one before.
+        """
         try:
             answer = await self._client.get(f"{member.url}/healthz", timeout=_QUICK)
-        except Exception:  # noqa: BLE001 - whatever it is, it did not answer
+            found = msgspec.json.decode(answer.content, type=Alive)
+        except Exception:  # noqa: BLE001 - whatever it is, this process did not answer
             return False
-        return answer.status_code == _OK
+        return answer.status_code == _OK and found.owner == member.owner
 
     async def close(self) -> None:
         """Close all connections."""

@@ -56,6 +56,11 @@ class Shares:
         """Whether the whole share of the view may be used, of every subscription that nobody is beyond."""
         return len(self.bounds) == 1
 
+    @property
+    def has_any(self) -> bool:
+        """Whether it may have a permit of some subscription: every view that bounds it has it among its members."""
+        return all(self._owner in view.owners for view in self.bounds)
+
     def want(self, view: View) -> None:
         """Go over to another view: at once, but only as far as it means fewer permits."""
         # Every view on the way bounds what may be used: somebody else may have been granted that one already.

@@ -11,6 +11,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from bus.bootstrap import Asgi, Context, Service
 from bus.cluster.peer_app import PeerApp
+from bus.cluster.peers import Alive
 from bus.cluster.report import REPORT, Report
 from bus.domain.problem import Problem, failure, problem
 from bus.http_protocol import Refusal
@@ -35,6 +36,7 @@ class Gateway:
         # First, since a dispatcher's own application answers what other processes ask below the same path.
         self._routes: dict[str, Asgi] = {REPORT: PeerApp(context.peer_key, {REPORT: self._report})}
         self._routes |= {prefix: app for service in services for prefix, app in service.routes().items()}
+        self._alive = msgspec.json.encode(Alive("ok", context.owner))
         self._own = {"/healthz": self._healthz, "/readyz": self._readyz, "/metrics": self._metrics}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -93,7 +95,7 @@ class Gateway:
         return self._context.report()
 
     async def _healthz(self, _scope: Scope, _receive: Receive, send: Send) -> None:
-        await _send(send, 200, "application/json", b'{"status": "ok"}')
+        await _send(send, 200, "application/json", self._alive)
 
     async def _readyz(self, _scope: Scope, _receive: Receive, send: Send) -> None:
         await _send(send, 200, "application/json", msgspec.json.encode(self._context.health()))

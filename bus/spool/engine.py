@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import apsw
 
 from bus.errors import SpoolClosed, SpoolError, SpoolFailed, SpoolFull
+from bus.files import make_directory
 from bus.ports.spool import NewRecord, Record, SpoolStats
 from bus.spool import restore
 from bus.spool.damage import Damage
@@ -21,7 +22,7 @@ from bus.spool.ledger import WINDOW, Cursor, Ledger
 from bus.spool.lock import OwnerLock
 from bus.spool.options import Options
 from bus.spool.record import OVERHEAD, Row, intact
-from bus.spool.storage import drop_ballast, lay_ballast, make_directory
+from bus.spool.storage import drop_ballast, lay_ballast
 from bus.spool.transaction import Batch, Entry, Transactions, cursor_row, runs, tally_row
 
 if TYPE_CHECKING:

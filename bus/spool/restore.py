@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import apsw
 
 from bus.errors import SpoolError, SpoolFailed
+from bus.files import sync_directory
 from bus.spool import salvage
 from bus.spool.file import NAME, UNCOUNTED, Contents, CursorRow, LaneRow, SpoolFile, TallyRow
 from bus.spool.ledger import WINDOW, Cursor, Lane, Ledger
 from bus.spool.record import OVERHEAD, SEQUENCE_MASK
-from bus.spool.storage import sync_directory
 from bus.spool.tail import append_tail, keep_log, read_tail
 
 if TYPE_CHECKING:

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 import apsw
 
+from bus.files import make_directory, sync_directory
 from bus.spool import pages
 from bus.spool.file import NAME, PAGE_SIZE, UNCOUNTED, CursorRow, DamageRow, LaneRow, SpoolFile, TallyRow
 from bus.spool.record import LANE_SHIFT, OVERHEAD, SEQUENCE_MASK, Row, intact
-from bus.spool.storage import make_directory, sync_directory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Directories made durably, and a ballast for the day the disk is full."""
+"""A ballast for the day the disk is full."""
 
 from __future__ import annotations
 
@@ -11,23 +11,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 BALLAST = "ballast"
-
-
-def make_directory(directory: Path) -> None:
-    """Make the directory and its parents, durably; no effect when it is there."""
-    missing = [path for path in (directory, *directory.parents) if not path.exists()]
-    directory.mkdir(parents=True, exist_ok=True)
-    for path in missing:
-        sync_directory(path.parent)
-
-
-def sync_directory(directory: Path) -> None:
-    """Make the directory's entries durable."""
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def lay_ballast(directory: Path, size: int) -> None:

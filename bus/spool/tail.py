@@ -13,11 +13,11 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from bus.files import make_directory
 from bus.spool import pages
 from bus.spool.file import NAME, CursorRow, DamageRow, LaneRow, SpoolFile, TallyRow
 from bus.spool.record import LANE_SHIFT, OVERHEAD, Row
 from bus.spool.salvage import evidence_directory
-from bus.spool.storage import make_directory
 
 if TYPE_CHECKING:
     from pathlib import Path

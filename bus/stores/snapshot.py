@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import tempfile
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from bus.errors import StoreUnavailable
+from bus.files import write_whole
 from bus.ports.store import Document, DocumentStore
 
 _log = logging.getLogger(__name__)
@@ -84,7 +83,7 @@ class Snapshot:
         if self._written.get(collection) == content:
             return
         try:
-            await asyncio.to_thread(_replace, self._path(collection), content)
+            await asyncio.to_thread(write_whole, self._path(collection), content)
         except OSError as error:
             _log.warning("the configuration of %s is not kept on disk: %s", collection, error)
         else:
@@ -99,18 +98,3 @@ class Snapshot:
 
     def _path(self, collection: str) -> Path:
         return self._directory / f"{collection}{_SUFFIX}"
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all, readable by its owner only; others may do the same at the same time."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, fresh = tempfile.mkstemp(".new", f"{path.stem}.", path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(fresh).replace(path)
-    except BaseException:
-        Path(fresh).unlink()
-        raise

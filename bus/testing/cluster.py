@@ -24,7 +24,7 @@ class MemoryView:
         """Return it."""
         return self.view
 
-    def write(self, view: View) -> None:
+    async def write(self, view: View) -> None:
         """Replace it."""
         self.view = view
 

@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 import apsw
 
 from bus.errors import ConfigurationError
+from bus.files import sync_directory
 from bus.stores.sqlite.failures import translating
 from bus.stores.sqlite.locking import PATIENCE, POLL
 
@@ -93,15 +94,6 @@ def inode_of(path: str) -> int:
         return os.stat(path).st_ino  # noqa: PTH116 - a third of the time
     except FileNotFoundError:
         return 0
-
-
-def sync_directory(path: Path) -> None:
-    """Make the directory's entries durable."""
-    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _bring_up(connection: apsw.Connection, path: Path, steps: Sequence[str]) -> None:

@@ -11,8 +11,9 @@ from typing import Final
 
 import apsw
 
+from bus.files import sync_directory
 from bus.stores.sqlite import control_sql, partition_sql
-from bus.stores.sqlite.connection import inode_of, open_reader, open_writer, sync_directory
+from bus.stores.sqlite.connection import inode_of, open_reader, open_writer
 from bus.stores.sqlite.failures import translating
 from bus.stores.sqlite.keys import Label, label_of
 from bus.stores.sqlite.locking import Turn, alone

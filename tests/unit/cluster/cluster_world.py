@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Collection
 from typing import Any
 
-from bus.cluster.member import COLLECTION, Member
+from bus.cluster.member import COLLECTION, Held, Member
 from bus.cluster.members import Members
 from bus.errors import StoreUnavailable
 from bus.ports.store import Document
@@ -84,6 +84,8 @@ class Process:
         self.beyond: Collection[str] = ()
         self.probed: list[str] = []
         self.answers = True
+        self.held: dict[str, Held] = {}
+        self.probe = self._reaches
         self._task: asyncio.Task[None] | None = None
         self.members = self._born()
 
@@ -103,16 +105,19 @@ class Process:
 
     def _describe(self, me: Member) -> Member:
         fields = {name: getattr(me, name) for name in me.__struct_fields__}
-        return Member(**fields | {"revision": self.revision})
+        return Member(**fields | {"revision": self.revision, "held": self.held})
 
     async def _probe(self, member: Member) -> bool:
         self.probed.append(member.owner)
         found = self.world.processes[member.owner]
         for _ in range(_PROBED):
-            if found.is_up and found.answers:
+            if self.probe(found):
                 return True
             await self.clock.sleep(1 / _PROBED)
         return False
+
+    def _reaches(self, other: Process) -> bool:
+        return other.is_up and other.answers
 
     @property
     def is_running(self) -> bool:

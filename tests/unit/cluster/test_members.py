@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from bus.cluster.member import COLLECTION
+from bus.cluster.member import COLLECTION, Held
 from bus.domain.shares import View
 from tests.unit.cluster.cluster_world import Process, World
 
@@ -111,6 +111,23 @@ async def test_one_that_is_silent_but_answers_keeps_its_share(world: World) -> N
     await world.clock.advance(60)
     assert world.shares() == [8, 8]
     assert set(a.probed) == {"b"}
+
+
+async def test_a_dispatcher_that_is_kept_from_all_permits_says_what_by(world: World) -> None:
+    a, b = await both(world)
+    await b.kill()
+    c = world.start("c")
+    a.probe = c.probe = lambda _: True  # as of one that answers and never comes to share
+    await world.clock.advance(20)
+    assert c.share() == 0
+    assert c.members.trouble == ""
+    c.held = {"orders/many": Held(3, 0)}
+    await world.clock.advance(2)
+    assert c.members.trouble.startswith("no permits for 2")
+    assert c.members.trouble.endswith("not shared out yet by b (http://b, b)")
+    assert a.members.trouble == ""
+    a.probe = c.probe = lambda _: False
+    await world.clock.until(lambda: world.is_whole() and c.members.trouble == "", within=20)
 
 
 async def test_one_that_stood_still_and_was_missed_starts_nothing_until_it_shares_anew(world: World) -> None:
@@ -254,7 +271,7 @@ async def test_a_slow_listener_does_not_make_a_process_silent(world: World) -> N
 async def test_without_a_store_a_start_takes_the_share_that_it_had_last(world: World) -> None:
     a = world.add("a")
     a.reach.down = True
-    a.kept.write(View(("a", "b")))
+    await a.kept.write(View(("a", "b")))
     a.start()
     await world.clock.advance(1)
     assert a.share() == 8
@@ -267,7 +284,7 @@ async def test_without_a_store_a_start_takes_the_share_that_it_had_last(world: W
 async def test_without_a_store_and_without_a_share_of_earlier_it_takes_all(world: World, kept: View) -> None:
     a = world.add("a")
     a.reach.down = True
-    a.kept.write(kept)
+    await a.kept.write(kept)
     a.start()
     await world.clock.advance(1)
     assert a.share() == 16

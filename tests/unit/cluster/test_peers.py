@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from bus.cluster.member import Member
-from bus.cluster.peers import MESSAGES, ROOM, PeerKey, Peers
+from bus.cluster.peers import MESSAGES, ROOM, Alive, PeerKey, Peers
 from bus.errors import PeerUnavailable, StoreUnavailable
 from bus.testing.clock import ManualClock
 from bus.testing.store import MemoryStore
@@ -183,9 +183,20 @@ async def test_a_question_to_a_process_that_hangs_has_a_short_deadline(peers: Pe
         await asyncio.sleep(0)
 
 
-async def test_who_answers_lives(peers: Peers) -> None:
-    handler, heads = says(b"200 " + msgspec.json.encode({}), b"503 no")
+async def test_who_answers_with_his_own_name_lives(peers: Peers) -> None:
+    alive = b"200 " + msgspec.json.encode(Alive("ok", "a"))
+    handler, heads = says(alive, b"503 no")
     async with peer(handler) as member:
+        assert member.owner == "a"
         assert await peers.lives(member)
         assert not await peers.lives(member)
     assert heads[0].startswith(b"GET /healthz ")
+
+
+@pytest.mark.parametrize(
+    "answer", [msgspec.json.encode(Alive("ok", "another")), b"{}", b"", b"<html>", b'{"status": "ok"}', b"\xff"]
+)
+async def test_another_one_at_the_url_does_not_answer_for_a_process(peers: Peers, answer: bytes) -> None:
+    handler, _ = says(b"200 " + answer)
+    async with peer(handler) as member:
+        assert not await peers.lives(member)

@@ -31,23 +31,27 @@ def test_processes_of_one_directory_have_names_of_their_own(tmp_path: Path) -> N
         assert again == first
 
 
-def test_a_name_that_was_cut_off_by_a_crash_is_made_anew(tmp_path: Path) -> None:
+@pytest.mark.parametrize("torn", [b"", b"abc", bytes(32), b"\xff" * 32])
+def test_a_name_that_was_cut_off_by_a_power_cut_is_made_anew(tmp_path: Path, torn: bytes) -> None:
     with claim_name(tmp_path, ["admin"]):
         pass
-    (tmp_path / "processes" / "admin-1" / "name").write_text("")
+    (tmp_path / "processes" / "admin-1" / "name").write_bytes(torn)
     with claim_name(tmp_path, ["admin"]) as name:
-        assert name
+        assert len(name) == 32
+    with claim_name(tmp_path, ["admin"]) as again:
+        assert again == name
 
 
-def test_a_view_is_kept(tmp_path: Path) -> None:
+async def test_a_view_is_kept(tmp_path: Path) -> None:
     file = ViewFile(tmp_path / "permits.json")
     assert file.read() == View()
-    file.write(View(("a", "b"), 3))
+    await file.write(View(("a", "b"), 3))
     assert ViewFile(tmp_path / "permits.json").read() == View(("a", "b"), 3)
     (tmp_path / "permits.json").write_bytes(b'{"owners": [')
     assert file.read() == View()
 
 
-def test_a_view_that_cannot_be_kept_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    ViewFile(tmp_path / "nowhere" / "permits.json").write(View(("a",)))
+async def test_a_view_that_cannot_be_kept_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "nowhere").touch()
+    await ViewFile(tmp_path / "nowhere" / "permits.json").write(View(("a",)))
     assert "not kept on disk" in caplog.text
