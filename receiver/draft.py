@@ -25,7 +25,10 @@ _BINARY: Final = "application/octet-stream"
 
 
 class Draft(msgspec.Struct, gc=False):
-    """What the producer said; the receiver stamps the rest. Times in milliseconds since the epoch, 0 when not given."""
+    """What the producer said; the receiver stamps the rest. Times in milliseconds since the epoch, 0 when not given.
+
+    ``event`` has source and id of a CloudEvent without an Idempotency-Key of the producer's own.
+    """
 
     destination: str
     body: bytes
@@ -41,8 +44,14 @@ class Draft(msgspec.Struct, gc=False):
     traceparent: str = ""
     tracestate: str = ""
     idempotency_key: str = ""
+    event: tuple[str, ...] = ()
     original_id: str = ""
     replay: str = ""
+
+    @property
+    def repeats(self) -> tuple[str, ...]:
+        """What makes two drafts one message, whatever their ids; empty when nothing does."""
+        return self.event or ((self.idempotency_key,) if self.idempotency_key else ())
 
 
 class _Line(msgspec.Struct):
@@ -162,7 +171,8 @@ def _cloud_event(draft: Draft, events: dict[str, str]) -> None:
     source, event_id = unquote(events.get("ce-source", "")), unquote(events.get("ce-id", ""))
     draft.source = draft.source or check_text(source, "ce-source")
     if event_id and not draft.idempotency_key:
-        draft.idempotency_key = f"ce:{source}:{event_id}"
+        draft.idempotency_key = f"ce:{source}:{event_id}"  # for people: another event may read the same
+        draft.event = (source, event_id)
     draft.biz_id = draft.biz_id or check_text(unquote(events.get("ce-subject", "")), "ce-subject")
     draft.key = draft.key or check_text(unquote(events.get("ce-partitionkey", "")), "ce-partitionkey")
     if events.get("ce-time") and not draft.sent_at:

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import hashlib
 from collections import OrderedDict
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -20,22 +20,30 @@ _RECENT: Final = 100_000
 Stored = asyncio.Future[None]
 
 
+class _Known(NamedTuple):
+    """What an id stands for, as far as it is known; ``stored`` ends when its record is on the disk, or could not be."""
+
+    content: bytes | None
+    stored: Stored | None
+
+
 class Recent:
     """Ids accepted lately, and those whose record is on its way to the disk right now."""
 
     def __init__(self, store: TraceStore, started_at: int) -> None:
         self._store = store
-        self._ids: OrderedDict[str, Stored | None] = OrderedDict()
+        self._ids: OrderedDict[str, _Known] = OrderedDict()
         self._horizon = started_at
 
-    def begin(self, message_id: str, stored: Stored) -> None:
-        """Note an id whose record is on its way to the disk; ``stored`` ends with that, well or not."""
-        self._ids[message_id] = stored
+    def begin(self, message_id: str, content: bytes | None, stored: Stored) -> None:
+        """Note an id whose record is on its way to the disk; ``content`` as of ``content_of``, None for unknown."""
+        self._ids[message_id] = _Known(content, stored)
         self._forget_oldest()
 
     def finish(self, message_id: str) -> None:
         """Note that the record is durable."""
-        self._ids[message_id] = None
+        known = self._ids.get(message_id)
+        self._ids[message_id] = _Known(known.content if known is not None else None, None)
         self._forget_oldest()
 
     def forget(self, message_id: str) -> None:
@@ -46,9 +54,15 @@ class Recent:
         """Whether the id was accepted, or is being stored."""
         return message_id in self._ids
 
+    def is_other(self, message_id: str, content: bytes) -> bool:
+        """Whether a known id was accepted for another destination or body."""
+        known = self._ids[message_id].content
+        return known is not None and known != content
+
     def in_flight(self, message_id: str) -> Stored | None:
         """Return what ends when the id's record is stored or could not be; None when it is not on its way."""
-        return self._ids.get(message_id)
+        known = self._ids.get(message_id)
+        return known.stored if known is not None else None
 
     def is_doubtful(self, message_id: str) -> bool:
         """Whether only the store can say, since an earlier life may have accepted the id."""
@@ -58,10 +72,12 @@ class Recent:
         """Ask the store about an id; one that does not answer is as one that does not know: repeating loses nothing."""
         try:
             found = await self._store.trace(message_id)
+            message = await self._store.message(message_id) if found is not None and found.message else None
         except StoreError:
             return
         if found is not None:
-            self._ids.setdefault(message_id, None)
+            content = content_of(message.destination, message.body) if message is not None else None
+            self._ids.setdefault(message_id, _Known(content, None))
             self._forget_oldest()
 
     def _forget_oldest(self) -> None:
@@ -127,11 +143,16 @@ class IdempotencyKeys:
             self._lately.popitem(last=False)
 
 
-def scope_of(destination: str, principal: str, key: str) -> str:
-    """Return the name under which a key is kept."""
-    return hashlib.sha256(f"{destination}\n{principal}\n{key}".encode()).hexdigest()
+def scope_of(destination: str, principal: str, key: tuple[str, ...]) -> str:
+    """Return the name under which a key is kept; keys of one part and of two are never the same."""
+    return hashlib.sha256(msgspec.json.encode((destination, principal, *key))).hexdigest()
 
 
 def digest(body: bytes) -> str:
     """Return what tells one body from another."""
     return hashlib.sha256(body).hexdigest()
+
+
+def content_of(destination: str, body: bytes) -> bytes:
+    """Return what tells one message from another that has its id."""
+    return hashlib.sha256(destination.encode() + b"\n" + body).digest()

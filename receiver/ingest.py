@@ -19,7 +19,7 @@ from bus.ports.spool import NewRecord, Spool
 from bus.registry import Registry
 from bus.security.principals import Principal
 from receiver.draft import Draft
-from receiver.duplicates import Claim, IdempotencyKeys, Recent, Stored, digest, scope_of
+from receiver.duplicates import Claim, IdempotencyKeys, Recent, Stored, content_of, digest, scope_of
 from receiver.publishing import Publisher
 from receiver.tally import Tally
 
@@ -74,7 +74,7 @@ class Ingest:
         BusError
             Why it is refused; nothing of it was stored.
         """
-        if draft.id or draft.idempotency_key:
+        if draft.id or draft.repeats:
             (answer,) = await self.accept([draft], principal)
             if isinstance(answer, BusError):
                 raise answer
@@ -134,21 +134,30 @@ class Ingest:
 
     def _check(self, draft: Draft, principal: Principal, scope: str, fresh: list[_Fresh], stored: Stored) -> Accepted:
         destination = self._examine(draft, principal)
-        now = self._clock.now()
+        now, content = self._clock.now(), None
         if scope and (first := self._keys.find(scope, now)) is not None:
             return _repeated(first, draft.body)
         if draft.id:
             _check_id_time(draft.id, destination, now)
+            content = content_of(draft.destination, draft.body)
             if self._recent.knows(draft.id):
-                return Accepted(draft.id, True)
+                return self._known(draft.id, content)
         message = self._stamp(draft, destination, now)
-        self._recent.begin(message.id, stored)
+        self._recent.begin(message.id, content, stored)
         claim = None
         if scope:
             claim = Claim(message.id, digest(draft.body), now)
             self._keys.claim(scope, claim, stored)
         fresh.append(_Fresh(message, scope, claim))
         return Accepted(message.id, False)
+
+    def _known(self, message_id: str, content: bytes) -> Accepted:
+        if self._recent.is_other(message_id, content):
+            raise Conflict(
+                f"the id {message_id} was used for another destination or another body; this message is not accepted",
+                hint="send it under an id of its own",
+            )
+        return Accepted(message_id, True)
 
     def _examine(self, draft: Draft, principal: Principal) -> Destination:
         """Return where the draft goes, when this principal may send it there."""
@@ -221,10 +230,10 @@ def _record(message: Message) -> NewRecord:
 
 
 def _scope(draft: Draft | BusError, principal: Principal) -> str:
-    """Return the name of a draft's Idempotency-Key; empty without one."""
-    if isinstance(draft, BusError) or not draft.idempotency_key:
+    """Return the name of what a draft repeats; empty when it cannot be a repetition."""
+    if isinstance(draft, BusError) or not draft.repeats:
         return ""
-    return scope_of(draft.destination, principal.id, draft.idempotency_key)
+    return scope_of(draft.destination, principal.id, draft.repeats)
 
 
 def _repeated(first: Claim, body: bytes) -> Accepted:

@@ -199,6 +199,7 @@ async def test_a_batch_is_answered_in_order_with_refusals_in_the_middle(
         {"destination": "nowhere", "body": 1},
         {"destination": "orders", "body": 1, "id": late},
         {"destination": "orders", "body_base64": base64.b64encode(b"\xff").decode()},
+        {"destination": "orders", "body": {"a": 1}, "id": known},
         {"destination": "orders", "body": 2, "id": known},
         b"\xff\xfe",
     )
@@ -206,13 +207,13 @@ async def test_a_batch_is_answered_in_order_with_refusals_in_the_middle(
     assert answer.status_code == 200
     results = answer.json()["results"]
     assert [result["status"] for result in results] == [
-        *("accepted", "rejected", "rejected", "rejected", "rejected", "accepted", "duplicate", "rejected")
+        *("accepted", "rejected", "rejected", "rejected", "rejected", "accepted", "duplicate", "rejected", "rejected")
     ]
     assert results[0] == {"id": known, "status": "accepted"}
     assert results[6] == {"id": known, "status": "duplicate"}
     rejected = [result for result in results if result["status"] == "rejected"]
-    assert [result["id"] for result in rejected] == [None, None, None, late, None]
-    assert [result["error"]["status"] for result in results if "error" in result] == [422, 422, 404, 422, 422]
+    assert [result["id"] for result in rejected] == [None, None, None, late, known, None]
+    assert [result["error"]["status"] for result in results if "error" in result] == [422, 422, 404, 422, 409, 422]
     assert [one.body for one in world.stored] == [b'{"a": 1}', b"\xff"]
 
 

@@ -15,6 +15,7 @@ from bus.domain.times import format_time
 from bus.errors import InvalidMessage
 from bus.testing.writes import NOON
 from receiver.draft import Draft, draft_of_line, draft_of_request
+from receiver.duplicates import scope_of
 
 ID = new_id(NOON, bytes(range(10)))
 
@@ -109,6 +110,7 @@ def test_a_cloud_event_is_understood_and_passed_on() -> None:
     )
     assert (draft.source, draft.biz_id, draft.key, draft.sent_at) == ("/shop one", "42", "k", NOON)
     assert draft.idempotency_key == "ce:/shop one:A-1"
+    assert draft.repeats == ("/shop one", "A-1")
     assert draft.headers == {
         "x-a": "1",
         "ce-specversion": "1.0",
@@ -119,6 +121,15 @@ def test_a_cloud_event_is_understood_and_passed_on() -> None:
         "ce-partitionkey": "k",
         "ce-time": "2026-11-21T12:00:00Z",
     }
+
+
+def test_two_events_are_not_taken_for_one_nor_for_a_key_that_reads_the_same() -> None:
+    events = [single(("ce-source", source), ("ce-id", one)) for source, one in (("urn:a", "b:c"), ("urn:a:b", "c"))]
+    key = single(("idempotency-key", "ce:urn:a:b:c"))
+    both = single(("ce-source", "urn:a"), ("ce-id", "b:c"), ("idempotency-key", "ce:urn:a:b:c"))
+    assert {draft.idempotency_key for draft in (*events, key, both)} == {"ce:urn:a:b:c"}
+    assert len({scope_of("d", "1", draft.repeats) for draft in (*events, key)}) == 3
+    assert both.repeats == key.repeats
 
 
 def test_the_buss_own_headers_win_over_those_of_a_cloud_event() -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
+from bus.domain.delivery import Status
 from bus.domain.identity import id_time, new_id
 from bus.domain.subscription import Subscription
 from bus.domain.times import DAY
@@ -21,6 +23,7 @@ from bus.errors import (
     StoreUnavailable,
 )
 from bus.security.principals import ANYONE, Principal
+from bus.testing.writes import message, outcome
 from receiver.draft import Draft
 from receiver.ingest import Accepted
 from tests.unit.receiver.receiver_world import World
@@ -88,7 +91,7 @@ async def test_a_batch_shares_one_append_and_is_answered_in_order(world: World) 
 async def test_a_repeated_id_is_a_duplicate(world: World) -> None:
     known = world.id()
     assert await world.send(id=known) == (known, False)
-    assert await world.send(b"another", id=known) == (known, True)
+    assert await world.send(id=known, biz_id="42") == (known, True)
     assert len(world.stored) == 1
 
 
@@ -178,6 +181,41 @@ async def test_after_a_restart_the_store_knows_ids(world: World) -> None:
     await world.clock.advance(1)
     world.restart()
     assert await world.ingest.accept(drafts(known, other), ANYONE) == [(known, True), (other, False)]
+
+
+@pytest.mark.parametrize("restart", [False, True])
+@pytest.mark.parametrize("other", [{"body": b"other"}, {"destination": "mails"}, {"body": b""}])
+async def test_an_id_used_again_for_something_else_is_refused(
+    world: World, restart: bool, other: dict[str, Any]
+) -> None:
+    await world.destination("mails")
+    known = world.id()
+    await world.send(id=known)
+    if restart:
+        await world.write_stored()
+        await world.clock.advance(1)
+        world.restart()
+    with pytest.raises(Conflict, match=known):
+        await world.send(**{"id": known, **other})
+    assert await world.send(id=known, headers={"x-a": "1"}) == (known, True)
+    assert len(world.stored) == 1
+
+
+async def test_an_id_used_twice_in_a_batch_for_two_messages_is_refused_once(world: World) -> None:
+    known = world.id()
+    batch = [Draft("orders", body, id=known) for body in (b"1", b"2", b"1")]
+    first, other, twin = await world.ingest.accept(batch, ANYONE)
+    assert (first, twin) == ((known, False), (known, True))
+    assert isinstance(other, Conflict)
+    assert [found.body for found in world.stored] == [b"1"]
+
+
+async def test_an_id_of_which_only_an_outcome_has_arrived_is_a_repetition(world: World) -> None:
+    known = world.id()
+    await world.store.write([outcome(message(id=known), "billing", Status.DELIVERED)])
+    await world.clock.advance(1)
+    world.restart()
+    assert await world.send(b"anything", id=known) == (known, True)
 
 
 async def test_a_store_that_does_not_answer_stops_nobody(world: World) -> None:
