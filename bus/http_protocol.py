@@ -15,6 +15,14 @@ from bus.domain.problem import CONTENT_TYPE, Problem, headers_of, problem
 LONGEST_HEAD: Final = 65_536
 _LINGER: Final = 2.0  # seconds in which a peer that still sends may read why it is refused
 _BETWEEN: Final = len(": \r\n")
+_SPOKEN: Final = "this port speaks HTTP/1.1 without TLS"
+_TOO_LONG: Final = problem(
+    431, f"the request's line and headers are longer than {LONGEST_HEAD} bytes", hint="put what is long into the body"
+)
+_HOSTS: Final = problem(400, "the request has more than one Host; nothing of it was stored", hint=_SPOKEN)
+_CODING: Final = problem(
+    501, "no transfer coding but chunked is known; nothing of it was stored", hint="send the body as it is"
+)
 
 
 class Refusal:
@@ -71,7 +79,7 @@ class _Corked:
             self._transport.write(b"".join(pieces))
 
 
-class _HeadTooLong(Exception):
+class _Refused(Exception):
     """Ends the parsing of a request."""
 
 
@@ -90,7 +98,7 @@ class HttpProtocol(HttpToolsProtocol):
     _whole: object = False  # the scope of the request that ended last
     _head = 0  # bytes of a head that is not whole
     _is_large = False  # a piece came that may hold a head over the limit: from then on heads are measured
-    _is_too_long = False
+    _fault: Problem | None = None  # what is wrong with a head that the parser takes
     _is_refused = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -117,10 +125,10 @@ class HttpProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def on_headers_complete(self) -> None:
-        """Start the request, unless its head is too long."""
-        if self._is_large and self._head_size() > LONGEST_HEAD:
-            self._is_too_long = True
-            raise _HeadTooLong
+        """Start the request, unless its head is too long or can be understood in two ways."""
+        self._fault = self._fault_of_head()
+        if self._fault is not None:
+            raise _Refused
         self._head = 0
         HttpToolsProtocol.on_headers_complete(self)
 
@@ -131,10 +139,23 @@ class HttpProtocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what the parser did not take."""
-        if self._is_too_long:
-            self._refuse_head()
-        else:
-            self._refuse(problem(400, f"{msg} Nothing of it was stored.", hint="this port speaks HTTP/1.1 without TLS"))
+        known = self._fault
+        self._refuse(known or problem(400, f"{msg} Nothing of it was stored.", hint=_SPOKEN))
+
+    def _fault_of_head(self) -> Problem | None:
+        """Return why a whole head is refused: whoever stands before the bus may have understood it otherwise.
+
+        RFC 9112, sections 3.2 (one Host) and 6.1 (a transfer coding that is not known).
+        """
+        if self._is_large and self._head_size() > LONGEST_HEAD:
+            return _TOO_LONG
+        hosts = 0
+        for name, value in self.headers:
+            if name == b"host":
+                hosts += 1
+            elif name == b"transfer-encoding" and value.strip().lower() != b"chunked":
+                return _CODING
+        return _HOSTS if hosts > 1 else None
 
     def _expect_rest(self, size: int) -> None:
         """Limit the time of what is not whole, and the bytes of its head; ``size`` of them are new, 0 for a new one."""
@@ -145,7 +166,7 @@ class HttpProtocol(HttpToolsProtocol):
         if self._waits_for_head():
             self._head += size
             if self._head > LONGEST_HEAD:
-                self._refuse_head()
+                self._refuse(_TOO_LONG)
                 return
         self._expect()
 
@@ -182,10 +203,6 @@ class HttpProtocol(HttpToolsProtocol):
             self._refuse(problem(408, detail, hint="send it again"))
         else:
             self.transport.close()
-
-    def _refuse_head(self) -> None:
-        detail = f"the request's line and headers are longer than {LONGEST_HEAD} bytes"
-        self._refuse(problem(431, detail, hint="put what is long into the body"))
 
     def _refuse(self, answer: Problem) -> None:
         """Read no further, and say why unless something was said about this request already."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 from urllib.parse import unquote
 
 import msgspec
 
-from bus.domain.headers import check_header
+from bus.domain.headers import check_headers
 from bus.domain.identity import parse_id
 from bus.domain.replay import Replay
 from bus.domain.texts import check_ascii, check_text
@@ -95,13 +95,14 @@ def draft_of_request(destination: str, headers: Iterable[tuple[bytes, bytes]], b
         if reader is not None:
             reader(draft, value)
         elif name.startswith(_OWN_HEADER):
-            _own_header(own, name[len(_OWN_HEADER) :].decode("latin-1"), _text(name, value))
+            _add_header(own, name[len(_OWN_HEADER) :].decode("latin-1"), _text(name, value))
         elif name.startswith(_CLOUD_EVENT):
-            _own_header(events, name.decode("latin-1"), _text(name, value))
+            _add_header(events, name.decode("latin-1"), _text(name, value))
     if events:
         _cloud_event(draft, events)
         own.update(events)
     if own:
+        _check_headers(own)
         draft.headers = own
     if not draft.content_type:
         draft.content_type = _BINARY
@@ -122,8 +123,7 @@ def draft_of_line(line: bytes) -> Draft:
         raise InvalidMessage(f"the line is not a message: {error}") from error
     body, content_type = _line_body(found)
     headers = found.headers or {}
-    for name, value in headers.items():
-        _own_header({}, name, value)
+    _check_headers(headers)
     return Draft(
         destination=found.destination,
         body=body,
@@ -151,6 +151,7 @@ def _line_body(line: _Line) -> tuple[bytes, str]:
     if bool(raw) == (line.body_base64 is not None):
         raise InvalidMessage('a line has either "body" or "body_base64"', field="body")
     if line.body_base64 is None:
+        _check_utf8(raw)
         return raw, _JSON
     try:
         return base64.b64decode(line.body_base64, validate=True), _BINARY
@@ -158,12 +159,25 @@ def _line_body(line: _Line) -> tuple[bytes, str]:
         raise InvalidMessage(f"body_base64 is not base64: {error}", field="body_base64") from error
 
 
-def _own_header(headers: dict[str, str], name: str, value: str) -> None:
+def _check_utf8(body: bytes) -> None:
+    """Refuse what is no JSON: the decoder looks at no text that it passes on as it is (RFC 8259, section 8.1)."""
     try:
-        check_header(name, value)
+        body.decode()
+    except UnicodeDecodeError as error:
+        raise InvalidMessage(f"the body is not UTF-8, so it is no JSON: {error}", field="body") from error
+
+
+def _add_header(headers: dict[str, str], name: str, value: str) -> None:
+    if name in headers:
+        raise InvalidMessage(f"header {name!r} is there twice", field="headers")
+    headers[name] = value
+
+
+def _check_headers(headers: Mapping[str, str]) -> None:
+    try:
+        check_headers(headers)
     except ValueError as error:
         raise InvalidMessage(str(error), field="headers") from error
-    headers[name] = value
 
 
 def _cloud_event(draft: Draft, events: dict[str, str]) -> None:

@@ -10,9 +10,9 @@ from typing import Final, NamedTuple
 from bus.domain import events as events_of
 from bus.domain.destination import Destination
 from bus.domain.identity import id_time, new_id
-from bus.domain.message import Message, check_destination, encode_message
+from bus.domain.message import Message, check_destination, check_size, encode_message
 from bus.domain.times import DAY
-from bus.errors import BusError, Conflict, InvalidDestination, InvalidMessage, MessageTooLarge, StoreUnavailable
+from bus.errors import BusError, Conflict, InvalidDestination, InvalidMessage, StoreUnavailable
 from bus.ports.clock import Clock
 from bus.ports.events import Events
 from bus.ports.spool import NewRecord, Spool
@@ -163,10 +163,7 @@ class Ingest:
         """Return where the draft goes, when this principal may send it there."""
         destination = self._destination(draft.destination)
         principal.require("ingest", draft.destination)
-        if len(draft.body) > destination.max_bytes:
-            raise MessageTooLarge(
-                f"the body has {len(draft.body)} bytes; {destination.code} takes {destination.max_bytes}", field="body"
-            )
+        check_size(draft.body, draft.headers, destination.max_bytes)
         return destination
 
     def _stamp(self, draft: Draft, destination: Destination, now: int) -> Message:

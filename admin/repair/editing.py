@@ -11,12 +11,12 @@ import msgspec
 from bus.domain import events as events_of
 from bus.domain.delivery import Outcome, Resend, Status
 from bus.domain.destination import Destination
-from bus.domain.headers import check_header
+from bus.domain.headers import check_headers
 from bus.domain.identity import new_id
-from bus.domain.message import Message, encode_message
+from bus.domain.message import Message, check_size, encode_message
 from bus.domain.texts import check_ascii, check_text
 from bus.domain.times import DAY
-from bus.errors import Conflict, InvalidMessage, MessageTooLarge, NotFound
+from bus.errors import Conflict, InvalidMessage, NotFound
 from bus.ports.clock import Clock
 from bus.ports.events import Events
 from bus.ports.store import Document, Store
@@ -148,16 +148,12 @@ class Editor:
 def _edited(old: Message, edit: Edit, destination: Destination, names: tuple[str, ...], now: int) -> Message:
     """Return the new message; raises ``InvalidMessage`` by the rules of the receiver."""
     body = old.body if edit.body is None else edit.body
-    if len(body) > destination.max_bytes:
-        raise MessageTooLarge(
-            f"the body has {len(body)} bytes; {destination.code} takes {destination.max_bytes}", field="body"
-        )
     headers = old.headers if edit.headers is None else edit.headers
-    for name, value in headers.items():
-        try:
-            check_header(name, value)
-        except ValueError as error:
-            raise InvalidMessage(str(error), field="headers") from error
+    try:
+        check_headers(headers)
+    except ValueError as error:
+        raise InvalidMessage(str(error), field="headers") from error
+    check_size(body, headers, destination.max_bytes)
     return msgspec.structs.replace(
         old,
         id=new_id(now),

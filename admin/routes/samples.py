@@ -13,10 +13,10 @@ from pydantic import Field
 from admin.deps import Configurer, OfficeDep
 from admin.models.base import Body, Code
 from admin.requests.audited import AuditedRoute, NotingDep
-from bus.domain.headers import check_header
+from bus.domain.headers import check_headers
 from bus.domain.identity import new_id
-from bus.domain.message import Message
-from bus.errors import InvalidMessage, MessageTooLarge
+from bus.domain.message import Message, check_size
+from bus.errors import InvalidMessage
 from bus.ports.sampling import Sampled
 
 router = APIRouter(prefix="/destinations/{code}/subscriptions", tags=["subscriptions"], route_class=AuditedRoute)
@@ -55,8 +55,8 @@ async def send_sample(
     context.egress.check_url(subscription.url)
     now = context.clock.now()
     content, content_type = _content(body)
-    if len(content) > destination.max_bytes:
-        raise MessageTooLarge(f"the body has {len(content)} bytes; the limit is {destination.max_bytes}", field="body")
+    headers = _headers(body)
+    check_size(content, headers, destination.max_bytes)
     message = Message(
         id=new_id(now),
         destination=code,
@@ -65,7 +65,7 @@ async def send_sample(
         sent_at=now,
         received_at=now,
         source=_SOURCE,
-        headers=_headers(body),
+        headers=headers,
     )
     noting.compare({}, {"id": message.id, "bytes": len(content), "content_type": content_type})
     sampled = await context.sampler.sample(message, name, subscription.timeout / 1000)
@@ -90,8 +90,7 @@ def _content(body: SampleBody) -> tuple[bytes, str]:
 
 def _headers(body: SampleBody) -> dict[str, str]:
     try:
-        for name, value in body.headers.items():
-            check_header(name, value)
+        check_headers(body.headers)
     except ValueError as error:
         raise InvalidMessage(f"headers: {error}", field="headers") from error
     return body.headers

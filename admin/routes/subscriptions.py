@@ -16,7 +16,7 @@ from admin.requests.taking_back import put_unless_refused
 from admin.services import Office
 from bus.domain.durations import parse_duration
 from bus.domain.filters import Filter
-from bus.domain.headers import check_header
+from bus.domain.headers import check_headers
 from bus.domain.masking import MASK
 from bus.domain.subscription import Secret, Subscription
 from bus.errors import InvalidMessage
@@ -126,8 +126,7 @@ async def _put(
 def _check(services: Office, body: SubscriptionBody) -> None:
     """Refuse what a dispatcher could not work with; raises ``InvalidMessage`` or ``EgressDenied``."""
     services.context.egress.check_url(body.url)
-    for header, value in body.headers.items():
-        _field("headers", lambda header=header, value=value: check_header(header, value))
+    _field("headers", lambda: check_headers(body.headers))
     if body.filter:
         expression = body.filter
         _field("filter", lambda: Filter(expression))

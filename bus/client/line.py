@@ -9,10 +9,10 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from bus.domain.headers import check_header
+from bus.domain.headers import check_headers
 from bus.domain.texts import LONGEST_TEXT, check_ascii, check_text
 from bus.domain.times import format_time, parse_time
-from bus.errors import InvalidMessage, MessageTooLarge
+from bus.errors import InvalidMessage
 
 _JSON: Final = "application/json"
 _TEXT: Final = "text/plain; charset=utf-8"
@@ -101,16 +101,6 @@ def content_of(message: Any, content_type: str | None) -> Content:
         ) from error
 
 
-def check_size(content: Content, limit: int) -> None:
-    """Raise ``MessageTooLarge`` for a body over the limit in bytes."""
-    if len(content.body) > limit:
-        raise MessageTooLarge(
-            f"the message has {len(content.body)} bytes; the limit is {limit}",
-            hint="send a reference to it, or raise max_bytes here and at the destination",
-            field="body",
-        )
-
-
 def text_of(value: str | None, field: str, check: Callable[[str, str], str] = check_text) -> str:
     """Return the value as a receiver takes it, empty for none; raises ``InvalidMessage``, ``field`` naming it."""
     if value is None:
@@ -141,12 +131,12 @@ def split_headers(headers: Mapping[str, str] | None) -> Headers:
     for name, value in (headers or {}).items():
         if isinstance(name, str) and name.lower() in trace:
             trace[name.lower()] = text_of(value, name.lower(), check_ascii)
-            continue
-        try:
-            check_header(name, value)
-        except (ValueError, TypeError) as error:
-            raise InvalidMessage(f"headers: {error}", field="headers") from error
-        own[name] = value
+        else:
+            own[name] = value
+    try:
+        check_headers(own)
+    except (ValueError, TypeError) as error:
+        raise InvalidMessage(f"headers: {error}", field="headers") from error
     if not trace["traceparent"]:
         return Headers(own, *_current_span())
     return Headers(own, trace["traceparent"], trace["tracestate"])

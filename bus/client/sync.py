@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import msgspec
 
 from bus.client.home import orphans
-from bus.client.line import Line, check_deliver_at, check_size, content_of, split_headers, text_of
+from bus.client.line import Line, check_deliver_at, content_of, split_headers, text_of
 from bus.client.options import Options, Prepared, WallAndMonotonic
 from bus.client.outbox import STARTING, Outbox, record_of
 from bus.clock import SystemClock
 from bus.domain.identity import new_id
-from bus.domain.message import DEFAULT_MAX_BYTES, check_destination
+from bus.domain.message import DEFAULT_MAX_BYTES, check_destination, check_size
 from bus.domain.texts import check_ascii
 from bus.domain.times import format_time
 from bus.errors import SpoolClosed, SpoolError, SpoolFailed
@@ -47,7 +47,7 @@ class Bus:
     source
         The name of the sending application, shown in traces.
     max_bytes
-        The largest message.
+        The largest message, with its own headers.
     spool_limit, disk_reserve
         Bytes that the spool may take, and bytes of disk that it leaves free; beyond either `send` raises SpoolFull.
     timeout
@@ -174,8 +174,8 @@ class Bus:
         """Check what `send` was given and make the record with a new id; stores nothing. Not for applications."""
         check_destination(destination)
         content = content_of(message, text_of(content_type, "content_type", check_ascii))
-        check_size(content, self._options.max_bytes)
         given = split_headers(headers)
+        check_size(content.body, given.own, self._options.max_bytes)
         now = self._options.clock.now()
         line = Line(
             id=new_id(now),

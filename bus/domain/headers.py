@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Final
+
+MOST: Final = 64
+LONGEST_VALUE: Final = 8_192  # bytes in UTF-8
 
 # RFC 9110 section 5.6.2 (token) and 5.5 (field value without controls); a lone surrogate cannot be sent.
 _NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}")
@@ -34,6 +38,18 @@ def is_header_name(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
 
 
+def check_headers(headers: Mapping[str, str]) -> None:
+    """Raise ``ValueError`` unless they can be sent to a subscriber as they are: 64 at most, each name once."""
+    if len(headers) > MOST:
+        raise ValueError(f"there are {len(headers)} headers; at most {MOST} are delivered")
+    seen: set[str] = set()
+    for name, value in headers.items():
+        check_header(name, value)
+        if name.lower() in seen:
+            raise ValueError(f"header {name!r} is there twice, for upper and lower case are the same")
+        seen.add(name.lower())
+
+
 def check_header(name: str, value: str) -> None:
     """Raise ``ValueError`` unless the pair can be sent to a subscriber as it is."""
     if not is_header_name(name):
@@ -43,3 +59,5 @@ def check_header(name: str, value: str) -> None:
         raise ValueError(f"header {name!r} is set by the bus itself")
     if _BAD_VALUE.search(value):
         raise ValueError(f"header {name!r} has a control character or half a character in its value")
+    if len(value) > LONGEST_VALUE or len(value.encode()) > LONGEST_VALUE:
+        raise ValueError(f"the value of header {name!r} is longer than {LONGEST_VALUE} bytes")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
 
-from bus.errors import InvalidDestination
+from bus.errors import InvalidDestination, MessageTooLarge
 
 DEFAULT_MAX_BYTES: Final = 1_048_576
 _CODE: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
@@ -82,6 +83,19 @@ def decode_message(payload: bytes) -> Message:
         return _decoder.decode(payload)
     except UnicodeDecodeError as error:
         raise msgspec.DecodeError(f"text that is not UTF-8: {error}") from error
+
+
+def check_size(body: bytes, headers: Mapping[str, str], limit: int) -> None:
+    """Raise ``MessageTooLarge`` when the body and the own headers together have more bytes than a destination takes."""
+    size = len(body)
+    if headers:
+        size += sum(len(name) + len(value.encode()) for name, value in headers.items())
+    if size > limit:
+        raise MessageTooLarge(
+            f"body and headers have {size} bytes; the limit is {limit}",
+            hint="send a reference to it, or raise max_bytes of the destination, and of the producer",
+            field="body" if len(body) > limit else "headers",
+        )
 
 
 def check_destination(code: str) -> str:

@@ -46,6 +46,7 @@ _TITLES: Final = {
     429: "Too many requests",
     431: "Head too long",
     500: "Internal error",
+    501: "Not understood here",
     503: "Temporarily unavailable",
     507: "Spool full",
 }

@@ -27,7 +27,7 @@ _RESERVED: Final = frozenset(
         "upgrade",
     )
 )
-_DEFAULTS: Final = {"user-agent": "pier-bus", "accept": "*/*"}
+_DEFAULTS: Final = {"user-agent": "pier-bus"}
 
 
 class Endpoint(Protocol):

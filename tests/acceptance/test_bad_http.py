@@ -18,6 +18,7 @@ from tests.harness.http import PLAIN
 
 DEADLINE = 1.0
 HOST = b"host: 127.0.0.1\r\n"
+CLOSE = b"connection: close\r\n"
 SEND = b"POST /v1/messages/d HTTP/1.1\r\n" + HOST
 HEALTH = b"GET /healthz HTTP/1.1\r\n" + HOST + b"\r\n"
 LONG = 70_000
@@ -103,6 +104,25 @@ def test_what_is_no_http_is_a_400(bus: BusProcess, request_: bytes) -> None:
     (answer,) = asked(bus, request_)
     answer.problem(400)
     assert answer.headers["connection"] == "close"
+
+
+@pytest.mark.parametrize(
+    ("request_", "status"),
+    [
+        (HEALTH[:-2] + CLOSE + b"\r\n", 200),
+        (HEALTH[:-2] + HOST + b"\r\n", 400),
+        (HEALTH[:-2] + b"Host: evil.example\r\n\r\n", 400),
+        (SEND + b"transfer-encoding: gzip, chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n", 501),
+        (SEND + b"transfer-encoding: gzip\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n", 501),
+        (SEND + b"transfer-encoding: chunked\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n", 400),
+        (SEND + CLOSE + b"transfer-encoding: CHUNKED\r\n\r\n2\r\n{}\r\n0\r\n\r\n", 202),
+    ],
+)
+def test_a_head_that_can_be_understood_in_two_ways_is_refused(bus: BusProcess, request_: bytes, status: int) -> None:
+    (answer,) = asked(bus, request_)
+    assert answer.status == status
+    if status >= httpx.codes.BAD_REQUEST:
+        answer.problem(status)
 
 
 def test_garbage_after_a_request_costs_that_request_nothing(bus: BusProcess) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from bus import Bus, InvalidDestination, MessageTooLarge
+from bus.client.options import LARGEST_BODY
 from bus.errors import BusError, ConfigurationError, InvalidMessage, SpoolClosed
 
 
@@ -47,19 +48,25 @@ def test_making_one_touches_nothing(tmp_path: Path) -> None:
         (("a", "ü" * 6), MessageTooLarge),
         (("a", list(range(10))), MessageTooLarge),
         (("a", object()), InvalidMessage),
+        (("a", b"x" * 7, {"b": "xyz"}), MessageTooLarge),
+        (("a", b"", {"b": "y" * 8_193}), InvalidMessage),
     ],
 )
 def test_a_wrong_message_is_refused_and_nothing_is_stored(
-    arguments: tuple[str, Any], kind: type[BusError], tmp_path: Path
+    arguments: tuple[Any, ...], kind: type[BusError], tmp_path: Path
 ) -> None:
+    code, message, *headers = arguments
     with Bus("http://127.0.0.1:9", spool=tmp_path / "spool", max_bytes=10) as bus, pytest.raises(kind):
-        bus.send(*arguments)
+        bus.send(code, message, headers=headers[0] if headers else None)
     assert not (tmp_path / "spool").exists()
 
 
 def test_headers_beyond_a_request_are_too_large(tmp_path: Path) -> None:
-    with Bus("http://127.0.0.1:9", spool=tmp_path / "spool") as bus, pytest.raises(MessageTooLarge):
-        bus.send("a", {}, headers={"x": "y" * (16 << 20)})
+    headers = {f"x-{number}": '"' * 8_192 for number in range(64)}  # twice as long in a line
+    body = bytes(LARGEST_BODY - 64 * 8_200)
+    made = Bus("http://127.0.0.1:9", spool=tmp_path / "spool", max_bytes=LARGEST_BODY)
+    with made as bus, pytest.raises(MessageTooLarge, match="line"):
+        bus.send("a", body, headers=headers)
 
 
 def test_a_closed_bus_says_so(tmp_path: Path) -> None:

@@ -96,6 +96,20 @@ def test_a_value_may_not_add_a_line(prefix: str) -> None:
     assert field_of(single, (prefix, "a\r\nhost: evil")) == "headers"
 
 
+@pytest.mark.parametrize("name", ["bus-header-x-a", "ce-id", "bus-header-accept"])
+def test_a_header_that_is_there_twice_is_refused(name: str) -> None:
+    assert field_of(single, (name, "1"), (name, "1")) == "headers"
+
+
+def test_headers_have_bounds_in_both_forms() -> None:
+    many = {f"x-{number}": "1" for number in range(64)}
+    assert len(line(body=1, headers=many).headers) == 64
+    assert len(single(*((f"bus-header-{name}", value) for name, value in many.items())).headers) == 64
+    for wrong in (many | {"x": "1"}, {"x": "y" * 8_193}, {"X-A": "1", "x-a": "1"}):
+        assert field_of(line, body=1, headers=wrong) == "headers"
+    assert field_of(single, ("ce-id", "1"), *((f"bus-header-{name}", "1") for name in many)) == "headers"
+
+
 def test_a_cloud_event_is_understood_and_passed_on() -> None:
     draft = single(
         ("ce-specversion", "1.0"),
@@ -248,11 +262,13 @@ def test_an_impossible_field_of_a_line_is_named(fields: dict, field: str) -> Non
         *(b"", b"{", b"[]", b"null", b"1", b'"x"', b'{"destination":1,"body":1}', b'{"body":1}', b"\xff", b"{}{}"),
         *(
             b'{"destination":"orders","body":1,"headers":{"a":1}}',
+            b'{"destination":"orders","body":"\xff"}',
+            b'{"destination":"orders","body":{"a":["\xc3\x28"]}}',
             b'{"destination":"orders","body":"\\ud800","key":"\\ud800"}',
         ),
         *(b'{"destination":"orders","body":' + b"[" * 50_000 + b"]" * 50_000 + b"}", b"[" * 50_000),
     ],
-    ids=range(14),
+    ids=range(16),
 )
 def test_what_is_no_line_is_refused(text: bytes) -> None:
     with pytest.raises(InvalidMessage):

@@ -366,6 +366,14 @@ async def test_the_retention_of_the_destination_decides(world: World) -> None:
     assert world.stored[-1].retention_days == 1
 
 
+async def test_own_headers_count_for_the_size(world: World) -> None:
+    await world.destination("small", max_bytes=10)
+    await world.send(b"1234", "small", headers={"abc": "ü1"})
+    with pytest.raises(MessageTooLarge) as caught:
+        await world.send(b"12345", "small", headers={"abc": "ü1"})
+    assert caught.value.field == "headers"
+
+
 async def test_a_refused_one_does_not_stop_the_others(world: World) -> None:
     await world.destination("small", max_bytes=3)
     limited = Principal("1", "key x", ("producer",), ("orders", "small"))
