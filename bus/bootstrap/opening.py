@@ -18,7 +18,7 @@ from bus.bootstrap.brokers import open_brokers
 from bus.bootstrap.context import Context
 from bus.bootstrap.events import check_events, open_events
 from bus.bootstrap.identity import claim_name
-from bus.bootstrap.store import check_store, open_store
+from bus.bootstrap.store import check_store, is_new, open_store
 from bus.clock import SystemClock
 from bus.cluster.handover import HandoverTransport, RemoteDispatching
 from bus.cluster.kept import ViewFile
@@ -27,7 +27,7 @@ from bus.cluster.members import Members
 from bus.cluster.peers import PeerKey, Peers
 from bus.cluster.waiting import unstored
 from bus.domain.catalog import Catalog
-from bus.errors import StoreError
+from bus.errors import ConfigurationError, StoreError
 from bus.events.emitter import Emitter
 from bus.ports.clock import Clock
 from bus.ports.spool import Spool
@@ -81,18 +81,24 @@ async def open_context(settings: Settings, roles: Sequence[str], url: str) -> As
 
     Raises
     ------
+    ConfigurationError
+        Others than this machine could reach the bus, and nobody has a key; nothing was made, and no process joined.
     SpoolLocked
         Another process works on this data directory in one of the roles.
     """
     clock = SystemClock()
+    _refuse_strangers(settings, is_open=is_new(settings))
     async with AsyncExitStack() as opened:
         store = await open_store(settings, clock)
         opened.push_async_callback(store.close)
+        kept = Snapshot(store, settings.data / "configuration", COLLECTIONS | {KEYS, USERS})
+        keyring = Keyring(kept, clock.now)
+        await keyring.load()
+        _refuse_strangers(settings, is_open=keyring.is_open)
         spools = await _open_spools(settings, roles, opened)
         egress = _egress(settings)
         poster = HttpPoster(egress, pool_limits=_POOL)
         opened.push_async_callback(poster.close)
-        kept = Snapshot(store, settings.data / "configuration", COLLECTIONS | {KEYS, USERS})
         peer_key = PeerKey(kept, clock)
         peers = Peers(peer_key)
         opened.push_async_callback(peers.close)
@@ -120,7 +126,7 @@ async def open_context(settings: Settings, roles: Sequence[str], url: str) -> As
             noise=random.random,
             store=store,
             registry=registry,
-            keyring=Keyring(kept, clock.now),
+            keyring=keyring,
             roads=roads,
             poster=poster,
             egress=egress,
@@ -144,10 +150,17 @@ async def open_context(settings: Settings, roles: Sequence[str], url: str) -> As
         # First, so that the secret is in the snapshot of all settings that the registry reads.
         await _load(peer_key)
         await registry.load()
-        await context.keyring.load()
         await opened.enter_async_context(_counting(context.rollups))
         await opened.enter_async_context(_membership(members))
         yield context
+
+
+def _refuse_strangers(settings: Settings, *, is_open: bool) -> None:
+    if is_open and not settings.is_loopback:
+        raise ConfigurationError(
+            f"binding to {settings.host} needs a key or a user first",
+            hint=f"bus key create --role admin --data {settings.data}",
+        )
 
 
 async def _load(peer_key: PeerKey) -> None:

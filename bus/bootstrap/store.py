@@ -27,6 +27,12 @@ def check_store(settings: Settings) -> None:
     _directory(settings)
 
 
+def is_new(settings: Settings) -> bool:
+    """Whether the store is an embedded one that was never opened."""
+    directory = _directory(settings)
+    return directory is not None and not directory.exists()
+
+
 def _directory(settings: Settings) -> Path | None:
     """Return where the embedded store rests; None when the store is another."""
     return sqlite_directory(settings.store) if settings.store else settings.data / "store"

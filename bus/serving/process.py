@@ -14,8 +14,8 @@ from typing import Final, NamedTuple
 
 import uvloop
 
-from bus.bootstrap import Context, Service, load_roles, open_context
-from bus.errors import BusError, ConfigurationError
+from bus.bootstrap import Role, Service, load_roles, open_context
+from bus.errors import BusError
 from bus.serving.announcement import Announcement, announcement
 from bus.serving.gateway import Gateway
 from bus.serving.gauges import watch_spools
@@ -39,12 +39,13 @@ def serve(settings: Settings, roles: Sequence[str], announce: Callable[[Announce
     BusError
         The start is not possible; nothing was changed.
     """
+    wanted = load_roles(roles)
     configure_logs(level=settings.log_level, json=settings.log_json)
     sys.setswitchinterval(_SWITCH_INTERVAL)
     _allow_files()
     listener = bind(settings.host, settings.port_for(roles))
     try:
-        uvloop.run(_serve(settings, roles, listener, announce))
+        uvloop.run(_serve(settings, roles, wanted, listener, announce))
     except* BusError as group:
         raise _first(group) from None
     finally:
@@ -53,15 +54,18 @@ def serve(settings: Settings, roles: Sequence[str], announce: Callable[[Announce
 
 
 async def _serve(
-    settings: Settings, roles: Sequence[str], listener: socket.socket, announce: Callable[[Announcement], None]
+    settings: Settings,
+    roles: Sequence[str],
+    wanted: Sequence[Role],
+    listener: socket.socket,
+    announce: Callable[[Announcement], None],
 ) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     async with open_context(settings, roles, url_of(listener)) as context:
-        _refuse_open(settings, context)
-        services = [role(context) for role in load_roles(roles)]
+        services = [role(context) for role in wanted]
         watch_spools(context)
         async with asyncio.TaskGroup() as group:
             running = [await _start(group, service) for service in services]
@@ -103,14 +107,6 @@ async def _finish(run: _Running, timeout: float) -> None:  # noqa: ASYNC109 - th
     if not done:
         _log.warning("requests still in flight after %g s are given up; they are delivered again", timeout)
         run.task.cancel()
-
-
-def _refuse_open(settings: Settings, context: Context) -> None:
-    if context.keyring.is_open and not settings.is_loopback:
-        raise ConfigurationError(
-            f"binding to {settings.host} needs a key or a user first",
-            hint=f"bus key create --role admin --data {settings.data}",
-        )
 
 
 def _allow_files() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.bus_process import run_bus
+from tests.harness.bus_process import BusProcess, run_bus
 
 STOPS_WITHIN = 10.0
 
@@ -52,3 +52,37 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 
 def test_a_wrong_variable_is_named(tmp_path: Path) -> None:
     assert "oracle" in refused(tmp_path, Path(), {"BUS_STORE": "oracle://nowhere"})
+
+
+def everything(data: Path) -> dict[str, bytes]:
+    """Return the files below a directory, with their content but for what a running bus changes by itself."""
+    return {
+        path.relative_to(data).as_posix(): path.read_bytes() if path.parent.name != "store" else b""
+        for path in sorted(data.rglob("*"))
+        if path.is_file()
+    }
+
+
+def test_a_role_that_is_not_there_joins_nothing(bus: BusProcess) -> None:
+    before, known = everything(bus.data), bus.admin.call("GET", "/api/v1/processes").json()["items"]
+    result = run_bus("run", "foo", "--data", bus.data, within=STOPS_WITHIN)
+    assert result.returncode == 1
+    assert "unknown role 'foo'" in result.stderr
+    assert everything(bus.data) == before
+    seen = bus.admin.call("GET", "/api/v1/processes").json()["items"]
+    assert [one["owner"] for one in seen] == [one["owner"] for one in known]
+
+
+def test_a_bus_that_strangers_could_reach_makes_nothing_before_it_is_refused(tmp_path: Path) -> None:
+    result = run_bus("up", "--data", tmp_path / "data", "--host", "0.0.0.0", "--port", 0, within=STOPS_WITHIN)
+    assert result.returncode == 1
+    assert "needs a key" in result.stderr
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_bus_that_strangers_could_reach_joins_nothing_before_it_is_refused(bus: BusProcess) -> None:
+    before = everything(bus.data)
+    result = run_bus("run", "compensator", "--data", bus.data, "--host", "0.0.0.0", "--port", 0, within=STOPS_WITHIN)
+    assert result.returncode == 1
+    assert "needs a key" in result.stderr
+    assert everything(bus.data) == before
