@@ -288,7 +288,7 @@ class Courier:
                 _log.info("subscription %s of %s answers again", self.subscription.name, self.subscription.destination)
                 self._spawn()
             return
-        self.breaker.failed(now, refused=refused)
+        self.breaker.failed(now, refused=refused, status=answer.status)
 
     def _record(self, outcome: Outcome, parcel: Parcel) -> None:
         self._unrecorded += 1

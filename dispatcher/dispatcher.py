@@ -140,6 +140,7 @@ class Dispatcher:
                 breaker.state.name.lower(),
                 now - round((monotonic - breaker.opened_at) * 1000),
                 now + round(breaker.probe_in(monotonic) * 1000),
+                breaker.answered,
             )
             for key, post in self._posts.items()
             if (breaker := post.courier.breaker).state is not BreakerState.CLOSED

@@ -182,6 +182,7 @@ def _breaker(found: OpenBreaker) -> dict[str, Any]:
         "state": found.figures.state,
         "since": format_time(found.figures.since),
         "next_probe": format_time(found.figures.probe_at),
+        "answered": found.figures.answered,
     }
 
 

@@ -190,6 +190,7 @@ def _breaker(lane: str, found: BreakerFigures) -> dict[str, Any]:
         "state": found.state,
         "since": format_time(found.since),
         "next_probe": format_time(found.probe_at),
+        "answered": found.answered,
     }
 
 

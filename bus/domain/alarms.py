@@ -7,12 +7,23 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from bus.domain.reasons import reason_of
+from bus.domain.retry import is_permanent
 from bus.domain.subscription import PAUSED_BY_410, Subscription
 from bus.domain.vitals import BreakerFigures, SpoolFigures
 from bus.sentences import Sentence, sentence
 
 SPOOL_NEARLY_FULL: Final = 0.8
 _QUARANTINE: Final = "quarantine"
+_OPENED: Final = {
+    "silent": "the subscriber {name} of {destination} does not answer; its breaker is open on {nodes}",
+    "failing": "the subscriber {name} of {destination} fails with {status}; its breaker is open on {nodes}",
+    "refusing": "the subscriber {name} of {destination} refuses with {status}; its breaker is open on {nodes}",
+}
+_REPAIR: Final = {
+    "silent": "see whether it runs, and send it a sample once it is back; what it missed is delivered then",
+    "failing": "look at its failures, and send it a sample once it is repaired; what it missed is delivered then",
+    "refusing": "it refuses messages as they are, whenever they come: repair it, or edit and resend them",
+}
 _NEEDED: Final = {
     "receiver": "no receiver is alive: new messages are refused; producers keep theirs in their spools",
     "dispatcher": "no dispatcher is alive: nothing is delivered; what was accepted waits",
@@ -184,17 +195,20 @@ def _breakers(facts: Facts) -> Iterator[Alarm]:
     for breaker in facts.breakers:
         found.setdefault((breaker.destination, breaker.subscription), []).append(breaker)
     for (destination, name), breakers in found.items():
-        what = sentence(
-            "the subscriber {name} of {destination} does not answer; its breaker is open on {nodes}",
-            name=name,
-            destination=destination,
-            nodes=", ".join(sorted({breaker.node for breaker in breakers})),
-        )
-        step = sentence(
-            "look at its failures, and send it a sample once it is repaired; what it missed is delivered then"
-        )
+        answered = max(breakers, key=lambda breaker: breaker.figures.probe_at).figures.answered
+        nodes = ", ".join(sorted({breaker.node for breaker in breakers}))
+        manner, status = _manner(answered), answered or 0
+        what = sentence(_OPENED[manner], name=name, destination=destination, nodes=nodes, status=status)
+        step = sentence(_REPAIR[manner])
         since = min(breaker.figures.since for breaker in breakers)
         yield Alarm(Severity.WARNING, what, step, _subscription(destination, name), since, destination, name)
+
+
+def _manner(answered: int | None) -> str:
+    """Return how a subscriber opened a breaker, by the status of its last answer."""
+    if answered is None:
+        return "silent"
+    return "refusing" if is_permanent(answered) else "failing"
 
 
 def _gone(facts: Facts) -> Iterator[Alarm]:

@@ -32,6 +32,8 @@ class Breaker:
     ----------
     opened_at
         Since when it has not been closed; of no meaning while it is.
+    answered
+        The status of the last failure; None when nobody answered.
     """
 
     def __init__(self) -> None:
@@ -42,6 +44,7 @@ class Breaker:
         self._wait = FIRST_PROBE
         self._probe_at = 0.0
         self.opened_at = 0.0
+        self.answered: int | None = None
 
     def allows(self, now: float) -> bool:
         """Whether a request may start; taking the permission of a due probe makes the breaker half open."""
@@ -64,8 +67,17 @@ class Breaker:
             return
         self._count(now, failed=False)
 
-    def failed(self, now: float, *, refused: bool) -> None:
-        """Count a failure; a failure of the probe doubles the wait."""
+    def failed(self, now: float, *, refused: bool, status: int | None = None) -> None:
+        """Count a failure; a failure of the probe doubles the wait.
+
+        Parameters
+        ----------
+        refused
+            Whether the connection was refused.
+        status
+            What was answered; None when nothing was.
+        """
+        self.answered = status
         if self.state is BreakerState.HALF_OPEN:
             self._wait = min(self._wait * 2, LONGEST_PROBE)
             self._open(now)

@@ -17,6 +17,15 @@ _DIGITS: Final = 9
 DEFAULT_SCHEDULE: Final = ("5s", "30s", "2m", "10m", "1h", "3h", "8h", "12h")
 
 
+# Answers in the 400s that another try may change (RFC 9110, section 15.5; RFC 8470 for 425, RFC 6585 for 429).
+_PASSING: Final = frozenset({408, 425, 429})
+
+
+def is_permanent(status: int | None) -> bool:
+    """Whether an answer says that the request is refused as it is, so that sending it again does not help."""
+    return status is not None and 400 <= status < 500 and status not in _PASSING  # noqa: PLR2004 - the 400s
+
+
 class Schedule(msgspec.Struct, frozen=True, tag="schedule"):
     """Explicit waits in milliseconds after the first, second, ... failure; the last repeats."""
 

@@ -26,12 +26,14 @@ class SpoolFigures(msgspec.Struct, frozen=True, array_like=True):
 class BreakerFigures(msgspec.Struct, frozen=True, array_like=True):
     """A breaker that is not closed: ``open`` or ``half_open``.
 
-    ``since`` (ms) it has not been closed; ``probe_at`` (ms) is when a probe may start.
+    ``since`` (ms) it has not been closed; ``probe_at`` (ms) is when a probe may start. ``answered`` is the
+    status of the last failure, None when nobody answered.
     """
 
     state: str
     since: int
     probe_at: int
+    answered: int | None = None
 
 
 class CourierFigures(msgspec.Struct, frozen=True, array_like=True):

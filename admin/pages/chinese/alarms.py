@@ -29,6 +29,18 @@ TEXTS = {
     "the subscriber {name} of {destination} does not answer; its breaker is open on {nodes}": (
         "{destination} 的订阅者 {name} 无应答；其熔断器已在 {nodes} 上打开"
     ),
+    "the subscriber {name} of {destination} refuses with {status}; its breaker is open on {nodes}": (
+        "{destination} 的订阅者 {name} 以 {status} 拒绝；其熔断器已在 {nodes} 上打开"
+    ),
+    "the subscriber {name} of {destination} fails with {status}; its breaker is open on {nodes}": (
+        "{destination} 的订阅者 {name} 以 {status} 失败；其熔断器已在 {nodes} 上打开"
+    ),
+    "see whether it runs, and send it a sample once it is back; what it missed is delivered then": (
+        "查看其是否在运行，恢复后向其发送样例；届时会投递其错过的消息"
+    ),
+    "it refuses messages as they are, whenever they come: repair it, or edit and resend them": (
+        "消息无论何时到达都按原样被拒绝：请修复订阅者，或编辑消息后重发"
+    ),
     "look at its failures, and send it a sample once it is repaired; what it missed is delivered then": (
         "查看其失败，修复后向其发送样例；届时会投递其错过的消息"
     ),

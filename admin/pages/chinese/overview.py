@@ -31,6 +31,7 @@ TEXTS = {
     "Attempts wait and are not spent while the subscriber does not answer.": "订阅方不应答期间，尝试等待且不被消耗。",
     "Open since": "打开自",
     "Next probe": "下次探测",
+    "Last answer": "最近的应答",
     "Process": "进程",
     "Processes": "进程",
     "Roles": "角色",

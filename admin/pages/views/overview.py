@@ -202,6 +202,7 @@ def _breaker_table(viewer: Viewer, found: list[Mapping[str, Any]]) -> None:
             "node": text(one["node"], mono=True),
             "since": moment(viewer, one["since"]),
             "next": moment(viewer, one["next_probe"]),
+            "answered": text(one["answered"] or t("no answer")),
         }
         for one in found
     ]
@@ -210,6 +211,7 @@ def _breaker_table(viewer: Viewer, found: list[Mapping[str, Any]]) -> None:
         Column("node", t("Process")),
         Column("since", t("Open since")),
         Column("next", t("Next probe")),
+        Column("answered", t("Last answer")),
     ]
     with tag("section", "pier-card", aria_label=t("Open breakers")):
         tag("h2", "", t("Open breakers"))

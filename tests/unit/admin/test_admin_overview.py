@@ -123,7 +123,7 @@ async def test_what_is_retried_waits_in_the_compensations(world: World) -> None:
 
 
 async def test_breakers_and_spools_of_other_processes_are_told(world: World) -> None:
-    breakers = {"orders/mail": BreakerFigures("open", NOON, NOON + 30_000)}
+    breakers = {"orders/mail": BreakerFigures("open", NOON, NOON + 30_000, 422)}
     spools = {"receiver": SpoolFigures(5, 90, 100, 1, NOON)}
     await tell(world, other(breakers=breakers, open_breakers=1, spools=spools, troubles={"store": "away"}))
     found = await overview(world)
@@ -135,6 +135,7 @@ async def test_breakers_and_spools_of_other_processes_are_told(world: World) -> 
             "state": "open",
             "since": "2026-11-21T12:00:00.000Z",
             "next_probe": "2026-11-21T12:00:30.000Z",
+            "answered": 422,
         }
     ]
     assert found["spools"][-1] == {

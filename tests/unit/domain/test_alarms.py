@@ -110,6 +110,24 @@ def test_the_breakers_of_a_subscription_are_one_alarm_since_the_first_of_them() 
     assert "open on n1, n2" in str(found.what)
 
 
+@pytest.mark.parametrize(
+    ("answered", "what", "step"),
+    [
+        (None, "does not answer", "send it a sample"),
+        (503, "fails with 503", "send it a sample"),
+        (429, "fails with 429", "send it a sample"),
+        (302, "fails with 302", "send it a sample"),
+        (422, "refuses with 422", "repair it, or edit and resend"),
+        (400, "refuses with 400", "repair it, or edit and resend"),
+    ],
+)
+def test_an_open_breaker_says_what_the_subscriber_did(answered: int | None, what: str, step: str) -> None:
+    older = OpenBreaker("n1", "orders", "billing", BreakerFigures("open", 700, 900, 500))
+    found = only(breakers=[older, OpenBreaker("n2", "orders", "billing", BreakerFigures("open", 900, 1000, answered))])
+    assert f"billing of orders {what}; its breaker is open on n1, n2" in str(found.what)
+    assert step in str(found.next_step)
+
+
 def test_a_subscriber_that_is_gone_is_an_alarm() -> None:
     gone = Subscription(destination="orders", name="x", url="u", paused=True, paused_reason=PAUSED_BY_410)
     found = only(subscriptions=[gone])

@@ -129,6 +129,13 @@ def test_a_probe_that_ended_without_a_result_may_be_taken_at_once() -> None:
     assert breaker.probe_in(NOW + 1) == 2
 
 
+def test_it_tells_what_was_answered_last() -> None:
+    breaker = Breaker()
+    for status in (500, None, 422):
+        breaker.failed(NOW, refused=False, status=status)
+        assert breaker.answered == status
+
+
 @pytest.mark.parametrize("make", [Breaker, opened])
 def test_abandoning_without_a_probe_is_nothing(make) -> None:
     breaker = make()
