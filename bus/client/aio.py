@@ -47,6 +47,7 @@ class AsyncBus:
         *,
         biz_id: str | None = None,
         key: str | None = None,
+        routing_key: str | None = None,
         headers: Mapping[str, str] | None = None,
         content_type: str | None = None,
         deliver_at: datetime | str | None = None,
@@ -55,7 +56,16 @@ class AsyncBus:
 
         Cancelling the wait leaves it open whether the message is sent.
         """
-        prepared = self._bus.prepare(destination, message, biz_id, key, headers, content_type, deliver_at)
+        prepared = self._bus.prepare(
+            destination,
+            message,
+            biz_id=biz_id,
+            key=key,
+            routing_key=routing_key,
+            headers=headers,
+            content_type=content_type,
+            deliver_at=deliver_at,
+        )
         await self._present_writer().store(prepared)
         return prepared.id
 

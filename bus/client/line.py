@@ -31,6 +31,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     source: str = ""
     biz_id: str = ""
     key: str = ""
+    routing_key: str = ""
     headers: dict[str, str] = {}
     deliver_at: str = ""
     traceparent: str = ""

@@ -120,6 +120,7 @@ class Bus:
         *,
         biz_id: str | None = None,
         key: str | None = None,
+        routing_key: str | None = None,
         headers: Mapping[str, str] | None = None,
         content_type: str | None = None,
         deliver_at: datetime | str | None = None,
@@ -134,6 +135,8 @@ class Bus:
             bytes as they are, str as UTF-8 text, anything else as JSON.
         biz_id, key
             What people search for, and what orders messages.
+        routing_key
+            What the routing patterns of subscriptions choose by.
         headers
             Delivered under the same names; ``traceparent`` and ``tracestate`` become the message's trace context
             (without them the current OpenTelemetry span does, when there is one).
@@ -157,7 +160,16 @@ class Bus:
         SpoolClosed
             The bus was closed.
         """
-        prepared = self.prepare(destination, message, biz_id, key, headers, content_type, deliver_at)
+        prepared = self.prepare(
+            destination,
+            message,
+            biz_id=biz_id,
+            key=key,
+            routing_key=routing_key,
+            headers=headers,
+            content_type=content_type,
+            deliver_at=deliver_at,
+        )
         self.store([prepared])
         return prepared.id
 
@@ -165,11 +177,13 @@ class Bus:
         self,
         destination: str,
         message: Any,
-        biz_id: str | None,
-        key: str | None,
-        headers: Mapping[str, str] | None,
-        content_type: str | None,
-        deliver_at: datetime | str | None,
+        *,
+        biz_id: str | None = None,
+        key: str | None = None,
+        routing_key: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        content_type: str | None = None,
+        deliver_at: datetime | str | None = None,
     ) -> Prepared:
         """Check what `send` was given and make the record with a new id; stores nothing. Not for applications."""
         check_destination(destination)
@@ -185,6 +199,7 @@ class Bus:
             source=self._options.source,
             biz_id=text_of(biz_id, "biz_id"),
             key=text_of(key, "key"),
+            routing_key=text_of(routing_key, "routing_key"),
             headers=given.own,
             deliver_at=check_deliver_at(deliver_at),
             traceparent=given.traceparent,

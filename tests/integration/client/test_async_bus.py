@@ -36,11 +36,12 @@ async def test_many_tasks_share_commits(
 
     monkeypatch.setattr(Bus, "store", counted)
     async with AsyncBus(receiver.url, spool=tmp_path, source="loop") as bus:
-        ids = await asyncio.gather(*(bus.send("a", n, key=str(n)) for n in range(500)))
+        ids = await asyncio.gather(*(bus.send("a", n, key=str(n), routing_key="eu") for n in range(500)))
         assert await bus.flush(60)
         assert (bus.pending, bus.rejected) == (0, 0)
     assert set(ids) == receiver.ids()
     assert len(receiver.taken) == 500
+    assert {line["routing_key"] for line in receiver.taken} == {"eu"}
     assert len(sizes) < 50
     assert homes(tmp_path) == []
 

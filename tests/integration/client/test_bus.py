@@ -28,19 +28,23 @@ def receiver() -> Iterator[FakeReceiver]:
 
 def test_a_message_arrives_as_it_was_sent(receiver: FakeReceiver, tmp_path: Path) -> None:
     with Bus(receiver.url, api_key="k", spool=tmp_path, source="shop") as bus:
-        given = bus.send("a.b", b"\x00\xff", biz_id="42", key="7", headers={"x-own": "ü", "traceparent": "00-1"})
+        given = bus.send(
+            "a.b", b"\x00\xff", biz_id="42", key="7", routing_key="eu.de", headers={"x-own": "ü", "traceparent": "00-1"}
+        )
         bus.send("a.b", {"order": 42}, deliver_at="2030-01-01T00:00:00Z", content_type="application/x+json")
         assert bus.flush(60)
         assert (bus.pending, bus.rejected) == (0, 0)
     first, second = receiver.taken
     assert body_of(first) == b"\x00\xff"
     assert {
-        name: first[name] for name in ("id", "destination", "biz_id", "key", "source", "traceparent", "headers")
+        name: first[name]
+        for name in ("id", "destination", "biz_id", "key", "routing_key", "source", "traceparent", "headers")
     } == {
         "id": given,
         "destination": "a.b",
         "biz_id": "42",
         "key": "7",
+        "routing_key": "eu.de",
         "source": "shop",
         "traceparent": "00-1",
         "headers": {"x-own": "ü"},

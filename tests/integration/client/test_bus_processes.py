@@ -169,7 +169,7 @@ def test_a_process_killed_in_the_middle_of_sending_loses_nothing(tmp_path: Path)
 def test_a_large_backlog_is_sent_in_bounded_memory(tmp_path: Path) -> None:
     with FakeReceiver() as receiver:
         with Bus("http://127.0.0.1:9", spool=tmp_path) as bus:
-            records = [bus.prepare("a", b"x" * 20_000, None, None, None, None, None) for _ in range(100)]
+            records = [bus.prepare("a", b"x" * 20_000) for _ in range(100)]
             for _ in range(30):
                 bus.store(records)
         del records

@@ -50,7 +50,7 @@ def test_a_file_with_everything(cli: Cli, bus: FakeBus, tmp_path: Path) -> None:
     bus.on("POST", ONE, (202, {"id": ID, "duplicate": True}))
     ran = cli(
         "send", "orders", str(file), "--biz-id", "42", "--key", "k", "--content-type", "text/x", "--header", "x-a=b=c",
-        "--deliver-at", "2030-01-01T00:00:00Z", "--source", "me", "--json",
+        "--routing-key", "eu.de", "--deliver-at", "2030-01-01T00:00:00Z", "--source", "me", "--json",
     )  # fmt: skip
     assert ran.json == {"id": ID, "duplicate": True}
     headers = bus.asked[0].headers
@@ -58,6 +58,7 @@ def test_a_file_with_everything(cli: Cli, bus: FakeBus, tmp_path: Path) -> None:
         "content-type": "text/x",
         "bus-biz-id": "42",
         "bus-key": "k",
+        "bus-routing-key": "eu.de",
         "bus-source": "me",
         "bus-deliver-at": "2030-01-01T00:00:00Z",
         "bus-header-x-a": "b=c",
@@ -80,11 +81,14 @@ def test_a_file_that_is_not_there(cli: Cli, tmp_path: Path) -> None:
 def test_lines_go_in_batches_with_their_exact_json(cli: Cli, bus: FakeBus) -> None:
     bus.on("POST", MANY, taking)
     stdin = b"\n".join(b'{"n":  %d}' % n for n in range(1201)) + b"\n"
-    ran = cli("send", "orders", "--ndjson", "--biz-id", "x", stdin=stdin)
+    ran = cli("send", "orders", "--ndjson", "--biz-id", "x", "--routing-key", "eu", stdin=stdin)
     assert (ran.code, ran.out) == (0, "1201 accepted, 0 duplicate, 0 rejected\n")
     assert [len(lines) for lines in lines_of(bus)] == [500, 500, 201]
     assert b'"body":{"n":  7}' in bus.asked[0].content
-    assert lines_of(bus)[0][0]["biz_id"] == "x"
+    assert {name: lines_of(bus)[0][0][name] for name in ("biz_id", "routing_key")} == {
+        "biz_id": "x",
+        "routing_key": "eu",
+    }
     assert len({line["id"] for lines in lines_of(bus) for line in lines}) == 1201
 
 
