@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from tests.suite.guard import BUSY, LONGEST, Guard, complaints, folder_of, read_budget
+from tests.suite.guard import CROWDED, LONGEST, Guard, complaints, crowding, folder_of, read_budget
 
 BUDGET = {"tests/unit": 30.0, "tests/acceptance": 60.0, "tests/acceptance/pages": 10.0}
 QUICK = {f"tests/unit/test_a.py::test_{n}": 1.0 for n in range(30)}
@@ -44,15 +44,29 @@ def test_a_folder_without_a_budget_is_named() -> None:
     assert "in no folder of budget.toml" in found
 
 
+FREE, FULL = 1.0, 2 * CROWDED
+
+
 @pytest.mark.parametrize(
-    ("times_the_budget", "exitstatus"), [(0.5 * BUSY, pytest.ExitCode.TESTS_FAILED), (2 * BUSY, pytest.ExitCode.OK)]
+    ("before", "after", "exitstatus"),
+    [
+        (FREE, FREE, pytest.ExitCode.TESTS_FAILED),
+        (FULL, FREE, pytest.ExitCode.OK),
+        (FREE, FULL, pytest.ExitCode.OK),
+    ],
 )
-def test_a_run_beside_much_other_work_is_not_failed(times_the_budget: float, exitstatus: pytest.ExitCode) -> None:
-    guard, session = Guard(enforce=True), cast("pytest.Session", SimpleNamespace(exitstatus=pytest.ExitCode.OK))
-    slow = times_the_budget * sum(read_budget().values())
-    guard.pytest_runtest_logreport(report("tests/unit/test_a.py::test_slow", slow))
+def test_a_run_beside_other_work_is_not_failed(before: float, after: float, exitstatus: pytest.ExitCode) -> None:
+    crowds = iter((before, after))
+    guard = Guard(enforce=True, crowding=lambda: next(crowds))
+    session = cast("pytest.Session", SimpleNamespace(exitstatus=pytest.ExitCode.OK))
+    guard.pytest_sessionstart()
+    guard.pytest_runtest_logreport(report("tests/unit/test_a.py::test_slow", 2 * LONGEST))
     guard.pytest_sessionfinish(session)
     assert session.exitstatus is exitstatus
+
+
+def test_a_process_gets_no_more_cpu_than_there_is_time() -> None:
+    assert crowding() > 0.9
 
 
 def report(nodeid: str, seconds: float) -> pytest.TestReport:
