@@ -85,7 +85,7 @@ def _run(run: Run) -> str:
         f"<td>{escape(run.commit)}{' with changes' if run.dirty else ''}</td>",
         f"<td>{escape(place)}</td>",
         f'<td class="{"ok" if run.outcome == "passed" else "bad"}">{run.outcome}</td>',
-        *(f'<td class="n"><span{_bad(name, count)}>{count:,}</span></td>' for name, count in counts),
+        *(f'<td class="n"><span{_bad(name, count)}>{_count(run, count)}</span></td>' for name, count in counts),
         f'<td class="n">{run.seconds:,.0f}</td>',
     ]
     return f"<tr>{''.join(cells)}</tr>"
@@ -97,6 +97,11 @@ def _rows(run: Run) -> str:
         for row in run.rows
     )
     return f"<details><summary>{escape(run.at)}</summary><ul>{lines}</ul></details>"
+
+
+def _count(run: Run, count: int) -> str:
+    """Return a figure of a run; one that counted nothing has none, which is no zero."""
+    return f"{count:,}" if run.totals != Figures() else "–"
 
 
 def _bad(name: str, count: int) -> str:

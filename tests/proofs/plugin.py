@@ -28,11 +28,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Watch the run of a part."""
     if part := config.getoption("--part"):
-        config.pluginmanager.register(Proof(part, is_whole=not config.getoption("keyword")), "proof")
+        config.pluginmanager.register(Proof(part, is_whole=_is_whole(config)), "proof")
+
+
+def _is_whole(config: pytest.Config) -> bool:
+    """Whether nothing leaves a proof out: no choice on the command line, and no end at the first failure."""
+    options = ("keyword", "file_or_dir", "deselect", "ignore", "lf", "maxfail")
+    return not any(config.getoption(name, None) for name in options)
 
 
 class Proof:
-    """One run of a part; it is kept unless ``-k`` left something out."""
+    """One run of a part; it is kept when it is whole. A proof that was skipped fails it."""
 
     def __init__(self, part: str, *, is_whole: bool) -> None:
         self._part = part
@@ -64,10 +70,13 @@ class Proof:
         # The properties of earlier phases are in a report as well.
         self._rows[report.nodeid] = Row(report.nodeid, outcome, before.seconds + report.duration, figures)
 
-    def pytest_sessionfinish(self, exitstatus: int) -> None:
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Keep the figures."""
         if not self._rows:
             return
+        if session.exitstatus == pytest.ExitCode.OK and any(row.outcome != "passed" for row in self._rows.values()):
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
         rows = [msgspec.structs.replace(row, seconds=round(row.seconds, 1)) for row in self._rows.values()]
         commit, dirty = this_commit()
         self._run = Run(
@@ -76,7 +85,7 @@ class Proof:
             commit=commit,
             dirty=dirty,
             machine=this_machine(),
-            outcome=_outcome(exitstatus),
+            outcome=_outcome(session.exitstatus),
             seconds=round(time.monotonic() - self._started, 1),
             totals=sum((row.figures for row in rows), Figures()),
             rows=rows,
@@ -88,7 +97,7 @@ class Proof:
         """Show the table."""
         if self._run is None:
             return
-        kept = f"a line of docs/proofs/{self._part}.jsonl" if self._is_whole else "not kept: -k left something out"
+        kept = f"a line of docs/proofs/{self._part}.jsonl" if self._is_whole else "not kept: something was left out"
         terminalreporter.section(f"proof of {self._part}: {self._run.outcome}; {kept}")
         console = Console(file=terminalreporter._tw._file, width=160)  # pytest has no public way to its own output
         console.print(_table(self._run.rows, self._run.totals, self._run.seconds))

@@ -76,4 +76,6 @@ def test_the_page_shows_what_was_lost_and_what_was_not_run() -> None:
     assert '<b class="bad">2</b>lost' in page
     assert "&lt;b&gt;" in page
     assert "make proof-pages" in page
+    assert "–" not in page
+    assert "–" in page_of({"kills": [run(totals=Figures())]})
     assert "http" not in page.replace("http-equiv", "")
