@@ -60,8 +60,9 @@ def this_machine() -> Machine:
 
 
 def this_commit() -> tuple[str, bool]:
-    """Return the commit of the work tree, and whether something of it is not in the commit."""
-    return _git("rev-parse", "--short=12", "HEAD"), bool(_git("status", "--porcelain", "--untracked-files=no"))
+    """Return the commit of the work tree, and whether something of it is not in the commit, but for this history."""
+    changes = _git("status", "--porcelain", "--", ".", f":!{FOLDER.relative_to(ROOT)}/*.jsonl")
+    return _git("rev-parse", "--short=12", "HEAD"), bool(changes)
 
 
 def append(run: Run, folder: Path = FOLDER) -> Path:

@@ -44,6 +44,7 @@ class Proof:
         self._part = part
         self._is_whole = is_whole
         self._at = dt.datetime.now(dt.UTC)
+        self._commit = this_commit()  # of what is about to run, whatever is committed meanwhile
         self._started = time.monotonic()
         self._rows: dict[str, Row] = {}
         self._run: Run | None = None
@@ -67,8 +68,9 @@ class Proof:
         before = self._rows.get(report.nodeid) or Row(report.nodeid, "passed", 0.0, Figures())
         figures = sum((found for key, found in report.user_properties if key == _KEY), Figures())
         outcome = before.outcome if report.passed or before.outcome == "failed" else report.outcome
-        # The properties of earlier phases are in a report as well.
-        self._rows[report.nodeid] = Row(report.nodeid, outcome, before.seconds + report.duration, figures)
+        self._rows[report.nodeid] = Row(
+            report.nodeid, outcome, before.seconds + report.duration, before.figures + figures
+        )
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
@@ -78,7 +80,7 @@ class Proof:
         if session.exitstatus == pytest.ExitCode.OK and any(row.outcome != "passed" for row in self._rows.values()):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
         rows = [msgspec.structs.replace(row, seconds=round(row.seconds, 1)) for row in self._rows.values()]
-        commit, dirty = this_commit()
+        commit, dirty = self._commit
         self._run = Run(
             at=self._at.isoformat(timespec="seconds").replace("+00:00", "Z"),
             part=self._part,

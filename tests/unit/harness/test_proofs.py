@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from tests.harness.process import ROOT
 from tests.proofs.figures import Figures, note, take
 from tests.proofs.history import Machine, Row, Run, append, read, this_machine
 from tests.proofs.page import page_of
@@ -79,3 +82,29 @@ def test_the_page_shows_what_was_lost_and_what_was_not_run() -> None:
     assert "–" not in page
     assert "–" in page_of({"kills": [run(totals=Figures())]})
     assert "http" not in page.replace("http-equiv", "")
+
+
+PROOF = """
+import pytest
+from tests.proofs.figures import Figures, note
+
+@pytest.mark.proof
+def test_that_counts():
+    note(Figures(messages=70, faults=3, lost=41))
+    note(Figures(messages=7, lost=1))
+
+@pytest.mark.proof
+def test_that_cannot_run():
+    pytest.skip("no server")
+"""
+
+
+def test_the_figures_of_a_run_are_shown_and_one_that_could_not_run_fails_it(tmp_path: Path) -> None:
+    (tmp_path / "test_kill.py").write_text(PROOF)
+    command = [sys.executable, "-m", "pytest", "-p", "tests.proofs.plugin", "--part", part_of("test_kill.py")]
+    command += ["-c", str(ROOT / "pyproject.toml"), "-p", "no:cacheprovider", str(tmp_path / "test_kill.py")]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    counted = next(line for line in ran.stdout.splitlines() if "test_that_counts" in line and "│" in line)
+    assert [cell.strip() for cell in counted.split("│")[2:7]] == ["passed", "77", "3", "42", "0"]
+    assert "failed; not kept" in ran.stdout
+    assert ran.returncode == pytest.ExitCode.TESTS_FAILED
