@@ -147,7 +147,8 @@ class Connection:
                 async with asyncio.timeout(DEADLINE):
                     yield
             except ServerSelectionTimeoutError as missed:
-                self._missed, self._missed_at = missed, now()
+                # A new one, for the traceback of that one holds the documents of the call that met it.
+                self._missed, self._missed_at = ServerSelectionTimeoutError(str(missed)), now()
                 raise
 
     async def find(

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import Any
 
 import pytest
 
@@ -40,3 +44,17 @@ async def test_a_server_is_looked_for_again_later(away: Connection, monkeypatch:
     first = await ask(away)
     monkeypatch.setattr(connection, "_KNOWN_AWAY", 0.0)
     assert await ask(away) > first / 2
+
+
+class Condition(dict[str, Any]):
+    """One that can be referred to weakly."""
+
+
+async def test_what_a_refused_call_was_given_is_not_kept(away: Connection) -> None:
+    condition = Condition()
+    known = weakref.ref(condition)
+    with suppress(StoreUnavailable):
+        await away.find("documents", condition)
+    del condition
+    gc.collect()
+    assert known() is None
