@@ -53,7 +53,7 @@ test-quick: $(STAMP) ## Rules, and contracts on adapters in memory, within a min
 	$(PYTEST) -q -m "not proof and not server" -n $(WORKERS) --dist loadfile --no-loadscope-reorder tests/unit tests/contract
 
 proof: check servers ## The long versions; in parts: proof-kills, proof-brokers, proof-pages, proof-pipeline.
-	$(MAKE) --keep-going $(PROOFS)
+	$(MAKE) --jobs 1 --keep-going $(PROOFS)
 
 # A proof that cannot run fails.
 $(PROOFS): export CI := 1

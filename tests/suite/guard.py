@@ -131,7 +131,7 @@ class Guard:
         """Show the slowest tests, the folders, and what is held against the run."""
         if len(self._wholes) > SHOWN:
             self._show_slowest(terminalreporter)
-        if self._enforce:
+        if self._enforce and self._wholes:
             self._show_folders(terminalreporter)
         if self._complaints:
             beside = " beside other work on this machine: this fails nothing" if self._is_crowded else ""

@@ -162,7 +162,8 @@ async def test_every_wait_ends_when_all_nsqds_are_paused(own: nsq.NsqServers, co
                 road.remove(code, "stock"),
             )
             waits = [ends_within(15, one) for one in asked]
-            _, _, *refused = await asyncio.gather(*waits, return_exceptions=True)
+            closed, published, *refused = await asyncio.gather(*waits, return_exceptions=True)
+            assert (closed, published) == (None, [False])
             assert [type(error) for error in refused] == [TransportUnavailable] * 2
         finally:
             for nsqd in own.nsqds:

@@ -169,7 +169,7 @@ async def recovers(world: World, fate: Fate) -> bool:
     return any(found[len(found) // 2 :])
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", [*range(8), *(pytest.param(seed, marks=pytest.mark.proof) for seed in range(8, 100))])
 async def test_no_interleaving_has_more_in_flight_than_there_are_permits(seed: int) -> None:
     dice = random.Random(seed)
     world = World()
