@@ -28,7 +28,7 @@ def dead(open_bus: BusProcess) -> str:
 def test_an_alarm_and_its_next_step(look: Look) -> None:
     alarms = look(language="zh").open().get_by_role("region", name="告警")
     expect(alarms.get_by_text(f"{CODE} 的订阅者 gone 无应答；其熔断器已在")).to_be_visible()
-    expect(alarms.get_by_text("查看其失败，修复后向其发送样例").first).to_be_visible()
+    expect(alarms.get_by_text("查看其是否在运行，恢复后向其发送样例").first).to_be_visible()
 
 
 def test_the_steps_of_a_life_and_how_it_ended(look: Look, dead: str) -> None:
