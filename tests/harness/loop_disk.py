@@ -1,30 +1,58 @@
-"""A small file system of its own: an ext4 in a sparse file, mounted over a loop device. Needs root."""
+"""A small file system of its own: an ext4 in a sparse file over a loop device, which can be filled and cut off.
+
+Needs root; where that is not to be had, or there are no loop devices, it is a server that is missing.
+"""
 
 from __future__ import annotations
 
+import fcntl
 import os
+import struct
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
-MIB = 1024 * 1024
+from tests.servers import missing
 
-
-class NoLoopDisk(RuntimeError):
-    """This machine cannot mount one; the text says why."""
+MIB: Final = 2**20
+_EXT4_IOC_SHUTDOWN: Final = 0x8004587D
+_NO_LOG_FLUSH: Final = 2
 
 
 class LoopDisk:
-    """A mounted file system that can be filled and freed."""
+    """A mounted file system; ``path`` is its root."""
 
-    def __init__(self, mount: Path) -> None:
-        self.mount = mount
-        self._filler = mount / "filler"
+    def __init__(self, folder: Path, size: int) -> None:
+        self._image = folder / "disk.img"
+        self.path = folder / "disk"
+        self._filler = self.path / "filler"
+        self.path.mkdir()
+        with self._image.open("wb") as file:
+            file.truncate(size)
+        _run("mkfs.ext4", "-q", "-F", "-m", "0", str(self._image))
+        self.mount()
+
+    def mount(self) -> None:
+        """Mount it, as after a restart."""
+        _run("mount", "-o", "loop", str(self._image), str(self.path))
+
+    def unmount(self) -> None:
+        """Unmount it; nobody may use it any more."""
+        _run("umount", str(self.path))
+
+    def cut_power(self) -> None:
+        """Have it stop where it is: what was not written to its journal and data is gone once it is mounted again."""
+        descriptor = os.open(self.path, os.O_RDONLY)
+        try:
+            fcntl.ioctl(descriptor, _EXT4_IOC_SHUTDOWN, struct.pack("I", _NO_LOG_FLUSH))
+        finally:
+            os.close(descriptor)
 
     def free(self) -> int:
         """Return the bytes that an ordinary write could still take."""
-        state = os.statvfs(self.mount)
+        state = os.statvfs(self.path)
         return state.f_bavail * state.f_frsize
 
     def fill(self, *, leave: int) -> None:
@@ -40,29 +68,18 @@ class LoopDisk:
 
 @contextmanager
 def loop_disk(folder: Path, size: int) -> Iterator[LoopDisk]:
-    """Mount a new file system of ``size`` bytes below ``folder``.
-
-    Raises
-    ------
-    NoLoopDisk
-        Not root, or there are no loop devices.
-    """
-    image, mount = folder / "disk.img", folder / "disk"
-    mount.mkdir()
-    with image.open("wb") as file:
-        file.truncate(size)
-    _run("mkfs.ext4", "-q", "-m", "0", str(image))
-    _run("mount", "-o", "loop", str(image), str(mount))
+    """Mount a new file system of ``size`` bytes below ``folder``."""
+    disk = LoopDisk(folder, size)
     try:
-        yield LoopDisk(mount)
+        yield disk
     finally:
-        _run("umount", str(mount))
+        disk.unmount()
 
 
 def _run(*argv: str) -> None:
     try:
-        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+        done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=30)
     except FileNotFoundError:
-        raise NoLoopDisk(f"{argv[0]} is not on the PATH") from None
+        missing(f"no loop-mounted file system: {argv[0]} is not on the PATH")
     if done.returncode:
-        raise NoLoopDisk(f"{' '.join(argv)}: {done.stderr.strip()}")
+        missing(f"no loop-mounted file system: {' '.join(argv)}: {done.stderr.strip()}")

@@ -10,8 +10,8 @@ import pytest
 
 from bus.errors import SpoolFull
 from bus.spool import AsyncSpool, BlockingSpool
+from tests.harness.loop_disk import MIB, loop_disk
 from tests.integration.spool.history import drain, number_of, record
-from tests.integration.spool.processes import loop_disk
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,10 +40,10 @@ async def fill_async(spool: AsyncSpool) -> int:
 
 
 def test_a_full_disk_refuses_and_recovers(tmp_path: Path) -> None:
-    with loop_disk(tmp_path, 24) as disk:
-        ballast = disk.mounted_at / "ballast"
+    with loop_disk(tmp_path, 24 * MIB) as disk:
+        ballast = disk.path / "ballast"
         ballast.write_bytes(bytes(6 << 20))
-        spool = BlockingSpool(disk.mounted_at / "spool")
+        spool = BlockingSpool(disk.path / "spool")
         refused = fill(spool, 0)
         assert refused > 50
         held = spool.claim("send", 5, "a")
@@ -52,7 +52,7 @@ def test_a_full_disk_refuses_and_recovers(tmp_path: Path) -> None:
             spool.append([record(refused, SIZE)])
         assert spool.stats().records == refused - 3
         spool._engine.crash()
-        spool = BlockingSpool(disk.mounted_at / "spool")  # opening needs no room
+        spool = BlockingSpool(disk.path / "spool")  # opening needs no room
         with pytest.raises(SpoolFull):
             spool.append([record(refused, SIZE)])
         ballast.unlink()
@@ -66,7 +66,7 @@ def test_a_full_disk_refuses_and_recovers(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("size", [pytest.param(3000, marks=pytest.mark.proof), SIZE])
 def test_a_full_disk_can_be_drained(tmp_path: Path, size: int) -> None:
-    with loop_disk(tmp_path, 24) as disk, BlockingSpool(disk.mounted_at / "spool") as spool:
+    with loop_disk(tmp_path, 24 * MIB) as disk, BlockingSpool(disk.path / "spool") as spool:
         stored = fill(spool, 0, size)
         assert sorted(drain(spool)) == list(range(stored))
         assert spool.stats().records == 0
@@ -75,9 +75,9 @@ def test_a_full_disk_can_be_drained(tmp_path: Path, size: int) -> None:
 
 def test_acks_wait_for_room(tmp_path: Path) -> None:
     async def work() -> None:
-        ballast = disk.mounted_at / "ballast"
+        ballast = disk.path / "ballast"
         ballast.write_bytes(bytes(6 << 20))
-        async with await AsyncSpool.open(disk.mounted_at / "spool") as spool:
+        async with await AsyncSpool.open(disk.path / "spool") as spool:
             number = await fill_async(spool)
             spool.ack("send", await spool.claim("send", 10, "a"))
             with pytest.raises(SpoolFull):
@@ -86,8 +86,8 @@ def test_acks_wait_for_room(tmp_path: Path) -> None:
             await spool.settle()
             assert spool.stats().records == number - 10
             await spool.append([record(number, SIZE)])
-        async with await AsyncSpool.open(disk.mounted_at / "spool") as spool:
+        async with await AsyncSpool.open(disk.path / "spool") as spool:
             assert spool.stats().records == number - 9
 
-    with loop_disk(tmp_path, 24) as disk:
+    with loop_disk(tmp_path, 24 * MIB) as disk:
         asyncio.run(work())

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.harness.loop_disk import MIB, LoopDisk, loop_disk
 from tests.integration.spool.history import History
-from tests.integration.spool.processes import ROOT, LoopDisk, command, loop_disk, reopened
+from tests.integration.spool.processes import ROOT, command, reopened
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 def cut(disk: LoopDisk, number: int, driver: str, *synchronous: str) -> list[str]:
     """Let a writer run for a while on the disk, cut the power, and return what is wrong afterwards."""
-    directory = disk.mounted_at / f"spool-{number}"
+    directory = disk.path / f"spool-{number}"
     arguments = command(directory, driver, number, 100_000, *synchronous)
     writer = subprocess.Popen(arguments, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     assert writer.stdout is not None
@@ -40,19 +41,19 @@ def cut(disk: LoopDisk, number: int, driver: str, *synchronous: str) -> list[str
 
 @pytest.mark.parametrize("driver", ["blocking", "concurrent"])
 def test_nothing_acknowledged_is_lost_with_the_power(tmp_path: Path, driver: str) -> None:
-    with loop_disk(tmp_path, 64) as disk:
+    with loop_disk(tmp_path, 64 * MIB) as disk:
         for number in range(3):
             assert cut(disk, number, driver) == []
 
 
 def test_a_writer_that_never_syncs_is_caught(tmp_path: Path) -> None:
-    with loop_disk(tmp_path, 64) as disk:
+    with loop_disk(tmp_path, 64 * MIB) as disk:
         assert any(cut(disk, number, "blocking", "OFF") for number in range(5))
 
 
 @pytest.mark.proof
 @pytest.mark.parametrize("driver", ["blocking", "concurrent"])
 def test_thirty_power_cuts(tmp_path: Path, driver: str) -> None:
-    with loop_disk(tmp_path, 256) as disk:
+    with loop_disk(tmp_path, 256 * MIB) as disk:
         for number in range(30):
             assert cut(disk, number, driver) == []
