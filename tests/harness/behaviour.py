@@ -17,9 +17,15 @@ class Behaviour(msgspec.Struct, kw_only=True):
     fail
         Share of calls that are answered with ``status``.
     status
-        The code of a failing answer.
+        The code of a failing answer; one of a redirection leads to another path.
     hang
         Never answer.
+    stall
+        Share of calls that are never answered.
+    cut
+        Share of calls whose answer ends within its first line, with the connection.
+    trickle
+        Seconds in which each answer comes, byte by byte.
     retry_after
         Seconds for the Retry-After header of a failing answer.
     secret
@@ -32,6 +38,9 @@ class Behaviour(msgspec.Struct, kw_only=True):
     fail: float = 0.0
     status: int = 503
     hang: bool = False
+    stall: float = 0.0
+    cut: float = 0.0
+    trickle: float = 0.0
     retry_after: int | None = None
     secret: str | None = None
     seed: int = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -19,10 +19,14 @@ from tests.harness.waiting import wait_until
 START_WITHIN = 60.0
 
 
-def bus_command(*arguments: object, planted: str | None = None) -> list[str]:
-    """Return the command line of the ``bus`` program: the installed script, or the module where there is none."""
-    if planted is not None:
-        return module("tests.harness.planted", planted, *arguments)
+def bus_command(*arguments: object, instead: Sequence[object] = ()) -> list[str]:
+    """Return the command line of the ``bus`` program: the installed script, or the module where there is none.
+
+    ``instead`` is a module of the harness that runs it otherwise, with arguments of its own.
+    """
+    if instead:
+        name, *own = map(str, instead)
+        return module(name, *own, *arguments)
     script = Path(sys.executable).with_name("bus")
     return [str(script), *map(str, arguments)] if script.exists() else module("bus.cli", *arguments)
 
@@ -60,8 +64,8 @@ class BusProcess:
         Environment for the process; this process's own ``BUS_*`` do not reach it.
     role
         What it runs; empty for everything.
-    planted
-        One of ``tests.harness.planted``'s bugs.
+    instead
+        What runs it in place of the program, as of ``bus_command``.
     """
 
     def __init__(
@@ -73,7 +77,7 @@ class BusProcess:
         config: Path | None = None,
         env: Mapping[str, str] | None = None,
         role: str = "",
-        planted: str | None = None,
+        instead: Sequence[object] = (),
     ) -> None:
         self.data = data
         self.role = role
@@ -82,7 +86,7 @@ class BusProcess:
         self.admin = Admin(self.url)
         options = ["--config", config] if config else []
         command = ["run", role] if role else ["up"]
-        argv = bus_command(*command, "--data", data, "--port", self.port, *options, planted=planted)
+        argv = bus_command(*command, "--data", data, "--port", self.port, *options, instead=instead)
         self.child = Child(argv, log=log or data.with_name(f"{data.name}.log"), env=env)
 
     @property

@@ -25,7 +25,10 @@ EARLIEST, LATEST = 0.05, 0.9
 
 @dataclass(frozen=True)
 class Plan:
-    """How many messages at which rate, how often each side is killed, and when what a broker lost is found missing."""
+    """How many messages at which rate, how often each side is killed, and when what a queue lost is found missing.
+
+    ``timeout`` is that of a POST in seconds.
+    """
 
     messages: int
     rate: float
@@ -33,14 +36,19 @@ class Plan:
     seed: int
     max_concurrency: int = 16
     stuck_after: str = "5m"
+    timeout: float = 10.0
     drain_within: float = 60.0
 
 
 class Harm(NamedTuple):
-    """What is done to a part so many times in a run; ``strike`` returns when that part can be harmed again."""
+    """What is done to a part so many times in a run; ``strike`` returns when that part can be harmed again.
+
+    ``crashes`` counts how often the bus, at work, is killed in one strike.
+    """
 
     times: int
     strike: Callable[[], None]
+    crashes: int = 0
 
 
 class Progress:
@@ -93,7 +101,11 @@ class KillRun:
     env
         Settings of the bus, such as where the broker is.
     harms
-        What is done besides the plan's kills of the bus and of the producer.
+        What is done besides the plan's kills of the bus and of the producer; more may be added before the run.
+    data
+        The bus's data directory, when it is not to be below the folder; so is ``spool`` the producer's.
+    instead
+        What runs the bus in place of its program, as of ``bus_command``.
     paths
         What its subscribers do, one for each.
     at_end
@@ -119,20 +131,29 @@ class KillRun:
         drained: Callable[[], None] = lambda: None,
         apart: bool = False,
         planted: str | None = None,
+        instead: Sequence[object] = (),
+        data: Path | None = None,
+        spool: Path | None = None,
     ) -> None:
         self.plan = plan
         self.folder = folder
         self._transport = transport
-        self._harms = harms
+        self.harms = list(harms)
         self._paths = [path.partition("=")[0] for path in paths]
         self._at_end = at_end
-        self._drained = drained
+        self.drained = drained
+        self._spool = spool or folder / "spool"
         self._history = folder / "producer.jsonl"
         self._dice = random.Random(plan.seed)
         self.bus: BusProcess | Cluster = (
             Cluster(folder, env=env)
             if apart
-            else BusProcess(folder / "data", log=folder / "bus.log", env=env, planted=planted)
+            else BusProcess(
+                data or folder / "data",
+                log=folder / "bus.log",
+                env=env,
+                instead=("tests.harness.planted", planted) if planted else instead,
+            )
         )
         self.subscriber = SubscriberProcess(folder, *(path for path in paths if "=" in path))
         self._producer = Child([], log=folder / "producer.log")
@@ -149,14 +170,14 @@ class KillRun:
                 self._at_end()
                 drained = self._drain()
                 self.carried += self.bus.admin.carried(self._transport)
-                self._drained()
+                self.drained()
             finally:
                 self._producer.kill()
         return self._judge(drained=drained)
 
     def stop_producer(self) -> None:
         """Have the producer end as one does that is asked to, once it has shipped all that it tells of."""
-        told = self.folder / "spool" / "events"
+        told = self._spool / "events"
         wait_until(lambda: not any(told.iterdir()), within=60, what="the producer's trace events are shipped")
         assert self._producer.stop() == 0, self._producer.output()
 
@@ -167,19 +188,20 @@ class KillRun:
                 "max_concurrency": self.plan.max_concurrency,
                 "retry": ["200ms", "1s"],
                 "stuck_after": self.plan.stuck_after,
+                "timeout_seconds": self.plan.timeout,
             }
             self.bus.admin.subscription(DESTINATION, path.strip("/"), self.subscriber.url(path), **fields)
 
     def _new_producer(self) -> Child:
         plan = self.plan
-        options = "--url", self.bus.url, "--spool", self.folder / "spool", "--history", self._history
+        options = "--url", self.bus.url, "--spool", self._spool, "--history", self._history
         load = "--destination", DESTINATION, "--count", plan.messages, "--rate", plan.rate
         return Child(module("tests.harness.producer", *options, *load), log=self.folder / "producer.log")
 
     def _send_and_kill(self) -> None:
         progress = Progress(self._history)
         kills = [Harm(self.plan.kills, self._kill_bus), Harm(self.plan.kills, self._kill_producer)]
-        victims = [Victim(self.plan.messages, self._dice, harm) for harm in (*kills, *self._harms)]
+        victims = [Victim(self.plan.messages, self._dice, harm) for harm in (*kills, *self.harms)]
 
         def over() -> bool:
             tried = progress.update()
@@ -188,7 +210,7 @@ class KillRun:
             self._producer.check_running()
             return tried >= self.plan.messages and all(victim.spared for victim in victims)
 
-        strikes = sum(harm.times for harm in (*kills, *self._harms))
+        strikes = sum(harm.times for harm in (*kills, *self.harms))
         within = 30 + 3 * self.plan.messages / self.plan.rate + 10 * strikes
         wait_until(over, within=within, what="everything sent and all harm done", every=0.01)
         self._producer.ready_line(30)
@@ -215,7 +237,8 @@ class KillRun:
         history = merge(read_history(self._history), self.subscriber.calls())
         write_history(self.folder / "history.jsonl", history)
         # In flight at a crash: requests, and outcomes that wait for their commit, each at most max_concurrency.
-        faults = Faults(crashes=self.plan.kills, window=2 * self.plan.max_concurrency)
+        crashes = self.plan.kills + sum(harm.times * harm.crashes for harm in self.harms)
+        faults = Faults(crashes=crashes, window=2 * self.plan.max_concurrency)
         found = check(history, subscriptions=self._paths, drained=drained, faults=faults)
         if not self._is_planted:  # which loses messages on purpose
             note(self._figures(found))
@@ -225,7 +248,7 @@ class KillRun:
         counts = [findings.counts() for findings in found.subscriptions.values()]
         return Figures(
             messages=found.attempts,
-            faults=2 * self.plan.kills + sum(harm.times for harm in self._harms),
+            faults=2 * self.plan.kills + sum(harm.times for harm in self.harms),
             lost=sum(each["lost"] for each in counts),
             unexpected=sum(each["unexpected"] for each in counts),
             duplicates=sum(each["duplicated"] for each in counts),

@@ -18,7 +18,7 @@ import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import cast
+from typing import Literal, cast
 
 import httptools
 import uvloop
@@ -30,6 +30,7 @@ from tests.harness.records import Call, Recorder, Tally
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
 UNSIGNED = b"HTTP/1.1 401 Unsigned\r\ncontent-length: 0\r\n\r\n"
 SEQ_PREFIX = b'{"seq":'
+Fate = Literal["answer", "refuse", "cut", "stall"]
 
 
 def parse_seq(body: bytes) -> int | None:
@@ -56,11 +57,18 @@ class Route:
         self.webhook = Webhook(behaviour.secret) if behaviour.secret else None
         self._dice = behaviour.dice(self.name)
         extra = f"retry-after: {behaviour.retry_after}\r\n" if behaviour.retry_after is not None else ""
+        extra += "location: /elsewhere\r\n" if behaviour.status // 100 == 3 else ""
         self.refusal = f"HTTP/1.1 {behaviour.status} Refused\r\n{extra}content-length: 0\r\n\r\n".encode()
 
-    def fails(self) -> bool:
+    def fate(self) -> Fate:
         """Decide about one call."""
-        return self.behaviour.fail > 0 and self._dice.random() < self.behaviour.fail
+        behaviour, roll = self.behaviour, self._dice.random()
+        shares: dict[Fate, float] = {"refuse": behaviour.fail, "cut": behaviour.cut, "stall": behaviour.stall}
+        for fate, share in shares.items():
+            if roll < share:
+                return fate
+            roll -= share
+        return "answer"
 
     def signed(self, body: bytes, headers: dict[str, str]) -> bool | None:
         """Whether the signature is right; None when there is no secret to tell."""
@@ -177,7 +185,7 @@ class TallyConnection(Connection):
         path.tally.times.append(time.monotonic())
         path.tally.seqs.append(int(body[7 : body.index(b",", 7)]) if body.startswith(SEQ_PREFIX) else -1)
         path.count += 1
-        if path.behaviour.fail and path.fails():
+        if path.behaviour.fail and path.fate() == "refuse":
             self.later(path, lambda: self.answer(path.refusal))
         else:
             self.later(path, lambda: self.answer(OK))
@@ -198,24 +206,41 @@ class RecordConnection(Connection):
         self._headers[name.decode("latin-1").lower()] = value.decode("latin-1")
 
     def called(self, path: Route, body: bytes) -> None:
+        fate = path.fate()
+        if fate == "stall":
+            return
         path.in_flight += 1
         signature = path.signed(body, self._headers)
-        refused = path.fails()
-        status = 401 if signature is False else path.behaviour.status if refused else 200
+        status, response = (401, UNSIGNED) if signature is False else self._answers(path)[fate]
         call = self._call(path, body, status, signature)
-        response = OK if status == 200 else UNSIGNED if signature is False else path.refusal
         self.later(path, lambda: self._record(path, call, response))
+
+    def _answers(self, path: Route) -> dict[Fate, tuple[int, bytes]]:
+        """Return status and bytes of each answer; one that is cut off has no status."""
+        return {"answer": (200, OK), "refuse": (path.behaviour.status, path.refusal), "cut": (0, OK[:10])}
 
     def _record(self, path: Route, call: Call, response: bytes) -> None:
         def answer() -> None:
             path.in_flight -= 1
             path.count += 1
-            self.answer(response)
+            if path.behaviour.trickle:
+                self._trickle(response, path.behaviour.trickle / len(response))
+            else:
+                self.answer(response)
+            if not call.status:
+                self.transport.close()
 
         if self._server.recorder is None:
             answer()
         else:
             self._server.recorder.add(call, answer)
+
+    def _trickle(self, response: bytes, pause: float) -> None:
+        if len(response) == 1:
+            self.answer(response)
+        elif not self.transport.is_closing():
+            self.transport.write(response[:1])
+            asyncio.get_running_loop().call_later(pause, self._trickle, response[1:], pause)
 
     def _call(self, path: Route, body: bytes, status: int, signature: bool | None) -> Call:
         header = self._headers.get

@@ -8,13 +8,17 @@ import msgspec
 
 
 class Figures(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Messages that were sent, faults that were done, and what came of it over all subscriptions."""
+    """Messages that were sent, faults that were done, and what came of it over all subscriptions.
+
+    A trace is false when it tells of a delivery another thing than the subscriber recorded.
+    """
 
     messages: int = 0
     faults: int = 0
     lost: int = 0
     unexpected: int = 0
     duplicates: int = 0
+    false_traces: int = 0
 
     def __add__(self, other: Figures) -> Figures:
         """Return the sums."""

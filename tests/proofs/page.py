@@ -14,7 +14,7 @@ from tests.proofs.history import Run
 from tests.proofs.parts import PARTS
 
 _WIDTH, _HEIGHT, _GAP = 960, 90, 6
-_BAD: Final = ("lost", "unexpected")
+_BAD: Final = ("lost", "unexpected", "false_traces")
 _BADLY: Final = ' class="bad"'
 _MORE: Final = """
 .ok { color: var(--value) } td.n, th.n { text-align: right } details { margin: 2px 0 }

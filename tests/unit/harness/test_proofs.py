@@ -30,6 +30,7 @@ def run(**changes: object) -> Run:
     ("path", "part"),
     [
         ("tests/acceptance/test_kill.py", "kills"),
+        ("tests/acceptance/attack/test_soak.py", "attack"),
         ("tests/integration/spool/test_power_cut.py", "kills"),
         ("tests/acceptance/test_degradation.py", "brokers"),
         ("tests/integration/mongodb/test_mongodb_processes.py", "brokers"),

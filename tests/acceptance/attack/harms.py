@@ -1,0 +1,94 @@
+"""What an attack does to a bus that is at work, beside the kills."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import signal
+import time
+from typing import Final
+
+from tests.harness.bus_process import BusProcess
+from tests.harness.kills import DESTINATION, Harm, KillRun
+from tests.harness.loop_disk import LoopDisk
+from tests.harness.waiting import wait_until
+
+# Each fails for a while in its own way, and takes everything in the end.
+HOSTILE: Final = (
+    "/fast",
+    "/failing=fail:0.3",
+    "/limiting=fail:0.2,status:429,retry_after:1",
+    "/redirecting=fail:0.2,status:302",
+    "/refusing=fail:0.2,status:422",
+    "/cutting=cut:0.2",
+    "/hanging=stall:0.02",
+    "/trickling=trickle:0.3",
+    "/gone",
+)
+_STARTS: Final = 5
+_LONGEST_START: Final = 0.6
+
+
+def storms(run: KillRun, times: int, dice: random.Random) -> Harm:
+    """Kill the bus again and again while it starts."""
+    bus = _bus(run)
+
+    def strike() -> None:
+        bus.kill()
+        for _ in range(_STARTS):
+            bus.child.start()
+            time.sleep(dice.uniform(0, _LONGEST_START))
+            bus.kill()
+        bus.start()
+
+    return Harm(times, strike, _STARTS + 1)
+
+
+def goings(run: KillRun, times: int) -> Harm:
+    """Have one subscriber answer 410 until its subscription is paused, and resume it."""
+    path = f"/api/v1/destinations/{DESTINATION}/subscriptions/gone"
+
+    def is_paused() -> bool:
+        return bool(run.bus.admin.call("GET", path).json()["paused"])
+
+    def strike() -> None:
+        run.subscriber.configure("/gone=fail:1,status:410")
+        wait_until(is_paused, within=60, what="410 pauses the subscription")
+        run.subscriber.configure("/gone=")
+        run.bus.admin.pause(DESTINATION, "gone", paused=False)
+
+    return Harm(times, strike)
+
+
+def power_cuts(run: KillRun, times: int, disk: LoopDisk, dice: random.Random) -> Harm:
+    """Cut the power of the bus's disk, and empty one of its small files as if that had not been synced."""
+    bus = _bus(run)
+
+    def strike() -> None:
+        bus.child.signal(signal.SIGSTOP)
+        disk.cut_power()
+        bus.kill()
+        disk.unmount()
+        disk.mount()
+        small = [*bus.data.glob("processes/*/*"), *bus.data.glob("configuration/*")]
+        dice.choice([path for path in sorted(small) if path.is_file()]).write_bytes(b"")
+        bus.start()
+
+    return Harm(times, strike, 1)
+
+
+def wiped_queues(run: KillRun, times: int) -> Harm:
+    """Kill the bus and take its direct queue away: what it held is found missing."""
+    bus = _bus(run)
+
+    def strike() -> None:
+        bus.kill()
+        shutil.rmtree(bus.data / "direct")
+        bus.start()
+
+    return Harm(times, strike, 1)
+
+
+def _bus(run: KillRun) -> BusProcess:
+    assert isinstance(run.bus, BusProcess)
+    return run.bus
