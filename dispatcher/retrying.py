@@ -22,10 +22,12 @@ _LOOK: Final = 0.25
 _BATCH: Final = 256
 # How long after its time a retry is left to the compensator, which has it once the store wrote the outcome.
 _GRACE: Final = 1_000
-
+# As many that were let go may be remembered beside those that are held.
+_SPARE: Final = 64
 
 _Key = tuple[str, str, str]
 _Place = tuple[str, int]
+_Due = tuple[int, int, _Key]  # when, and the position of which record
 
 
 class Retrier:
@@ -48,7 +50,7 @@ class Retrier:
         self._offer = offer
         self._clock = clock
         self._held: dict[_Key, tuple[Record, Outcome]] = {}
-        self._due: list[tuple[int, int, _Key]] = []
+        self._due: list[_Due] = []
         self._keys: dict[_Place, _Key] = {}
         self._written: set[_Place] = set()
 
@@ -105,11 +107,10 @@ class Retrier:
 
     def _hand_on(self) -> None:
         now = self._clock.now()
-        later: list[tuple[int, int, _Key]] = []
+        later: list[_Due] = []
         while self._due and self._due[0][0] <= now:
             item = heapq.heappop(self._due)
-            held = self._held.get(item[2])
-            if held is not None and held[0].position == item[1] and not self._start(held[1]):
+            if self._is_held(item) and not self._start(self._held[item[2]][1]):
                 later.append(item)
         for item in later:
             heapq.heappush(self._due, item)
@@ -125,6 +126,14 @@ class Retrier:
         record, _ = self._held.pop(key)
         del self._keys[_place(record)]
         self._spool.ack(RETRY, [record])
+        if len(self._due) > 2 * len(self._held) + _SPARE:
+            # What is let go may be due in hours, and there may be millions until then.
+            self._due = [item for item in self._due if self._is_held(item)]
+            heapq.heapify(self._due)
+
+    def _is_held(self, item: _Due) -> bool:
+        held = self._held.get(item[2])
+        return held is not None and held[0].position == item[1]
 
 
 def _stage(outcome: Outcome) -> tuple[int, int]:

@@ -53,7 +53,7 @@ class Retrying(World):
         def offer(delivery: Delivery) -> bool:
             return offers[0].take(delivery)
 
-        retrier = Retrier(self.spool, self.log, offer, self.clock)
+        self.retrier = retrier = Retrier(self.spool, self.log, offer, self.clock)
         roads = Roads([self.road], self.clock)
         configured = Catalog([Destination(code=DESTINATION)], [subscription()])
         await roads.apply(configured)
@@ -180,3 +180,12 @@ async def test_a_record_of_another_version_stays_in_view_and_holds_up_nobody(wor
         await world.clock.advance(10)
         assert len(world.poster.posted) == 2
         assert world.held() == 1
+
+
+async def test_what_the_store_has_is_not_remembered_until_its_next_attempt_is_due(world: Retrying) -> None:
+    world.poster.script(URL, *[*[Reply(500)] * 4, Reply(200)] * 150)  # so that the breaker stays closed
+    async with world.life():
+        await world.publish(750)
+        await world.clock.until(lambda: len(world.poster.posted) == 750 and not world.held(), within=2)
+        assert await world.store.due(0) == {LANE: 600}
+        assert len(world.retrier._due) <= 64
