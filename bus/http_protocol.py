@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from http import HTTPStatus
-from typing import Any, Final, cast
+from typing import Any, Final, Protocol, cast
 
 import msgspec
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -23,6 +23,25 @@ _HOSTS: Final = problem(400, "the request has more than one Host; nothing of it 
 _CODING: Final = problem(
     501, "no transfer coding but chunked is known; nothing of it was stored", hint="send the body as it is"
 )
+_WEBSOCKET: Final = b"websocket"
+_LONGEST_FIELD: Final = 8_000  # of a handshake, and of its target: the parser of WebSockets takes little more
+_MOST_FIELDS: Final = 100
+_LONG_HANDSHAKE: Final = problem(
+    431,
+    f"a WebSocket's handshake has at most {_MOST_FIELDS} headers, and at most {_LONGEST_FIELD} bytes in each",
+    hint="have the browser forget cookies of other applications on this host",
+)
+_NO_HANDSHAKE: Final = problem(
+    400, "a WebSocket is opened by a GET without a body, on a connection that answers nothing else", hint=_SPOKEN
+)
+
+
+class Door(Protocol):
+    """Who may turn a connection into a WebSocket."""
+
+    def refusal(self, target: bytes, headers: Sequence[tuple[bytes, bytes]], peer: str) -> Problem | None:
+        """Return why this one may not, None when it may."""
+        ...
 
 
 class Refusal:
@@ -86,14 +105,16 @@ class _Refused(Exception):
 class HttpProtocol(HttpToolsProtocol):
     """uvicorn's protocol with a deadline for receiving a request and a limit of its head, and with whole responses.
 
-    Subclass it with the ``deadline`` in seconds. A request that is refused before an application sees it whole (400,
-    408, 431) is answered, and its connection closed. What came before it on the connection is answered first; when
-    that is not done yet, a request without a whole head gets no answer of its own.
+    Subclass it with the ``deadline`` in seconds, and the ``door`` that WebSockets have to pass. A request that is
+    refused before an application sees it whole (400, 408, 431) is answered, and its connection closed. What came
+    before it on the connection is answered first; when that is not done yet, a request without a whole head gets no
+    answer of its own.
 
     What runs for every request calls its parent by name, which is half the cost of ``super()``.
     """
 
     deadline: float
+    door: Door
     _due: asyncio.TimerHandle | None = None
     _whole: object = False  # the scope of the request that ended last
     _head = 0  # bytes of a head that is not whole
@@ -142,6 +163,9 @@ class HttpProtocol(HttpToolsProtocol):
         known = self._fault
         self._refuse(known or problem(400, f"{msg} Nothing of it was stored.", hint=_SPOKEN))
 
+    def _unsupported_upgrade_warning(self) -> None:
+        """Log nothing: whoever offers another protocol goes on with this one."""
+
     def _fault_of_head(self) -> Problem | None:
         """Return why a whole head is refused: whoever stands before the bus may have understood it otherwise.
 
@@ -155,7 +179,25 @@ class HttpProtocol(HttpToolsProtocol):
                 hosts += 1
             elif name == b"transfer-encoding" and value.strip().lower() != b"chunked":
                 return _CODING
-        return _HOSTS if hosts > 1 else None
+        if hosts > 1:
+            return _HOSTS
+        return self._fault_of_upgrade() if self.parser.should_upgrade() else None
+
+    def _fault_of_upgrade(self) -> Problem | None:
+        """Return why a connection does not become a WebSocket; any other upgrade that is offered is passed over.
+
+        What uvicorn hands over is out of the reach of this protocol's deadline, so that it must be a whole handshake.
+        """
+        if self._get_upgrade() != _WEBSOCKET:
+            return None
+        names = {name for name, _ in self.headers}
+        is_free = self.cycle is None or self.cycle.response_complete
+        if not is_free or self.parser.get_method() != b"GET" or names & {b"content-length", b"transfer-encoding"}:
+            return _NO_HANDSHAKE
+        longest = max(len(self.url), *(len(name) + len(value) for name, value in self.headers))
+        if longest > _LONGEST_FIELD or len(self.headers) > _MOST_FIELDS:
+            return _LONG_HANDSHAKE
+        return self.door.refusal(self.url, self.headers, self.client[0] if self.client else "")
 
     def _expect_rest(self, size: int) -> None:
         """Limit the time of what is not whole, and the bytes of its head; ``size`` of them are new, 0 for a new one."""
@@ -231,8 +273,9 @@ class HttpProtocol(HttpToolsProtocol):
 def _raw(answer: Problem) -> bytes:
     content = msgspec.json.encode(answer)
     status = HTTPStatus(answer.status)
+    more = "".join(f"{name}: {value}\r\n" for name, value in headers_of(answer.status).items())
     head = (
-        f"HTTP/1.1 {status.value} {status.phrase}\r\ncontent-type: {CONTENT_TYPE}\r\n"
+        f"HTTP/1.1 {status.value} {status.phrase}\r\ncontent-type: {CONTENT_TYPE}\r\n{more}"
         f"content-length: {len(content)}\r\nconnection: close\r\n\r\n"
     )
     return head.encode() + content

@@ -92,6 +92,8 @@ class Settings(BaseSettings):
         Deadline for receiving one request.
     drain_timeout
         How long a stop waits for requests in flight.
+    sockets, sockets_per_address
+        How many WebSockets of pages are open at once: in this process, and of one address (a /64 of IPv6).
     """
 
     model_config = SettingsConfigDict(env_prefix=_PREFIX, extra="forbid")
@@ -154,6 +156,8 @@ class Settings(BaseSettings):
     oidc_destinations_claim: str = ""
     receive_timeout: float = Field(default=30.0, gt=0)
     drain_timeout: float = Field(default=30.0, gt=0)
+    sockets: int = Field(default=1000, ge=1)
+    sockets_per_address: int = Field(default=100, ge=1)
 
     @field_validator("trusted_proxies")
     @classmethod

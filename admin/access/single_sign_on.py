@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 from bus.bootstrap.extras import extra
 from bus.errors import AccessDenied, ConfigurationError, TooManyAttempts
 from bus.ports.clock import Clock
+from bus.security.clients import network_of
 from bus.security.keyring import Keyring, StoredUser
-from bus.security.login import network_of
 from bus.security.throttle import Limit, Throttle
 from bus.settings import Settings
 

@@ -21,10 +21,10 @@ from bus.domain.problem import problem_of
 from bus.errors import AccessDenied, BusError
 from bus.http_protocol import Refusal
 from bus.security.principals import Principal
+from bus.serving.sockets import PAGES as SOCKET
 
 # What is the same for everybody: scripts, styles and fonts, which tell nothing about this bus.
 _PUBLIC: Final = re.compile(r"/admin/_nicegui/[^/]+/(static|libraries|components|esm|resources)/")
-_SOCKET: Final = "/admin/_nicegui_ws/"
 _LOGIN: Final = "/admin/login"
 _POLICY: Final = (
     "default-src 'none'; script-src 'self' 'nonce-{nonce}' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
@@ -63,16 +63,16 @@ class Guard:
             return
         request = Request({**scope, "type": "http", "method": scope.get("method", "GET"), "state": {}})
         try:
-            if scope["type"] == "websocket" or path.startswith(_SOCKET) or request.method not in READING:
+            if scope["type"] == "websocket" or path.startswith(SOCKET) or request.method not in READING:
                 require_ours(request)
-            principal = await self._who(request, used=request.method != "GET" or not path.startswith(_SOCKET))
+            principal = await self._who(request, used=request.method != "GET" or not path.startswith(SOCKET))
         except BusError as error:
             await self._refuse(error, scope, receive, send)
             return
         if path == "/admin":
             await _redirect(send, "/admin/")
             return
-        if path.startswith(_SOCKET):
+        if path.startswith(SOCKET):
             scope[HOLDER] = principal
         else:
             scope["viewer"] = Viewer(request, principal, Api(self._api, request), self._office.context.clock.now)
@@ -101,7 +101,7 @@ class Guard:
     async def _refuse(self, error: BusError, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})
-        elif isinstance(error, AccessDenied) and error.status == 401 and not scope["path"].startswith(_SOCKET):  # noqa: PLR2004 - nobody is logged in
+        elif isinstance(error, AccessDenied) and error.status == 401 and not scope["path"].startswith(SOCKET):  # noqa: PLR2004 - nobody is logged in
             await _redirect(send, f"{_LOGIN}?next={quote(_place(scope), safe='')}")
         else:
             await Refusal(problem_of(error))(scope, receive, guarded(send, ""))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from ipaddress import ip_address, ip_network
+from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Final
 
 from bus.security.addresses import Network
 
 _LONGEST: Final = 64
+_ONE_HOUSE: Final = 64  # bits of an IPv6 address that one customer has
 
 
 def networks_of(text: str) -> tuple[Network, ...]:
@@ -33,6 +34,19 @@ def client_address(peer: str, forwarded: Iterable[str], trusted: Collection[Netw
     while hops and _is_in(address, trusted):
         address = hops.pop()
     return address[:_LONGEST]
+
+
+def network_of(address: str) -> str:
+    """Return what addresses of one customer have in common."""
+    try:
+        found = ip_address(address)
+    except ValueError:
+        return address
+    if isinstance(found, IPv6Address):
+        if found.ipv4_mapped is not None:
+            return str(found.ipv4_mapped)
+        return str(ip_network((found, _ONE_HOUSE), strict=False))
+    return address
 
 
 def _is_in(address: str, networks: Collection[Network]) -> bool:

@@ -7,11 +7,11 @@ import hmac
 import logging
 import secrets
 from collections.abc import Hashable
-from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Final
 
 from bus.errors import AccessDenied, TooManyAttempts
 from bus.ports.clock import Clock
+from bus.security.clients import network_of
 from bus.security.keyring import Keyring, StoredUser
 from bus.security.passwords import verify_password
 from bus.security.throttle import Limit, Throttle
@@ -24,7 +24,6 @@ _DEVICE: Final = Limit(free=10, longest=300.0)
 _AT_ONCE: Final = 2  # each takes 64 MiB
 _MOST_WAITING: Final = 32
 _NONCE_BYTES: Final = 16
-_ONE_HOUSE: Final = 64  # bits of an IPv6 address that one customer has
 
 
 class Login:
@@ -104,14 +103,3 @@ def _nonce(user: StoredUser | None, device: str | None) -> str | None:
 
 def _seal(user: StoredUser, nonce: str) -> str:
     return hmac.digest(user.password.encode(), f"device {user.name} {nonce}".encode("utf-8", "replace"), "sha256").hex()
-
-
-def network_of(address: str) -> str:
-    """Return what addresses of one customer have in common."""
-    try:
-        found = ip_address(address)
-    except ValueError:
-        return address
-    if isinstance(found, IPv6Address):
-        return str(ip_network((found, _ONE_HOUSE), strict=False))
-    return address

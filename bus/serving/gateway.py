@@ -16,11 +16,11 @@ from bus.cluster.report import REPORT, Report
 from bus.domain.problem import Problem, failure, problem
 from bus.http_protocol import Refusal
 from bus.serving.gauges import sample
+from bus.serving.sockets import PAGES
 from bus.telemetry import metrics
 
 _log = logging.getLogger(__name__)
-_PAGES: Final = "/admin"
-_SERVED_BY: Final = {"/v1/messages": "receiver", "/v1/events": "receiver", "/api/v1": "admin", _PAGES: "admin"}
+_SERVED_BY: Final = {"/v1/messages": "receiver", "/v1/events": "receiver", "/api/v1": "admin", "/admin": "admin"}
 _POLICY_VIOLATION: Final = 1008
 
 Scope = MutableMapping[str, Any]
@@ -60,7 +60,7 @@ class Gateway:
 
     async def _hold(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Hold a WebSocket of the pages; there are no others."""
-        app = self._route(scope["path"]) if scope["path"].startswith(f"{_PAGES}/") else None
+        app = self._route(scope["path"]) if scope["path"].startswith(PAGES) else None
         if app is None or not self._is_for_us(scope):
             await receive()
             await send({"type": "websocket.close", "code": _POLICY_VIOLATION})

@@ -69,7 +69,7 @@ async def _serve(
         watch_spools(context)
         async with asyncio.TaskGroup() as group:
             running = [await _start(group, service) for service in services]
-            server = Server(config(settings, Gateway(context, services), has_sockets="admin" in roles))
+            server = Server(config(settings, Gateway(context, services), has_pages="admin" in roles))
             serving = group.create_task(server.serve(sockets=[listener]))
             await server.serves.wait()
             following = [

@@ -7,6 +7,7 @@ import contextlib
 import errno
 import socket
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, Final, cast
 
 import uvicorn
@@ -14,6 +15,8 @@ import uvicorn
 from bus.bootstrap import Asgi
 from bus.errors import ConfigurationError
 from bus.http_protocol import HttpProtocol
+from bus.security.clients import networks_of
+from bus.serving.sockets import Sockets
 from bus.settings import Settings
 
 _KEEP_ALIVE: Final = 75
@@ -52,13 +55,15 @@ class Server(uvicorn.Server):
                 await asyncio.wait_for(self._stopping.wait(), _DATE_CHANGES)
 
 
-def config(settings: Settings, app: Asgi, *, has_sockets: bool) -> uvicorn.Config:
-    """Return how the server is set up; ``has_sockets`` lets browsers hold WebSockets."""
+def config(settings: Settings, app: Asgi, *, has_pages: bool) -> uvicorn.Config:
+    """Return how the server is set up; ``has_pages`` lets browsers hold WebSockets."""
+    proxies = networks_of(settings.trusted_proxies)
+    sockets = Sockets(settings.sockets, settings.sockets_per_address, proxies, has_pages=has_pages)
     return uvicorn.Config(
         app,
         loop="uvloop",
-        http=type("TimedProtocol", (HttpProtocol,), {"deadline": settings.receive_timeout}),
-        ws=cast("type[asyncio.Protocol]", _socket) if has_sockets else "none",
+        http=type("TimedProtocol", (HttpProtocol,), {"deadline": settings.receive_timeout, "door": sockets}),
+        ws=cast("type[asyncio.Protocol]", partial(_socket, sockets, settings.receive_timeout)),
         ws_max_size=_LONGEST_MESSAGE,
         ws_per_message_deflate=False,  # costs memory for each page that is open, and CPU beside the messages
         lifespan="off",
@@ -71,11 +76,11 @@ def config(settings: Settings, app: Asgi, *, has_sockets: bool) -> uvicorn.Confi
     )
 
 
-def _socket(**fields: Any) -> asyncio.Protocol:
+def _socket(sockets: Sockets, deadline: float, **fields: Any) -> asyncio.Protocol:
     """Return the protocol of one WebSocket."""
-    from uvicorn.protocols.websockets import websockets_sansio_impl  # noqa: PLC0415 - only once a page is open
+    from bus.serving.page_socket import PageSocket  # noqa: PLC0415 - only once a page is open
 
-    return websockets_sansio_impl.WebSocketsSansIOProtocol(**fields)
+    return PageSocket(sockets, deadline, **fields)
 
 
 def bind(host: str, port: int) -> socket.socket:

@@ -13,11 +13,17 @@ import pytest
 import uvicorn
 import uvloop
 
-from bus.http_protocol import LONGEST_HEAD, HttpProtocol, _Corked
+from bus.http_protocol import LONGEST_HEAD, _Corked
+from bus.serving.server import config as server_config
+from bus.settings import Settings
 
 DEADLINE = 1.0
 SLOW = b"GET /slow HTTP/1.1\r\nhost: x\r\n\r\n"
 FAST = b"GET /fast HTTP/1.1\r\nhost: x\r\n\r\n"
+SOCKET = (
+    b"GET /admin/_nicegui_ws/x HTTP/1.1\r\nhost: x\r\nupgrade: websocket\r\nconnection: upgrade\r\n"
+    b"sec-websocket-version: 13\r\nsec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+)
 PART = b"POST /fast HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\nabc"
 
 
@@ -35,6 +41,9 @@ class Application:
         self.begun.set()
         if scope["path"] == "/slow":
             await self.go.wait()
+        if scope["type"] == "websocket":
+            await self._hold(receive)
+            return
         body = b"" if scope["path"] == "/early" else await self._body(receive)
         if body is None:
             self.gone.set()
@@ -42,6 +51,11 @@ class Application:
         headers = [(b"content-length", b"%d" % len(body))]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": body})
+
+    async def _hold(self, receive: Any) -> None:
+        while (await receive())["type"] != "websocket.disconnect":
+            pass
+        self.gone.set()
 
     async def _body(self, receive: Any) -> bytes | None:
         body = b""
@@ -95,12 +109,12 @@ def application() -> Application:
 
 @pytest.fixture
 async def peer(application: Application) -> AsyncIterator[Peer]:
-    protocol = type("TimedProtocol", (HttpProtocol,), {"deadline": DEADLINE})
-    config = uvicorn.Config(application, http=protocol, ws="none", lifespan="off", log_config=None, access_log=False)
+    """Be connected to the server as a process of the bus sets it up."""
+    config = server_config(Settings(receive_timeout=DEADLINE), application, has_pages=True)
     config.load()
     state = uvicorn.server.ServerState()
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: protocol(config, state, {}), "127.0.0.1", 0)
+    server = await loop.create_server(lambda: config.http_protocol_class(config, state, {}), "127.0.0.1", 0)
     connected = Peer(*await asyncio.open_connection(*server.sockets[0].getsockname()))
     yield connected
     application.go.set()
@@ -206,6 +220,21 @@ async def test_a_head_in_many_pieces_has_the_same_limit(application: Application
     assert (await peer.refusal())[0] == 431
     assert await peer.answer() is None
     assert application.asked == []
+
+
+async def test_a_handshake_that_nobody_finishes_has_the_same_deadline(application: Application, peer: Peer) -> None:
+    peer.send(SOCKET)
+    async with asyncio.timeout(60):
+        await application.begun.wait()
+        assert await peer.answer() is None
+        await application.gone.wait()
+
+
+async def test_another_protocol_that_is_offered_is_passed_over(peer: Peer) -> None:
+    peer.send(FAST[:-2] + b"upgrade: h2c\r\nconnection: upgrade\r\n\r\n")
+    assert await peer.answer() == (200, b"")
+    peer.send(FAST)
+    assert await peer.answer() == (200, b"")
 
 
 def test_an_answer_to_a_peer_that_has_gone_meanwhile_is_dropped_without_a_word() -> None:

@@ -1,0 +1,65 @@
+"""Which WebSockets are opened, and how many: the pages hold one each, and there are no others."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from typing import Final
+from urllib.parse import unquote_to_bytes
+
+from bus.domain.problem import Problem, problem
+from bus.security.addresses import Network
+from bus.security.clients import client_address, network_of
+
+PAGES: Final = "/admin/_nicegui_ws/"
+_FORWARDED: Final = b"x-forwarded-for"
+_NOT_HERE: Final = problem(404, "there is no WebSocket here", hint="the pages of an admin process have one each")
+_TOO_MANY: Final = problem(503, "all sockets that this process holds are taken", hint="close pages, or set sockets")
+_TOO_MANY_OF_ONE: Final = problem(
+    429, "this address holds as many sockets as one may", hint="close pages, or set sockets_per_address"
+)
+
+
+class Sockets:
+    """The door of WebSockets, and the count of those that passed it.
+
+    Parameters
+    ----------
+    most, per_address
+        How many may be open at once: in this process, and of one customer's addresses (a /64 of IPv6).
+    proxies
+        Networks of proxies whose ``X-Forwarded-For`` says who connects.
+    has_pages
+        Whether this process has pages.
+    """
+
+    def __init__(self, most: int, per_address: int, proxies: Collection[Network], *, has_pages: bool) -> None:
+        self._most = most
+        self._per_address = per_address
+        self._proxies = proxies
+        self._has_pages = has_pages
+        self._open: Counter[str] = Counter()
+
+    def refusal(self, target: bytes, headers: Sequence[tuple[bytes, bytes]], peer: str) -> Problem | None:
+        """Return why this connection may not become a WebSocket, None when it may."""
+        path = unquote_to_bytes(target.partition(b"?")[0])
+        if not self._has_pages or not path.startswith(PAGES.encode()):
+            return _NOT_HERE
+        if self._open.total() >= self._most:
+            return _TOO_MANY
+        return _TOO_MANY_OF_ONE if self._open[self.holder(headers, peer)] >= self._per_address else None
+
+    def holder(self, headers: Sequence[tuple[bytes, bytes]], peer: str) -> str:
+        """Return for whom a socket counts."""
+        forwarded = [value.decode("latin-1") for name, value in headers if name == _FORWARDED]
+        return network_of(client_address(peer, forwarded, self._proxies))
+
+    def enter(self, holder: str) -> None:
+        """Count a socket."""
+        self._open[holder] += 1
+
+    def leave(self, holder: str) -> None:
+        """Count one less."""
+        self._open[holder] -= 1
+        if not self._open[holder]:
+            del self._open[holder]
