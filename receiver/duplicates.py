@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import hashlib
 from collections import OrderedDict
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
@@ -17,56 +17,61 @@ from bus.ports.store import DocumentStore, TraceStore
 
 IDEMPOTENCY: Final = "idempotency"
 _RECENT: Final = 100_000
+_RECENT_KEYS: Final = 20_000  # the store is asked for the others
+_UNKNOWN: Final = b"?"
+_TIME_BYTES: Final = 6  # of an id, milliseconds
+_CONTENT_BYTES: Final = 16
 Stored = asyncio.Future[None]
 
 
-class _Known(NamedTuple):
-    """What an id stands for, as far as it is known; ``stored`` ends when its record is on the disk, or could not be."""
-
-    content: bytes | None
-    stored: Stored | None
-
-
 class Recent:
-    """Ids accepted lately, and those whose record is on its way to the disk right now."""
+    """Ids accepted lately, and those whose record is on its way to the disk right now.
+
+    There are tens of thousands, so that they are kept as bytes, in two generations: the older one is forgotten as soon
+    as the younger one is full.
+    """
 
     def __init__(self, store: TraceStore, started_at: int) -> None:
         self._store = store
-        self._ids: OrderedDict[str, _Known] = OrderedDict()
+        self._younger: dict[bytes, bytes] = {}
+        self._older: dict[bytes, bytes] = {}
+        self._storing: dict[bytes, Stored] = {}
         self._horizon = started_at
 
     def begin(self, message_id: str, content: bytes | None, stored: Stored) -> None:
         """Note an id whose record is on its way to the disk; ``content`` as of ``content_of``, None for unknown."""
-        self._ids[message_id] = _Known(content, stored)
-        self._forget_oldest()
+        key = _key(message_id)
+        self._storing[key] = stored
+        self._remember(key, content)
 
     def finish(self, message_id: str) -> None:
         """Note that the record is durable."""
-        known = self._ids.get(message_id)
-        self._ids[message_id] = _Known(known.content if known is not None else None, None)
-        self._forget_oldest()
+        key = _key(message_id)
+        self._storing.pop(key, None)
+        if self._content(key) is None:  # forgotten meanwhile
+            self._remember(key, None)
 
     def forget(self, message_id: str) -> None:
         """Take back an id whose record could not be stored."""
-        self._ids.pop(message_id, None)
+        key = _key(message_id)
+        for ids in (self._storing, self._younger, self._older):
+            ids.pop(key, None)
 
     def knows(self, message_id: str) -> bool:
         """Whether the id was accepted, or is being stored."""
-        return message_id in self._ids
+        return self._content(_key(message_id)) is not None
 
     def is_other(self, message_id: str, content: bytes) -> bool:
         """Whether a known id was accepted for another destination or body."""
-        known = self._ids[message_id].content
-        return known is not None and known != content
+        return self._content(_key(message_id)) not in (None, _UNKNOWN, content)
 
     def in_flight(self, message_id: str) -> Stored | None:
         """Return what ends when the id's record is stored or could not be; None when it is not on its way."""
-        known = self._ids.get(message_id)
-        return known.stored if known is not None else None
+        return self._storing.get(_key(message_id))
 
     def is_doubtful(self, message_id: str) -> bool:
         """Whether only the store can say, since an earlier life may have accepted the id."""
-        return message_id not in self._ids and id_time(message_id) < self._horizon
+        return id_time(message_id) < self._horizon and not self.knows(message_id)
 
     async def recall(self, message_id: str) -> None:
         """Ask the store about an id; one that does not answer is as one that does not know: repeating loses nothing."""
@@ -75,15 +80,23 @@ class Recent:
             message = await self._store.message(message_id) if found is not None and found.message else None
         except StoreError:
             return
-        if found is not None:
-            content = content_of(message.destination, message.body) if message is not None else None
-            self._ids.setdefault(message_id, _Known(content, None))
-            self._forget_oldest()
+        if found is not None and not self.knows(message_id):
+            self._remember(_key(message_id), content_of(message.destination, message.body) if message else None)
 
-    def _forget_oldest(self) -> None:
-        if len(self._ids) > _RECENT:
-            oldest, _ = self._ids.popitem(last=False)
-            self._horizon = max(self._horizon, id_time(oldest) + 1)
+    def _content(self, key: bytes) -> bytes | None:
+        return self._younger.get(key) or self._older.get(key)
+
+    def _remember(self, key: bytes, content: bytes | None) -> None:
+        self._younger[key] = content or _UNKNOWN
+        if len(self._younger) >= _RECENT // 2:
+            if self._older:
+                latest = int.from_bytes(max(self._older)[:_TIME_BYTES])
+                self._horizon = max(self._horizon, latest + 1)
+            self._older, self._younger = self._younger, {}
+
+
+def _key(message_id: str) -> bytes:
+    return bytes.fromhex(message_id.replace("-", ""))
 
 
 class Claim(msgspec.Struct, frozen=True):
@@ -139,7 +152,7 @@ class IdempotencyKeys:
 
     def _remember(self, scope: str, claim: Claim, stored: Stored | None) -> None:
         self._lately[scope] = (claim, stored)
-        if len(self._lately) > _RECENT:
+        if len(self._lately) > _RECENT_KEYS:
             self._lately.popitem(last=False)
 
 
@@ -155,4 +168,4 @@ def digest(body: bytes) -> str:
 
 def content_of(destination: str, body: bytes) -> bytes:
     """Return what tells one message from another that has its id."""
-    return hashlib.sha256(destination.encode() + b"\n" + body).digest()
+    return hashlib.sha256(destination.encode() + b"\n" + body).digest()[:_CONTENT_BYTES]

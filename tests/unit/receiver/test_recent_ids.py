@@ -1,0 +1,62 @@
+"""What is remembered of accepted ids: enough to recognize a repetition, and little of each."""
+
+from __future__ import annotations
+
+import asyncio
+import tracemalloc
+
+from bus.domain.identity import new_id
+from bus.testing.store import MemoryStore
+from receiver.duplicates import _RECENT, Recent, content_of
+
+CONTENT = content_of("orders", b"{}")
+MOST_BYTES = 200  # of one id
+
+
+def accepted(recent: Recent, count: int, first: int = 0) -> list[str]:
+    """Have so many ids accepted, one each millisecond."""
+    loop = asyncio.get_running_loop()
+    ids = [new_id(first + number) for number in range(count)]
+    for one in ids:
+        recent.begin(one, CONTENT, loop.create_future())
+        recent.finish(one)
+    return ids
+
+
+async def test_the_later_half_is_known_and_the_store_is_asked_for_the_others() -> None:
+    recent = Recent(MemoryStore(), 0)
+    ids = accepted(recent, 3 * _RECENT)
+    assert all(recent.knows(one) for one in ids[-_RECENT // 2 :])
+    assert sum(map(recent.knows, ids)) <= _RECENT
+    assert all(recent.knows(one) or recent.is_doubtful(one) for one in ids)
+    assert not recent.is_doubtful(new_id(4 * _RECENT))
+
+
+async def test_what_is_on_its_way_is_not_forgotten() -> None:
+    recent, stored = Recent(MemoryStore(), 0), asyncio.get_running_loop().create_future()
+    slow = new_id(1)
+    recent.begin(slow, CONTENT, stored)
+    accepted(recent, 2 * _RECENT, first=2)
+    assert recent.in_flight(slow) is stored
+    recent.finish(slow)
+    assert recent.in_flight(slow) is None
+    assert recent.knows(slow)
+
+
+async def test_an_id_that_could_not_be_stored_is_taken_back() -> None:
+    recent = Recent(MemoryStore(), 0)
+    recent.begin(one := new_id(1), CONTENT, asyncio.get_running_loop().create_future())
+    recent.forget(one)
+    assert not recent.knows(one)
+    assert recent.in_flight(one) is None
+
+
+async def test_an_id_takes_few_bytes() -> None:
+    recent = Recent(MemoryStore(), 0)
+    tracemalloc.start()
+    try:
+        accepted(recent, _RECENT // 4)
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert taken / (_RECENT // 4) < MOST_BYTES
