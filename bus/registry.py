@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 import msgspec
 
@@ -16,14 +16,18 @@ from bus.ports.clock import Clock
 from bus.ports.store import Document, DocumentStore
 from bus.security.secrets import SecretBox
 from bus.sentences import sentence
+from bus.stores.snapshot import NOTE, PutBack, decode_note
 
 DESTINATIONS = "destinations"
 SUBSCRIPTIONS = "subscriptions"
 SETTINGS = "settings"
 RATES = "rates"
 PREFERENCE = "preference"
-COLLECTIONS = frozenset({DESTINATIONS, SUBSCRIPTIONS, SETTINGS})
+REMOVED = "removed"
+COLLECTIONS = frozenset({DESTINATIONS, SUBSCRIPTIONS, SETTINGS, REMOVED})
 _REVISION = "revision"
+MARK = (SETTINGS, _REVISION)
+_REMOVALS_KEPT = 1000
 _FOLLOW = 0.5
 _RELOAD_ROUNDS = 60
 
@@ -61,6 +65,7 @@ class Registry:
         self.catalog = Catalog()
         self.rates = Rates()
         self.preference = Preference()
+        self.put_back: PutBack | None = None
 
     def listen(self, listener: Listener) -> None:
         """Call ``listener`` with each new catalog, before the change is answered."""
@@ -70,6 +75,16 @@ class Registry:
     def is_old(self) -> bool:
         """Whether it was read from this process's disk, the store being away: others may have changed it since."""
         return self._is_old()
+
+    @property
+    def trouble(self) -> str:
+        """What a person has to choose, since the store was found emptied; empty when there is nothing."""
+        if self.put_back is None:
+            return ""
+        return (
+            f"the store had lost the configuration; {len(self.put_back.documents)} documents were put back from what "
+            "was kept on disk: say bus doctor --keep-configuration, or --accept-empty-store if it was meant to be empty"
+        )
 
     @property
     def revision(self) -> int:
@@ -113,7 +128,9 @@ class Registry:
             if RATES in settings:
                 self.rates = msgspec.json.decode(settings[RATES], type=Rates)
             self.preference = msgspec.json.decode(settings.get(PREFERENCE, b"{}"), type=Preference)
-            await self._enforce(Catalog(destinations, subscriptions))
+            self.put_back = decode_note(settings[NOTE]) if NOTE in settings else None
+            removed = [found.key for found in await self._documents.list(REMOVED)]
+            await self._enforce(Catalog(destinations, subscriptions, removed))
             self._loaded = revision
 
     def destination(self, code: str) -> Destination:
@@ -150,7 +167,8 @@ class Registry:
             await self._note_change()
             stored = msgspec.structs.replace(destination, version=version)
             rest = [other for other in self.catalog.destinations.values() if other.code != code]
-            await self._enforce(Catalog([*rest, stored], self.catalog.subscriptions.values()))
+            await self._exhume(code, version)
+            await self._enforce(self._changed(destinations=[*rest, stored]))
             return stored
 
     async def put_subscription(self, subscription: Subscription) -> Subscription:
@@ -165,7 +183,8 @@ class Registry:
         await self._note_change()
         stored = msgspec.structs.replace(subscription, version=version)
         rest = [other for other in self.catalog.subscriptions.values() if other.key != subscription.key]
-        await self._enforce(Catalog(self.catalog.destinations.values(), [*rest, stored]))
+        await self._exhume(_key(*subscription.key), version)
+        await self._enforce(self._changed(subscriptions=[*rest, stored]))
         return stored
 
     async def pause(self, key: tuple[str, str], reason: str) -> None:
@@ -178,18 +197,49 @@ class Registry:
     async def remove_destination(self, code: str) -> None:
         """Remove a destination without subscriptions."""
         async with self._changing:
+            removed = await self._bury([code])
             await self._documents.delete(DESTINATIONS, code)
             await self._note_change()
             rest = [other for other in self.catalog.destinations.values() if other.code != code]
-            await self._withdraw(Catalog(rest, self.catalog.subscriptions.values()))
+            await self._withdraw(self._changed(destinations=rest, removed=removed))
 
     async def remove_subscription(self, destination: str, name: str) -> None:
         """Remove a subscription; its open deliveries are the caller's to cancel."""
         async with self._changing:
+            removed = await self._bury([_key(destination, name)])
             await self._documents.delete(SUBSCRIPTIONS, _key(destination, name))
             await self._note_change()
             rest = [other for other in self.catalog.subscriptions.values() if other.key != (destination, name)]
-            await self._withdraw(Catalog(self.catalog.destinations.values(), rest))
+            await self._withdraw(self._changed(subscriptions=rest, removed=removed))
+
+    async def keep_put_back(self) -> None:
+        """Take what was put back into an emptied store for the configuration; nothing else changes."""
+        async with self._changing:
+            await self._documents.delete(SETTINGS, NOTE)
+            await self._note_change()
+            self.put_back = None
+
+    async def accept_emptied(self, waiting: Iterable[str]) -> None:
+        """Take the emptied store for what was meant: remove what was put back and was not changed since.
+
+        Also what messages wait for, in ``waiting`` as ``code`` or ``code/name``, counts as removed where the
+        configuration does not have it; such messages are dropped then, and their deliveries canceled. May be called
+        again.
+        """
+        async with self._changing:
+            put_back = self.put_back.documents if self.put_back is not None else ()
+            doomed = [
+                (collection, key)
+                for collection, key in put_back
+                if collection in (SUBSCRIPTIONS, DESTINATIONS) and await self._is_untouched(collection, key)
+            ]
+            known = {*self.catalog.destinations, *(_key(*key) for key in self.catalog.subscriptions)}
+            await self._bury([*(key for _, key in doomed), *(key for key in waiting if key not in known)])
+            for collection, key in doomed:
+                await self._documents.delete(collection, key)
+            await self._documents.delete(SETTINGS, NOTE)
+            await self._note_change()
+        await self.load()
 
     async def set_rates(self, rates: Rates) -> None:
         """Change the store rates of the processes; in force at once."""
@@ -238,6 +288,39 @@ class Registry:
         """Return a destination's own store rate."""
         found = self.catalog.destinations.get(destination)
         return found.store_rate if found is not None else None
+
+    async def _is_untouched(self, collection: str, key: str) -> bool:
+        found = await self._documents.get(collection, key)
+        return found is not None and found.version == 1
+
+    async def _bury(self, keys: Sequence[str]) -> Iterable[str]:
+        """Remember, before it is so, that somebody removed these, and return all that are remembered, the latest."""
+        kept = {found.key: int(found.value) for found in await self._documents.list(REMOVED)}
+        for key in keys:
+            kept[key] = self._revision
+            await self._documents.put(REMOVED, key, str(self._revision).encode())
+        for key in sorted(kept, key=lambda one: kept[one])[:-_REMOVALS_KEPT]:
+            await self._documents.delete(REMOVED, key)
+        return kept.keys()
+
+    async def _exhume(self, key: str, version: int) -> None:
+        """Forget that what was just made had been removed once."""
+        if version == 1:
+            await self._documents.delete(REMOVED, key)
+
+    def _changed(
+        self,
+        destinations: Iterable[Destination] | None = None,
+        subscriptions: Iterable[Subscription] | None = None,
+        removed: Iterable[str] | None = None,
+    ) -> Catalog:
+        """Return the catalog of now with a part replaced."""
+        now = self.catalog
+        return Catalog(
+            now.destinations.values() if destinations is None else destinations,
+            now.subscriptions.values() if subscriptions is None else subscriptions,
+            now.removed if removed is None else removed,
+        )
 
     async def _note_change(self) -> None:
         """Tell other processes that there is something to load; several changes at once add up."""

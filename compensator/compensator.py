@@ -125,7 +125,8 @@ class Compensator:
         for row in rows:
             destination = self._registry.catalog.destinations.get(row.destination)
             if destination is None:
-                await self._store.finish([row])
+                has_left = self._registry.catalog.has_left(row.destination)
+                await (self._store.finish([row]) if has_left else self._store.unlease([row]))
                 continue
             message = _read(row)
             if message is None:

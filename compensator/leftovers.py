@@ -116,7 +116,7 @@ class Leftovers:
         messages = [(record, decode_message(record.payload)) for record in records]
         destination = self._registry.catalog.destinations.get(code)
         if destination is None:
-            return [record for record, _ in messages]
+            return [record for record, _ in messages] if self._registry.catalog.has_left(code) else []
         now = self._clock.now()
         later = [(record, message) for record, message in messages if message.deliver_at > now]
         await self._store.compensate([due_row(message) for _, message in later])

@@ -23,7 +23,7 @@ class Removal:
     A message that was accepted before the removal may wait in a spool and be stored after it, and a removal may be
     cut off by a crash; what this finds does not depend on either. A subscription that was made again under that name
     keeps its own: what was received in the last seconds is left for a later look, since the clock of the process that
-    received it may be behind ours.
+    received it may be behind ours. One that is missing though nobody removed it was lost: nothing of it is canceled.
     """
 
     def __init__(self, store: Store, registry: Registry, clock: Clock, cancellations: Cancellations) -> None:
@@ -51,7 +51,7 @@ class Removal:
         until = self._clock.now() - _SKEW
         await self._registry.refresh()
         for lane in await self._store.subscribed():
-            if lane not in self._registry.catalog.subscriptions:
+            if self._registry.catalog.is_gone(*lane):
                 canceled += await self._cancellations.cancel(*lane, until)
         if canceled:
             _log.info("canceled %d deliveries of removed subscriptions", canceled)

@@ -29,6 +29,7 @@ _BATCH: Final = 256
 _FIRST_BACKOFF: Final = 0.05
 _LONGEST_BACKOFF: Final = 5.0
 _HELD: Final = 0.1
+_NAMED: Final = 10
 
 
 class Publisher:
@@ -67,7 +68,7 @@ class Publisher:
         while True:
             await self._spool.wait(_CONSUMER, lane)
             destination = self._registry.catalog.destinations.get(lane)
-            is_held = destination.paused if destination is not None else self._registry.is_old
+            is_held = destination.paused if destination is not None else self._is_missing(lane)
             if is_held:
                 await self._clock.sleep(_HELD)
                 continue
@@ -77,6 +78,25 @@ class Publisher:
             else:
                 await self._clock.sleep(backoff)
                 backoff = min(backoff * 2, _LONGEST_BACKOFF)
+
+    @property
+    def trouble(self) -> str:
+        """What waits for destinations that the configuration lacks; empty when nothing does."""
+        waiting = {
+            found.lane for found in self._spool.stats().consumers if found.consumer == _CONSUMER and found.records
+        }
+        missing = sorted(filter(self._is_missing, waiting))
+        if not missing:
+            return ""
+        return (
+            f"messages wait for destinations that the configuration lacks: {', '.join(missing[:_NAMED])}; "
+            f"make them again, or drop the messages with bus doctor --accept-empty-store"
+        )
+
+    def _is_missing(self, destination: str) -> bool:
+        """Whether the configuration lacks a destination, though nobody is known to have removed it."""
+        catalog = self._registry.catalog
+        return destination not in catalog.destinations and (self._registry.is_old or not catalog.has_left(destination))
 
     async def _move(self, destination: Destination | None, records: list[Record]) -> bool:
         """Publish or schedule claimed records and ack what is safe; whether everything was."""

@@ -45,6 +45,7 @@ class ReceiverService:
             context.events,
             clock,
         )
+        context.conditions["destinations"] = lambda: self._publisher.trouble
         context.documented.update(PATHS)
         self._app = IngestApp(ingest, context.keyring)
         self._events = EventsApp(context.events, context.keyring)

@@ -159,6 +159,12 @@ class RatesBody(Body):
     dispatcher: StrictFloat | None = Field(default=None, gt=0)
 
 
+class EmptiedBody(Body):
+    """Whether a store that had lost the configuration was meant to be empty; else what was put back is right."""
+
+    accept: StrictBool
+
+
 class PreferenceBody(Body):
     """The cluster to publish to; null leaves it to the transport, whose primary comes first."""
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Response
 
 from admin.deps import Configurer, OfficeDep, Reader
 from admin.models.base import optional_time
-from admin.models.configuration import PreferenceBody, RatesBody
+from admin.models.configuration import EmptiedBody, PreferenceBody, RatesBody
 from admin.requests.audited import AuditedRoute, NotingDep
 from bus.bootstrap import Context
 from bus.ports.spool import Spool
@@ -56,10 +56,33 @@ async def put_clusters(body: PreferenceBody, services: OfficeDep, noting: Noting
     return _clusters_view(services.context)
 
 
+@router.post("/emptied-store", status_code=204)
+async def choose_emptied(body: EmptiedBody, services: OfficeDep, noting: NotingDep, _: Configurer) -> Response:
+    """Say what to take a store for that had lost the configuration: meant to be empty, or rightly filled again.
+
+    Accepted, destinations and subscriptions that were put back and not changed since are removed, and what waits for
+    those that the configuration lacks is dropped and its deliveries canceled. Keys and users stay.
+    """
+    context = services.context
+    noting.compare({}, {"accept": body.accept})
+    if body.accept:
+        await context.registry.accept_emptied(_waited_for(context))
+    else:
+        await context.registry.keep_put_back()
+    await services.settle()
+    return Response(status_code=204)
+
+
 @router.get("/health")
 async def get_health(services: OfficeDep, _: Reader) -> dict[str, Any]:
     """Return what is well and what is not, a line for each part."""
     return services.context.health()
+
+
+def _waited_for(context: Context) -> set[str]:
+    """Return the destinations and subscriptions for which something waits in the queues of any process."""
+    members = [context.described(), *context.members.others]
+    return {name for member in members for name in (*member.held, *member.unpublished)}
 
 
 def _clusters_view(context: Context) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import random
 import shutil
 import socket
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -27,21 +27,21 @@ from bus.cluster.members import Members
 from bus.cluster.peers import PeerKey, Peers
 from bus.cluster.waiting import unstored
 from bus.domain.catalog import Catalog
-from bus.errors import ConfigurationError, StoreError
+from bus.errors import ConfigurationError, StoreError, StoreUnavailable
 from bus.events.emitter import Emitter
 from bus.ports.clock import Clock
 from bus.ports.spool import Spool
 from bus.ports.transport import Transport
 from bus.posters.http import HttpPoster
 from bus.posters.pool import PoolLimits
-from bus.registry import COLLECTIONS, Listener, Registry
+from bus.registry import COLLECTIONS, MARK, Listener, Registry
 from bus.security.egress import EgressPolicy
 from bus.security.keyring import KEYS, USERS, Keyring
 from bus.security.secrets import SecretBox
 from bus.settings import Settings
 from bus.spool import AsyncSpool
 from bus.stores.rollups import Rollups
-from bus.stores.snapshot import Snapshot
+from bus.stores.snapshot import Snapshot, read_kept
 from bus.telemetry import metrics
 from bus.transports.direct import DirectTransport
 from bus.transports.quarantine import OPERATOR, NoQuarantine, SpoolQuarantine
@@ -87,11 +87,15 @@ async def open_context(settings: Settings, roles: Sequence[str], url: str) -> As
         Another process works on this data directory in one of the roles.
     """
     clock = SystemClock()
-    _refuse_strangers(settings, is_open=is_new(settings))
+    _refuse_strangers(
+        settings, is_open=is_new(settings) and not any(read_kept(settings.data, name) for name in (KEYS, USERS))
+    )
     async with AsyncExitStack() as opened:
         store = await open_store(settings, clock)
         opened.push_async_callback(store.close)
-        kept = Snapshot(store, settings.data / "configuration", COLLECTIONS | {KEYS, USERS})
+        kept = Snapshot(store, settings.data, COLLECTIONS | {KEYS, USERS}, MARK)
+        with suppress(StoreUnavailable):  # it is looked at again as soon as it answers
+            await kept.restore()
         keyring = Keyring(kept, clock.now)
         await keyring.load()
         _refuse_strangers(settings, is_open=keyring.is_open)
@@ -141,6 +145,7 @@ async def open_context(settings: Settings, roles: Sequence[str], url: str) -> As
         if isinstance(events, Emitter):
             context.conditions["events"] = lambda: events.trouble
             await opened.enter_async_context(_emitting(events))
+        context.conditions["configuration"] = lambda: registry.trouble
         if me.is_dispatcher:
             context.conditions["permits"] = lambda: members.trouble
         members.describe = lambda _: context.described()

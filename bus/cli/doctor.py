@@ -20,9 +20,12 @@ from bus.errors import BusError, ConfigurationError, ReceiverRefused, SpoolError
 
 if TYPE_CHECKING:
     from bus.settings import Settings
+    from bus.spool.inspect import Overview
 
 _FORBIDDEN: Final = 403
 _DAMAGED: Final = "see docs/operations.md, Damaged files, and bus spool show"
+_LACKED: Final = "wait for a subscription that the configuration lacks"
+_LACKING: Final = "make it again, or bus doctor --accept-empty-store"
 _OLDEST_SQLITE: Final = (3, 51, 3)
 
 
@@ -41,13 +44,26 @@ def doctor(
     as_json: AsJson = False,
     url: BusUrl = DEFAULT_URL,
     api_key: ApiKey = "",
+    accept_empty_store: Annotated[
+        bool,
+        typer.Option(
+            "--accept-empty-store",
+            help="The emptied store was meant: remove what was put back into it, drop what waits for nobody.",
+        ),
+    ] = False,
+    keep_configuration: Annotated[
+        bool, typer.Option("--keep-configuration", help="What was put back into an emptied store is right.")
+    ] = False,
 ) -> int:
     """Check configuration, disk and every part of the bus; exit 1 with what to do when something is wrong."""
     configuration, settings = _configuration(config)
     place = data or (settings.data if settings is not None else None)
+    address = url if url != DEFAULT_URL or settings is None else _own_url(settings)
+    if accept_empty_store or keep_configuration:
+        _choose(address, api_key, accept=accept_empty_store, keep=keep_configuration)
     checks = [_python(), _sqlite(), configuration, _disk(place or Path(), settings)]
     checks += _spools(place) if place is not None else []
-    checks += _bus(url if url != DEFAULT_URL or settings is None else _own_url(settings), api_key)
+    checks += _bus(address, api_key)
     if as_json:
         print_json({"ok": all(check.ok for check in checks), "checks": [check._asdict() for check in checks]})
     else:
@@ -57,6 +73,14 @@ def doctor(
             out.print(mark[0], style=mark[1], end="  ")
             out.print(f"{check.name}: {plain(check.detail)}" + (f" -> {check.do}" if check.do else ""))
     return 0 if all(check.ok for check in checks) else 1
+
+
+def _choose(url: str, api_key: str, *, accept: bool, keep: bool) -> None:
+    """Tell the bus what a store is to be taken for that was found emptied."""
+    if accept and keep:
+        raise typer.BadParameter("choose one of --accept-empty-store and --keep-configuration")
+    with Api(url, api_key) as api:
+        api.call("POST", "/api/v1/emptied-store", body={"accept": accept})
 
 
 def _python() -> Check:
@@ -119,7 +143,24 @@ def _spools(directory: Path) -> list[Check]:
             continue
         detail = f"{found.records} records" + (f", {found.damaged} damaged ones set aside" if found.damaged else "")
         checks.append(Check(name, not found.damaged, detail, _DAMAGED if found.damaged else ""))
+        checks += _foreign(found)
     return checks
+
+
+def _foreign(overview: Overview) -> list[Check]:
+    from bus.cli.foreign import Foreign  # noqa: PLC0415
+
+    foreign = Foreign(overview.directory)
+    return [
+        Check(
+            f"lane {found.lane}/{found.consumer}",
+            False,
+            f"{found.records} records of {overview.directory} {_LACKED}",
+            _LACKING,
+        )
+        for found in overview.consumers
+        if found.records and foreign.has(found)
+    ]
 
 
 def _own_url(settings: Settings) -> str:

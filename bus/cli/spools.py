@@ -22,7 +22,8 @@ app = typer.Typer(name="spool", help="The local file queues.", no_args_is_help=T
 Directory = Annotated[
     Path, typer.Argument(metavar="DIR", help="A spool directory, or one with several under it.", show_default=False)
 ]
-_COLUMNS: Final = ("directory", "state", "lane", "consumer", "records", "oldest", "bytes", "damaged")
+_LANE: Final = ("lane", "consumer", "records", "oldest", "foreign")
+_COLUMNS: Final = ("directory", "state", *_LANE, "bytes", "damaged")
 
 
 @app.command("ls")
@@ -32,7 +33,10 @@ def list_spools(
     url: BusUrl = DEFAULT_URL,  # noqa: ARG001 - every command takes it
     api_key: ApiKey = "",  # noqa: ARG001
 ) -> None:
-    """List the queues under a directory: whose they are, and what waits in them for whom."""
+    """List the queues under a directory: whose they are, and what waits in them for whom.
+
+    What is foreign waits for a subscription that the configuration lacks, and goes to one that is made under its name.
+    """
     from bus.spool.inspect import Inspection  # noqa: PLC0415
 
     items = []
@@ -45,7 +49,7 @@ def list_spools(
     rows: list[list[object]] = []
     for item in items:
         for consumer in item["consumers"] or [{}]:
-            cells = [consumer.get(name) for name in ("lane", "consumer", "records", "oldest")]
+            cells = [consumer.get(name) for name in _LANE]
             rows.append([item["directory"], item["state"], *cells, item["bytes"], item["damaged"]])
     print_table(_COLUMNS, rows)
 
@@ -62,6 +66,9 @@ def _found(directory: Path) -> list[Path]:
 
 
 def _summary(overview: Overview) -> dict[str, Any]:
+    from bus.cli.foreign import Foreign  # noqa: PLC0415
+
+    foreign = Foreign(overview.directory)
     return {
         "directory": str(overview.directory),
         "state": f"live, process {overview.owner.get('pid', '?')}" if overview.live else "orphan",
@@ -70,7 +77,11 @@ def _summary(overview: Overview) -> dict[str, Any]:
         "damaged": overview.damaged,
         "idle_seconds": round(overview.idle, 3),
         "consumers": [
-            {**found._asdict(), "oldest": None if found.oldest is None else format_time(found.oldest)}
+            {
+                **found._asdict(),
+                "oldest": None if found.oldest is None else format_time(found.oldest),
+                "foreign": foreign.has(found),
+            }
             for found in overview.consumers
             if found.records
         ],

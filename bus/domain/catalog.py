@@ -10,11 +10,24 @@ from bus.domain.subscription import Subscription
 
 
 class Catalog:
-    """Look-ups over one consistent state of the configuration; a change makes a new catalog."""
+    """Look-ups over one consistent state of the configuration; a change makes a new catalog.
 
-    def __init__(self, destinations: Iterable[Destination] = (), subscriptions: Iterable[Subscription] = ()) -> None:
+    Parameters
+    ----------
+    removed
+        Destinations (``code``) and subscriptions (``code/name``) that somebody has removed. What is missing and not
+        among them was lost, as with a store that was wiped: what waits for it is kept.
+    """
+
+    def __init__(
+        self,
+        destinations: Iterable[Destination] = (),
+        subscriptions: Iterable[Subscription] = (),
+        removed: Iterable[str] = (),
+    ) -> None:
         self.destinations = {destination.code: destination for destination in destinations}
         self.subscriptions = {subscription.key: subscription for subscription in subscriptions}
+        self.removed = frozenset(removed)
         by_destination: dict[str, list[Subscription]] = {}
         for subscription in self.subscriptions.values():
             by_destination.setdefault(subscription.destination, []).append(subscription)
@@ -29,6 +42,15 @@ class Catalog:
     def names(self, destination: str) -> tuple[str, ...]:
         """Return the names of the subscriptions of a destination."""
         return self._names.get(destination, ())
+
+    def is_gone(self, destination: str, subscription: str) -> bool:
+        """Whether somebody removed a subscription, so that nothing needs to wait for it."""
+        is_there = (destination, subscription) in self.subscriptions
+        return not is_there and f"{destination}/{subscription}" in self.removed
+
+    def has_left(self, destination: str) -> bool:
+        """Whether somebody removed a destination, so that nothing needs to be published to it."""
+        return destination not in self.destinations and destination in self.removed
 
     def expected(self, destination: str, routing_key: str) -> tuple[str, ...]:
         """Return the names of the subscriptions that a message accepted now expects: whose pattern takes its key."""

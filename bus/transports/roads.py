@@ -111,7 +111,18 @@ class Roads:
         }
         for place, error in self._troubles.items():
             found[f"{place.road} queues of {place.code}"] = str(error)
-        return found
+        return found | {
+            f"queue {code}/{name}": _is_foreign(lag.records) for (code, name), lag in self.foreign().items()
+        }
+
+    def foreign(self) -> dict[tuple[str, str], Lag]:
+        """Return what the fallback holds for subscriptions that the configuration lacks, though nobody removed them."""
+        if self._present is None:
+            return {}
+        names = [(code, name) for code, found in self._present.items() for name in found]
+        missing = [key for key in names if key not in self._catalog.subscriptions and not self._catalog.is_gone(*key)]
+        lags = self.fallback.lags() if missing else None
+        return {key: lag for key in missing if (lag := (lags or {}).get(key)) is not None and lag.records}
 
     # --- consuming -------------------------------------------------------------------------------------------
 
@@ -204,9 +215,14 @@ class Roads:
         """At first, find what the fallback still has from an earlier life, which may be too much."""
         if self._present is None:
             self._present = {}
-            for code, name in self.fallback.lags() or {}:
+            for (code, name), lag in (self.fallback.lags() or {}).items():
                 self._present.setdefault(code, set()).add(name)
-                if name not in catalog.names(code):
+                if name in catalog.names(code) or catalog.is_gone(code, name):
+                    continue
+                if lag.records:
+                    # Its messages were accepted: they wait for a subscription of that name, or for a person's word.
+                    _log.error("%d messages wait for %s/%s, which the configuration lacks", lag.records, code, name)
+                else:
                     self._removals.add(_Removal(code, name, self.fallback.name))
 
     def _note_removals(self, catalog: Catalog, wanted: dict[_Place, Destination]) -> None:
@@ -214,9 +230,10 @@ class Roads:
         present = self._present or {}
         for place in [place for place in self._ensured if place not in wanted]:
             del self._ensured[place]
-            self._removals |= {_Removal(place.code, name, place.road) for name in present.get(place.code, ())}
+            if place.code in catalog.destinations or place.code in catalog.removed:
+                self._removals |= {_Removal(place.code, name, place.road) for name in present.get(place.code, ())}
         for code, names in present.items():
-            for name in sorted(names - set(catalog.names(code))):
+            for name in sorted(found for found in names if catalog.is_gone(code, found)):
                 self._removals |= {_Removal(code, name, road) for road in self._transports}
                 names.discard(name)
 
@@ -228,6 +245,13 @@ class Roads:
         except TransportError:
             return  # again later
         self._removals.discard(removal)
+
+
+def _is_foreign(records: int) -> str:
+    return (
+        f"{records} messages wait for a subscription that the configuration lacks; "
+        f"make it again to have them delivered, or drop them with bus doctor --accept-empty-store"
+    )
 
 
 def _state(destination: Destination, catalog: Catalog) -> tuple[object, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -14,8 +15,19 @@ from bus.domain.destination import Destination
 from bus.domain.retry import Exponential, RetryPolicy, Schedule
 from bus.domain.subscription import Secret, Subscription
 from bus.errors import ConfigurationError, Conflict, NotFound
-from bus.registry import DESTINATIONS, SETTINGS, SUBSCRIPTIONS, Preference, Rates, Registry
+from bus.registry import (
+    COLLECTIONS,
+    DESTINATIONS,
+    MARK,
+    REMOVED,
+    SETTINGS,
+    SUBSCRIPTIONS,
+    Preference,
+    Rates,
+    Registry,
+)
 from bus.security.secrets import SecretBox
+from bus.stores.snapshot import Snapshot
 from bus.testing.clock import ManualClock
 from bus.testing.store import MemoryStore
 
@@ -304,6 +316,82 @@ async def test_following_reads_nothing_but_the_revision_while_nothing_changes(st
     assert listed == []
     await ours.put_destination(ORDERS)
     await clock.advance(10)
-    assert listed == [DESTINATIONS, SUBSCRIPTIONS, SETTINGS]
+    assert listed == [DESTINATIONS, SUBSCRIPTIONS, SETTINGS, REMOVED]
     following.cancel()
     await asyncio.gather(following, return_exceptions=True)
+
+
+async def test_what_was_removed_is_remembered_until_it_is_made_again(registry: Registry, store: MemoryStore) -> None:
+    await registry.put_destination(ORDERS)
+    stored = await registry.put_subscription(BILLING)
+    assert not registry.catalog.is_gone(*BILLING.key)
+    await registry.remove_subscription(*BILLING.key)
+    await registry.remove_destination("orders")
+    for one in (registry, await reloaded(store)):
+        assert one.catalog.is_gone(*BILLING.key)
+        assert one.catalog.has_left("orders")
+        assert not one.catalog.is_gone("orders", "mail")
+        assert not one.catalog.has_left("shop")
+    await registry.put_destination(ORDERS)
+    await registry.put_subscription(msgspec.structs.replace(stored, version=0))
+    for one in (registry, await reloaded(store)):
+        assert not one.catalog.is_gone(*BILLING.key)
+        assert not one.catalog.has_left("orders")
+    assert await store.list(REMOVED) == []
+
+
+async def test_of_what_was_removed_the_latest_are_remembered(
+    registry: Registry, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bus.registry._REMOVALS_KEPT", 2)
+    for code in ("c", "a", "b"):
+        await registry.put_destination(Destination(code=code))
+        await registry.remove_destination(code)
+    assert [found.key for found in await store.list(REMOVED)] == ["a", "b"]
+
+
+@pytest.fixture
+async def restored(store: MemoryStore, tmp_path: Path) -> Registry:
+    """Return one whose store was emptied: a destination with two subscriptions was put back, and one changed since."""
+    sealed = SecretBox(None)
+    before = Registry(Snapshot(store, tmp_path, COLLECTIONS, MARK), sealed)
+    await before.put_destination(ORDERS)
+    await before.put_subscription(BILLING)
+    await before.put_subscription(msgspec.structs.replace(BILLING, name="mail"))
+    await before.load()
+    after = Registry(Snapshot(MemoryStore(), tmp_path, COLLECTIONS, MARK), sealed)
+    await after.load()
+    await after.pause(("orders", "mail"), "changed since")
+    return after
+
+
+async def test_a_running_process_puts_back_what_its_store_loses(store: MemoryStore, tmp_path: Path) -> None:
+    registry = Registry(Snapshot(store, tmp_path, COLLECTIONS, MARK), SecretBox(None))
+    await registry.put_destination(ORDERS)
+    await registry.put_subscription(BILLING)
+    await registry.refresh()
+    for collection in COLLECTIONS:
+        for found in await store.list(collection):
+            await store.delete(collection, found.key)
+    await registry.refresh()
+    assert registry.catalog.names("orders") == ("billing",)
+    assert "--accept-empty-store" in registry.trouble
+
+
+async def test_what_was_put_back_stays_when_a_person_says_so(restored: Registry) -> None:
+    assert restored.trouble
+    await restored.keep_put_back()
+    assert restored.trouble == ""
+    await restored.load()
+    assert restored.trouble == ""
+    assert set(restored.catalog.names("orders")) == {"billing", "mail"}
+
+
+async def test_an_emptied_store_that_is_accepted_keeps_what_was_changed_since(restored: Registry) -> None:
+    await restored.accept_emptied(["shop", "shop/billing", "orders/mail"])
+    assert restored.trouble == ""
+    assert restored.catalog.names("orders") == ("mail",)
+    assert restored.catalog.is_gone("orders", "billing")
+    assert restored.catalog.is_gone("shop", "billing")
+    assert restored.catalog.has_left("shop")
+    assert not restored.catalog.is_gone("orders", "mail")

@@ -23,10 +23,15 @@ from bus.transports.roads import Roads
 DIRECT, KAFKA, NSQ = TransportName.DIRECT, TransportName.KAFKA, TransportName.NSQ
 
 
-def catalog(*names: str, of: Destination | None = None) -> Catalog:
+EVERY = {"shop", "mail"}
+
+
+def catalog(*names: str, of: Destination | None = None, lost: bool = False) -> Catalog:
+    """Return a configuration; of these subscriptions the others were removed, or were lost."""
     return Catalog(
         [of or Destination(code="orders")],
         [Subscription(destination="orders", name=name, url="http://a.example/") for name in names],
+        set() if lost else {f"orders/{name}" for name in EVERY.difference(names)},
     )
 
 
@@ -60,6 +65,30 @@ async def test_a_queue_that_a_crash_left_behind_is_removed(world: World) -> None
     assert queues(world.direct) == {"shop", "mail"}
     restarted = Roads([world.direct], world.clock)
     await restarted.apply(catalog("shop"))
+    assert queues(world.direct) == {"shop"}
+
+
+async def test_a_queue_whose_subscription_was_lost_keeps_its_messages_for_one_of_its_name(world: World) -> None:
+    await world.roads.apply(catalog("shop", "mail"))
+    await publish(world.direct, message(1))
+    for roads in (world.roads, Roads([world.direct], world.clock)):
+        await roads.apply(catalog("shop", lost=True))
+        assert {key: lag.records for key, lag in roads.foreign().items()} == {("orders", "mail"): 1}
+        assert "queue orders/mail" in roads.conditions()
+        await roads.apply(Catalog())
+        assert roads.foreign().keys() == {("orders", "mail"), ("orders", "shop")}
+        await roads.apply(catalog("shop", "mail"))
+        assert roads.foreign() == {}
+    assert (world.direct.lags() or {})["orders", "mail"].records == 1
+    await roads.apply(catalog("shop", lost=True))
+    await roads.apply(catalog("shop"))
+    assert queues(world.direct) == {"shop"}
+    assert roads.foreign() == {}
+
+
+async def test_an_empty_queue_that_was_lost_is_removed(world: World) -> None:
+    await world.roads.apply(catalog("shop", "mail"))
+    await Roads([world.direct], world.clock).apply(catalog("shop", lost=True))
     assert queues(world.direct) == {"shop"}
 
 

@@ -8,16 +8,21 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import TypeVar
 
 import pytest
 
 from bus.domain.delivery import Status
+from bus.domain.destination import Destination
 from bus.domain.message import Message
 from bus.domain.selection import Selection
 from bus.errors import ConfigurationError, StoreError, StoreUnavailable
+from bus.registry import COLLECTIONS, DESTINATIONS, MARK, Registry
+from bus.security.secrets import SecretBox
 from bus.stores.mongodb import MongodbStore
 from bus.stores.mongodb.connection import OPTIONS
+from bus.stores.snapshot import Snapshot
 from bus.testing.contracts.store_traces import life
 from bus.testing.store import MemoryStore
 from bus.testing.writes import DESTINATION, NOON, message, outcome, row
@@ -234,6 +239,22 @@ async def test_a_wiped_server_takes_everything_again(own: MongodbServer) -> None
     assert await store.message(message().id) == message()
     assert await store.due(0) == {LANE: 1}
     assert await store.subscribed() == {LANE, (DESTINATION, "mail")}
+    await store.close()
+
+
+async def test_a_server_that_is_wiped_meanwhile_gets_the_kept_configuration_back(
+    own: MongodbServer, tmp_path: Path
+) -> None:
+    url = database_url(own.url)
+    store = await open_store(url)
+    registry = Registry(Snapshot(store, tmp_path, COLLECTIONS, MARK), SecretBox(None))
+    await insist(lambda _: registry.put_destination(Destination(code="orders")), None)
+    await insist(lambda _: registry.refresh(), None)
+    await asyncio.to_thread(own.wipe)
+    await insist(lambda _: registry.refresh(), None)
+    assert registry.trouble
+    assert "orders" in registry.catalog.destinations
+    assert await insist(lambda _: store.get(DESTINATIONS, "orders"), None) is not None
     await store.close()
 
 

@@ -172,6 +172,7 @@ CONFIGURE = [
         ("PUT", "/rates", {}),
         ("POST", "/partitions/20260131-30d/drop", {"messages": 0, "deliveries": 0, "checksum": "0" * 30}),
         ("PUT", "/clusters", {"preferred": None}),
+        ("POST", "/emptied-store", {"accept": False}),
         ("POST", "/keys", {}),
         ("POST", "/users", {"name": "x"}),
         ("GET", "/users/nobody", None),

@@ -38,6 +38,16 @@ async def test_a_message_that_is_stored_after_the_removal_is_canceled() -> None:
     assert await removal.step() == 0
 
 
+async def test_what_waits_for_a_subscription_that_was_lost_is_not_canceled() -> None:
+    world = World()
+    await world.store.write([sent := message(1, expected=("billing",))])
+    await world.clock.advance(SKEW)
+    assert await world.removal.step() == 0
+    trace = await world.store.trace(sent.id)
+    assert trace is not None
+    assert trace.deliveries["billing"].status is Status.PENDING
+
+
 async def removed(world: World) -> None:
     await world.destination()
     await world.subscription("billing")

@@ -216,6 +216,20 @@ async def test_messages_of_a_removed_destination_leave_the_spool(world: World) -
         assert on_road(world, "bare") == []
 
 
+async def test_messages_of_a_destination_that_was_lost_wait_until_it_is_made_again(world: World) -> None:
+    await world.destination("bare", "shop")
+    await world.send(b"1", "bare")
+    known, world.registry.catalog = world.registry.catalog, Catalog()
+    async with publishing(world):
+        await world.clock.advance(10)
+        assert waiting(world, "bare") == 1
+        assert "bare" in world.publisher.trouble
+        world.registry.catalog = known
+        await world.clock.advance(10)
+        assert on_road(world, "bare") == [b"1"]
+        assert world.publisher.trouble == ""
+
+
 async def test_with_an_old_configuration_messages_of_an_unknown_destination_wait(world: World) -> None:
     await world.destination("bare", "shop")
     await world.send(b"1", "bare")

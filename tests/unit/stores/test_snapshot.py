@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 
 from bus.errors import StoreUnavailable
-from bus.stores.snapshot import Snapshot
+from bus.ports.store import Document
+from bus.stores.snapshot import NOTE, Snapshot, decode_note
 from bus.testing.store import MemoryStore
+
+MARK = ("settings", "revision")
 
 
 class Flaky(MemoryStore):
@@ -42,7 +45,7 @@ async def store() -> Flaky:
 
 
 def snapshot(store: Flaky, path: Path) -> Snapshot:
-    return Snapshot(store, path / "configuration", frozenset({"destinations"}))
+    return Snapshot(store, path, frozenset({"destinations", "settings"}), MARK)
 
 
 async def test_what_was_listed_is_there_after_a_restart_without_the_store(store: Flaky, tmp_path: Path) -> None:
@@ -123,3 +126,64 @@ async def test_those_who_keep_the_same_collection_at_the_same_time_do_not_mix(
         store.away = False
     assert not caplog.records
     assert [path.name for path in (tmp_path / "configuration").iterdir()] == ["destinations.snapshot"]
+
+
+async def known(store: Flaky, path: Path) -> None:
+    """Keep all of a store that a configuration was written to."""
+    await store.put(*MARK, b"")
+    kept = snapshot(store, path)
+    await kept.list("settings")
+    await kept.list("destinations")
+
+
+def keys(found: list[Document]) -> list[str]:
+    return [document.key for document in found]
+
+
+@pytest.mark.parametrize("first", ["the mark", "a collection"])
+async def test_what_is_kept_is_put_back_into_a_store_that_lost_it(store: Flaky, tmp_path: Path, first: str) -> None:
+    await known(store, tmp_path)
+    emptied = Flaky()
+    await emptied.put("destinations", "b", b"made since")
+    if first == "the mark":
+        assert await snapshot(emptied, tmp_path).get(*MARK) is None
+    else:
+        await snapshot(emptied, tmp_path).list("settings")
+    assert [(found.key, found.value) for found in await emptied.list("destinations")] == [
+        ("a", b"a"),
+        ("b", b"made since"),
+        ("c", b"c"),
+    ]
+    note = await emptied.get("settings", NOTE)
+    assert note is not None
+    assert decode_note(note.value).documents == tuple(("destinations", key) for key in "abc")
+    assert not await snapshot(emptied, tmp_path).restore()
+
+
+async def test_what_was_cut_off_is_put_back_by_the_next_look(store: Flaky, tmp_path: Path) -> None:
+    await known(store, tmp_path)
+    emptied = Flaky()
+    kept = snapshot(emptied, tmp_path)
+    plain = emptied.put
+
+    async def put(collection, key, value, *, version=None):
+        if key == "c":
+            raise StoreUnavailable("away again")
+        return await plain(collection, key, value, version=version)
+
+    emptied.put = put  # type: ignore[method-assign]
+    with pytest.raises(StoreUnavailable):
+        await kept.restore()
+    emptied.put = plain  # type: ignore[method-assign]
+    assert await kept.restore()
+    assert keys(await emptied.list("destinations")) == ["a", "b", "c"]
+
+
+async def test_what_somebody_removed_is_not_put_back(store: Flaky, tmp_path: Path) -> None:
+    await known(store, tmp_path)
+    for key in ("a", "b", "c"):
+        await store.delete("destinations", key)
+    kept = snapshot(store, tmp_path)
+    assert await kept.list("destinations") == []
+    assert await kept.get(*MARK) is not None
+    assert await store.get("settings", NOTE) is None
