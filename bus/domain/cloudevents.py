@@ -37,6 +37,8 @@ class _Meta(msgspec.Struct, array_like=True, gc=False):
     idempotency_key: str
     traceparent: str
     tracestate: str
+    edited_from: str = ""
+    replay: str = ""
 
 
 _encoder: Final = msgspec.json.Encoder()
@@ -104,6 +106,8 @@ def message_of(attributes: Mapping[str, str], body: bytes) -> Message:
         retention_days=meta.retention_days,
         original_id=meta.original_id,
         idempotency_key=meta.idempotency_key,
+        edited_from=meta.edited_from,
+        replay=meta.replay,
     )
 
 
@@ -123,5 +127,7 @@ def _meta(message: Message) -> str:
         message.idempotency_key,
         message.traceparent,
         message.tracestate,
+        message.edited_from,
+        message.replay,
     )
     return _encoder.encode(meta).decode()

@@ -51,6 +51,8 @@ def message_headers(
         headers.append(("traceparent", message.traceparent))
         if message.tracestate:
             headers.append(("tracestate", message.tracestate))
+    if message.replay:
+        headers.append(("bus-replay", message.replay))
     if message.headers:
         headers += [(name, value) for name, value in message.headers.items() if name.lower() not in constant]
     return headers

@@ -13,7 +13,7 @@ from bus.domain.message import decode_message
 from bus.ports.poster import PostFailure
 from bus.telemetry import metrics
 from bus.testing.poster import Reply
-from bus.testing.writes import DESTINATION
+from bus.testing.writes import DESTINATION, message
 from tests.unit.dispatcher.dispatcher_world import URL, World, fresh, handed, statuses, subscription
 
 
@@ -41,7 +41,7 @@ async def test_a_message_is_delivered_recorded_and_acked(world: World) -> None:
                 "x-tenant": "a",
             }.items()
         )
-        assert "webhook-signature" not in posted.headers
+        assert not {"webhook-signature", "bus-replay"} & set(posted.headers)
         (done,) = await world.outcomes()
         assert (done.status, done.message_id, done.subscription, done.url) == (
             Status.DELIVERED,
@@ -53,6 +53,15 @@ async def test_a_message_is_delivered_recorded_and_acked(world: World) -> None:
         assert (done.attempt.n, done.attempt.by, done.attempt.node) == (1, Origin.ROAD, "node-1")
         assert done.attempt.status_code == 200
         assert world.holds() == 0
+
+
+async def test_a_copy_that_a_replay_sent_says_so_to_its_subscriber(world: World) -> None:
+    original = message(7).id
+    async with world.courier():
+        await world.publish(replay=f"again-1 {original}")
+        await world.clock.settle()
+        (posted,) = world.poster.posted
+        assert posted.headers["bus-replay"] == f"again-1 {original}"
 
 
 @pytest.mark.parametrize(
