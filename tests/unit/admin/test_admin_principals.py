@@ -89,6 +89,7 @@ OPERATIONS = {
     "PUT /api/v1/rates": Wanted("configure", "all", {"receiver": 1}),
     "GET /api/v1/clusters": Wanted("read", "all"),
     "PUT /api/v1/clusters": Wanted("configure", "all", {"cluster": None}),
+    "POST /api/v1/emptied-store": Wanted("configure", "all", {"accept": True}),
     "GET /api/v1/health": Wanted("read", "all"),
     "POST /api/v1/partitions/{name}/drop": Wanted("configure", "all", {}),
     "GET /api/v1/keys": Wanted("configure", "all"),
