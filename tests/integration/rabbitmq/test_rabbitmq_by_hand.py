@@ -12,6 +12,7 @@ import pytest
 
 from tests.harness.bus_process import run_bus
 from tests.harness.cluster import Cluster
+from tests.harness.subscribers import SubscriberProcess
 from tests.harness.waiting import wait_until
 from tests.integration.rabbitmq.rabbitmq_world import LONG, new_code, somebody_else
 from tests.servers.rabbitmq import RabbitmqServer
@@ -51,30 +52,32 @@ def publishers(bus: Cluster, name: str) -> set[str]:
     return {url for item in found if item["name"] == name for url in item["published_by"]}
 
 
-def send(bus: Cluster, code: str) -> None:
-    """Have each receiver accept a message."""
-    for receiver in bus.of("receiver"):
-        assert receiver.admin.send(code, b"{}").status_code == httpx.codes.ACCEPTED
+def send(bus: Cluster, code: str) -> set[str]:
+    """Have each receiver accept a message; return their ids."""
+    answers = [receiver.admin.send(code, b"{}") for receiver in bus.of("receiver")]
+    assert {answer.status_code for answer in answers} == {httpx.codes.ACCEPTED}
+    return {answer.json()["id"] for answer in answers}
 
 
-def test_publishing_is_moved_by_hand_in_every_receiver_and_stays_there(
+def test_publishing_is_moved_by_hand_in_every_receiver_and_all_is_delivered(
     primary: RabbitmqServer, backup: RabbitmqServer, tmp_path: Path
 ) -> None:
     code = new_code()
     env = {"BUS_RABBITMQ_PRIMARY": primary.url, "BUS_RABBITMQ_BACKUP": backup.url}
-    with Cluster(tmp_path, ("admin", "receiver", "receiver"), env=env) as bus:
+    roles = ("admin", "receiver", "receiver")
+    with SubscriberProcess(tmp_path) as subscriber, Cluster(tmp_path, roles, env=env) as bus:
         everyone = {receiver.url for receiver in bus.of("receiver")}
         bus.admin.destination(code, transport="rabbitmq")
-        bus.admin.subscription(code, "billing", "http://127.0.0.1:9/hook")
+        bus.admin.subscription(code, "billing", subscriber.url("/billing"))
         _until(lambda: publishers(bus, PRIMARY) == everyone, "all publish to the primary")
         assert set(cluster(bus, "list")[PRIMARY]["published_by"]) == everyone
-        send(bus, code)
+        sent = send(bus, code)
         _until(lambda: waiting(primary, code) == 2, "the messages are on the primary")
 
         refused(bus, "nowhere", "there is no cluster 'nowhere' here")
         assert cluster(bus, "prefer", BACKUP)["preferred"] == BACKUP
         _until(lambda: publishers(bus, BACKUP) == everyone, "all publish to the backup")
-        send(bus, code)
+        sent |= send(bus, code)
         _until(lambda: waiting(backup, code) == 2, "the messages are on the backup")
         doctor = run_bus("doctor", "--url", bus.of("receiver")[0].url, "--data", tmp_path, within=LONG)
         assert f"{BACKUP}: published to, as chosen by hand" in doctor.stdout
@@ -83,14 +86,19 @@ def test_publishing_is_moved_by_hand_in_every_receiver_and_stays_there(
         bus.of("receiver")[0].kill()
         bus.of("receiver")[0].start()
         _until(lambda: publishers(bus, BACKUP) == everyone, "it publishes to the backup too")
-        send(bus, code)
+        sent |= send(bus, code)
         _until(lambda: waiting(backup, code) == 4, "all the messages are on the backup")
         assert waiting(primary, code) == 2
 
         assert cluster(bus, "auto")["preferred"] is None
         _until(lambda: publishers(bus, PRIMARY) == everyone, "all publish to the primary again")
-        send(bus, code)
+        sent |= send(bus, code)
         _until(lambda: waiting(primary, code) == 4, "the messages are on the primary again")
+
+        bus.add("dispatcher")
+        _until(lambda: {call.id for call in subscriber.calls()} == sent, "all is delivered, from both clusters")
+        bus.admin.wait_drained(code, sent, within=LONG)
+        assert len(subscriber.calls()) == len(sent) == 8
         bus.admin.call("DELETE", f"/api/v1/destinations/{code}/subscriptions/billing")
 
 
