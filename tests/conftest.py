@@ -11,7 +11,7 @@ import pytest
 from xdist.remote import Producer
 
 from tests.suite.examples import register_profiles
-from tests.suite.guard import Guard
+from tests.suite.guard import Guard, OwnFixtures
 from tests.suite.spread import BySharedCost, arrange
 
 TESTS = Path(__file__).parent
@@ -36,7 +36,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Watch what tests take, in the one process that hears of all."""
+    """Watch what tests take, where they run and in the one process that hears of all."""
+    config.pluginmanager.register(OwnFixtures(), "own fixtures")
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Guard(enforce=config.getoption("--guard")), "guard")
 

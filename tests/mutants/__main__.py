@@ -14,7 +14,7 @@ from rich.table import Table
 from tests.harness.process import ROOT
 from tests.mutants.copies import copy_of
 from tests.mutants.seeded import Mutant, load
-from tests.mutants.trial import Result, attempt, present
+from tests.mutants.trial import Result, attempt, borne_out, present
 
 
 def main() -> int:
@@ -27,6 +27,7 @@ def main() -> int:
         for mutant in chosen:
             results.append(attempt(mutant, copy, deadline=arguments.deadline))
             print(f"[{len(results)}/{len(chosen)}] {_line(results[-1])}", flush=True)
+        results = borne_out(results, copy, deadline=arguments.deadline)
     _show(results)
     if arguments.json is not None:
         arguments.json.write_bytes(msgspec.json.format(msgspec.json.encode(results), indent=2))

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 import psutil  # type: ignore[import-untyped]
 
-OPTIONS: Final = ("-x", "-q", "-p", "no:cacheprovider", "-m", "not proof")
+OPTIONS: Final = ("-q", "-p", "no:cacheprovider", "-m", "not proof")
 # It looks for the old text of every fault, and would find each.
 _LEFT_OUT: Final = "--ignore=tests/unit/harness/test_mutants.py"
 _SUMMARY: Final = ("FAILED tests/", "ERROR tests/")  # a log has lines that begin with the word alone
@@ -29,10 +29,10 @@ class Done(NamedTuple):
     output: str
 
     @property
-    def failed(self) -> str:
-        """The first test that failed, by its id; empty when none is named."""
+    def failed(self) -> list[str]:
+        """The tests that failed, by their ids."""
         lines = (line for line in self.output.splitlines() if line.startswith(_SUMMARY))
-        return next((line.partition(" ")[2].split(" - ")[0] for line in lines), "")
+        return [line.partition(" ")[2].split(" - ")[0] for line in lines]
 
 
 class Copy:
@@ -53,10 +53,10 @@ class Copy:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(source, target)
 
-    def pytest(self, paths: Sequence[str], *, within: float) -> Done:
-        """Run the tests of some paths for at most so many seconds."""
+    def pytest(self, paths: Sequence[str], *, within: float, most_failures: int = 1) -> Done:
+        """Run the tests of some paths for at most so many seconds, until so many have failed; 0 for all."""
         process = subprocess.Popen(
-            [sys.executable, "-m", "pytest", *OPTIONS, _LEFT_OUT, *paths],
+            [sys.executable, "-m", "pytest", *OPTIONS, f"--maxfail={most_failures}", _LEFT_OUT, *paths],
             cwd=self.path,
             env=self._env(),
             stdin=subprocess.DEVNULL,

@@ -53,6 +53,23 @@ def attempt(mutant: Mutant, copy: Copy, *, deadline: float) -> Result:
     return Result(mutant.name, mutant.area, state, stage, by, round(time.monotonic() - began, 1))
 
 
+def borne_out(results: Sequence[Result], copy: Copy, *, deadline: float) -> list[Result]:
+    """Return the results, where a test caught nothing that fails on a copy without a fault as well."""
+    catching = list(dict.fromkeys(result.by for result in results if result.state == "caught"))
+    if not catching:
+        return list(results)
+    copy.renew()
+    done = copy.pytest(catching, within=deadline, most_failures=0)
+    if done.code not in (_PASSED, _FAILED):
+        raise RuntimeError(f"the tests that caught faults do not run without one:\n{done.output[-_SHOWN:]}")
+    return [
+        msgspec.structs.replace(result, state="error", by=f"{result.by} fails without the fault, too")
+        if result.by in done.failed
+        else result
+        for result in results
+    ]
+
+
 def present(paths: Sequence[str], tree: Path) -> list[str]:
     """Return those of the paths that a tree has."""
     return [path for path in paths if (tree / path).exists()]
@@ -62,7 +79,7 @@ def _tried(mutant: Mutant, copy: Copy, *, until: float) -> tuple[State, str, str
     for stage, paths in _stages(mutant, copy.path):
         done = copy.pytest(paths, within=until - time.monotonic())
         if done.code == _FAILED and done.failed:
-            return "caught", stage, done.failed
+            return "caught", stage, done.failed[0]
         if done.code != _PASSED:
             said = "too late" if done.code is None else f"pytest ended with {done.code}"
             return "error", stage, f"{said}:\n{done.output[-_SHOWN:]}"

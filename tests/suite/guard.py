@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 import tomllib
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +20,7 @@ BUDGET: Final = Path(__file__).with_name("budget.toml")
 LONGEST: Final = 15.0  # seconds of one test, when the whole takes as long as the budget
 CROWDED: Final = 1.5  # seconds in which a process gets one of CPU: here other work decides which tests are slow
 _PROBE: Final = 0.3  # seconds of CPU
+_SHARED: Final = "seconds of shared fixtures"
 SHOWN: Final = 20
 # A folder may have so much more than its share: half as much, and as much of the whole as one slow test is.
 _MORE: Final = 1.5
@@ -53,7 +54,7 @@ def complaints(calls: Times, wholes: Times, budget: Times) -> list[str]:
     Parameters
     ----------
     calls
-        Seconds of each test itself, by its id: what shared fixtures take is nobody's own.
+        Seconds of each test itself and of its own fixtures, by its id: what shared fixtures take is nobody's own.
     wholes
         Seconds of each test with its fixtures.
     budget
@@ -86,6 +87,31 @@ def _folders(wholes: Times, budget: Times) -> list[str]:
     return found
 
 
+class OwnFixtures:
+    """Tells in the report of a test's set-up what fixtures took that it shares with others; wherever tests run."""
+
+    def __init__(self) -> None:
+        self._shared = 0.0
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[object]) -> Generator[None, object, object]:
+        """Measure those that outlive a test; what they need is set up before them."""
+        begun = time.monotonic()
+        try:
+            return (yield)
+        finally:
+            if fixturedef.scope != "function":
+                self._shared += time.monotonic() - begun
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Take it along."""
+        report = yield
+        report.user_properties.append((_SHARED, self._shared))
+        self._shared = 0.0
+        return report
+
+
 class Guard:
     """Adds up what tests take; ``enforce`` fails the run, which is for whole runs only.
 
@@ -99,15 +125,17 @@ class Guard:
         self._enforce = enforce
         self._crowding = crowding
         self._crowds: list[float] = []
-        self._calls: dict[str, float] = {}
+        self._calls: defaultdict[str, float] = defaultdict(float)
         self._wholes: defaultdict[str, float] = defaultdict(float)
         self._complaints: list[str] = []
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Count one phase of a test."""
         self._wholes[report.nodeid] += report.duration
-        if report.when == "call" and "proof" not in report.keywords:
-            self._calls[report.nodeid] = report.duration
+        if "proof" not in report.keywords:
+            shared = sum(seconds for name, seconds in report.user_properties if name == _SHARED)
+            # What is taken down last of all is what was shared.
+            self._calls[report.nodeid] += 0.0 if report.when == "teardown" else report.duration - shared
 
     def pytest_sessionstart(self) -> None:
         """See whether the machine is free."""
@@ -134,7 +162,10 @@ class Guard:
         if self._enforce and self._wholes:
             self._show_folders(terminalreporter)
         if self._complaints:
-            beside = " beside other work on this machine: this fails nothing" if self._is_crowded else ""
+            waits = " and ".join(f"{crowd:.2f}" for crowd in self._crowds)
+            beside = (
+                f" beside other work (a second of CPU took {waits}): this fails nothing" if self._is_crowded else ""
+            )
             terminalreporter.section(f"grown too slow{beside}", red=not self._is_crowded)
             for complaint in self._complaints:
                 terminalreporter.line(complaint)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
-from tests.suite.guard import CROWDED, LONGEST, Guard, complaints, crowding, folder_of, read_budget
+from tests.suite.guard import CROWDED, LONGEST, Guard, OwnFixtures, complaints, crowding, folder_of, read_budget
 
 BUDGET = {"tests/unit": 30.0, "tests/acceptance": 60.0, "tests/acceptance/pages": 10.0}
 QUICK = {f"tests/unit/test_a.py::test_{n}": 1.0 for n in range(30)}
@@ -63,6 +64,43 @@ def test_a_run_beside_other_work_is_not_failed(before: float, after: float, exit
     guard.pytest_runtest_logreport(report("tests/unit/test_a.py::test_slow", 2 * LONGEST))
     guard.pytest_sessionfinish(session)
     assert session.exitstatus is exitstatus
+
+
+SLOW_FIXTURES = """
+import time, pytest
+
+@pytest.fixture(scope="module")
+def shared():
+    time.sleep(0.4)
+
+@pytest.fixture
+def own(shared):
+    time.sleep(0.2)
+
+def test_a(own): ...
+"""
+
+
+def test_a_fixture_is_the_tests_own_unless_others_share_it(tmp_path: Path) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    (tmp_path / "test_slow.py").write_text(SLOW_FIXTURES)
+    watch = Watch()
+    assert (
+        pytest.main(["-q", "-p", "no:asyncio", "--rootdir", str(tmp_path), str(tmp_path)], [OwnFixtures(), watch]) == 0
+    )
+    (own,), (whole,) = watch.guard._calls.values(), watch.guard._wholes.values()
+    assert own >= 0.2
+    assert whole - own >= 0.4
+
+
+class Watch:
+    """Has a guard hear of a run."""
+
+    def __init__(self) -> None:
+        self.guard = Guard(enforce=False)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self.guard.pytest_runtest_logreport(report)
 
 
 def test_a_process_gets_no_more_cpu_than_there_is_time() -> None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.harness.process import ROOT
-from tests.mutants.copies import Done
+from tests.mutants.copies import Copy, Done
 from tests.mutants.seeded import DoesNotApply, Mutant, load
-from tests.mutants.trial import present
+from tests.mutants.trial import Result, borne_out, present
 
 MUTANTS = load()
 EVERY = pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
@@ -51,7 +52,32 @@ def test_a_file_that_is_not_there_does_not_apply(tmp_path: Path) -> None:
         MUTANTS[0].apply(tmp_path)
 
 
-def test_the_first_test_that_failed_is_named() -> None:
+def test_the_tests_that_failed_are_named() -> None:
     output = "..F\nERROR    bus.spool:engine.py:1 failed\nFAILED tests/a.py::test_b[1-2] - assert 1 == 2\n1 failed\n"
-    assert Done(1, output).failed == "tests/a.py::test_b[1-2]"
+    assert Done(1, output).failed == ["tests/a.py::test_b[1-2]"]
     assert not Done(0, "3 passed\n").failed
+
+
+class Clean(Copy):
+    """A copy without a fault, in which one test is red."""
+
+    def __init__(self) -> None:
+        """Need no tree."""
+
+    def renew(self) -> None:
+        """Be as before."""
+
+    def pytest(self, paths: Sequence[str], *, within: float, most_failures: int = 1) -> Done:
+        assert (list(paths), within, most_failures) == (["tests/a.py::test_red", "tests/a.py::test_sound"], 1, 0)
+        return Done(1, "FAILED tests/a.py::test_red - assert 1 == 2\n")
+
+
+def test_a_test_that_is_red_anyhow_catches_nothing() -> None:
+    red, sound, survivor = (
+        Result("red", "spool", "caught", by="tests/a.py::test_red"),
+        Result("sound", "spool", "caught", by="tests/a.py::test_sound"),
+        Result("survivor", "spool", "SURVIVED"),
+    )
+    found = borne_out([red, sound, survivor], Clean(), deadline=1)
+    assert [result.state for result in found] == ["error", "caught", "SURVIVED"]
+    assert "without the fault" in found[0].by
