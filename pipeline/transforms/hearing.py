@@ -23,8 +23,8 @@ class Patience(NamedTuple):
     Attributes
     ----------
     allowance
-        From a message to a judgement of it: what events need to get into the lake. An emitter that was not heard for
-        longer, while others were, is gone.
+        From a message to a judgement of it: what events need to get into the lake, and outcomes into the store. An
+        emitter of which no block arrived for longer, while others' did, is gone.
     horizon
         Until a delivery that was retried must have ended: that of the longest retry policy.
     """
@@ -34,8 +34,15 @@ class Patience(NamedTuple):
 
 
 def heard(blocks: DataFrame) -> DataFrame:
-    """Return a row for each emitter of blocks (``schemas.BLOCKS``): when it was heard ``last``."""
-    return blocks.groupBy("emitter").agg(F.max("at").alias("last"))
+    """Return a row for each emitter of blocks (``schemas.BLOCKS``): from when to when it was heard.
+
+    What it told is as old as its own clock says, and never newer than its block's arrival, whatever that clock says:
+    ``first`` and ``last``. ``arrived`` is when its last block did.
+    """
+    told = F.least("at", "arrived")
+    return blocks.groupBy("emitter").agg(
+        F.min(told).alias("first"), F.max(told).alias("last"), F.max("arrived").alias("arrived")
+    )
 
 
 def gaps(blocks: DataFrame) -> DataFrame:
@@ -57,12 +64,16 @@ def gaps(blocks: DataFrame) -> DataFrame:
 
 
 def watermark_of(emitters: Iterable[Row], patience: Patience) -> dt.datetime | None:
-    """Return the time up to which all live emitters were heard; None when nobody was."""
-    lasts = [emitter["last"] for emitter in emitters]
-    if not lasts:
+    """Return the time up to which all live emitters (rows of ``heard``) were heard; None when nobody was.
+
+    Who lives is told by arrivals, which are of one clock: an emitter whose own is ahead makes nobody else gone, and one
+    whose own is behind holds judgement back by so much.
+    """
+    found = list(emitters)
+    if not found:
         return None
-    live = max(lasts) - dt.timedelta(seconds=patience.allowance)
-    watermark: dt.datetime = min(last for last in lasts if last >= live)
+    live = max(each["arrived"] for each in found) - dt.timedelta(seconds=patience.allowance)
+    watermark: dt.datetime = min(each["last"] for each in found if each["arrived"] >= live)
     return watermark
 
 

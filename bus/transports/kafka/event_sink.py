@@ -95,6 +95,7 @@ class KafkaEventSink:
         settings = {
             "cleanup.policy": "delete",
             "max.message.bytes": str(config.batch_bytes + _HEADROOM),
+            "message.timestamp.type": "LogAppendTime",  # readers judge by arrival, whatever an emitter's clock says
             "retention.ms": str(milliseconds(config.retention)),
         }
         if config.min_insync_replicas is not None:

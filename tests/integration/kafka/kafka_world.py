@@ -13,6 +13,7 @@ from pathlib import Path
 import trustme
 from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.structs import OffsetAndMetadata
 
 from bus.domain.destination import Destination
@@ -214,6 +215,13 @@ async def operator(config: KafkaConfig) -> AsyncIterator[AIOKafkaAdminClient]:
         yield client
     finally:
         await client.close()
+
+
+async def settings_of(config: KafkaConfig, name: str) -> dict[str, str]:
+    """Return how a topic is set."""
+    async with operator(config) as client:
+        (answer,) = await client.describe_configs([ConfigResource(ConfigResourceType.TOPIC, name)])
+    return {name: value for _, _, _, _, entries in answer.resources for name, value, *_ in entries}
 
 
 @asynccontextmanager

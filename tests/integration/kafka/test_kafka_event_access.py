@@ -13,7 +13,7 @@ from bus.errors import EventsUnavailable
 from bus.events.gathering import Gathering
 from bus.ports.events import SealedBlock
 from bus.transports.kafka import KafkaConfig, KafkaEventSink
-from tests.integration.kafka.kafka_world import encrypted
+from tests.integration.kafka.kafka_world import encrypted, settings_of
 from tests.servers.kafka import PASSWORD, USER, KafkaServer
 from tests.servers.kafka_fixtures import changed, quick, records
 
@@ -55,6 +55,13 @@ async def test_events_are_written_over_an_encrypted_connection(broker: KafkaServ
     config = encrypted(broker, broker.ca, broker.ca, tmp_path)
     sealed = await written(config)
     assert await read(broker, config) == [(sealed.emitter.encode(), sealed.line)]
+
+
+async def test_a_block_has_the_time_at_which_the_broker_took_it(broker: KafkaServer) -> None:
+    """Readers judge by arrival, which no emitter's clock may tell."""
+    config = quick(broker.bootstrap)
+    await written(config)
+    assert (await settings_of(config, config.prefix + TOPIC))["message.timestamp.type"] == "LogAppendTime"
 
 
 async def test_a_wrong_password_is_said_to_be_wrong(broker: KafkaServer) -> None:

@@ -6,7 +6,6 @@ import asyncio
 
 import pytest
 from aiokafka.admin import NewTopic
-from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from bus.clock import SystemClock
 from bus.domain.destination import Destination
@@ -25,6 +24,7 @@ from tests.integration.kafka.kafka_world import (
     publish_all,
     receive,
     receive_ids,
+    settings_of,
     subscription,
     topic,
 )
@@ -55,7 +55,7 @@ async def test_a_topic_that_is_there_with_a_smaller_limit_is_adapted_and_keeps_i
     large = message(1, body=bytes(MEBIBYTE))
     assert await publish(road, large) == [True]
     assert len((await describe(config))["partitions"]) == 3
-    now = await settings_of(config)
+    now = await settings_of(config, topic(config))
     assert int(now["max.message.bytes"]) > MEBIBYTE
     assert {name: now[name] for name in ("retention.ms", "segment.bytes")} == {
         name: settings[name] for name in ("retention.ms", "segment.bytes")
@@ -87,7 +87,7 @@ async def test_a_topic_is_made_as_it_was_asked_for(config: KafkaConfig) -> None:
     async with opened(config) as road:
         await ensure(road)
     assert len((await describe(config))["partitions"]) == 4
-    settings = await settings_of(config)
+    settings = await settings_of(config, topic(config))
     assert settings["min.insync.replicas"] == "1"
     assert settings["retention.ms"] == "3600000"
     assert settings["cleanup.policy"] == "delete"
@@ -174,9 +174,3 @@ async def describe(config: KafkaConfig) -> dict:
     async with operator(config) as client:
         (found,) = await client.describe_topics([topic(config)])
     return found
-
-
-async def settings_of(config: KafkaConfig) -> dict[str, str]:
-    async with operator(config) as client:
-        (answer,) = await client.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic(config))])
-    return {name: value for _, _, _, _, entries in answer.resources for name, value, *_ in entries}
