@@ -12,7 +12,7 @@ from admin.repair.jobs import Item, Job
 from admin.repair.resender import HAND_OVER, is_pending, target_of
 from bus.domain.canceling import REMOVED
 from bus.domain.delivery import Status
-from bus.domain.reasons import ENDED_SINCE, EXPIRED, ON_ITS_WAY
+from bus.domain.reasons import ENDED_SINCE, EXPIRED, ON_ITS_WAY, PAUSED
 from bus.domain.selection import Selection
 from bus.domain.signature import FAILING
 from bus.domain.trace import Trace, is_chosen
@@ -101,8 +101,9 @@ class Chooser:
     async def unended(self, destination: str, deliveries: Sequence[tuple[str, str]]) -> list[Item]:
         """Return the items that bring deliveries (message's id, subscription) to an end.
 
-        One that has ended well is skipped, and so is one that a road may still hold. One that is pending for longer
-        than a road holds anything gets the item of ``HAND_OVER``, any other one that resends it.
+        One that has ended well is skipped, and so is one that a road may still hold, or that waits because somebody
+        paused it. One that is pending for longer than a road holds anything gets the item of ``HAND_OVER``, any other
+        one that resends it.
         """
         traces = {message_id: await self._store.trace(message_id) for message_id in {each[0] for each in deliveries}}
         return [self._unended(destination, traces[message_id], message_id, name) for message_id, name in deliveries]
@@ -115,12 +116,18 @@ class Chooser:
         delivery = trace.deliveries.get(name)
         if delivery is not None and delivery.status in _ENDED_WELL:
             return Item(message_id, name, delivery.generation, "skipped", ENDED_SINCE)
-        if not is_pending(trace, name):
-            return Item(message_id, name, target_of(trace, name).generation)
-        waits = self._clock.now() - trace.message.received_at
-        if waits < self._registry.subscription(destination, name).stuck_after:
+        if is_pending(trace, name):
+            return self._waiting(trace, name, trace.message.received_at)
+        return Item(message_id, name, target_of(trace, name).generation)
+
+    def _waiting(self, trace: Trace, name: str, received_at: int) -> Item:
+        """Return the item of a delivery that was never attempted."""
+        subscription = self._registry.subscription(trace.destination, name)
+        if subscription.paused or self._registry.destination(trace.destination).paused:
+            return Item(trace.id, name, HAND_OVER, "skipped", PAUSED)
+        if self._clock.now() - received_at < subscription.stuck_after:
             return item_of(trace, name)
-        return Item(message_id, name, HAND_OVER)
+        return Item(trace.id, name, HAND_OVER)
 
     def names(self, trace: Trace, selection: Selection) -> list[str]:
         """Return the subscriptions that a selection takes of a message."""

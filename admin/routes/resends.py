@@ -57,7 +57,8 @@ async def end_deliveries(body: DeliveriesBody, services: OfficeDep, principal: R
     """Bring deliveries that somebody found without an end to one, as a bulk resend of exactly these.
 
     One that is pending for longer than its subscription's ``stuck_after`` goes to a dispatcher as it is; one that
-    retries, is dead or is parked is resent; one that may be on its way, or has ended well, is skipped.
+    retries, is dead or is parked is resent; one that may be on its way, waits because its subscription or destination
+    is paused, or has ended well, is skipped.
     """
     principal.require("resend", body.destination)
     names = list(dict.fromkeys((each.id, each.subscription) for each in body.deliveries))

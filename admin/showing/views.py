@@ -13,6 +13,7 @@ from bus.domain.catalog import Catalog
 from bus.domain.delivery import Attempt, Resend, Status
 from bus.domain.hops import Hop, hops_of
 from bus.domain.message import Message
+from bus.domain.reasons import PAUSED
 from bus.domain.replay import Replay
 from bus.domain.times import format_time
 from bus.domain.trace import DeliveryTrace, Trace, attempts_in_order, attempts_of, next_attempt_at
@@ -150,9 +151,9 @@ def _held(trace: Trace, name: str, delivery: DeliveryTrace, catalog: Catalog) ->
     destination = catalog.destinations.get(trace.destination)
     subscription = catalog.subscriptions.get((trace.destination, name))
     if destination is not None and destination.paused:
-        return "paused", "the destination is paused"
+        return PAUSED, "the destination is paused"
     if subscription is not None and subscription.paused:
-        return "paused", subscription.paused_reason
+        return PAUSED, subscription.paused_reason
     if delivery.status is Status.RESEND:
         return "", ""
     if trace.message is not None and trace.message.deliver_at > trace.message.received_at:

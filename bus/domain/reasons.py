@@ -13,6 +13,7 @@ from bus.domain.subscription import PAUSED_BY_410, PAUSED_BY_PERSON
 from bus.sentences import Said, sentence
 
 FILTERED: Final = "filter"
+PAUSED: Final = "paused"
 RESENT: Final = "resent by a person"
 ON_ITS_WAY: Final = "still pending: it is on its way"
 ENDED_SINCE: Final = "it has ended since"
@@ -25,7 +26,7 @@ _EXHAUSTED: Final = re.compile(r"(.+); retries exhausted after (\d+)", re.DOTALL
 
 REASONS: Final = frozenset(
     {
-        *("paused", "scheduled", "the destination is paused"),
+        *(PAUSED, "scheduled", "the destination is paused"),
         *(FILTERED, REMOVED, PAUSED_BY_410, PAUSED_BY_PERSON),
         *(RESENT, ON_ITS_WAY, ENDED_SINCE, EXPIRED, RESENT_SINCE, NOT_RESENT, OUTCOME_UNKNOWN),
     }

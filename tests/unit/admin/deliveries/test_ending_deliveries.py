@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import httpx
+import pytest
 
 from bus.domain.delivery import Origin, Status
 from bus.domain.identity import new_id
@@ -47,6 +48,17 @@ async def test_one_that_may_be_on_its_way_is_left_alone(world: World, client: ht
     assert await world.rows() == []
     (item,) = await items(client, job_id)
     assert (item["outcome"], item["reason"]) == ("skipped", "still pending: it is on its way")
+
+
+@pytest.mark.parametrize("path", ["/destinations/orders", "/destinations/orders/subscriptions/billing"])
+async def test_one_that_somebody_paused_is_left_alone(world: World, client: httpx.AsyncClient, path: str) -> None:
+    (waiting,) = await world.written(1)
+    await world.clock.advance(600)
+    assert (await client.patch(path, json={"paused": True})).is_success
+    job_id = await end(world, client, waiting.id)
+    assert await world.rows() == []
+    (item,) = await items(client, job_id)
+    assert (item["outcome"], item["reason"]) == ("skipped", "paused")
 
 
 async def test_one_whose_retry_was_lost_is_resent(world: World, client: httpx.AsyncClient) -> None:
