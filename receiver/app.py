@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
+from bus.domain.headers import FALLBACK
 from bus.domain.problem import problem, problem_of
 from bus.errors import BusError, InvalidMessage
 from bus.security.keyring import Keyring
 from bus.security.principals import Principal
+from bus.telemetry import metrics
 from receiver.draft import Draft, draft_of_line, draft_of_request
 from receiver.exchange import (
     Receive,
@@ -22,6 +25,7 @@ from receiver.exchange import (
     send_json,
 )
 from receiver.ingest import Accepted, Ingest
+from receiver.tally import Tally
 
 PREFIX: Final = "/v1/messages"
 BATCH_LINES: Final = 1000
@@ -37,6 +41,7 @@ class IngestApp:
     def __init__(self, ingest: Ingest, keyring: Keyring) -> None:
         self._ingest = ingest
         self._keyring = keyring
+        self._fallback = Tally(metrics.FALLBACK)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -65,8 +70,15 @@ class IngestApp:
             raise Refused(problem(413, f"a batch has at most {BATCH_LINES} lines; this has {len(lines)}"))
         drafts = [_read(line) for line in lines]
         answers = await self._ingest.accept(drafts, principal)
+        if FALLBACK.encode() in headers:
+            self._count_fallback(drafts, answers)
         results = [_result(draft, answer) for draft, answer in zip(drafts, answers, strict=True)]
         return 200, encode({"results": results})
+
+    def _count_fallback(self, drafts: Sequence[Draft | BusError], answers: Sequence[Accepted | BusError]) -> None:
+        for draft, answer in zip(drafts, answers, strict=True):
+            if isinstance(draft, Draft) and isinstance(answer, Accepted) and not answer.duplicate:
+                self._fallback.count(draft.destination, draft.source)
 
 
 def _read(line: bytes) -> Draft | BusError:

@@ -18,6 +18,7 @@ from bus.ports.events import Events
 from bus.ports.spool import NewRecord, Spool
 from bus.registry import Registry
 from bus.security.principals import Principal
+from bus.telemetry import metrics
 from receiver.draft import Draft
 from receiver.duplicates import Claim, IdempotencyKeys, Recent, Stored, content_of, digest, scope_of
 from receiver.publishing import Publisher
@@ -60,7 +61,7 @@ class Ingest:
         self._publisher = publisher
         self._events = events
         self._clock = clock
-        self._tally = Tally()
+        self._tally = Tally(metrics.ACCEPTED)
 
     def limit(self, destination: str) -> int:
         """Return the largest body that a destination takes; raises ``InvalidDestination`` for one that is not there."""
@@ -196,7 +197,7 @@ class Ingest:
         """Take note of a message that is durable."""
         self._recent.finish(message.id)
         self._publisher.notice(message.destination)
-        self._tally.accepted(message)
+        self._tally.count(message.destination, message.source)
         self._events.emit(events_of.accepted(message))
 
     def _undo(self, fresh: Sequence[_Fresh]) -> None:

@@ -1,11 +1,10 @@
-"""Counts accepted messages by destination and source."""
+"""Counts messages by destination and source."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from bus.domain.message import Message
-from bus.telemetry import metrics
+from prometheus_client import Counter
 
 _SOURCES: Final = 2000
 _OTHER: Final = "(other)"
@@ -14,19 +13,20 @@ _OTHER: Final = "(other)"
 class Tally:
     """Keeps the counters at hand; producers name their source themselves, so how many names are kept is bounded."""
 
-    def __init__(self) -> None:
+    def __init__(self, metric: Counter) -> None:
+        self._metric = metric
         self._counters: dict[tuple[str, str], Any] = {}
 
-    def accepted(self, message: Message) -> None:
+    def count(self, destination: str, source: str) -> None:
         """Count one message."""
-        counter = self._counters.get((message.destination, message.source))
+        counter = self._counters.get((destination, source))
         if counter is None:
-            counter = self._counter(message.destination, message.source)
+            counter = self._counter(destination, source)
         counter.inc()
 
     def _counter(self, destination: str, source: str) -> Any:
         name = source if len(self._counters) < _SOURCES else _OTHER
-        counter = metrics.ACCEPTED.labels(destination, name)
+        counter = self._metric.labels(destination, name)
         if name == source:
             self._counters[destination, source] = counter
         return counter

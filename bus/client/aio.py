@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 
 from bus.client.options import Prepared
 from bus.client.sync import CLOSE_SECONDS, Bus
-from bus.errors import SpoolClosed, SpoolFull
+from bus.errors import SpoolClosed, SpoolError, SpoolFull
 
 _SLICE: Final = 0.25
 """Seconds after which a cancelled wait for the network leaves its thread."""
@@ -66,8 +66,22 @@ class AsyncBus:
             content_type=content_type,
             deliver_at=deliver_at,
         )
-        await self._present_writer().store(prepared)
+        try:
+            await self._present_writer().store(prepared)
+        except SpoolClosed:
+            raise
+        except SpoolError as refusal:
+            await self._send_straight(prepared, refusal)
         return prepared.id
+
+    async def _send_straight(self, prepared: Prepared, refusal: SpoolError) -> None:
+        straight, seconds = self._bus.straight, self._bus.straight.seconds
+        verdict = straight.submit(prepared, refusal)
+        waiting = asyncio.wrap_future(verdict)
+        done, _ = await asyncio.wait([waiting], timeout=seconds)
+        problem = waiting.result() if done else straight.give_up(verdict)
+        if problem:
+            raise straight.failure(refusal, problem)
 
     async def start(self) -> None:
         """Start the daemon before the first `send`; see `Bus.start`."""
@@ -105,6 +119,11 @@ class AsyncBus:
     def rejected(self) -> int:
         """How many messages this process keeps because the receiver refused them for good."""
         return self._bus.rejected
+
+    @property
+    def sent_straight(self) -> int:
+        """How many messages of this process the receiver took straight from `send`, since the disk refused them."""
+        return self._bus.sent_straight
 
     def _present_writer(self) -> _Writer:
         if self._closed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -65,6 +66,7 @@ class Options:
     spool_limit: int = 4 << 30
     disk_reserve: int = 64 << 20
     timeout: float = 30.0
+    fallback_timeout: float = 2.0
     backoff_first: float = 0.25
     backoff_longest: float = 30.0
     sweep_seconds: float = 15.0
@@ -84,3 +86,5 @@ class Options:
             raise ConfigurationError(f"max_bytes {self.max_bytes} is not between 1 and {LARGEST_BODY}")
         if self.timeout <= 0 or self.sweep_seconds <= 0:
             raise ConfigurationError("timeout and sweep_seconds are seconds above 0")
+        if not 0 <= self.fallback_timeout <= threading.TIMEOUT_MAX:
+            raise ConfigurationError("fallback_timeout is seconds; 0 turns the fallback off")

@@ -5,12 +5,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from email.utils import parsedate_to_datetime
+from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
 
+from bus.domain.headers import FALLBACK
+
 if TYPE_CHECKING:
+    import ssl
+
     import httpx
 
     from bus.client.options import WallAndMonotonic
@@ -19,6 +24,8 @@ THREAD: Final = "bus-send"
 """The daemon's name."""
 EVENTS_THREAD: Final = "bus-events"
 """That of the thread that ships trace events."""
+STRAIGHT_THREAD: Final = "bus-straight"
+"""That of the thread that posts what the disk refused."""
 CONNECT_SECONDS: Final = 5.0
 _MOST_REPLY: Final = 8 * 2**20
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
@@ -142,17 +149,19 @@ class ReceiverClient:
             limits=httpx.Limits(max_connections=1, keepalive_expiry=3.0),
             # A proxy of the environment is for other machines.
             trust_env=urlsplit(url).hostname not in _LOOPBACK,
-            verify=urlsplit(url).scheme == "https",  # reading the authorities' certificates takes 30 ms
+            verify=True if urlsplit(url).scheme == "https" else _unused_context(),
         )
 
-    def post(self, lines: Sequence[bytes], ids: Sequence[str]) -> Reply:
+    def post(self, lines: Sequence[bytes], ids: Sequence[str], *, is_straight: bool = False) -> Reply:
         """Send lines and return what the receiver said; raises nothing that a network or a peer can cause.
 
         ``ids`` are those in the lines: an answer that takes a message under another id is not a receiver's.
+        ``is_straight`` tells the receiver that no disk of this machine has them.
         """
         httpx = self._httpx
+        headers = {FALLBACK: "1"} if is_straight else {}
         try:
-            with self._http.stream("POST", self._address, content=b"\n".join(lines)) as response:
+            with self._http.stream("POST", self._address, content=b"\n".join(lines), headers=headers) as response:
                 return self._read(response, ids)
         except (httpx.WriteTimeout, httpx.ReadTimeout) as error:
             return Reply(None, f"no answer within {self._timeout:g} s ({type(error).__name__})", splits=True)
@@ -203,9 +212,24 @@ class ReceiverClient:
         return bytes(gathered)
 
 
+@cache
+def _unused_context() -> ssl.SSLContext:
+    """Return what httpx wants to have where nothing is encrypted.
+
+    One for ever: reading the authorities' certificates takes 30 ms, and a fork while another thread makes or frees a
+    context leaves OpenSSL's lock held in the child.
+    """
+    import ssl  # noqa: PLC0415 - not for a process that sends nothing
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
 def _is_ours_to_tell(record: logging.LogRecord) -> bool:
     """Keep httpx's line for each request out of the application's log; what matters is logged by the daemon."""
-    return record.threadName not in (THREAD, EVENTS_THREAD)
+    return record.threadName not in (THREAD, EVENTS_THREAD, STRAIGHT_THREAD)
 
 
 def _results(body: bytes, ids: Sequence[str]) -> list[Result] | None:

@@ -16,6 +16,7 @@ from bus.client.home import orphans
 from bus.client.line import Line, check_deliver_at, content_of, split_headers, text_of
 from bus.client.options import Options, Prepared, WallAndMonotonic
 from bus.client.outbox import STARTING, Outbox, record_of
+from bus.client.straight import Straight
 from bus.clock import SystemClock
 from bus.domain.identity import new_id
 from bus.domain.message import DEFAULT_MAX_BYTES, check_destination, check_size
@@ -51,7 +52,9 @@ class Bus:
     spool_limit, disk_reserve
         Bytes that the spool may take, and bytes of disk that it leaves free; beyond either `send` raises SpoolFull.
     timeout
-        Seconds that the receiver has for an answer; no `send` ever waits for it.
+        Seconds that the receiver has for an answer of the daemon; no `send` waits for it.
+    fallback_timeout
+        Seconds within which `send` has the receiver take a message that the disk refuses; 0 turns that off.
     backoff_first, backoff_longest
         Bounds in seconds of the wait after the first failed request and after many (exponential, full jitter).
     sweep_seconds
@@ -78,6 +81,7 @@ class Bus:
         spool_limit: int = 4 << 30,
         disk_reserve: int = 64 << 20,
         timeout: float = 30.0,
+        fallback_timeout: float = 2.0,
         backoff_first: float = 0.25,
         backoff_longest: float = 30.0,
         sweep_seconds: float = 15.0,
@@ -95,6 +99,7 @@ class Bus:
             spool_limit=spool_limit,
             disk_reserve=disk_reserve,
             timeout=timeout,
+            fallback_timeout=fallback_timeout,
             backoff_first=backoff_first,
             backoff_longest=backoff_longest,
             sweep_seconds=sweep_seconds,
@@ -105,6 +110,7 @@ class Bus:
         )
         self._outbox: Outbox | None = None
         self._closed = False
+        self.straight = Straight(self._options)
         self._resume()
 
     def __enter__(self) -> Self:
@@ -127,7 +133,9 @@ class Bus:
     ) -> str:
         """Store a message and return its id; it is on disk (fsync) when this returns, and is sent from there.
 
-        Never waits for the network. Messages of one thread to one destination leave in the order of the calls.
+        Does not wait for the network, and messages of one thread to one destination leave in the order of the calls.
+        Only a message that the disk refuses goes at once to the receiver, past those that wait on disk: this returns
+        when the receiver has it durably, within ``fallback_timeout`` seconds.
 
         Parameters
         ----------
@@ -154,9 +162,11 @@ class Bus:
         InvalidMessage
             Another argument is impossible; ``field`` names it.
         SpoolFull
-            The spool's limit or the disk's reserve is reached; this message is not stored, those before are.
+            The spool's limit or the disk's reserve is reached, and the receiver did not take this message either; it
+            is not stored, those before are.
         SpoolFailed
-            The disk failed. This message may or may not be stored; the next call tries a new file.
+            The disk failed, and the receiver did not take this message either. It may or may not be stored; the next
+            call tries a new file.
         SpoolClosed
             The bus was closed.
         """
@@ -170,7 +180,12 @@ class Bus:
             content_type=content_type,
             deliver_at=deliver_at,
         )
-        self.store([prepared])
+        try:
+            self.store([prepared])
+        except SpoolClosed:
+            raise
+        except SpoolError as refusal:
+            self.straight.send(prepared, refusal)
         return prepared.id
 
     def prepare(
@@ -211,13 +226,14 @@ class Bus:
         return Prepared(line.id, record, destination, len(content.body), line.biz_id, line.source)
 
     def store(self, prepared: Sequence[Prepared]) -> None:
-        """Store prepared messages, all or none, durably; raises as `send` does. Not for applications."""
+        """Store prepared messages, all or none, durably on disk, or raise ``SpoolError``. Not for applications."""
         outbox = self._opened()
         try:
             outbox.append(prepared)
         except SpoolFailed:
             self._replace(outbox)
             raise
+        self.straight.disk_is_well()
 
     def start(self) -> None:
         """Start the daemon before the first `send`, so that what earlier processes left is sent now."""
@@ -259,6 +275,7 @@ class Bus:
             outbox, self._outbox = self.present(), None
         if outbox is not None:
             outbox.close(timeout)
+        self.straight.close()
 
     @property
     def pending(self) -> int:
@@ -271,6 +288,11 @@ class Bus:
         """How many messages this process keeps because the receiver refused them for good (404, 413, 422)."""
         outbox = self.present()
         return 0 if outbox is None else outbox.rejected
+
+    @property
+    def sent_straight(self) -> int:
+        """How many messages of this process the receiver took straight from `send`, since the disk refused them."""
+        return self.straight.count
 
     def present(self) -> Outbox | None:
         """Return the outbox when there is one and it is this process's own."""

@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+FALLBACK: Final = "bus-fallback"
+"""Of a batch whose messages come straight over the network, since their producer's disk refused them."""
 MOST: Final = 64
 LONGEST_VALUE: Final = 8_192  # bytes in UTF-8
 

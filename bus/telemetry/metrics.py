@@ -14,6 +14,12 @@ _BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2
 ACCEPTED: Final = Counter(
     "bus_messages_accepted", "Messages accepted durably.", ["destination", "source"], registry=REGISTRY
 )
+FALLBACK: Final = Counter(
+    "bus_messages_fallback",
+    "Messages that came straight from a producer whose disk refused them.",
+    ["destination", "source"],
+    registry=REGISTRY,
+)
 PUBLISHED: Final = Counter(
     "bus_messages_published",
     "Messages handed to a road, by result.",

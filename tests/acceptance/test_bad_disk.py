@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from bus import Bus
 from tests.harness.bus_process import BusProcess
 from tests.harness.loop_disk import MIB, loop_disk
 from tests.harness.subscribers import SubscriberProcess
@@ -102,6 +103,17 @@ def test_a_full_disk_refuses_and_keeps_what_was_acknowledged(tmp_path: Path, sub
             lambda: acknowledged <= {call.seq for call in subscriber.calls()}, within=60, what="all acknowledged"
         )
         assert bus.stop() == 0
+
+
+def test_what_a_producers_disk_refuses_is_delivered_and_told(bus: BusProcess, subscriber: SubscriberProcess) -> None:
+    bus.admin.destination("d")
+    bus.admin.subscription("d", "s", subscriber.url("/s"))
+    with Bus(
+        bus.url, spool=bus.data / "producer", source="shop", disk_reserve=1 << 62, fallback_timeout=60
+    ) as producer:
+        given = producer.send("d", {"seq": 1})
+    wait_until(lambda: [call.id for call in subscriber.calls()] == [given], within=60, what="delivered")
+    assert bus.admin.metric('bus_messages_fallback_total{destination="d",source="shop"}') == 1
 
 
 def send_some(bus: BusProcess, first: int, count: int) -> set[int]:

@@ -177,7 +177,7 @@ def test_a_disk_without_its_reserve_refuses(tmp_path: Path) -> None:
 def test_after_a_disk_failure_the_next_message_goes_to_a_new_file(
     receiver: FakeReceiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with Bus(receiver.url, spool=tmp_path) as bus:
+    with Bus(receiver.url, spool=tmp_path, fallback_timeout=0) as bus:
         bus.send("a", 1)
         append = Outbox.append
 
