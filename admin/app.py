@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any, Final
 
 from fastapi import APIRouter, FastAPI
-from starlette.routing import BaseRoute
+from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
 from admin.requests.bodies import limited
@@ -72,6 +72,9 @@ _MODULES: Final = (
 )
 
 
+_PREFIX: Final = "/api/v1"
+
+
 class _Admin(FastAPI):
     """The application: no body is over the limit, and every answer has the headers, also that of a failure inside."""
 
@@ -82,8 +85,9 @@ class _Admin(FastAPI):
 
 def make_app(office: Office) -> FastAPI:
     """Return the application of one process."""
-    app = _Admin(title="Pier", version=VERSION, docs_url=None, redoc_url=None, routes=_routes())
+    app = _Admin(title="Pier", version=VERSION, openapi_url=None, routes=_routes())
     app.state.office = office
+    app.state.methods_at = _methods_at
     for kind in HANDLED:
         app.add_exception_handler(kind, answer)
     app.openapi = lambda: _document(app, office)  # type: ignore[method-assign]
@@ -93,10 +97,20 @@ def make_app(office: Office) -> FastAPI:
 @cache
 def _routes() -> list[BaseRoute]:
     """Return all routes, which every application of a process shares: FastAPI works out each one's parameters once."""
-    api = APIRouter(prefix="/api/v1")
+    api = APIRouter(prefix=_PREFIX)
     for module in _MODULES:
         api.include_router(module.router)
     return api.routes
+
+
+def _methods_at(path: str) -> list[str]:
+    """Return the methods that a path takes; none where there is nothing. A name goes before a value's place."""
+    place = path.removeprefix(_PREFIX)
+    known = [route for module in _MODULES for route in module.router.routes if isinstance(route, Route)]
+    fitting = [route for route in known if route.path == place] or [
+        route for route in known if route.path_regex.match(place)
+    ]
+    return sorted({method for route in fitting for method in route.methods or ()})
 
 
 def _document(app: FastAPI, office: Office) -> dict[str, Any]:

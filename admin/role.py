@@ -21,16 +21,22 @@ class AdminService:
     def __init__(self, context: Context) -> None:
         self._office = Office(context)
         self._api = OnDemand(self._make_api)
+        self._document = OnDemand(self._make_document)
         self._site = Site(self._office, self._api)
 
     def routes(self) -> dict[str, Callable[..., Any]]:
         """Return the API, its document and the pages."""
-        return {"/api": self._api, "/openapi.json": self._api, ROOT: self._site}
+        return {"/api": self._api, "/openapi.json": self._document, ROOT: self._site}
 
     def _make_api(self) -> ASGIApp:
         from admin.app import make_app  # noqa: PLC0415 - FastAPI and all routes
 
         return make_app(self._office)
+
+    def _make_document(self) -> ASGIApp:
+        from admin.document import Document  # noqa: PLC0415 - FastAPI and all routes
+
+        return Document(self._office)
 
     async def run(self, ready: asyncio.Event, stopping: asyncio.Event) -> None:
         """Run resends and pages until ``stopping``; unfinished resends go on at the next start."""

@@ -23,6 +23,11 @@ _HOSTS: Final = problem(400, "the request has more than one Host; nothing of it 
 _CODING: Final = problem(
     501, "no transfer coding but chunked is known; nothing of it was stored", hint="send the body as it is"
 )
+MOST_BEHIND: Final = 16
+"""Requests that wait on a connection for the answers before theirs; with one more it is closed behind these."""
+_TOO_MANY_BEHIND: Final = problem(
+    429, f"more than {MOST_BEHIND} requests wait on this connection", hint="send it again once there are answers"
+)
 _WEBSOCKET: Final = b"websocket"
 _LONGEST_FIELD: Final = 8_000  # of a handshake, and of its target: the parser of WebSockets takes little more
 _MOST_FIELDS: Final = 100
@@ -167,12 +172,15 @@ class HttpProtocol(HttpToolsProtocol):
         """Log nothing: whoever offers another protocol goes on with this one."""
 
     def _fault_of_head(self) -> Problem | None:
-        """Return why a whole head is refused: whoever stands before the bus may have understood it otherwise.
+        """Return why a whole head is refused.
 
-        RFC 9112, sections 3.2 (one Host) and 6.1 (a transfer coding that is not known).
+        As a rule whoever stands before the bus may have understood it otherwise: RFC 9112, sections 3.2 (one Host)
+        and 6.1 (a transfer coding that is not known).
         """
         if self._is_large and self._head_size() > LONGEST_HEAD:
             return _TOO_LONG
+        if len(self.pipeline) >= MOST_BEHIND:
+            return _TOO_MANY_BEHIND
         hosts = 0
         for name, value in self.headers:
             if name == b"host":

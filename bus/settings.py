@@ -88,6 +88,8 @@ class Settings(BaseSettings):
     oidc_name_claim, oidc_role_claim, oidc_roles, oidc_destinations_claim
         Which claims are a user's name and groups; the groups of each role, ``admin=ops; viewer=*``; and the claim that
         lists the destinations of operators and viewers, empty for no limit.
+    metrics_key
+        What a scraper of ``/metrics`` has to show as ``Authorization: Bearer``; empty for nothing.
     receive_timeout
         Deadline for receiving one request.
     drain_timeout
@@ -154,6 +156,7 @@ class Settings(BaseSettings):
     oidc_role_claim: str = "groups"
     oidc_roles: str = ""
     oidc_destinations_claim: str = ""
+    metrics_key: str = ""
     receive_timeout: float = Field(default=30.0, gt=0)
     drain_timeout: float = Field(default=30.0, gt=0)
     sockets: int = Field(default=1000, ge=1)

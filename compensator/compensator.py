@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -21,7 +22,7 @@ from bus.ports.events import Events
 from bus.ports.store import DeliveryKey, Store
 from bus.ports.transport import Outgoing
 from bus.registry import Registry
-from bus.telemetry import metrics
+from bus.telemetry import labels, metrics
 from bus.telemetry.outage import Outage
 from bus.transports.roads import Roads
 
@@ -92,15 +93,13 @@ class Compensator:
             return _LONGEST
         return min(max((due - now) / 1000, _SHORTEST * 4), _LONGEST)
 
-    async def measure(self) -> None:
-        """Set the gauge of unfinished deliveries."""
+    async def measure(self) -> Callable[[], None]:
+        """Count unfinished deliveries; return what sets their gauge."""
         try:
             counts = await self._store.due(self._clock.now())
         except StoreError:
-            return  # the gauge stays as it was; that the store is away is a metric of its own
-        metrics.COMPENSATIONS.clear()
-        for key, count in counts.items():
-            metrics.COMPENSATIONS.labels(*key).set(count)
+            return lambda: None  # the gauge stays as it was; that the store is away is a metric of its own
+        return partial(_fill, counts)
 
     async def _room(self) -> dict[tuple[str, str], int]:
         """Return what each live subscription takes, and how many messages for later each destination."""
@@ -174,6 +173,12 @@ class Compensator:
 
 def _key(row: Compensation) -> DeliveryKey:
     return DeliveryKey(row.message_id, row.retention_days, row.subscription, row.generation)
+
+
+def _fill(counts: Mapping[tuple[str, str], int]) -> None:
+    metrics.COMPENSATIONS.clear()
+    for key, count in counts.items():
+        metrics.COMPENSATIONS.labels(*labels.SUBSCRIPTIONS.of(*key)).inc(count)
 
 
 def _read(row: Compensation) -> Message | None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -20,11 +21,11 @@ from bus.domain.subscription import Subscription
 from bus.domain.vitals import BreakerFigures, CourierFigures
 from bus.ports.sampling import PERMIT_PATIENCE, Sampled
 from bus.ports.transport import Lag
-from bus.telemetry import metrics
 from bus.transports.crossing import Crossing
 from bus.transports.roads import Roads
 from dispatcher.courier import Courier
 from dispatcher.means import Means
+from dispatcher.meter import Permits, fill_permits
 
 _log = logging.getLogger(__name__)
 
@@ -119,13 +120,16 @@ class Dispatcher:
         """Return what the couriers have of their roads, by subscription; those that have nothing are left out."""
         return {key: lag for key, post in self._posts.items() if (lag := post.courier.carried).records}
 
-    def measure(self) -> None:
-        """Set the gauges of permits and breakers."""
-        for (destination, name), post in self._posts.items():
-            label = f"{destination}/{name}"
-            metrics.PERMITS_IN_USE.labels(label).set(post.courier.in_flight)
-            metrics.PERMITS_MAX.labels(label).set(post.courier.subscription.max_concurrency)
-            metrics.BREAKER_STATE.labels(label).set(post.courier.breaker.state)
+    def measure(self) -> Callable[[], None]:
+        """Look at permits and breakers; return what sets their gauges."""
+        return partial(
+            fill_permits,
+            [
+                Permits(key, courier.in_flight, courier.subscription.max_concurrency, courier.breaker.state)
+                for key, post in self._posts.items()
+                for courier in (post.courier,)
+            ],
+        )
 
     def breakers(self) -> dict[tuple[str, str], str]:
         """Return the breakers' states by name."""

@@ -2,16 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from bus.domain.breaker import BreakerState
 from bus.domain.delivery import Outcome, Status
 from bus.domain.subscription import Subscription
-from bus.telemetry import metrics
+from bus.telemetry import labels, metrics
+
+
+class Permits(NamedTuple):
+    """One subscription's requests in flight, how many it may have, and its breaker."""
+
+    key: tuple[str, str]
+    in_use: int
+    most: int
+    breaker: BreakerState
+
+
+def fill_permits(found: Sequence[Permits]) -> None:
+    """Set the gauges of permits and breakers; of subscriptions without series of their own the worst breaker."""
+    worst: dict[str, BreakerState] = {}
+    for permits in found:
+        label = "/".join(labels.SUBSCRIPTIONS.of(*permits.key))
+        metrics.PERMITS_IN_USE.labels(label).inc(permits.in_use)
+        metrics.PERMITS_MAX.labels(label).inc(permits.most)
+        worst[label] = max(worst.get(label, BreakerState.CLOSED), permits.breaker)
+    for label, state in worst.items():
+        metrics.BREAKER_STATE.labels(label).set(state)
 
 
 class Meter:
     """Counts what happens to one subscription's deliveries."""
 
     def __init__(self, subscription: Subscription) -> None:
-        self._labels = subscription.key
+        self._labels = labels.SUBSCRIPTIONS.of(*subscription.key)
         self._attempt_seconds = metrics.ATTEMPT_SECONDS.labels(*self._labels)
         self._latency_seconds = metrics.LATENCY_SECONDS.labels(*self._labels)
         self._delivered = metrics.DELIVERIES.labels(*self._labels, Status.DELIVERED)

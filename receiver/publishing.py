@@ -20,7 +20,7 @@ from bus.ports.spool import Record, Spool
 from bus.ports.store import Store
 from bus.ports.transport import Outgoing, Transport
 from bus.registry import Registry
-from bus.telemetry import metrics
+from bus.telemetry import labels, metrics
 from bus.transports.roads import Roads
 
 _log = logging.getLogger(__name__)
@@ -135,9 +135,10 @@ class Publisher:
         safe = [record for (record, _), done in zip(outgoing, confirmed, strict=True) if done]
         kept = [pair for pair, done in zip(outgoing, confirmed, strict=True) if not done]
         self._spool.ack(_CONSUMER, safe)
-        metrics.PUBLISHED.labels(code, road.name, "confirmed").inc(len(safe))
+        told = labels.DESTINATIONS.of(code)
+        metrics.PUBLISHED.labels(*told, road.name, "confirmed").inc(len(safe))
         if kept:
-            metrics.PUBLISHED.labels(code, road.name, "failed").inc(len(kept))
+            metrics.PUBLISHED.labels(*told, road.name, "failed").inc(len(kept))
         now = self._clock.now()
         for (_, item), done in zip(outgoing, confirmed, strict=True):
             self._events.emit(events_of.published(item.message, road.name, confirmed=done, at=now))

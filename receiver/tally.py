@@ -6,8 +6,9 @@ from typing import Any, Final
 
 from prometheus_client import Counter
 
+from bus.telemetry import labels
+
 _SOURCES: Final = 2000
-_OTHER: Final = "(other)"
 
 
 class Tally:
@@ -25,8 +26,8 @@ class Tally:
         counter.inc()
 
     def _counter(self, destination: str, source: str) -> Any:
-        name = source if len(self._counters) < _SOURCES else _OTHER
-        counter = self._metric.labels(destination, name)
-        if name == source:
+        known = len(self._counters) < _SOURCES
+        counter = self._metric.labels(*labels.DESTINATIONS.of(destination), source if known else labels.OTHER)
+        if known:
             self._counters[destination, source] = counter
         return counter

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -14,7 +13,6 @@ from bus.domain.openapi import by_key_or_session, components, refusals
 _READING: Final = ("get", "head")
 _FASTAPIS_OWN: Final = ("HTTPValidationError", "ValidationError")
 _FIRST_REFUSAL: Final = 400
-_PARAMETER: Final = re.compile(r"\{[^}]*\}")
 Responses = dict[int | str, dict[str, Any]]
 # Of a route that strangers may ask.
 FOR_ALL: Final[dict[str, Any]] = {"security": []}
@@ -39,18 +37,6 @@ def document_of(app: FastAPI, hot: Mapping[str, Any]) -> dict[str, Any]:
     shared["schemas"] |= schemas
     document["components"] |= shared
     return document
-
-
-def methods_at(document: Mapping[str, Any], path: str) -> list[str]:
-    """Return the methods that a path takes; none where nothing is documented. A name goes before a value's place."""
-    if path in document["paths"]:
-        return sorted(method.upper() for method in document["paths"][path])
-    found: set[str] = set()
-    for template, operations in document["paths"].items():
-        pattern = _PARAMETER.sub("[^/]+", template)
-        if re.fullmatch(pattern, path):
-            found |= {method.upper() for method in operations}
-    return sorted(found)
 
 
 def _complete(path: str, method: str, operation: dict[str, Any]) -> None:

@@ -11,7 +11,6 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from admin.models.configuration import ExponentialBody
-from admin.requests.documented import methods_at
 from bus.domain.problem import CONTENT_TYPE, Problem, failure, headers_of, problem, problem_of
 from bus.errors import BusError, TooManyAttempts
 from bus.sentences import Sentence
@@ -36,7 +35,7 @@ async def answer(request: Request, error: Exception) -> Response:
     own: Mapping[str, str] | None = error.headers if isinstance(error, HTTPException) else None
     headers = {name.lower(): value for name, value in (own or {}).items()} | dict(headers_of(found.status))
     if found.status == 405:  # noqa: PLR2004 - Starlette names the methods of one route of the path only
-        allowed = methods_at(request.app.openapi(), request.scope["path"])
+        allowed = request.app.state.methods_at(request.scope["path"])
         headers["allow"] = ", ".join(allowed) or headers["allow"]
     if isinstance(error, TooManyAttempts):
         headers["retry-after"] = str(error.wait)

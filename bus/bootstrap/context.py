@@ -35,6 +35,7 @@ from bus.transports.roads import Roads
 
 _PUBLISHER: Final = "receiver"
 _BREAKERS_TOLD: Final = 100
+Fill = Callable[[], None]
 ROLES: Final = ("dispatcher", "receiver", "compensator", "admin")
 
 
@@ -45,7 +46,8 @@ class Context:
     ``owner`` names its leases, also after a restart; ``dispatching`` is the dispatcher's role when it is there,
     else the way to those of other processes; ``carried`` is what its couriers have of their roads, ``couriers`` their
     permits, ``breakers`` those that are not closed; ``sampling`` sends samples. ``orphans`` is what its sweeper sees
-    below ``swept``. ``spools`` has those that its roles need.
+    below ``swept``. ``spools`` has those that its roles need. A meter looks at what is to be measured, and returns what
+    sets the gauges of it, which runs in a thread.
     """
 
     settings: Settings
@@ -73,8 +75,8 @@ class Context:
     orphans: Callable[[], list[Orphan]] = list
     swept: Sequence[str] = ()
     sampling: Sampling | None = None
-    meters: list[Callable[[], None]] = field(default_factory=list)
-    async_meters: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
+    meters: list[Callable[[], Fill]] = field(default_factory=list)
+    async_meters: list[Callable[[], Awaitable[Fill]]] = field(default_factory=list)
     conditions: dict[str, Callable[[], str]] = field(default_factory=dict)
     documented: dict[str, Any] = field(default_factory=dict)
 

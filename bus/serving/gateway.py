@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hmac
 import logging
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import Any, Final
 
 import msgspec
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST
 
 from bus.bootstrap import Asgi, Context, Service
 from bus.cluster.peer_app import PeerApp
@@ -15,9 +16,8 @@ from bus.cluster.peers import Alive
 from bus.cluster.report import REPORT, Report
 from bus.domain.problem import Problem, failure, problem
 from bus.http_protocol import Refusal
-from bus.serving.gauges import sample
+from bus.serving.exposition import Exposition
 from bus.serving.sockets import PAGES
-from bus.telemetry import metrics
 
 _log = logging.getLogger(__name__)
 _SERVED_BY: Final = {"/v1/messages": "receiver", "/v1/events": "receiver", "/api/v1": "admin", "/admin": "admin"}
@@ -36,6 +36,7 @@ class Gateway:
         # First, since a dispatcher's own application answers what other processes ask below the same path.
         self._routes: dict[str, Asgi] = {REPORT: PeerApp(context.peer_key, {REPORT: self._report})}
         self._routes |= {prefix: app for service in services for prefix, app in service.routes().items()}
+        self._exposition = Exposition(context)
         self._alive = msgspec.json.encode(Alive("ok", context.owner))
         self._own = {"/healthz": self._healthz, "/readyz": self._readyz, "/metrics": self._metrics}
 
@@ -91,6 +92,11 @@ class Gateway:
         keyring = self._context.keyring
         return not keyring.is_open or keyring.is_local(dict(scope["headers"]).get(b"host"))
 
+    def _may_scrape(self, scope: Scope) -> bool:
+        wanted = self._context.settings.metrics_key
+        shown = dict(scope["headers"]).get(b"authorization", b"")
+        return not wanted or hmac.compare_digest(shown, f"Bearer {wanted}".encode())
+
     async def _report(self, _: bytes) -> Report:
         return self._context.report()
 
@@ -100,11 +106,12 @@ class Gateway:
     async def _readyz(self, _scope: Scope, _receive: Receive, send: Send) -> None:
         await _send(send, 200, "application/json", msgspec.json.encode(self._context.health()))
 
-    async def _metrics(self, _scope: Scope, _receive: Receive, send: Send) -> None:
-        sample(self._context)
-        for async_meter in self._context.async_meters:
-            await async_meter()
-        await _send(send, 200, CONTENT_TYPE_LATEST, generate_latest(metrics.REGISTRY))
+    async def _metrics(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if not self._may_scrape(scope):
+            answer = problem(401, "the metrics of this bus need its metrics_key", hint="Authorization: Bearer KEY")
+            await Refusal(answer)(scope, receive, send)
+            return
+        await _send(send, 200, CONTENT_TYPE_LATEST, await self._exposition.text())
 
 
 def _nothing_at(path: str) -> Problem:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from bus.bootstrap import Context
-from bus.ports.spool import Spool
-from bus.ports.transport import Transport
-from bus.telemetry import metrics
+from bus.bootstrap.context import Fill
+from bus.ports.spool import Spool, SpoolStats
+from bus.ports.transport import Lag, Transport
+from bus.telemetry import labels, metrics
 
 
 def watch_spools(context: Context) -> None:
@@ -17,45 +20,52 @@ def watch_spools(context: Context) -> None:
         context.conditions[f"spool {name}"] = partial(_spool_trouble, spool)
 
 
-def sample(context: Context) -> None:
-    """Set all gauges of a process anew."""
-    for gauge in metrics.SAMPLED:
-        gauge.clear()
-    for meter in context.meters:
-        meter()
-    for transport in context.roads.transports:
-        _measure_broker(transport)
-    for check in context.health()["checks"]:
+async def measured(context: Context) -> list[Fill]:
+    """Look at all that a process measures, and return what sets its gauges."""
+    fills = [meter() for meter in context.meters]
+    fills += [await meter() for meter in context.async_meters]
+    fills += [_measure_broker(transport) for transport in context.roads.transports]
+    return [*fills, partial(_fill_health, context.health()["checks"])]
+
+
+def _fill_health(checks: Sequence[Mapping[str, Any]]) -> None:
+    for check in checks:
         metrics.DEGRADED.labels(check["name"]).set(not check["ok"])
         if check["name"] == "store":
             metrics.STORE_UP.set(check["ok"])
 
 
-def _measure_spool(context: Context, name: str, spool: Spool) -> None:
-    stats = spool.stats()
+def _measure_spool(context: Context, name: str, spool: Spool) -> Fill:
+    return partial(_fill_spool, name, spool.stats(), context.clock.now())
+
+
+def _fill_spool(name: str, stats: SpoolStats, now: int) -> None:
     metrics.SPOOL_BYTES.labels(name).set(stats.bytes)
     metrics.SPOOL_DAMAGED.labels(name).set(stats.damaged)
     waiting: dict[str, tuple[int, int | None]] = {}
     for found in stats.consumers:
-        label = f"{found.lane}/{found.consumer}" if name == "direct" else found.consumer
+        told = labels.SUBSCRIPTIONS.of(found.lane, found.consumer) if name == "direct" else ()
+        label = "/".join(told) or found.consumer
         count, oldest = waiting.get(label, (0, None))
         times = [time for time in (oldest, found.oldest) if time is not None]
         waiting[label] = (count + found.records, min(times, default=None))
         if name == "direct":
-            metrics.BACKLOG.labels(found.lane, found.consumer, "direct", "").set(found.records)
-    now = context.clock.now()
+            metrics.BACKLOG.labels(*told, "direct", "").inc(found.records)
     for label, (count, oldest) in waiting.items():
         metrics.SPOOL_RECORDS.labels(name, label).set(count)
         metrics.SPOOL_OLDEST.labels(name, label).set((now - oldest) / 1000 if oldest is not None else 0)
 
 
-def _measure_broker(transport: Transport) -> None:
+def _measure_broker(transport: Transport) -> Fill:
     clusters = transport.conditions()
+    return partial(_fill_broker, transport.name, dict(clusters), dict(transport.lags() or {}) if clusters else {})
+
+
+def _fill_broker(name: str, clusters: Mapping[str, str], lags: Mapping[tuple[str, str], Lag]) -> None:
     for cluster, trouble in clusters.items():
         metrics.BROKER_UP.labels(cluster).set(not trouble)
-    if clusters:
-        for (code, name), lag in (transport.lags() or {}).items():
-            metrics.BACKLOG.labels(code, name, transport.name, "").set(lag.records)
+    for key, lag in lags.items():
+        metrics.BACKLOG.labels(*labels.SUBSCRIPTIONS.of(*key), name, "").inc(lag.records)
 
 
 def _spool_trouble(spool: Spool) -> str:

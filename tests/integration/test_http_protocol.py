@@ -13,7 +13,7 @@ import pytest
 import uvicorn
 import uvloop
 
-from bus.http_protocol import LONGEST_HEAD, _Corked
+from bus.http_protocol import LONGEST_HEAD, MOST_BEHIND, _Corked
 from bus.serving.server import config as server_config
 from bus.settings import Settings
 
@@ -129,6 +129,14 @@ async def test_pipelined_requests_are_answered_in_order(application: Application
     await application.begun.wait()
     application.go.set()
     assert [await peer.answer() for _ in range(3)] == [(200, b""), (200, b"abcdefghij"), (200, b"")]
+
+
+async def test_so_many_requests_wait_behind_one_and_no_more(application: Application, peer: Peer) -> None:
+    peer.send(SLOW + FAST * (MOST_BEHIND + 20))
+    await application.begun.wait()
+    application.go.set()
+    assert [await peer.answer() for _ in range(MOST_BEHIND + 2)] == [(200, b"")] * (MOST_BEHIND + 1) + [None]
+    assert len(application.asked) == MOST_BEHIND + 1
 
 
 async def test_what_is_garbage_behind_requests_costs_them_nothing(application: Application, peer: Peer) -> None:

@@ -273,7 +273,11 @@ async def test_without_a_store_messages_flow_and_its_return_completes_the_traces
         for message_id in ids:
             await bus.traced(message_id, "delivered")
         assert (await bus.client.get("/readyz")).json()["status"] == "ok"
-        assert "bus_store_up 1.0" in (await bus.client.get("/metrics")).text
+
+        async def recovered() -> bool:
+            return "bus_store_up 1.0" in (await bus.client.get("/metrics")).text
+
+        await until_async(recovered, "the metrics tell it")
         assert len(subscriber.at("/a").calls) == 20
 
 

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
+from admin.document import Document
 from bus.domain.delivery import Status
 from bus.ports.spool import NewRecord
 from bus.registry import Rates
@@ -290,8 +291,10 @@ async def test_a_list_holds_what_a_key_may_see(world: World) -> None:
 
 async def test_the_document_has_the_hot_routes_as_well(world: World) -> None:
     world.context.documented.update(PATHS)
-    transport = httpx.ASGITransport(world.app)
+    transport = httpx.ASGITransport(Document(world.office))
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
         document = (await client.get("/openapi.json")).json()
+        problem(await client.post("/openapi.json"), 405)
+        problem(await client.get("/openapi.json/more"), 404)
     assert document["openapi"].startswith("3.")
     assert {"/v1/messages", "/v1/messages/{destination}", "/api/v1/destinations"} <= set(document["paths"])

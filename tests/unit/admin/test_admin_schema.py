@@ -22,6 +22,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from admin.document import Document
 from bus.domain.delivery import Status
 from bus.domain.message import Message
 from bus.ports.sampling import Sampled
@@ -84,7 +85,7 @@ async def _make() -> tuple[Gateway, str, dict[str, str]]:
     context.documented.update(PATHS)
     services: list[Any] = [
         Routes({PREFIX: ingest, EVENTS_PATH: EventsApp(context.events, world.keyring)}),
-        Routes({"/api": world.app, "/openapi.json": world.app}),
+        Routes({"/api": world.app, "/openapi.json": Document(world.office)}),
     ]
     return Gateway(context, services), key, KNOWN | {"message_id": sent.id, "job_id": job_id}
 

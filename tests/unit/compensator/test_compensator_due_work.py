@@ -251,19 +251,19 @@ async def test_the_gauge_counts_unfinished_deliveries(world: World) -> None:
     for number in range(3):
         await world.failed(number)
     await world.failed(9, "mail")
-    await world.compensator.measure()
+    (await world.compensator.measure())()
     assert metrics.COMPENSATIONS.labels(*LANE)._value.get() == 3
     assert metrics.COMPENSATIONS.labels(*MAIL)._value.get() == 1
     await world.store.write([outcome(message(9), "mail", Status.DEAD, 5)])
-    await world.compensator.measure()
+    (await world.compensator.measure())()
     assert MAIL not in metrics.COMPENSATIONS._metrics
 
 
 async def test_a_store_that_is_down_leaves_the_gauge_as_it_was(world: World) -> None:
     await world.failed(1)
-    await world.compensator.measure()
+    (await world.compensator.measure())()
     world.store.down = True
-    await world.compensator.measure()
+    (await world.compensator.measure())()
     assert metrics.COMPENSATIONS.labels(*LANE)._value.get() == 1
 
 

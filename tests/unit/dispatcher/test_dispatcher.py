@@ -236,7 +236,9 @@ async def test_gauges_tell_permits_and_breakers(world: World) -> None:
     async with dispatching(world, of) as (dispatcher, _):
         await world.publish(9)
         await world.clock.settle()
-        dispatcher.measure()
+        for gauge in metrics.SAMPLED:
+            gauge.clear()
+        dispatcher.measure()()
         values = [
             gauge.labels(f"{DESTINATION}/{name}")._value.get()
             for gauge in (metrics.PERMITS_IN_USE, metrics.PERMITS_MAX, metrics.BREAKER_STATE)

@@ -1,0 +1,35 @@
+"""``/openapi.json``: worked out once, in the thread that loads it, and the same bytes for everybody."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from admin.app import make_app
+from admin.requests.headers import guarded
+from admin.services import Office
+from bus.domain.problem import problem
+from bus.http_protocol import Refusal
+
+PATH: Final = "/openapi.json"
+
+
+class Document:
+    """Answers with the document, to anybody; making it takes most of a second."""
+
+    def __init__(self, office: Office) -> None:
+        self._answer = Response(msgspec.json.encode(make_app(office).openapi()), media_type="application/json")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        await self._answer_to(scope)(scope, receive, guarded(send))
+
+    def _answer_to(self, scope: Scope) -> Response | Refusal:
+        if scope["path"] != PATH:
+            return Refusal(problem(404, "there is nothing at this path", hint="see /openapi.json"))
+        if scope["method"] not in ("GET", "HEAD"):
+            return Refusal(problem(405, f"{PATH} takes GET"), (b"allow", b"GET, HEAD"))
+        return self._answer

@@ -1,0 +1,44 @@
+"""The metrics as Prometheus reads them, made beside the event loop and at most once a second."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Final
+
+from prometheus_client import generate_latest
+
+from bus.bootstrap import Context
+from bus.bootstrap.context import Fill
+from bus.serving.gauges import measured
+from bus.telemetry import metrics
+
+FRESH: Final = 1.0
+"""Seconds for which everybody who asks gets the same text."""
+
+
+class Exposition:
+    """One text for all scrapers: however many ask, it is made once in ``FRESH`` seconds, and in a thread."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._making = asyncio.Lock()
+        self._text = b""
+        self._fresh_until = 0.0
+
+    async def text(self) -> bytes:
+        """Return the metrics of this second."""
+        async with self._making:
+            monotonic = self._context.clock.monotonic
+            if monotonic() >= self._fresh_until:
+                self._text = await asyncio.to_thread(_render, await measured(self._context))
+                self._fresh_until = monotonic() + FRESH
+            return self._text
+
+
+def _render(fills: Iterable[Fill]) -> bytes:
+    for gauge in metrics.SAMPLED:
+        gauge.clear()
+    for fill in fills:
+        fill()
+    return generate_latest(metrics.REGISTRY)
