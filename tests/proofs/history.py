@@ -6,7 +6,7 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final, Literal
 
@@ -30,12 +30,24 @@ class Machine(msgspec.Struct, frozen=True):
 
 
 class Row(msgspec.Struct, frozen=True):
-    """One proof."""
+    """One proof; ``cases`` are as many with other parameters."""
 
     name: str
     outcome: str
     seconds: float
     figures: Figures
+    cases: int = 1
+
+
+def together(rows: Iterable[Row]) -> list[Row]:
+    """Return a row for all cases of a test that passed, and one for each case that did not."""
+    found: dict[str, Row] = {}
+    for row in rows:
+        name = row.name.partition("[")[0] if row.outcome == "passed" else row.name
+        known = found.get(name) or Row(name, row.outcome, 0.0, Figures(), 0)
+        seconds, figures = round(known.seconds + row.seconds, 1), known.figures + row.figures
+        found[name] = Row(name, row.outcome, seconds, figures, known.cases + row.cases)
+    return list(found.values())
 
 
 class Run(msgspec.Struct, frozen=True):

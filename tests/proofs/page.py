@@ -10,7 +10,7 @@ import msgspec
 
 from pipeline.reports.style import STYLE
 from tests.proofs.figures import Figures
-from tests.proofs.history import Run
+from tests.proofs.history import Row, Run
 from tests.proofs.parts import PARTS
 
 _WIDTH, _HEIGHT, _GAP = 960, 90, 6
@@ -93,10 +93,14 @@ def _run(run: Run) -> str:
 
 def _rows(run: Run) -> str:
     lines = "".join(
-        f"<li{'' if row.outcome == 'passed' else _BADLY}>{escape(row.name)}: {row.outcome}, {row.seconds:.0f} s</li>"
+        f"<li{'' if row.outcome == 'passed' else _BADLY}>{escape(_named(row))}: {row.outcome}, {row.seconds:.0f} s</li>"
         for row in run.rows
     )
     return f"<details><summary>{escape(run.at)}</summary><ul>{lines}</ul></details>"
+
+
+def _named(row: Row) -> str:
+    return f"{row.name} ({row.cases} cases)" if row.cases > 1 else row.name
 
 
 def _count(run: Run, count: int) -> str:

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.proofs.figures import Figures, take
-from tests.proofs.history import Outcome, Row, Run, append, this_commit, this_machine
+from tests.proofs.history import Outcome, Row, Run, append, this_commit, this_machine, together
 from tests.proofs.parts import PARTS, part_of
 
 _KEY: Final = "figures of the proof"
@@ -79,7 +79,7 @@ class Proof:
             return
         if session.exitstatus == pytest.ExitCode.OK and any(row.outcome != "passed" for row in self._rows.values()):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
-        rows = [msgspec.structs.replace(row, seconds=round(row.seconds, 1)) for row in self._rows.values()]
+        rows = together(self._rows.values())
         commit, dirty = self._commit
         self._run = Run(
             at=self._at.isoformat(timespec="seconds").replace("+00:00", "Z"),
@@ -115,14 +115,15 @@ def _outcome(status: int) -> Outcome:
 
 
 def _table(rows: Sequence[Row], totals: Figures, seconds: float) -> Table:
-    table = Table("proof", "", *_COLUMNS, "seconds", show_footer=True)
+    table = Table("proof", "", "cases", *_COLUMNS, "seconds", show_footer=True)
     for column in table.columns[2:]:
         column.justify = "right"
     for row in rows:
         # What counted nothing is no zero.
         counted = [str(count) if row.figures != Figures() else "" for count in msgspec.structs.astuple(row.figures)]
-        table.add_row(row.name.removeprefix("tests/"), row.outcome, *counted, f"{row.seconds:.0f}")
-    footers = ["total", "", *map(str, msgspec.structs.astuple(totals)), f"{seconds:.0f}"]
+        table.add_row(row.name.removeprefix("tests/"), row.outcome, str(row.cases), *counted, f"{row.seconds:.0f}")
+    cases = sum(row.cases for row in rows)
+    footers = ["total", "", str(cases), *map(str, msgspec.structs.astuple(totals)), f"{seconds:.0f}"]
     for column, text in zip(table.columns, footers, strict=True):
         column.footer = text
     return table

@@ -11,7 +11,7 @@ import pytest
 
 from tests.harness.process import ROOT
 from tests.proofs.figures import Figures, note, take
-from tests.proofs.history import Machine, Row, Run, append, read, this_machine
+from tests.proofs.history import Machine, Row, Run, append, read, this_machine, together
 from tests.proofs.page import page_of
 from tests.proofs.parts import PARTS, part_of
 
@@ -100,12 +100,19 @@ def test_that_cannot_run():
 """
 
 
+def test_cases_that_passed_are_one_row_and_those_that_failed_one_each() -> None:
+    rows = [Row(f"test_a.py::test_a[{n}]", "failed" if n == 2 else "passed", 0.5, LOST) for n in range(4)]
+    whole, failed = together(rows)
+    assert (whole.name, whole.cases, whole.seconds, whole.figures) == ("test_a.py::test_a", 3, 1.5, LOST + LOST + LOST)
+    assert failed == rows[2]
+
+
 def test_the_figures_of_a_run_are_shown_and_one_that_could_not_run_fails_it(tmp_path: Path) -> None:
     (tmp_path / "test_kill.py").write_text(PROOF)
     command = [sys.executable, "-m", "pytest", "-p", "tests.proofs.plugin", "--part", part_of("test_kill.py")]
     command += ["-c", str(ROOT / "pyproject.toml"), "-p", "no:cacheprovider", str(tmp_path / "test_kill.py")]
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     counted = next(line for line in ran.stdout.splitlines() if "test_that_counts" in line and "│" in line)
-    assert [cell.strip() for cell in counted.split("│")[2:7]] == ["passed", "77", "3", "42", "0"]
+    assert [cell.strip() for cell in counted.split("│")[2:8]] == ["passed", "1", "77", "3", "42", "0"]
     assert "failed; not kept" in ran.stdout
     assert ran.returncode == pytest.ExitCode.TESTS_FAILED
