@@ -18,7 +18,7 @@ _BAD: Final = ("lost", "unexpected", "false_traces")
 _BADLY: Final = ' class="bad"'
 _MORE: Final = """
 .ok { color: var(--value) } td.n, th.n { text-align: right } details { margin: 2px 0 }
-summary { cursor: pointer } rect { fill: var(--band) } rect.bad { fill: var(--bad) }
+summary { cursor: pointer; white-space: nowrap } rect { fill: var(--band) } rect.bad { fill: var(--bad) }
 """
 _HEADS: Final = ("run", "commit", "machine", "outcome", *Figures.__struct_fields__, "seconds")
 
@@ -40,7 +40,9 @@ def _part(part: str, runs: Sequence[Run]) -> str:
     if not runs:
         return f"<h2>{part}</h2><p>No run is kept yet: make proof-{part}</p>"
     rows = "".join(map(_run, reversed(runs)))
-    heads = "".join(f'<th class="n">{head}</th>' if head in _HEADS[4:] else f"<th>{head}</th>" for head in _HEADS)
+    heads = "".join(
+        f'<th class="n">{head.replace("_", " ")}</th>' if head in _HEADS[4:] else f"<th>{head}</th>" for head in _HEADS
+    )
     return (
         f"<h2>{part}</h2>{_facts(runs)}{_bars(runs)}"
         f'<div class="scroll"><table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
@@ -50,7 +52,7 @@ def _part(part: str, runs: Sequence[Run]) -> str:
 def _facts(runs: Sequence[Run]) -> str:
     totals = sum((run.totals for run in runs), Figures())
     facts = {
-        "runs": len(runs),
+        "run" if len(runs) == 1 else "runs": len(runs),
         "messages": totals.messages,
         "faults": totals.faults,
         "lost": totals.lost,
