@@ -13,6 +13,7 @@ from admin.repair.editing import Editor
 from admin.repair.jobs import JobBook
 from admin.repair.resender import Resender
 from admin.repair.runner import ResendRunner
+from admin.showing.archives import Archives
 from admin.showing.observatory import Observatory
 from bus.bootstrap import Context
 from bus.security.clients import networks_of
@@ -35,6 +36,7 @@ class Office:
         self.observatory = Observatory(context, self.rollups)
         self.book = JobBook(context.store)
         self.audit = AuditLog(context.store, context.clock)
+        self.archives = Archives(context.store)
         self.saved = SavedViews(context.store, context.clock)
         settings = context.settings
         limits = Limits(round(settings.session_idle * 1000), round(settings.session_lifetime * 1000))

@@ -31,6 +31,7 @@ Examples:
   bus pipeline replay again-1 --lake lake --store sqlite:///data/store --where "destination = 'orders'" --rate 50
   bus pipeline replay again-1 --lake lake --store sqlite:///data/store     (goes on with it, or tells how it stands)
   bus pipeline replay again-2 --lake lake --where "destination = 'orders'" --into orders-for-shop"""
+_FIND: Final = "Example:  bus pipeline find 0199c1f0-7a00-7000-8000-000000000001 --lake lake"
 _RECONCILE: Final = """\b
 Examples:
   bus pipeline reconcile --lake lake --store sqlite:///data/store --report proof.html
@@ -157,6 +158,20 @@ def archive(
         from pipeline.commands.archiving import ArchiveOptions, run  # noqa: PLC0415
     options = ArchiveOptions(store, lake, older_than, bus.url, bus.api_key, keep, dry_run)
     run(options, session, as_json=as_json)
+
+
+@app.command(epilog=_FIND)
+@grouped
+def find(
+    message_id: Annotated[str, typer.Argument(metavar="ID", show_default=False)],
+    lake: LakeRoot,
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Show a message of the archive, with its body and what became of it."""
+    with _spark():
+        from pipeline.commands.finding import run  # noqa: PLC0415
+    run(lake, message_id, as_json=as_json)
 
 
 @app.command(epilog=_RECONCILE)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
 
 from admin.models.selection import SelectionBody
+from admin.showing.archives import ArchivedDay
 from bus.domain.times import format_time
 from bus.ports.store import Searched
 
@@ -31,13 +33,14 @@ class ExportQuery(_Query):
     bodies: bool = Field(default=False, description="with the messages' bodies; ndjson only, and on record")
 
 
-def searched_view(searched: Searched) -> dict[str, Any]:
-    """Return what a page looked at, as people read it."""
+def searched_view(searched: Searched, archived: Sequence[ArchivedDay]) -> dict[str, Any]:
+    """Return what a page looked at, as people read it, and which days of that are not in the store any more."""
     return {
         "from": _time(searched.since),
         "to": _time(searched.before),
         "complete": searched.stop is None,
         "reason": searched.stop,
+        "archived": [{"partition": day.partition, "lake": day.lake or None} for day in archived],
     }
 
 

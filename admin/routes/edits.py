@@ -13,7 +13,8 @@ from admin.deps import OfficeDep, ResenderOfSome
 from admin.models.repair import EditBody
 from admin.repair.editing import Edit
 from admin.requests.audited import AuditedRoute, Noting, NotingDep
-from admin.routes.messages import message_id_of, missing
+from admin.routes.messages import message_id_of
+from admin.showing.archives import missing
 from admin.showing.masks import MasksDep
 from bus.domain.audit import sent
 from bus.domain.message import Message
@@ -46,7 +47,9 @@ async def edit_message(
     all of it may do this (``?unmasked=true``).
     """
     old = await services.context.store.message(message_id_of(message_id))
-    if old is None or not principal.may("resend", old.destination):
+    if old is None:
+        raise await services.archives.absent(message_id_of(message_id))
+    if not principal.may("resend", old.destination):
         raise missing(message_id)
     masks.require_whole(old.destination)
     edit = await _edit(body, old, request)

@@ -12,14 +12,14 @@ from admin.models.repair import ResendBody
 from admin.requests.audited import AuditedRoute, add_entry
 from admin.requests.documented import download
 from admin.requests.queries import SearchQuery, searched_view
+from admin.showing.archives import missing
 from admin.showing.contents import pretty
 from admin.showing.masks import MasksDep, withheld
 from admin.showing.views import edit_view, message_row, origin_view, replay_view, trace_view
 from bus.domain.identity import parse_id
 from bus.domain.trace import Trace
-from bus.errors import InvalidMessage, NotFound
+from bus.errors import InvalidMessage
 from bus.security.principals import Principal
-from bus.sentences import sentence
 
 router = APIRouter(prefix="/messages", tags=["messages"], route_class=AuditedRoute)
 _BODIES: Final = download("The body; JSON where it is asked for `as=pretty`.", "*/*")
@@ -39,6 +39,9 @@ async def search_messages(
     as long as a page may take): the page may be empty though there are matches further down, and `next` goes on from
     there. At an end that the limit made, messages of that millisecond may be on the next page too.
 
+    `archived` of `searched` lists days between these times that were archived and dropped, with the `lake` that has
+    them: what is there is not searched.
+
     Pages hold each message once. Conditions are checked when the page is read: a message whose state changes between
     two pages is in the page that finds it, or in none. Messages that arrive meanwhile are newer than the first page.
 
@@ -54,7 +57,7 @@ async def search_messages(
     return {
         "items": [message_row(trace) for trace in page.traces],
         "next": page.next,
-        "searched": searched_view(page.searched),
+        "searched": searched_view(page.searched, await services.archives.between(*page.searched[:2])),
     }
 
 
@@ -104,7 +107,9 @@ async def get_body(
     it cannot be masked.
     """
     message = await services.context.store.message(message_id_of(message_id))
-    if message is None or not principal.may("read", message.destination):
+    if message is None:
+        raise await services.archives.absent(message_id_of(message_id))
+    if not principal.may("read", message.destination):
         raise missing(message_id)
     seen = await masks.body(message)
     if not masks.unmasked:
@@ -135,7 +140,9 @@ async def resend_message(
 async def trace_of(services: OfficeDep, message_id: str, principal: Principal, action: str) -> Trace:
     """Return a trace; to who may not do that, a message of another destination is one that is not there."""
     trace = await services.context.store.trace(message_id_of(message_id))
-    if trace is None or not principal.may(action, trace.destination):
+    if trace is None:
+        raise await services.archives.absent(message_id_of(message_id))
+    if not principal.may(action, trace.destination):
         raise missing(message_id)
     return trace
 
@@ -146,11 +153,3 @@ def message_id_of(text: str) -> str:
         return parse_id(text)
     except ValueError as error:
         raise missing(text) from error
-
-
-def missing(message_id: str) -> NotFound:
-    """Return the error for a message that is not there."""
-    return NotFound(
-        sentence("there is no message {id}", id=message_id[:64]),
-        hint=sentence("check the id; it may be past its retention"),
-    )

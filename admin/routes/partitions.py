@@ -10,6 +10,7 @@ from pydantic import Field
 from admin.deps import Configurer, OfficeDep
 from admin.models.base import Body, Whole
 from admin.requests.audited import AuditedRoute, NotingDep
+from admin.showing.archives import ArchivedDay
 from bus.domain.contents import Contents
 from bus.domain.partition import PartitionLabel
 from bus.errors import NotFound
@@ -23,6 +24,9 @@ class ContentsBody(Body):
     messages: Annotated[Whole, Field(ge=0, lt=2**63)]
     deliveries: Annotated[Whole, Field(ge=0, lt=2**63)]
     checksum: Annotated[str, Field(pattern=r"^[0-9a-f]{30}$")]
+    lake: Annotated[
+        str, Field(max_length=1024, description="where the archive is, to tell who looks for a message")
+    ] = ""
 
 
 @router.post("/{name}/drop")
@@ -37,12 +41,14 @@ async def drop_partition(
 
     The bus counts the partition itself and drops it only if it has exactly these contents, all of it is finished, and
     nothing was written to it meanwhile (else 409, and nothing is dropped). It reads all of the partition, which takes
-    about a minute for a million messages.
+    about a minute for a million messages. From then on who looks for a message of that day is told of the archive.
     """
     partition = PartitionLabel.of_name(name)
     if partition is None:
         raise NotFound(f"{name!r} names no partition", hint="a day and a retention class, such as 20260131-30d")
     contents = Contents(body.messages, body.deliveries, body.checksum)
     await services.context.store.drop(partition, contents)
+    day = ArchivedDay(partition.name, body.lake, contents.messages, services.context.clock.now())
+    await services.archives.note(day)
     noting.compare(contents._asdict(), {})
     return {"dropped": partition.name, "messages": contents.messages}

@@ -86,12 +86,15 @@ def search(
     searched = found["searched"]
     if searched and not searched["complete"]:
         sys.stderr.write(f"searched back to {searched['from']}; there may be more: raise --limit or give --to\n")
+    if searched.get("archived"):
+        sys.stderr.write(_elsewhere(searched["archived"]) + "\n")
 
 
 def _pages(api: Api, query: dict[str, str | None], limit: int) -> dict[str, Any]:
     """Return what pages hold together, up to a limit, and what they looked at."""
     items: list[dict[str, Any]] = []
     searched: dict[str, Any] = {}
+    archived: dict[str, dict[str, Any]] = {}
     cursor: str | None = None
     while True:
         most = min(_PAGE, limit - len(items))
@@ -99,8 +102,19 @@ def _pages(api: Api, query: dict[str, str | None], limit: int) -> dict[str, Any]
         items += page["items"]
         cursor = page["next"]
         searched = {**page.get("searched", {}), **({"to": searched["to"]} if searched else {})}
+        archived |= {day["partition"]: day for day in searched.get("archived", [])}
         if cursor is None or len(items) >= limit:
+            if archived:
+                searched |= {"archived": [archived[name] for name in sorted(archived)]}
             return {"items": items, "next": cursor, "searched": searched}
+
+
+def _elsewhere(archived: list[dict[str, Any]]) -> str:
+    """Say which days were not searched, and how to read what they had."""
+    first, last = archived[0]["partition"], archived[-1]["partition"]
+    days = first if first == last else f"{first} to {last}"
+    lake = archived[-1]["lake"] or "LAKE"
+    return f"{days} are in the archive and were not searched; with an id: bus pipeline find ID --lake {lake}"
 
 
 @grouped

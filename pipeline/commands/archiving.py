@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from pyspark.sql import SparkSession
@@ -10,7 +11,6 @@ from pyspark.sql import SparkSession
 from bus.cli.api import NOT_FOUND, Api
 from bus.cli.output import print_json_line, print_table, progress
 from bus.clock import SystemClock
-from bus.domain.contents import Contents
 from bus.domain.partition import PartitionLabel
 from bus.errors import ReceiverRefused
 from pipeline.commands.looking import check_lake, check_store
@@ -122,7 +122,13 @@ def _partition(
     contents = verify(spark, lake, manifest)
     if options.keep:
         return _told(partition, "archived", counted, manifest)
-    return _told(partition, _dropped(api, options.store, partition, contents), counted, manifest)
+    state = _dropped(api, options, partition, {**contents._asdict(), "lake": _place(options.lake)})
+    return _told(partition, state, counted, manifest)
+
+
+def _place(lake: str) -> str:
+    """Return a lake's name as it is good for people who are somewhere else on this machine."""
+    return lake if "://" in lake else str(Path(lake).absolute())
 
 
 def _as_it_is(counted: Counted) -> str | None:
@@ -134,17 +140,17 @@ def _as_it_is(counted: Counted) -> str | None:
     return "unreadable" if counted.unreadable else None
 
 
-def _dropped(api: Api, store: str, partition: PartitionLabel, contents: Contents) -> str:
+def _dropped(api: Api, options: ArchiveOptions, partition: PartitionLabel, body: dict[str, Any]) -> str:
     """Have the bus drop a partition; it may refuse because the partition has changed.
 
     A run that was killed may have asked before, and the bus goes on with that: then it is gone as it should be.
     """
     try:
-        api.call("POST", f"/api/v1/partitions/{partition.name}/drop", body=contents._asdict())
+        api.call("POST", f"/api/v1/partitions/{partition.name}/drop", body=body)
     except ReceiverRefused as error:
         if error.status == _CONFLICT:
             return "changed"
-        if error.status != NOT_FOUND or partition in partitions_of(store):
+        if error.status != NOT_FOUND or partition in partitions_of(options.store):
             raise
     return "dropped"
 

@@ -7,6 +7,10 @@ TEXTS = {
     "there is no resend {id}": "没有重发 {id}",
     "{command} lists them": "{command} 可列出",
     "there is no message {id}": "没有消息 {id}",
+    "message {id} is not in the store: the messages of its day were archived at {time}": (
+        "消息 {id} 不在存储中：它那一天的消息已于 {time} 归档"
+    ),
+    "read it there with: {command}": "可在归档中读取：{command}",
     "check the id; it may be past its retention": "请检查编号；它可能已过保留期",
     "it may be past its retention": "它可能已过保留期",
     "a delivery of this message is still pending: it is on its way": "此消息有投递仍待进行：正在途中",

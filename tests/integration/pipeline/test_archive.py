@@ -1,6 +1,7 @@
 """Old messages leave the store for the lake: verified there, then dropped by the bus, wherever the job was killed."""
 
 import hashlib
+import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from bus.cli import run
 from bus.clock import SystemClock
 from bus.errors import ReceiverUnavailable
 from pipeline.commands import archiving
@@ -16,6 +18,7 @@ from pipeline.errors import JobFailed
 from pipeline.jobs.archive import LINE
 from pipeline.schemas import MESSAGES
 from tests.harness.archived_bus import Place
+from tests.harness.bus_process import run_bus
 from tests.harness.old_messages import made, send
 from tests.harness.waiting import wait_until
 
@@ -49,6 +52,25 @@ def test_what_is_archived_is_whole_and_gone_from_the_store(spark: SparkSession, 
     for file in manifest.tables[MESSAGES.name]:
         assert hashlib.sha256(embedded.lake.storage.read(file.path)).hexdigest() == file.sha256
     assert archive(spark, embedded.options) == []
+
+
+def test_who_looks_for_an_archived_message_is_told_how_to_read_it(
+    spark: SparkSession, embedded: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (old,) = made(1, 20, SystemClock().now())
+    embedded.deliver([old])
+    assert states(archive(spark, embedded.options)) == ["dropped"]
+    looked = run_bus("trace", old.id, env={"BUS_URL": embedded.bus.url})
+    assert looked.returncode == 1
+    assert "the messages of its day were archived" in looked.stderr
+    command = f"pipeline find {old.id} --lake {embedded.lake.storage.root}"
+    assert f"bus {command}" in looked.stderr
+    searched = run_bus("search", "--ref", old.id, env={"BUS_URL": embedded.bus.url})
+    assert "in the archive and were not searched" in searched.stderr
+    capsys.readouterr()
+    assert run([*command.split(), "--json"]) == 0
+    (item,) = json.loads(capsys.readouterr().out)["items"]
+    assert (item["id"], item["biz_id"], item["deliveries"][0]["status"]) == (old.id, old.biz_id, "delivered")
 
 
 @pytest.mark.proof

@@ -52,6 +52,19 @@ def test_a_search_that_stops_early_says_how_far_it_got(cli: Cli, bus: FakeBus) -
     assert cli("search").err == ""
 
 
+def test_a_search_says_which_days_are_in_the_archive(cli: Cli, bus: FakeBus) -> None:
+    days = [{"partition": f"202601{day}-30d", "lake": "/mnt/lake"} for day in (30, 29)]
+    bus.on(
+        "GET",
+        "/api/v1/messages",
+        {"items": [], "next": "c", "searched": {**PARTIAL, "archived": days[:1]}},
+        {"items": [], "next": None, "searched": {**REST, "archived": days}},
+    )
+    ran = cli("search")
+    assert "20260129-30d to 20260130-30d are in the archive" in ran.err
+    assert "bus pipeline find ID --lake /mnt/lake" in ran.err
+
+
 def test_an_export_goes_to_a_file(cli: Cli, bus: FakeBus, tmp_path: Path) -> None:
     bus.on("GET", EXPORT, WHOLE)
     file = tmp_path / "found.ndjson"

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
+from pathlib import Path
 
 import pytest
 
 from bus.cli import run
 from bus.domain.contents import Contents
+from bus.domain.identity import new_id
 from bus.domain.partition import PartitionLabel
 from pipeline.commands import archiving
-from pipeline.jobs.archive import Counted
+from pipeline.jobs.archive import LINE, Counted
+from pipeline.lake.lake import Lake
+from pipeline.lake.storage import Storage
+from pipeline.schemas import MESSAGES
+from tests.harness.made_lake import put
 
 DAYS = [PartitionLabel(20_000 + number, 30) for number in range(3)]
 COUNTS = {
@@ -53,3 +60,23 @@ def test_a_day_that_is_only_unfinished_is_no_failure(monkeypatch: pytest.MonkeyP
     assert run(["pipeline", *ARCHIVE]) == 0
     monkeypatch.setitem(COUNTS, DAYS[2], Counted(Contents(5, 5, "x"), 5, 0))
     assert run(["pipeline", *ARCHIVE]) == 0
+
+
+def test_a_message_of_the_archive_can_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    at = dt.datetime(2026, 1, 31, 12, tzinfo=dt.UTC)
+    wanted, other = (new_id(round(at.timestamp() * 1000)) for _ in range(2))
+    deliveries = [{"subscription": "shop", "status": "delivered", "at": at, "attempts_made": 2, "reason": ""}]
+    row = {"id": wanted, "made_at": at, "biz_id": "A-1", "body": b"hello", "deliveries": deliveries}
+    lake = put(Lake(Storage(str(tmp_path))), LINE, {MESSAGES: [row, {"id": other, "made_at": at, "body": b"\xff"}]})
+    find = ("pipeline", "find", "--lake", lake.storage.root)
+    assert run([*find, wanted, "--json"]) == 0
+    (item,) = json.loads(capsys.readouterr().out)["items"]
+    assert (item["biz_id"], item["body"], item["made_at"]) == ("A-1", "hello", "2026-01-31T12:00:00.000Z")
+    assert run([*find, wanted]) == 0
+    told = capsys.readouterr().out
+    assert all(text in told for text in (wanted, "shop", "delivered", "hello"))
+    assert run([*find, other, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["items"][0]["body"] == "/w=="
+    assert run([*find, new_id(round(at.timestamp() * 1000))]) == 1
+    assert "does not have message" in capsys.readouterr().err
+    assert run([*find, "A-1"]) == 1

@@ -151,14 +151,20 @@ async def test_complete_empty_and_full_pages_are_told_apart(world: World, client
     start, end = format_time(NOON), format_time(NOON + 4)
     whole = (await client.get("/messages", params={"from": start, "to": end})).json()
     assert (len(whole["items"]), whole["next"]) == (4, None)
-    assert whole["searched"] == {"from": start, "to": end, "complete": True, "reason": None}
+    assert whole["searched"] == {"from": start, "to": end, "complete": True, "reason": None, "archived": []}
     empty = (await client.get("/messages", params={"q": "nowhere"})).json()
     assert (empty["items"], empty["next"]) == ([], None)
-    assert empty["searched"] == {"from": None, "to": None, "complete": True, "reason": None}
+    assert empty["searched"] == {"from": None, "to": None, "complete": True, "reason": None, "archived": []}
     first = (await client.get("/messages", params={"limit": 2})).json()
-    assert first["searched"] == {"from": format_time(NOON + 3), "to": None, "complete": False, "reason": "limit"}
+    assert first["searched"] == {
+        "from": format_time(NOON + 3),
+        "to": None,
+        "complete": False,
+        "reason": "limit",
+        "archived": [],
+    }
     last = (await client.get("/messages", params={"cursor": first["next"], "to": end})).json()
-    assert last["searched"] == {"from": None, "to": end, "complete": True, "reason": None}
+    assert last["searched"] == {"from": None, "to": end, "complete": True, "reason": None, "archived": []}
 
 
 async def test_a_page_that_ran_out_of_time_says_how_far_it_got(
@@ -170,7 +176,13 @@ async def test_a_page_that_ran_out_of_time_says_how_far_it_got(
     monkeypatch.setattr(world.store, "search", search)
     answer = (await client.get("/messages", params={"text": "x"})).json()
     assert (answer["items"], answer["next"]) == ([], "ab")
-    assert answer["searched"] == {"from": format_time(NOON), "to": None, "complete": False, "reason": "time"}
+    assert answer["searched"] == {
+        "from": format_time(NOON),
+        "to": None,
+        "complete": False,
+        "reason": "time",
+        "archived": [],
+    }
 
 
 async def test_a_body_is_read_only_when_asked_of(world: World, client: httpx.AsyncClient) -> None:
