@@ -198,7 +198,8 @@ def reconcile(
 ) -> int:
     """Prove that nothing was lost, or list every delivery that is missing (exit 1).
 
-    Where nothing could be judged, as when no rollup has run since, that is said (exit 3).
+    Where nothing could be judged, as when no rollup has run since, that is said (exit 3); and where nothing is missing
+    but events tell of ends that the store does not have (exit 4).
     """
     with _spark():
         from pipeline.commands.reconciling import ReconcileOptions, run  # noqa: PLC0415

@@ -17,20 +17,23 @@ from pipeline.commands.following import following
 from pipeline.commands.looking import check_report, check_store, lake_with
 from pipeline.commands.repairing import Repaired, Repairing, repair
 from pipeline.jobs import archive
-from pipeline.jobs.reconcile import Plan, Proof, Store, missing, reconciled, totals
+from pipeline.jobs.reconcile import Plan, Proof, contradicted, missing, reconciled, totals
 from pipeline.lake.lake import Lake
 from pipeline.options import ConnectedOptions
 from pipeline.reports.proof import render
-from pipeline.reports.summary import HOPS, STATES, Bar, Gap, Missing, Summary, sentence_of
+from pipeline.reports.summary import HOPS, STATES, VERDICTS, Bar, Finding, Gap, Summary, sentence_of, verdict_of
 from pipeline.schemas import BLOCKS, MESSAGES
 from pipeline.session import running
+from pipeline.sources.configuration import configured, read_catalog
 from pipeline.sources.due import read_due
 from pipeline.sources.store import read_messages
 from pipeline.transforms.deliveries import deliveries_of
-from pipeline.transforms.witnesses import with_owners
+from pipeline.transforms.ledgers import DELIVER
+from pipeline.transforms.stored import Store
 
-_COLUMNS: Final = ("id", "destination", "subscription", "state", "last event", "store")
+_COLUMNS: Final = ("id", "destination", "subscription", "finding", "last event", "store")
 _NOTHING_JUDGED: Final = 3  # an exit code of its own, for a proof of nothing is none; 2 is wrong usage
+_CONTRADICTED: Final = 4
 _MOST_BARS: Final = 240
 _GRAINS: Final = {"minute": 60, "hour": 3600}
 
@@ -48,7 +51,8 @@ class ReconcileOptions(NamedTuple):
 def run(options: ReconcileOptions, session: ConnectedOptions, *, as_json: bool) -> int:
     """Prove, print, and repair when asked; return the exit code.
 
-    It is 0 when nothing is missing or all that was is delivered, 1 when something is, 3 when nothing could be judged.
+    It is 0 when nothing is missing or all that was is delivered, 1 when something is, 3 when nothing could be judged,
+    4 when nothing is missing but events and store contradict each other.
 
     Raises
     ------
@@ -63,40 +67,60 @@ def run(options: ReconcileOptions, session: ConnectedOptions, *, as_json: bool) 
     if options.report is not None:
         options.report.write_text(render(summary), "utf-8")
     repaired = _told_as_json(summary, options.repairing) if as_json else _told(summary, options.repairing)
-    if summary.verdict == "missing":
-        return 0 if repaired is not None and repaired.is_whole else 1
+    if summary.missing and not (repaired is not None and repaired.is_whole):
+        return 1
+    if summary.contradicted:
+        return _CONTRADICTED
     return _NOTHING_JUDGED if summary.verdict == "unheard" else 0
 
 
 def _summary(spark: SparkSession, lake: Lake, options: ReconcileOptions) -> Summary:
-    plan, store = options.plan, None
-    if options.store is not None:
-        due = read_due(spark, options.store)
-        kept = read_messages(spark, options.store, since=plan.since, before=plan.before)
-        archived = lake.read(spark, MESSAGES, line=archive.LINE, since=plan.since, before=plan.before)
-        store = Store(with_owners(deliveries_of(kept.unionByName(archived)), due))
+    plan = options.plan
+    store = store_of(spark, lake, options.store, plan) if options.store is not None else None
     with reconciled(spark, lake, plan, store) as proof:
-        rows, lost = totals(proof), [_missing(row) for row in missing(proof).collect()]
+        rows, lost = totals(proof), [_finding(row) for row in missing(proof).collect()]
+        against = [_finding(row) for row in contradicted(proof).collect()]
         bars = _bars(proof, rows) if options.report is not None else []
         gaps = [_gap(row) for row in proof.gaps.collect()]
     judged = any(row["state"] != "open" for row in rows)
-    verdict = "missing" if lost else "proven" if judged else "unheard"
     return Summary(
-        verdict,
+        verdict_of(lost, against, judged=judged),
         _text(plan.now) or "",
         _text(proof.watermark),
         store is not None,
         proof.emitters,
         proof.news,
-        {hop: _hop([row for row in rows if row["hop"] == hop]) for hop in HOPS},
+        {hop: _hop(hop, rows) for hop in HOPS},
         gaps,
         lost,
+        against,
         bars,
     )
 
 
-def _hop(rows: list[Row]) -> dict[str, Any]:
-    """Add up one hop's rows."""
+def store_of(spark: SparkSession, lake: Lake, address: str, plan: Plan) -> Store:
+    """Return the store as a witness, with what ``archive`` took from it into the lake.
+
+    Raises
+    ------
+    ConfigurationError
+        The address is impossible, or there is no store.
+    StoreUnavailable
+        The store does not answer.
+    """
+    catalog, due = read_catalog(address), read_due(spark, address)
+    kept = read_messages(spark, address, since=plan.since, before=plan.before)
+    archived = lake.read(spark, MESSAGES, line=archive.LINE, since=plan.since, before=plan.before)
+    deliveries = [
+        deliveries_of(messages).withColumn("archived", F.lit(is_archived))
+        for messages, is_archived in ((kept, False), (archived, True))
+    ]
+    return Store(deliveries[0].unionByName(deliveries[1]), due, *configured(spark, catalog))
+
+
+def _hop(hop: str, every: list[Row]) -> dict[str, Any]:
+    """Add up one hop's rows; a delivery was expected though the event that announced it was lost."""
+    rows = [row for row in every if row["hop"] == hop]
     states: Counter[str] = Counter()
     verdicts: Counter[str] = Counter()
     sums: Counter[str] = Counter()
@@ -105,6 +129,8 @@ def _hop(rows: list[Row]) -> dict[str, Any]:
         states[values["state"]] += values["buckets"]
         verdicts[values["verdict"]] += values["buckets"]
         sums.update({name: value for name, value in values.items() if isinstance(value, int)})
+    if hop == DELIVER:
+        sums["expected"] += sums["unannounced"]
     return {"states": dict(states), "verdicts": dict(verdicts), **sums}
 
 
@@ -123,11 +149,11 @@ def _bars(proof: Proof, rows: list[Row]) -> list[Bar]:
     ]
 
 
-def _missing(row: Row) -> Missing:
+def _finding(row: Row) -> Finding:
     values: dict[str, Any] = {
         name: _text(value) if isinstance(value, dt.datetime) else value for name, value in row.asDict().items()
     }
-    return Missing(**{name: values[name] for name in Missing.__struct_fields__})
+    return Finding(**{name: values[name] for name in Finding.__struct_fields__})
 
 
 def _gap(row: Row) -> Gap:
@@ -142,10 +168,11 @@ def _text(time: dt.datetime | None) -> str | None:
 
 def _told(summary: Summary, repairing: Repairing | None) -> Repaired | None:
     """Print for people, the proof before it is repaired."""
-    columns = ("hop", "buckets", *STATES, "expected", "proven", "explained", "unsettled", "missing")
+    columns = ("hop", "buckets", *STATES, "expected", *VERDICTS)
     print_table(columns, [_line(title, summary.hops[hop]) for hop, title in HOPS.items()])
-    if summary.missing:
-        print_table(_COLUMNS, [_row(each) for each in summary.missing])
+    for found in (summary.missing, summary.contradicted):
+        if found:
+            print_table(_COLUMNS, [_row(each) for each in found])
     if summary.gaps:
         sys.stdout.write(f"emitters lost {summary.lost_blocks} blocks and {summary.lost_events} events\n")
     sys.stdout.write(sentence_of(summary) + "\n")
@@ -195,9 +222,9 @@ def _line(title: str, hop: dict[str, Any]) -> list[object]:
         hop.get("buckets", 0),
         *[states.get(state, 0) for state in STATES],
         hop.get("expected", 0),
-        *[verdicts.get(verdict, 0) for verdict in ("proven", "explained", "unsettled", "missing")],
+        *[verdicts.get(verdict, 0) for verdict in VERDICTS],
     ]
 
 
-def _row(each: Missing) -> list[object]:
-    return [each.id, each.destination, each.subscription, each.state, each.last_word, each.stored]
+def _row(each: Finding) -> list[object]:
+    return [each.id, each.destination, each.subscription, each.finding, each.last_word, each.stored]

@@ -11,7 +11,7 @@ import msgspec
 
 from bus.cli.api import Api
 from bus.cli.output import progress
-from pipeline.reports.summary import Missing
+from pipeline.reports.summary import Finding
 
 _AT_ONCE: Final = 1_000
 _POLL: Final = 0.2
@@ -52,7 +52,7 @@ class Repaired(msgspec.Struct, frozen=True):
         return f"repair of {self.counts.get('selected', 0)}: {', '.join(parts) or 'nothing'}{more}"
 
 
-def repair(missing: Sequence[Missing], repairing: Repairing, jobs: list[str]) -> Repaired:
+def repair(missing: Sequence[Finding], repairing: Repairing, jobs: list[str]) -> Repaired:
     """Hand over what is missing, and wait for the outcomes.
 
     ``jobs`` takes the ids of jobs as the bus takes them: these go on, whatever ends this.
@@ -80,9 +80,9 @@ def repair(missing: Sequence[Missing], repairing: Repairing, jobs: list[str]) ->
             time.sleep(_POLL)
 
 
-def _parts(lost: Sequence[Missing]) -> Iterator[list[Missing]]:
+def _parts(lost: Sequence[Finding]) -> Iterator[list[Finding]]:
     """Yield what one job takes: deliveries of one destination, so many at once."""
-    by_destination: dict[str, list[Missing]] = defaultdict(list)
+    by_destination: dict[str, list[Finding]] = defaultdict(list)
     for each in lost:
         by_destination[each.destination].append(each)
     for found in by_destination.values():
@@ -90,7 +90,7 @@ def _parts(lost: Sequence[Missing]) -> Iterator[list[Missing]]:
             yield found[start : start + _AT_ONCE]
 
 
-def _submit(api: Api, part: Sequence[Missing], repairing: Repairing) -> str:
+def _submit(api: Api, part: Sequence[Finding], repairing: Repairing) -> str:
     body: dict[str, Any] = {
         "destination": part[0].destination,
         "deliveries": [{"id": each.id, "subscription": each.subscription} for each in part],

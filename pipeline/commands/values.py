@@ -15,16 +15,23 @@ _EPOCH: Final = dt.datetime.fromtimestamp(0, dt.UTC)
 
 
 def plan_of(since: str | None, before: str | None, allowance: str, horizon: str, *, complete: bool) -> Plan:
-    """Return what a run of ``reconcile`` looks at, from now; times as RFC 3339. Raises a usage error."""
+    """Return what a run of ``reconcile`` looks at, from now; times as RFC 3339. Raises a usage error.
+
+    A range begins and ends with a whole minute, the first at or after the time that is given.
+    """
     patience = Patience(_seconds(allowance, "--allowance"), _seconds(horizon, "--horizon"))
     # A lake has times of a millisecond; one in between would not be found again.
     now = _EPOCH + dt.timedelta(milliseconds=(dt.datetime.now(dt.UTC) - _EPOCH) // dt.timedelta(milliseconds=1))
-    return Plan(now, moment_of(since), moment_of(before), patience, complete)
+    return Plan(now, _minute(moment_of(since)), _minute(moment_of(before)), patience, complete)
 
 
 def moment_of(text: str | None) -> dt.datetime | None:
     """Return a time that is written as RFC 3339; None for none."""
     return None if text is None else dt.datetime.fromisoformat(text)
+
+
+def _minute(time: dt.datetime | None) -> dt.datetime | None:
+    return None if time is None else time + (_EPOCH - time) % dt.timedelta(minutes=1)
 
 
 def _seconds(text: str, option: str) -> int:

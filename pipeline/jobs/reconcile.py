@@ -1,7 +1,8 @@
 """``reconcile``: proves from events, ledger and store that nothing was lost, or says exactly what.
 
-Buckets whose two sides of the ledger are equal are proven without looking at a single delivery. Of the others, each
-delivery's witnesses are heard. A run writes only what is news: repeated without any, it changes nothing.
+Buckets whose two sides of the ledger are equal, and to which the store agrees, are proven without looking at a single
+delivery. Of the others, each delivery's witnesses are heard. A run writes only what is news: repeated without any, it
+changes nothing.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ from pyspark.sql import functions as F
 from pipeline.lake.batches import READ_LINE
 from pipeline.lake.lake import Lake
 from pipeline.schemas import BLOCKS, EVENTS, FINDINGS, LEDGER, PROOFS
-from pipeline.transforms.accounting import COUNTED, MISSING, accounted, concluded, counted, listed
+from pipeline.transforms.accounting import COUNTED, MISSING, STORE_BEHIND, accounted, concluded, counted, listed
 from pipeline.transforms.hearing import OPEN, Patience, gaps, heard, state_at, watermark_of, with_front
 from pipeline.transforms.ledgers import EQUAL, KEY, compared
-from pipeline.transforms.proofs import compared_with, in_force, latest, with_unheard
+from pipeline.transforms.proofs import compared_with, in_force, latest
+from pipeline.transforms.stored import Store, beside_store, unwitnessed
 from pipeline.transforms.witnesses import said_by_events, said_by_store, with_last_word
 
 VERSION: Final = 1
@@ -39,7 +41,8 @@ class Plan(NamedTuple):
     now
         When it runs; what it writes is named by this.
     since, before
-        The range of the messages' minutes, ``before`` exclusive; None for all that there is.
+        The range of the messages' minutes, ``before`` exclusive, both the start of a minute: a part of one would have
+        one witness contradict the other. None for all that there is.
     patience
         How long it waits for events and for deliveries.
     complete
@@ -52,12 +55,6 @@ class Plan(NamedTuple):
     before: dt.datetime | None = None
     patience: Patience = Patience()
     complete: bool = False
-
-
-class Store(NamedTuple):
-    """The store as a witness: its deliveries (``transforms.deliveries``, with ``owned``), of the range of the plan."""
-
-    deliveries: DataFrame
 
 
 class Proof(NamedTuple):
@@ -92,10 +89,8 @@ def reconciled(spark: SparkSession, lake: Lake, plan: Plan, store: Store | None 
     """Run, and give what was found; what was news is in the lake then. Its frames hold for the ``with`` block."""
     blocks = lake.read(spark, BLOCKS, line=READ_LINE)
     emitters = heard(blocks).collect()
-    watermark = _watermark(emitters, plan)
-    buckets = _buckets(
-        lake.read(spark, LEDGER, line=READ_LINE, since=plan.since, before=plan.before), store, watermark, plan
-    ).persist()
+    ledger = lake.read(spark, LEDGER, line=READ_LINE, since=plan.since, before=plan.before)
+    buckets = _buckets(ledger, store, emitters, plan).persist()
     deliveries = _deliveries(spark, lake, buckets, plan, store).persist()
     rows = concluded(buckets, counted(deliveries))
     before = latest(lake.read(spark, PROOFS, line=LINE, since=plan.since, before=plan.before))
@@ -120,18 +115,22 @@ def totals(proof: Proof) -> list[Row]:
 
 def missing(proof: Proof) -> DataFrame:
     """Return the deliveries, and the messages that no receiver accepted, of which nothing is known."""
-    return proof.findings.where(F.col("finding") == MISSING).orderBy("destination", "subscription", "id")
+    return _found(proof, MISSING)
+
+
+def contradicted(proof: Proof) -> DataFrame:
+    """Return the deliveries of which events tell an end that the store does not have."""
+    return _found(proof, STORE_BEHIND)
+
+
+def _found(proof: Proof, finding: str) -> DataFrame:
+    return proof.findings.where(F.col("finding") == finding).orderBy("destination", "subscription", "id")
 
 
 def read_proofs(spark: SparkSession, lake: Lake) -> tuple[DataFrame, DataFrame]:
     """Return the buckets in force, and their findings."""
     buckets = latest(lake.read(spark, PROOFS, line=LINE))
     return buckets, in_force(lake.read(spark, FINDINGS, line=LINE), buckets)
-
-
-def _watermark(emitters: list[Row], plan: Plan) -> dt.datetime:
-    """Return the time up to which buckets are judged; a time before all of them when nobody was heard."""
-    return _heard_until(emitters, plan) or dt.datetime.fromtimestamp(0, dt.UTC)
 
 
 def _heard_until(emitters: list[Row], plan: Plan) -> dt.datetime | None:
@@ -141,25 +140,25 @@ def _heard_until(emitters: list[Row], plan: Plan) -> dt.datetime | None:
     return found and min(found.astimezone(dt.UTC), plan.now)
 
 
-def _buckets(ledger: DataFrame, store: Store | None, watermark: dt.datetime, plan: Plan) -> DataFrame:
+def _buckets(ledger: DataFrame, store: Store | None, emitters: list[Row], plan: Plan) -> DataFrame:
+    """Return the buckets of the range; all are open when nobody was heard."""
     buckets = compared(ledger)
-    if store is None:
-        marked = buckets.withColumn("unfinished", F.lit(False))
-    else:
-        open_ones = store.deliveries.where(F.col("status").isin("pending", "retrying", "resend"))
-        marked = with_unheard(buckets, open_ones)
-    return with_front(marked, plan.patience).withColumn("state", state_at(watermark, plan.patience))
+    begun = min((each["first"].astimezone(dt.UTC) for each in emitters), default=plan.now)
+    seen = unwitnessed(buckets) if store is None else beside_store(buckets, store, begun, plan.now)
+    watermark = _heard_until(emitters, plan) or dt.datetime.fromtimestamp(0, dt.UTC)
+    return with_front(seen, plan.patience).withColumn("state", state_at(watermark, plan.patience))
 
 
 def _deliveries(spark: SparkSession, lake: Lake, buckets: DataFrame, plan: Plan, store: Store | None) -> DataFrame:
     """Return what is known of each delivery of the buckets that differ."""
-    differing = buckets.where((F.col("state") != OPEN) & ((F.col("compared") != EQUAL) | F.col("unfinished")))
+    differing = buckets.where((F.col("state") != OPEN) & ((F.col("compared") != EQUAL) | F.col("opened")))
     words = said_by_events(_events(spark, lake, plan), differing)
     if store is not None:
         words = words.unionByName(said_by_store(store.deliveries, differing))
     if differing.isEmpty():
         words = words.limit(0)  # Spark then reads neither events nor store
-    return accounted(words, differing, plan.now, plan.patience.allowance, with_store=store is not None)
+    due = store.due if store is not None else None
+    return accounted(words, differing, due, plan.now, plan.patience.allowance)
 
 
 def _gaps(blocks: DataFrame, plan: Plan) -> DataFrame:
@@ -173,7 +172,7 @@ def _events(spark: SparkSession, lake: Lake, plan: Plan) -> DataFrame:
 
 
 def _findings(spark: SparkSession, lake: Lake, deliveries: DataFrame, plan: Plan) -> DataFrame:
-    lost = F.col("finding") == MISSING
+    lost = F.col("finding").isin(MISSING, STORE_BEHIND)
     traced = with_last_word(deliveries.where(lost), _events(spark, lake, plan))
     return listed(traced.unionByName(deliveries.where(~lost)))
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any, Final
 
-from pipeline.reports.summary import HOPS, STATES, Bar, Gap, Missing, Summary, sentence_of
+from pipeline.reports.summary import HOPS, STATES, VERDICTS, Bar, Finding, Gap, Summary, sentence_of
 
 _WIDTH: Final = 960
 _HEIGHT: Final = 180
@@ -14,7 +14,6 @@ _LEFT: Final = 48
 _BOTTOM: Final = 26
 _TICKS: Final = 6
 _MOST_LISTED: Final = 5_000
-_VERDICTS: Final = ("proven", "explained", "unsettled", "missing")
 _COUNTS: Final = {
     "under_way": "on their way",
     "held": "held",
@@ -40,7 +39,8 @@ h1 { font-size: 22px; margin: 0 0 4px } h2 { font-size: 16px; margin: 36px 0 8px
 p { margin: 4px 0 } .soft { color: var(--soft) }
 .verdict { margin: 18px 0; padding: 14px 18px; border-radius: 8px; border-left: 6px solid var(--final);
   background: color-mix(in srgb, var(--final) 10%, transparent); font-size: 17px }
-.verdict.missing { border-color: var(--missing); background: color-mix(in srgb, var(--missing) 10%, transparent) }
+.verdict.missing, .verdict.contradicted { border-color: var(--missing);
+  background: color-mix(in srgb, var(--missing) 10%, transparent) }
 .verdict.unheard { border-color: var(--open); background: color-mix(in srgb, var(--open) 16%, transparent) }
 .scroll { overflow-x: auto } table { border-collapse: collapse; width: 100%; font-size: 13px }
 th { text-align: left; color: var(--soft); font-weight: 600; white-space: nowrap }
@@ -54,7 +54,9 @@ svg { width: 100%; height: auto; display: block } svg text { fill: var(--soft); 
 
 def render(summary: Summary) -> str:
     """Return the whole page."""
-    parts = [_head(summary), _chart_section(summary.bars), _hops(summary), _missing(summary.missing)]
+    parts = [_head(summary), _chart_section(summary.bars), _hops(summary)]
+    parts.append(_listed("Missing deliveries", summary.missing))
+    parts.append(_listed("Ends that the store contradicts", summary.contradicted))
     body = "\n".join([*parts, _gaps(summary.gaps), _meanings()])
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" '
@@ -126,7 +128,7 @@ def _rule(value: int, most: int) -> str:
 
 
 def _hops(summary: Summary) -> str:
-    columns = ("hop", "buckets", "expected", *_VERDICTS, *STATES)
+    columns = ("hop", "buckets", "expected", *VERDICTS, *STATES)
     rows = [_hop(title, summary.hops[hop]) for hop, title in HOPS.items() if summary.hops[hop].get("buckets")]
     deliver = summary.hops["deliver"]
     rest = [f"{deliver[name]} {title}" for name, title in _COUNTS.items() if deliver.get(name)]
@@ -135,24 +137,24 @@ def _hops(summary: Summary) -> str:
 
 
 def _hop(title: str, hop: dict[str, Any]) -> list[object]:
-    verdicts = [hop["verdicts"].get(name, 0) for name in _VERDICTS]
+    verdicts = [hop["verdicts"].get(name, 0) for name in VERDICTS]
     return [title, hop["buckets"], hop["expected"], *verdicts, *[hop["states"].get(name, 0) for name in STATES]]
 
 
-def _missing(missing: Sequence[Missing]) -> str:
-    if not missing:
-        return "<h2>Missing deliveries</h2><p>None.</p>"
+def _listed(title: str, found: Sequence[Finding]) -> str:
+    if not found:
+        return f"<h2>{title}</h2><p>None.</p>"
     columns = ("message", "destination", "subscription", "state", "last event", "store")
     rows = [
         [
             f"<code>{escape(each.id)}</code>",
             *map(escape, (each.destination, each.subscription or "–", each.state, each.last_word, each.stored)),
         ]
-        for each in missing[:_MOST_LISTED]
+        for each in found[:_MOST_LISTED]
     ]
-    left = len(missing) - len(rows)
+    left = len(found) - len(rows)
     more = f'<p class="soft">{left} more are in the lake\'s table findings.</p>' if left > 0 else ""
-    return f"<h2>Missing deliveries: {len(missing)}</h2>{_table(columns, rows, raw=True)}{more}"
+    return f"<h2>{title}: {len(found)}</h2>{_table(columns, rows, raw=True)}{more}"
 
 
 def _gaps(gaps: Sequence[Gap]) -> str:
@@ -168,7 +170,8 @@ def _meanings() -> str:
         '<h2>Words</h2><p class="soft">A bucket is a hop, a destination, a subscription and a minute. It is '
         "<b>proven</b> when count, XOR and sum of the ids on both sides of the hop are equal, or differ by deliveries "
         "that are dead or parked, which is seen; <b>explained</b> when they differ and every delivery is accounted for "
-        "all the same; <b>unsettled</b> while something is on its way. It is <b>open</b> while it is too young to be "
+        "all the same; <b>contradicted</b> when events tell of an end that the store does not have; <b>unsettled</b> "
+        "while something is on its way. It is <b>open</b> while it is too young to be "
         "judged, then <b>provisional</b>, <b>final</b> once retries are over, and <b>amended</b> when something final "
         "changed after all.</p>"
     )

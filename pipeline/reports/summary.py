@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
 
 HOPS: Final = {"accept": "sent to accepted", "publish": "accepted to published", "deliver": "expected to settled"}
 STATES: Final = ("open", "provisional", "final", "amended")
+VERDICTS: Final = ("proven", "explained", "unsettled", "contradicted", "missing")
 
 
-class Missing(msgspec.Struct, frozen=True):
-    """One delivery of which no end is known; without a subscription, a message that no receiver accepted.
+class Finding(msgspec.Struct, frozen=True):
+    """One delivery that is missing, or of which events and store contradict each other.
 
+    Without a subscription it is a message that no receiver accepted.
     Times as RFC 3339, None where there is none. ``last_*`` is the last event, ``attempt_*`` the last stored attempt.
     """
 
@@ -39,6 +42,7 @@ class Missing(msgspec.Struct, frozen=True):
     attempt_at: str | None = None
     attempt_code: int | None = None
     attempt_error: str | None = None
+    finding: str = "missing"
 
     @property
     def last_word(self) -> str:
@@ -83,7 +87,9 @@ class Summary(msgspec.Struct, frozen=True):
     Attributes
     ----------
     verdict
-        ``proven``: nothing is missing; ``missing``: what ``missing`` lists; ``unheard``: nothing can be judged yet.
+        ``proven``: nothing is missing; ``missing``: what ``missing`` lists; ``contradicted``: nothing is missing, but
+        of what ``contradicted`` lists events tell of an end, and the store does not have it; ``unheard``: nothing can
+        be judged yet.
     watermark
         Up to when all live emitters were heard; None when none was.
     hops
@@ -98,7 +104,8 @@ class Summary(msgspec.Struct, frozen=True):
     news: int
     hops: dict[str, dict[str, Any]]
     gaps: list[Gap]
-    missing: list[Missing]
+    missing: list[Finding]
+    contradicted: list[Finding]
     bars: list[Bar]
 
     @property
@@ -112,16 +119,33 @@ class Summary(msgspec.Struct, frozen=True):
         return sum(gap.lost for gap in self.gaps)
 
 
+def verdict_of(missing: Sequence[Finding], contradicted: Sequence[Finding], *, judged: bool) -> str:
+    """Return the verdict; ``judged`` says whether any bucket was old enough."""
+    if missing:
+        return "missing"
+    if contradicted:
+        return "contradicted"
+    return "proven" if judged else "unheard"
+
+
 def sentence_of(summary: Summary) -> str:
     """Return the verdict as one sentence."""
-    deliver = summary.hops.get("deliver", {})
-    judged = sum(count for state, count in deliver.get("states", {}).items() if state != "open")
-    expected, unsettled = deliver.get("expected", 0), deliver.get("under_way", 0) + deliver.get("held", 0)
+    against = f"events tell of the end of {len(summary.contradicted)} deliveries, and the store contradicts them"
     if summary.verdict == "missing":
         lost = sum(1 for each in summary.missing if each.subscription)
         rest = len(summary.missing) - lost
-        return f"{lost} deliveries are missing" + (f", and {rest} messages that no receiver accepted" if rest else "")
+        more = f", and {rest} messages that no receiver accepted" if rest else ""
+        return f"{lost} deliveries are missing{more}" + (f"; {against}" if summary.contradicted else "")
+    if summary.verdict == "contradicted":
+        return against
     if summary.verdict == "unheard":
         return "nothing can be judged yet: no bucket is old enough for all emitters to have been heard"
+    return _accounted(summary)
+
+
+def _accounted(summary: Summary) -> str:
+    deliver = summary.hops.get("deliver", {})
+    judged = sum(count for state, count in deliver.get("states", {}).items() if state != "open")
+    expected, unsettled = deliver.get("expected", 0), deliver.get("under_way", 0) + deliver.get("held", 0)
     more = f"; {unsettled} are on their way or held" if unsettled else ""
     return f"zero lost: each of {expected} expected deliveries in {judged} judged buckets is accounted for{more}"

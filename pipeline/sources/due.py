@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -45,18 +45,7 @@ def _columns(rows: Iterator[tuple[str, str]]) -> pa.Table:
 
 def _from_mongodb(url: str) -> Iterator[tuple[str, str]]:
     with extra("mongodb"):
-        from pymongo import MongoClient  # noqa: PLC0415
-
-        from bus.stores.mongodb.connection import DATABASE  # noqa: PLC0415
-        from bus.stores.mongodb.errors import translating  # noqa: PLC0415
         from bus.stores.mongodb.indexes import COMPENSATIONS  # noqa: PLC0415
-        from pipeline.sources.mongodb import with_deadlines  # noqa: PLC0415
-
-    client: MongoClient[dict[str, Any]] = MongoClient(with_deadlines(url))
-    try:
-        with translating("read unfinished work"):
-            found = client.get_default_database(DATABASE)[COMPENSATIONS]
-            for form in found.find({}, {"message_id": 1, "subscription": 1}):
-                yield form["message_id"], form["subscription"]
-    finally:
-        client.close()
+        from pipeline.sources.mongodb import forms_in  # noqa: PLC0415
+    for form in forms_in(url, COMPENSATIONS, {}, ["message_id", "subscription"]):
+        yield form["message_id"], form["subscription"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from functools import reduce
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
@@ -54,6 +55,16 @@ def from_mongodb(spark: SparkSession, url: str, wanted: Wanted) -> DataFrame:
 def labels_in(url: str) -> list[Label]:
     """Return the partitions of a database, the oldest first; raises ``StoreUnavailable`` when no server is found."""
     return _look(url)[1]
+
+
+def forms_in(url: str, collection: str, condition: dict[str, Any], fields: list[str]) -> Iterator[dict[str, Any]]:
+    """Give some fields of the documents of a collection; raises ``StoreUnavailable`` when no server is found."""
+    client: MongoClient[dict[str, Any]] = MongoClient(with_deadlines(url))
+    try:
+        with translating(f"read {collection}"):
+            yield from client.get_default_database(DATABASE)[collection].find(condition, fields)
+    finally:
+        client.close()
 
 
 def with_deadlines(url: str) -> str:

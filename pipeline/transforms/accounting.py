@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from pipeline.transforms.ledgers import CLOSED, DELIVER, ENDED, KEY, PUBLISH
@@ -18,23 +18,27 @@ HELD: Final = "held"
 UNPUBLISHED: Final = "unpublished"
 EVENT_LOST: Final = "event_lost"
 STORE_BEHIND: Final = "store_behind"
+CONTRADICTED: Final = "contradicted"
 COUNTED: Final = (MISSING, UNDER_WAY, HELD, UNPUBLISHED, EVENT_LOST, STORE_BEHIND)
 _SUMS: Final = (*COUNTED, "unannounced", "duplicates", "resent")
 
 
-def accounted(words: DataFrame, states: DataFrame, now: dt.datetime, allowance: int, *, with_store: bool) -> DataFrame:
+def accounted(
+    words: DataFrame, buckets: DataFrame, due: DataFrame | None, now: dt.datetime, allowance: int
+) -> DataFrame:
     """Return a row for each delivery that witnesses speak of, with its ``finding``.
 
     Parameters
     ----------
     words
         Of all witnesses (``transforms.witnesses``).
-    states
-        The buckets' keys, their ``state``, and whether the road has ``passed`` them.
+    buckets
+        Their keys and ``state``, whether the road has ``passed`` them, and what the store says (``transforms.stored``).
+    due
+        What the compensator has to do (``transforms.stored.Store``); None where no store was asked.
     now, allowance
-        A stored delivery that is to be retried, and that nobody has owned for so many seconds, is missing.
-    with_store
-        Whether the store was asked, so that what it does not have is behind.
+        What was told within so many seconds before may still be on its way to the store. A stored delivery that is to
+        be retried, and that nobody has owned for as long, is missing.
     """
     single = words.groupBy(*KEY, "id").agg(
         *[_happened(condition).alias(name) for name, condition in _marks().items()],
@@ -45,9 +49,11 @@ def accounted(words: DataFrame, states: DataFrame, now: dt.datetime, allowance: 
         F.max(F.when(F.col("last.stage").isNotNull(), F.col("last"))).alias("last"),
         F.max("stored").alias("stored"),
     )
-    joined = single.join(F.broadcast(states.select(*KEY, "state", "passed")), list(KEY))
-    ownerless = ~F.col("stored.owned") & (F.col("stored.at") < F.lit(now - dt.timedelta(seconds=allowance)))
-    return joined.withColumn("finding", _finding(F.coalesce(ownerless, F.lit(False)), with_store=with_store))
+    on_a_road = (F.col("hop") == PUBLISH) & F.col("closed")
+    placed = single.withColumn("published", F.max(on_a_road).over(Window.partitionBy("id")))
+    known = F.broadcast(buckets.select(*KEY, "state", "passed", "paused", "remembered"))
+    joined = _with_owners(placed.join(known, list(KEY)), due)
+    return joined.withColumn("finding", _finding(F.lit(now - dt.timedelta(seconds=allowance))))
 
 
 def counted(deliveries: DataFrame) -> DataFrame:
@@ -67,16 +73,17 @@ def concluded(buckets: DataFrame, counts: DataFrame) -> DataFrame:
     """Add to buckets of level one what level two counted, and a verdict.
 
     ``proven``: the ledger's sides are equal, or every delivery ended visibly. ``explained``: the sides differ, and
-    every delivery is accounted for all the same. ``missing``: some are not. ``unsettled``: too young to say, or
-    something is on its way or held.
+    every delivery is accounted for all the same. ``missing``: some are not. ``contradicted``: events tell of an end
+    that the store does not have. ``unsettled``: too young to say, or something is on its way or held.
     """
     joined = buckets.join(counts, list(KEY), "left")
     sums = {name: F.coalesce(name, F.lit(0)) for name in (*_SUMS, "found")}
     waiting = F.col("under_way") + F.col("held") + F.col("unpublished")
     verdict = (
         F.when(F.col("missing") > 0, MISSING)
+        .when(F.col("store_behind") > 0, CONTRADICTED)
         .when((waiting > 0) | ((F.col("state") == "open") & (F.col("compared") != "equal")), "unsettled")
-        .when(F.col("compared").isin("equal", "ended") & (F.col("event_lost") + F.col("store_behind") == 0), "proven")
+        .when(F.col("compared").isin("equal", "ended") & (F.col("event_lost") == 0), "proven")
         .otherwise("explained")
     )
     fingerprint = F.xxhash64("compared", "fingerprint", *_SUMS, "found")
@@ -86,7 +93,9 @@ def concluded(buckets: DataFrame, counts: DataFrame) -> DataFrame:
 def listed(deliveries: DataFrame) -> DataFrame:
     """Return the deliveries that are not simply done, in the form of ``schemas.FINDINGS``."""
     last = [F.col(f"last.{name}").alias(f"last_{name}") for name in _LAST]
-    stored = [F.col(f"stored.{name}").alias(f"store_{name}") for name in ("status", "at", "reason", "due_at")]
+    stored = [F.col(f"stored.{name}").alias(f"store_{name}") for name in ("status", "at", "due_at")]
+    paused = F.when(F.col("finding") == HELD, F.col("paused"))
+    stored.append(F.coalesce(paused, "stored.reason").alias("store_reason"))
     attempt = [F.col(f"stored.attempt.{name}").alias(f"attempt_{name}") for name in ("id", "n", "at", "code", "error")]
     return deliveries.where(F.col("finding") != DONE).select(*KEY, "id", "finding", *last, *stored, *attempt)
 
@@ -99,27 +108,50 @@ def _marks() -> dict[str, Column]:
     return {"closed": settled & (~delivers | F.col("last.status").isin(*CLOSED))}
 
 
-def _finding(ownerless: Column, *, with_store: bool) -> Column:
-    stored, told = F.col("stored.status"), F.col("standing.status")
-    delivers = F.col("hop") == DELIVER
-    has_ended = F.coalesce(stored.isin(*CLOSED, *ENDED), F.lit(False))
-    newer = F.coalesce(F.col("stored.generation") > F.col("standing.generation"), F.lit(False))
-    behind = delivers & ~has_ended & ~newer if with_store else F.lit(False)
+def _with_owners(deliveries: DataFrame, due: DataFrame | None) -> DataFrame:
+    """Add whether the compensator has the next attempt: of the delivery, or of its message as a whole."""
+    if due is None:
+        return deliveries.withColumn("owned", F.lit(False))
+    names = due.groupBy("id").agg(F.collect_set("subscription").alias("due"))
+    owned = F.array_contains("due", F.col("subscription")) | F.array_contains("due", "")
+    is_owned = F.coalesce(owned & (F.col("hop") == DELIVER), F.lit(False))
+    return deliveries.join(names, "id", "left").withColumn("owned", is_owned).drop("due")
+
+
+def _finding(limit: Column) -> Column:
+    """Return what is found of a delivery; what was told after ``limit`` may be on its way to the store."""
+    stored, told, delivers = F.col("stored.status"), F.col("standing.status"), F.col("hop") == DELIVER
+    is_fresh = F.coalesce(F.col("standing.at") >= limit, F.lit(False))
+    is_absent = delivers & F.col("remembered") & stored.isNull()
+    contradiction = F.when(is_fresh, UNDER_WAY).otherwise(STORE_BEHIND)
+    contradicts = delivers & told.isin(*CLOSED, *ENDED) & (is_absent | _is_older())
     trying = F.coalesce(stored, told).isin("retrying", "resend")
+    abandoned = F.coalesce(~F.col("owned") & (F.col("stored.at") < limit), F.lit(False))
+    forgotten = stored.isNull() & ((F.col("state") == "final") | (is_absent & ~is_fresh))
     untried = F.col("standing").isNull() & F.coalesce(stored == PENDING, F.lit(True))
-    waits = untried & ~F.col("passed") & (F.col("state") != "final")
-    given_up = ownerless | (stored.isNull() & (F.col("state") == "final"))
+    lost = is_absent & F.col("published")
+    waits = untried & ~F.col("passed") & (F.col("state") != "final") & ~lost
+    reason = F.coalesce("paused", "stored.reason", F.lit(""))
     return (
-        F.when(F.col("closed"), F.when(behind, STORE_BEHIND).otherwise(DONE))
+        F.when(F.col("closed") & contradicts, contradiction)
+        .when(F.col("closed"), DONE)
         .when(stored.isin(*CLOSED), EVENT_LOST)
         .when(stored.isin(*ENDED), stored)
+        .when(F.col("owned"), UNDER_WAY)
+        .when(contradicts, contradiction)
         .when(stored.isNull() & told.isin(*ENDED), told)
-        .when((stored == PENDING) & (F.coalesce("stored.reason", F.lit("")) != ""), HELD)
-        .when((trying | F.coalesce("stored.owned", F.lit(False))) & ~given_up, UNDER_WAY)
+        .when((stored == PENDING) & (reason != ""), HELD)
+        .when(trying & ~abandoned & ~forgotten, UNDER_WAY)
         .when(F.col("hop") == PUBLISH, UNPUBLISHED)
         .when(waits, HELD)
         .otherwise(MISSING)
     )
+
+
+def _is_older() -> Column:
+    """Return whether the store has an earlier state than events tell, by the order in which outcomes merge."""
+    stored, told = (F.struct(f"{of}.generation", f"{of}.rank") for of in ("stored", "standing"))
+    return F.coalesce(F.col("stored.status").isNotNull() & (stored < told), F.lit(False))
 
 
 def _is(status: str) -> Column:

@@ -38,15 +38,21 @@ _PLACES: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
 _LOW: Final = 2**32 - 1
 
 
-class _Sums(NamedTuple):
+class Sums(NamedTuple):
     """Count, XOR and sum (modulo 2^64) of one side of a bucket."""
 
     number: Column
     xor: Column
     total: Column
 
-    def equals(self, other: _Sums) -> Column:
+    def equals(self, other: Sums) -> Column:
+        """Whether both are of the same ids."""
         return (self.number == other.number) & (self.xor == other.xor) & (self.total == other.total)
+
+    @property
+    def print(self) -> Column:
+        """One number that stands for all three."""
+        return F.xxhash64(*self)
 
 
 def compared(ledger: DataFrame) -> DataFrame:
@@ -54,12 +60,13 @@ def compared(ledger: DataFrame) -> DataFrame:
 
     ``compared`` is ``equal``; ``ended`` when the sides are equal once dead and parked deliveries count; ``short`` or
     ``over`` when fewer or more came than were expected; ``mixed`` for equal counts with other checksums. Where no
-    producer emits, nothing was expected to be accepted, and there is no bucket.
+    producer emits, nothing was expected to be accepted, and there is no bucket. ``settled_print`` stands for the ids
+    on the settled side (``Sums.print``).
     """
     sides = ledger.select("stage", "destination", "subscription", "minute", "count", "xor", "sum", _place().alias("at"))
     flat = sides.where(F.col("at").isNotNull()).select("*", F.inline("at")).drop("at")
     sums = flat.groupBy(*KEY).agg(*_totals(), *[_of_stage(name) for name in (*CLOSED, *ENDED)])
-    expected, settled, ended = _sums(_EXPECTED), _sums(_SETTLED), _sums(_ENDED)
+    expected, settled, ended = sums_of(_EXPECTED), sums_of(_SETTLED), sums_of(_ENDED)
     fingerprint = F.xxhash64(*[column for side in (expected, settled, ended) for column in side])
     return sums.where((F.col("hop") != ACCEPT) | (expected.number > 0)).select(
         *KEY,
@@ -68,6 +75,7 @@ def compared(ledger: DataFrame) -> DataFrame:
         *CLOSED,
         *ENDED,
         _comparison(expected, settled, ended).alias("compared"),
+        settled.print.alias("settled_print"),
         fingerprint.alias("fingerprint"),
     )
 
@@ -81,34 +89,38 @@ def _place() -> Column:
     return places
 
 
-def _totals() -> list[Column]:
-    """Return the sums of each side; ``ended`` has the settled ones too.
+def summed(name: str, inside: Column, count: Column, xor: Column, total: Column) -> list[Column]:
+    """Return what adds up the rows ``inside`` as one side of buckets, of which ``sums_of`` then gives the sums.
 
     A sum of 64 bits may overflow, which Spark takes for an error: its halves are added up apart.
     """
-    totals = []
-    for name, sides in ((_EXPECTED, (_EXPECTED,)), (_SETTLED, (_SETTLED,)), (_ENDED, (_SETTLED, _ENDED))):
-        inside = F.col("side").isin(*sides)
-        halves = {"high": F.shiftright("sum", 32), "low": F.col("sum").bitwiseAND(F.lit(_LOW))}
-        totals += [
-            F.sum(F.when(inside, F.col("count")).otherwise(0)).alias(f"{name}_count"),
-            F.coalesce(F.bit_xor(F.when(inside, F.col("xor"))), F.lit(0)).alias(f"{name}_xor"),
-            *[F.sum(F.when(inside, half).otherwise(0)).alias(f"{name}_{part}") for part, half in halves.items()],
-        ]
-    return totals
+    halves = {"high": F.shiftright(total, 32), "low": total.bitwiseAND(F.lit(_LOW))}
+    return [
+        F.sum(F.when(inside, count).otherwise(0)).alias(f"{name}_count"),
+        F.coalesce(F.bit_xor(F.when(inside, xor)), F.lit(0)).alias(f"{name}_xor"),
+        *[F.sum(F.when(inside, half).otherwise(0)).alias(f"{name}_{part}") for part, half in halves.items()],
+    ]
+
+
+def sums_of(name: str) -> Sums:
+    """Return the sums of a side that ``summed`` added up."""
+    low = F.col(f"{name}_low")
+    high = F.shiftleft(F.col(f"{name}_high") + F.shiftright(low, 32), 32)
+    return Sums(F.col(f"{name}_count"), F.col(f"{name}_xor"), high.bitwiseOR(low.bitwiseAND(F.lit(_LOW))))
+
+
+def _totals() -> list[Column]:
+    """Return what adds up each side; ``ended`` has the settled ones too."""
+    sides = {_EXPECTED: (_EXPECTED,), _SETTLED: (_SETTLED,), _ENDED: (_SETTLED, _ENDED)}
+    figures = (F.col("count"), F.col("xor"), F.col("sum"))
+    return [column for name, of in sides.items() for column in summed(name, F.col("side").isin(*of), *figures)]
 
 
 def _of_stage(stage: str) -> Column:
     return F.sum(F.when(F.col("stage") == stage, F.col("count")).otherwise(0)).alias(stage)
 
 
-def _sums(side: str) -> _Sums:
-    low = F.col(f"{side}_low")
-    high = F.shiftleft(F.col(f"{side}_high") + F.shiftright(low, 32), 32)
-    return _Sums(F.col(f"{side}_count"), F.col(f"{side}_xor"), high.bitwiseOR(low.bitwiseAND(F.lit(_LOW))))
-
-
-def _comparison(expected: _Sums, settled: _Sums, ended: _Sums) -> Column:
+def _comparison(expected: Sums, settled: Sums, ended: Sums) -> Column:
     return (
         F.when(expected.equals(settled), EQUAL)
         .when(expected.equals(ended), ENDED_VISIBLY)

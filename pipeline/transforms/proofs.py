@@ -9,31 +9,6 @@ from pipeline.schemas import FINDINGS, PROOFS
 from pipeline.transforms.hearing import AMENDED, FINAL
 from pipeline.transforms.ledgers import KEY
 
-UNHEARD = "unheard"
-_COUNTS = ("expected", "settled", "delivered", "skipped", "canceled", "dead", "parked")
-
-
-def with_unheard(buckets: DataFrame, unfinished: DataFrame) -> DataFrame:
-    """Mark buckets in which the store has something ``unfinished``, and add those that the ledger does not have.
-
-    Parameters
-    ----------
-    unfinished
-        Deliveries of the store: ``destination``, ``subscription``, ``made_at``.
-    """
-    keys = unfinished.select(
-        F.lit("deliver").alias("hop"), "destination", "subscription", F.date_trunc("minute", "made_at").alias("minute")
-    ).distinct()
-    counts = {name: F.coalesce(name, F.lit(0)) for name in (*_COUNTS, "fingerprint")}
-    marked = keys.withColumn("unfinished", F.lit(True))
-    return buckets.join(marked, list(KEY), "full").withColumns(
-        counts
-        | {
-            "compared": F.coalesce("compared", F.lit(UNHEARD)),
-            "unfinished": F.coalesce("unfinished", F.lit(False)),
-        }
-    )
-
 
 def latest(proofs: DataFrame) -> DataFrame:
     """Return the rows in force of what runs wrote (``schemas.PROOFS``): of each bucket that of the latest run."""

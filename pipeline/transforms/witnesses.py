@@ -18,8 +18,8 @@ _LAST: Final = ("stage", "status", "attempt", "code", "reason", "transport", "no
 # The order in which states of one generation follow each other (bus.domain.delivery.RANK).
 _RANK: Final = ("retrying", "parked", "dead", "canceled", "skipped", "delivered")
 _STORED: Final = (
-    "struct<generation:int,status:string,at:timestamp,reason:string,due_at:timestamp,owned:boolean,attempt:struct<id:string,n:int,"
-    "at:timestamp,code:int,error:string>>"
+    "struct<generation:int,rank:int,status:string,at:timestamp,reason:string,due_at:timestamp,"
+    "attempt:struct<id:string,n:int,at:timestamp,code:int,error:string>>"
 )
 
 
@@ -27,7 +27,7 @@ def said_by_events(events: DataFrame, buckets: DataFrame) -> DataFrame:
     """Return what events (``schemas.EVENTS``) say of the deliveries of some buckets.
 
     ``says`` is ``expected``, ``settled`` (for a hop before delivery: it got further), the ``status`` being the
-    delivery's, or ``seen``.
+    delivery's, or ``seen``. What is said of the hop to the roads is among them for all messages of these buckets.
     """
     near = buckets.select("destination", F.col("minute").alias("sent_minute")).distinct()
     words = events.join(F.broadcast(near), ["destination", "sent_minute"], "left_semi").select(
@@ -46,8 +46,8 @@ def said_by_events(events: DataFrame, buckets: DataFrame) -> DataFrame:
 
 
 def said_by_store(deliveries: DataFrame, buckets: DataFrame) -> DataFrame:
-    """Return what the store's deliveries say, in the same form (``transforms.deliveries``; ``owned`` as there)."""
-    last = F.element_at("attempts", -1)
+    """Return what the store's deliveries (``transforms.deliveries``) say, in the same form."""
+    last = F.try_element_at("attempts", F.lit(-1))  # one that waits was never attempted
     attempt = F.struct(
         last["id"].alias("id"),
         last["n"].alias("n"),
@@ -55,7 +55,8 @@ def said_by_store(deliveries: DataFrame, buckets: DataFrame) -> DataFrame:
         last["status_code"].alias("code"),
         last["error"].alias("error"),
     )
-    stored = F.struct("generation", "status", "at", "reason", "due_at", "owned", attempt.alias("attempt")).cast(_STORED)
+    order = rank(F.col("status")).alias("rank")
+    stored = F.struct("generation", order, "status", "at", "reason", "due_at", attempt.alias("attempt")).cast(_STORED)
     rows = deliveries.select(
         "id",
         "destination",
@@ -68,22 +69,6 @@ def said_by_store(deliveries: DataFrame, buckets: DataFrame) -> DataFrame:
     nothing = F.struct(F.lit(None).cast("timestamp").alias("at"), *[_empty(name).alias(name) for name in _LAST])
     shaped = rows.select(*KEY, "id", "says", "generation", "at", nothing.alias("last"), "stored")
     return _within(shaped, buckets)
-
-
-def with_owners(deliveries: DataFrame, due: DataFrame | None) -> DataFrame:
-    """Add to the store's deliveries whether somebody ``owned`` the next attempt.
-
-    Parameters
-    ----------
-    due
-        What the compensator has to do, read before the deliveries were: ``id`` and ``subscription``, which is empty
-        for a message that is to be published later. None when that is not known; then somebody does.
-    """
-    if due is None:
-        return deliveries.withColumn("owned", F.lit(True))
-    names = due.groupBy("id").agg(F.collect_set("subscription").alias("due"))
-    owned = F.array_contains("due", F.col("subscription")) | F.array_contains("due", "")
-    return deliveries.join(names, "id", "left").withColumn("owned", F.coalesce(owned, F.lit(False)))
 
 
 def with_last_word(deliveries: DataFrame, events: DataFrame) -> DataFrame:
@@ -149,4 +134,6 @@ def _empty(name: str) -> Column:
 
 
 def _within(words: DataFrame, buckets: DataFrame) -> DataFrame:
-    return words.join(F.broadcast(buckets.select(*KEY)), list(KEY), "left_semi")
+    roads = buckets.select(F.lit(PUBLISH).alias("hop"), "destination", F.lit("").alias("subscription"), "minute")
+    keys = buckets.select(*KEY).union(roads).distinct()
+    return words.join(F.broadcast(keys), list(KEY), "left_semi")

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from bus.domain.identity import new_id
+from pipeline.transforms.stored import Store
 from tests.harness.trace_lines import Event, accepted, published, settled
 
 STORED = (
     "id string, made_at timestamp, destination string, deliver_at timestamp, subscription string, status string, "
     "generation int, at timestamp, reason string, due_at timestamp, attempts array<struct<id:string,n:int,"
-    "started_at:timestamp,status_code:int,error:string>>, owned boolean"
+    "started_at:timestamp,status_code:int,error:string>>, archived boolean"
+)
+_CONFIGURED = (
+    "destination string, retention_days int, destination_paused string",
+    "destination string, subscription string, subscription_paused string",
 )
 
 
@@ -54,9 +59,43 @@ def stored(spark: SparkSession, rows: Sequence[dict[str, Any]]) -> DataFrame:
     """Return deliveries as the store has them; what is left out is that of one that is delivered."""
     given = []
     for row in rows:
-        made_at = moment(int(row["id"][:8] + row["id"][9:13], 16))
+        made_at = made_at_of(row["id"])
         attempt = {"id": "a", "n": 1, "started_at": made_at, "status_code": 200, "error": ""}
         plain = {"destination": "orders", "subscription": "shop", "status": "delivered", "generation": 0, "reason": ""}
         more = {"made_at": made_at, "at": made_at, "deliver_at": None, "due_at": None, "attempts": [attempt]}
-        given.append({**plain, **more, "owned": True, **row})
+        known = {name: value for name, value in row.items() if name != "owned"}
+        given.append({**plain, **more, "archived": False, **known})
     return spark.createDataFrame(given, STORED)
+
+
+def witness(
+    spark: SparkSession,
+    rows: Sequence[dict[str, Any]],
+    *,
+    retention: Mapping[str, int],
+    paused: Mapping[tuple[str, str], str] | None = None,
+    due: Iterable[tuple[str, str]] = (),
+) -> Store:
+    """Return a store as a witness.
+
+    ``retention`` has the days of each destination, ``paused`` why one of its subscriptions is paused, or with an empty
+    name all of it. The compensator has what is ``due``, and of the rows those that are ``owned``, as what retries is.
+    """
+    names = [(row["id"], row.get("subscription", "shop")) for row in rows if row.get("owned", _retries(row))]
+    by_order = paused or {}
+    destinations = [(code, days, by_order.get((code, ""))) for code, days in retention.items()]
+    subscriptions = [(*key, why) for key, why in by_order.items() if key[1]]
+    return Store(
+        stored(spark, rows),
+        spark.createDataFrame([*names, *due], "id string, subscription string"),
+        spark.createDataFrame(destinations, _CONFIGURED[0]),
+        spark.createDataFrame(subscriptions, _CONFIGURED[1]),
+    )
+
+
+def made_at_of(message_id: str) -> dt.datetime:
+    return moment(int(message_id[:8] + message_id[9:13], 16))
+
+
+def _retries(row: dict[str, Any]) -> bool:
+    return row.get("status") in ("retrying", "resend")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 
 import pyarrow as pa
@@ -13,6 +14,9 @@ from pipeline.session import open_session
 from tests.servers import need
 
 CORES = 1
+SEVERAL = 4
+"""Partitions of a batch, as the stream has them where nobody says otherwise."""
+_PARTITIONS = "spark.sql.shuffle.partitions"
 
 
 @cache
@@ -25,9 +29,23 @@ def spark_session() -> SparkSession:
     os.environ.setdefault("PYARROW_IGNORE_TIMEZONE", "1")
     connectors = need("connectors")
     session = open_session("tests", master=f"local[{CORES}]", memory="2g", connectors=connectors)
-    session.conf.set("spark.sql.shuffle.partitions", str(CORES))
+    session.conf.set(_PARTITIONS, str(CORES))
     session.range(1).mapInArrow(_same, "id long").groupBy("id").count().collect()
     return session
+
+
+@contextmanager
+def partitioned(session: SparkSession, count: int) -> Iterator[None]:
+    """Have rows shuffled over so many partitions, and left there, as those of a large input are."""
+    settings = {_PARTITIONS: str(count), "spark.sql.adaptive.coalescePartitions.enabled": "false"}
+    before = {name: session.conf.get(name) for name in settings}
+    for name, value in settings.items():
+        session.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            session.conf.set(name, value)
 
 
 def _same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -91,6 +91,7 @@ SELECT key, version, value FROM document
 WHERE collection = ?1 AND key >= max(?2, ?3) AND +key > ?3 AND key < ?4 AND substr(key, 1, length(?2)) = ?2
 ORDER BY key LIMIT ?5
 """
+VALUES_OF_DOCUMENTS: Final = "SELECT value FROM document WHERE collection = ? ORDER BY key"
 DOCUMENT_VERSION: Final = "SELECT version FROM document WHERE collection = ? AND key = ?"
 PUT_DOCUMENT: Final = """
 INSERT INTO document (collection, key, version, value) VALUES (?, ?, ?, ?)

@@ -12,7 +12,7 @@ from bus.domain.trace import Trace, decode_trace
 from bus.errors import ConfigurationError
 from bus.stores.sqlite import partition_sql as sql
 from bus.stores.sqlite.connection import open_reader
-from bus.stores.sqlite.control_sql import DUE_NAMES
+from bus.stores.sqlite.control_sql import DUE_NAMES, VALUES_OF_DOCUMENTS
 from bus.stores.sqlite.directory import CONTROL, Directory
 from bus.stores.sqlite.failures import translating
 from bus.stores.sqlite.keys import GREATEST, SMALLEST, Label, key_id, time_key
@@ -100,6 +100,24 @@ def scan_due(path: Path) -> Iterator[tuple[str, str]]:
             after = rows[-1][0]
     finally:
         connection.close()
+
+
+def scan_documents(path: Path, collection: str) -> Iterator[bytes]:
+    """Give the values of all documents of a collection, by key.
+
+    Raises
+    ------
+    ConfigurationError
+        There is no store.
+    """
+    partitions_in(path)
+    connection = open_reader(path / CONTROL)
+    try:
+        with translating(CONTROL):
+            rows: list[Any] = connection.execute(VALUES_OF_DOCUMENTS, (collection,)).fetchall()
+    finally:
+        connection.close()
+    yield from (value for (value,) in rows)
 
 
 def _piece(

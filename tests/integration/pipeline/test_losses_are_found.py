@@ -10,12 +10,13 @@ from pyspark.sql import SparkSession
 from bus.domain.events import TraceEvent
 from bus.events.gathering import Gathering
 from pipeline.jobs import rollup
-from pipeline.jobs.reconcile import Plan, Proof, Store, missing, read_proofs, reconciled, totals
+from pipeline.jobs.reconcile import Plan, Proof, missing, read_proofs, reconciled, totals
 from pipeline.lake.lake import Lake
 from pipeline.lake.storage import Storage
 from pipeline.sources.lines import from_files
 from pipeline.transforms.hearing import Patience
-from tests.harness.accounts import delivered_messages, ends_of, moment, one_message, stored, without
+from pipeline.transforms.stored import Store
+from tests.harness.accounts import delivered_messages, ends_of, moment, one_message, without, witness
 from tests.harness.spark import CORES
 from tests.harness.trace_lines import Event, told
 
@@ -142,13 +143,13 @@ def test_what_memory_had_no_room_to_tell_is_explained_by_the_store_and_hides_no_
     ends = {message[0]["id"]: "delivered" for message in (told_of, *others)}
     ends |= {message[0]["id"]: "pending" for message in (undelivered, unheard)}
     rows = [{"id": each, "status": status, "owned": False} for each, status in ends.items()]
-    lost, counts, proof = bus.prove(store=Store(stored(bus.spark, rows)))
+    lost, counts, proof = bus.prove(store=witness(bus.spark, rows, retention={"orders": 30}))
     assert lost == {(message[0]["id"], "shop") for message in (undelivered, unheard)}
     assert set(counts) <= {("final", "missing"), ("final", "explained"), ("final", "proven")}
     ((blocks, dropped),) = [(gap.blocks, gap.lost) for gap in proof.gaps.collect()]
     assert (blocks, dropped) == (0, len(unsaid) + 10)
 
     rows = [{**row, "status": "delivered"} for row in rows]
-    lost, counts, _ = bus.prove(now=NOW + 1, store=Store(stored(bus.spark, rows)))
+    lost, counts, _ = bus.prove(now=NOW + 1, store=witness(bus.spark, rows, retention={"orders": 30}))
     assert lost == set()
     assert {verdict for _, verdict in counts} == {"explained", "proven"}

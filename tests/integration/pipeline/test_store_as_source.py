@@ -17,8 +17,11 @@ from bus.ports.store import Store
 from bus.stores.sqlite import SqliteStore
 from bus.testing.writes import NOON, attempt, message, outcome
 from pipeline.schemas import MESSAGES
+from pipeline.sources.configuration import configured, read_catalog
+from pipeline.sources.due import read_due
 from pipeline.sources.store import read_messages
 from pipeline.transforms.deliveries import deliveries_of, is_unfinished
+from tests.harness.trace_shapes import PAUSED, every_shape, fill
 from tests.servers.mongodb_fixtures import open_store
 
 LARGE = os.urandom(200_000)
@@ -81,6 +84,27 @@ def test_both_stores_give_the_same_rows(spark: SparkSession, stores: list[str]) 
     assert (failed["attempts"][1]["response"], failed["attempts"][1]["status_code"]) == (b"\xff\x00", None)
 
 
+async def test_every_shape_is_read_alike_with_what_is_due_and_configured(
+    spark: SparkSession, tmp_path: Path, database: str
+) -> None:
+    shapes = every_shape()
+    await fill(await SqliteStore.open(tmp_path / "store", linger=0), shapes)
+    await fill(await open_store(database), shapes)
+    stores = (f"sqlite:///{tmp_path}/store", database)
+    embedded, documents = (rows(spark, store, bodies=True) for store in stores)
+    assert len(embedded) == len(shapes)
+    for one, other in zip(embedded, documents, strict=True):
+        assert one == other
+    due = [{(row.id, row.subscription) for row in read_due(spark, store).collect()} for store in stores]
+    wanted = {(shape.id, "" if shape.due else "shop") for shape in shapes if shape.finding == "under_way"}
+    assert due == [wanted, wanted]
+    for store in stores:
+        destinations, subscriptions = configured(spark, read_catalog(store))
+        assert [tuple(row) for row in destinations.collect()] == [("orders", 30, None)]
+        paused = {row.subscription: row.subscription_paused for row in subscriptions.collect()}
+        assert paused == {"shop": None, **PAUSED}
+
+
 def test_a_range_of_times_and_no_bodies(spark: SparkSession, stores: list[str]) -> None:
     since, before = (dt.datetime.fromtimestamp((NOON + n) / 1000, dt.UTC) for n in (2, 6))
     embedded, documents = (rows(spark, store, since=since, before=before) for store in stores)
@@ -120,4 +144,6 @@ def test_an_address_of_no_store_is_refused(spark: SparkSession, tmp_path: Path) 
     for store in (f"sqlite:///{tmp_path}", "sqlite:///", "postgresql://here"):
         with pytest.raises(ConfigurationError):
             read_messages(spark, store)
+        with pytest.raises(ConfigurationError):
+            read_due(spark, store)
     assert not list(tmp_path.iterdir())

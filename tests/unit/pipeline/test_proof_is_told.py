@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from bus.cli import run
@@ -16,19 +17,22 @@ from pipeline.commands import reconciling, repairing
 from pipeline.lake.batches import READ_LINE
 from pipeline.lake.lake import Lake
 from pipeline.lake.storage import Storage
-from pipeline.reports.summary import HOPS, Missing, Summary
+from pipeline.reports.summary import HOPS, Finding, Summary
 from pipeline.schemas import BLOCKS
 from tests.harness.fake_bus import FakeBus
 from tests.harness.made_lake import put
 from tests.harness.process import free_port
 
-LOST = Missing("019aa4b6-44fb-7408-8ebf-8662fce18574", "orders", "shop", "deliver", "2026-01-31T12:00:00Z", "final")
-OTHER = Missing("019aa4b6-44fb-7408-8ebf-8662fce18575", "mails", "shop", "deliver", "2026-01-31T12:00:00Z", "final")
+LOST = Finding("019aa4b6-44fb-7408-8ebf-8662fce18574", "orders", "shop", "deliver", "2026-01-31T12:00:00Z", "final")
+OTHER = Finding("019aa4b6-44fb-7408-8ebf-8662fce18575", "mails", "shop", "deliver", "2026-01-31T12:00:00Z", "final")
 
 
-def summary(verdict: str, *missing: Missing) -> Summary:
+AGAINST = msgspec.structs.replace(LOST, finding="store_behind", store_status="pending")
+
+
+def summary(verdict: str, *missing: Finding, contradicted: Sequence[Finding] = ()) -> Summary:
     hops = {name: {"states": {}, "verdicts": {}} for name in HOPS}
-    return Summary(verdict, "2026-01-31T13:00:00Z", None, False, 0, 0, hops, [], list(missing), [])
+    return Summary(verdict, "2026-01-31T13:00:00Z", None, False, 0, 0, hops, [], list(missing), list(contradicted), [])
 
 
 @pytest.fixture
@@ -50,9 +54,21 @@ def test_the_exit_code_is_the_verdict(
     assert reconcile(monkeypatch, lake, summary(verdict, *[LOST] * (code == 1)), *how) == code
 
 
+@pytest.mark.parametrize("how", [(), ("--json",)])
+def test_witnesses_that_contradict_each_other_have_an_exit_code_of_their_own(
+    how: tuple[str, ...], lake: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert reconcile(monkeypatch, lake, summary("contradicted", contradicted=[AGAINST]), *how) == 4
+    told = capsys.readouterr().out
+    assert AGAINST.id in told
+    assert "store_behind" in told
+    assert reconcile(monkeypatch, lake, summary("missing", LOST, contradicted=[AGAINST]), *how) == 1
+
+
 def test_the_help_tells_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["pipeline", "reconcile", "--help"]) == 0
-    assert "exit 3" in " ".join(capsys.readouterr().out.split())
+    told = " ".join(capsys.readouterr().out.split())
+    assert all(code in told for code in ("exit 1", "exit 3", "exit 4"))
 
 
 def test_a_proof_is_printed_before_a_bus_that_is_down_is_asked_to_repair(

@@ -5,9 +5,9 @@ import pytest
 
 from pipeline.commands.repairing import Repaired
 from pipeline.reports.proof import render
-from pipeline.reports.summary import HOPS, STATES, Bar, Gap, Missing, Summary, sentence_of
+from pipeline.reports.summary import HOPS, STATES, Bar, Finding, Gap, Summary, sentence_of
 
-LOST = Missing(
+LOST = Finding(
     id="019aa4b6-44fb-7408-8ebf-8662fce18574",
     destination="orders",
     subscription="<shop>",
@@ -39,6 +39,7 @@ def summary(**fields) -> Summary:
         "hops": {name: hop() for name in HOPS},
         "gaps": [],
         "missing": [],
+        "contradicted": [],
         "bars": [Bar("2026-01-31T12:00:00.000Z", dict.fromkeys(STATES, 2), 0)],
     }
     return Summary(**{**given, **fields})
@@ -52,12 +53,15 @@ def test_the_verdict_is_one_sentence():
     lost = summary(verdict="missing", missing=[LOST, refused])
     assert sentence_of(lost) == "1 deliveries are missing, and 1 messages that no receiver accepted"
     assert sentence_of(summary(verdict="unheard")).startswith("nothing can be judged yet")
+    against = summary(verdict="contradicted", contradicted=[LOST])
+    assert sentence_of(against) == "events tell of the end of 1 deliveries, and the store contradicts them"
+    assert sentence_of(msgspec.structs.replace(against, verdict="missing", missing=[LOST])).count("1 deliveries") == 2
 
 
 def test_a_missing_delivery_is_told_with_its_last_trace():
     assert LOST.last_word == "settled retrying HTTP 503 at 2026-01-31T12:00:01.000Z"
     assert LOST.stored == "retrying, attempt 2: 503"
-    bare = Missing("i", "orders", "shop", "deliver", "m", "final")
+    bare = Finding("i", "orders", "shop", "deliver", "m", "final")
     assert (bare.last_word, bare.stored) == ("no event tells of it", "–")
 
 
@@ -70,6 +74,7 @@ def test_the_report_stands_alone_and_trusts_no_text():
     assert "&lt;shop&gt;" in page
     assert (page.count("<circle"), page.count("<rect")) == (12, 23 * 4)
     assert "its start" in page
+    assert "Ends that the store contradicts: 1" in render(summary(verdict="contradicted", contradicted=[LOST]))
 
 
 def test_the_report_of_nothing_is_whole():

@@ -6,19 +6,23 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.testing import assertDataFrameEqual
 
+from bus.domain.subscription import PAUSED_BY_410, PAUSED_BY_PERSON
 from pipeline.transforms.accounting import accounted, concluded, counted, listed
 from pipeline.transforms.blocks import Allowance, events_of, ledger_of, parsed
 from pipeline.transforms.hearing import Patience, state_at, with_front
 from pipeline.transforms.ledgers import compared
-from pipeline.transforms.proofs import compared_with, with_unheard
-from pipeline.transforms.witnesses import said_by_events, said_by_store, with_last_word, with_owners
-from tests.harness.accounts import moment, one_message, stored
+from pipeline.transforms.proofs import compared_with
+from pipeline.transforms.stored import Store, beside_store, unwitnessed
+from pipeline.transforms.witnesses import said_by_events, said_by_store, with_last_word
+from tests.harness.accounts import moment, one_message, witness
 from tests.harness.trace_lines import Event, accepted, sent, settled, told
 
 NOW = 1_763_700_000_000
 OLD = NOW - 3_600_000
 LATER = OLD + 1_800_000
+FINAL = NOW - 8 * 24 * 3_600_000
 PATIENCE = Patience(allowance=600, horizon=7 * 24 * 3600)
+UNTRIED: dict[str, Any] = {"status": "pending", "attempts": []}
 
 
 class Cases:
@@ -28,13 +32,27 @@ class Cases:
         self.events: list[Event] = []
         self.store: list[dict[str, Any]] = []
         self.ids: dict[str, list[str]] = {}
+        self.retention: dict[str, int] = {}
+        self.paused: dict[tuple[str, str], str] = {}
+        self.due: list[tuple[str, str]] = []
 
-    def add(self, name: str, *events: Event, store: list[dict[str, Any]] | None = None, passed: bool = True) -> None:
+    def add(
+        self,
+        name: str,
+        *events: Event,
+        store: list[dict[str, Any]] | None = None,
+        passed: bool = True,
+        retention: int = 30,
+    ) -> None:
         """Add a case; ``passed`` by a later delivery unless it is not."""
         later = one_message(LATER) if passed else []
         self.events += [{**event, "destination": name} for event in (*events, *later)]
-        self.store += [{"destination": name, **row} for row in store or []]
+        self.store += [{"destination": name, **row} for row in (*(store or []), *[{"id": e["id"]} for e in later[:1]])]
         self.ids[name] = list(dict.fromkeys(event["id"] for event in events))
+        self.retention[name] = retention
+
+    def witness(self, spark: SparkSession) -> Store:
+        return witness(spark, self.store, retention=self.retention, paused=self.paused, due=self.due)
 
 
 @dataclasses.dataclass
@@ -73,14 +91,14 @@ def account(spark: SparkSession, cases: Cases, *, with_store: bool) -> Account:
     read = parsed(lines)
     events = events_of(read, Allowance()).persist()
     buckets = compared(ledger_of(read))
-    store = stored(spark, cases.store)
-    if with_store:
-        buckets = with_unheard(buckets, store.where("status in ('pending', 'retrying', 'resend')"))
-    buckets = with_front(buckets, PATIENCE).withColumn("state", state_at(moment(NOW), PATIENCE)).persist()
+    store = cases.witness(spark) if with_store else None
+    seen = unwitnessed(buckets) if store is None else beside_store(buckets, store, moment(FINAL), moment(NOW))
+    buckets = with_front(seen, PATIENCE).withColumn("state", state_at(moment(NOW), PATIENCE)).persist()
     words = said_by_events(events, buckets)
-    if with_store:
-        words = words.unionByName(said_by_store(store, buckets))
-    single = accounted(words, buckets, moment(NOW), PATIENCE.allowance, with_store=with_store)
+    if store is not None:
+        words = words.unionByName(said_by_store(store.deliveries, buckets))
+    due = store.due if store is not None else None
+    single = accounted(words, buckets, due, moment(NOW), PATIENCE.allowance)
     deliveries = with_last_word(single, events).persist()
     try:
         whole = concluded(buckets, counted(deliveries)).collect()
@@ -119,8 +137,8 @@ def together(spark: SparkSession) -> Account:
     has = [
         {"id": ids[0]},
         {"id": ids[1], "status": "dead"},
-        {"id": ids[2], "status": "pending", "reason": "paused"},
-        {"id": ids[3], "status": "pending", "owned": False},
+        {"id": ids[2], **UNTRIED, "reason": "paused"},
+        {"id": ids[3], **UNTRIED},
     ]
     cases.add("stored", *[accepted(OLD, id=each) for each in ids], store=has)
     owned, orphaned, fresh = retries = [one_message(OLD, status="retrying") for _ in range(3)]
@@ -131,13 +149,58 @@ def together(spark: SparkSession) -> Account:
     ]
     cases.add("owners", *[event for message in retries for event in message], store=rows)
     heard, kept, unheard = one_message(OLD), one_message(OLD)[0]["id"], one_message(OLD)[0]["id"]
-    rows = [{"id": kept}, {"id": unheard, "status": "pending", "owned": False}]
+    rows = [{"id": kept}, {"id": unheard, **UNTRIED}]
     cases.add("apart", *heard, accepted(OLD, id=kept), store=rows)
     cases.ids["apart"].append(unheard)
-    cases.add("only", store=[{"id": one_message(OLD)[0]["id"], "status": "pending", "owned": False}])
+    cases.add("only", store=[{"id": one_message(OLD)[0]["id"], **UNTRIED}])
     lost = one_message(OLD)[:2]
-    cases.add("last word", *lost, store=[{"id": lost[0]["id"], "status": "pending", "owned": False}])
+    cases.add("last word", *lost, store=[{"id": lost[0]["id"], "status": "pending"}])
+    _add_paused(cases)
+    _add_absent(cases)
+    _add_contradictions(cases)
     return account(spark, cases, with_store=True)
+
+
+def _add_paused(cases: Cases) -> None:
+    """Add deliveries that wait by order in buckets that are final, though the road has passed them long since."""
+    for name, why in (("by a person", PAUSED_BY_PERSON), ("by 410", PAUSED_BY_410)):
+        waiting = [one_message(FINAL)[:2] for _ in range(2)]
+        rows = [{"id": message[0]["id"], **UNTRIED} for message in waiting]
+        cases.add(name, *[event for message in waiting for event in message], store=rows)
+        cases.paused[name, "shop"] = why
+    held, orphaned = accepted(FINAL), one_message(FINAL, status="retrying")
+    rows = [{"id": held["id"], **UNTRIED}, {"id": orphaned[0]["id"], "status": "retrying", "owned": False}]
+    cases.add("all of it", held, *orphaned, store=rows)
+    cases.paused["all of it", ""] = "the destination is paused"
+
+
+def _add_absent(cases: Cases) -> None:
+    """Add messages that the store was asked for and does not have."""
+    told = [one_message(OLD)[:2], [accepted(OLD)]]
+    told += [one_message(OLD, status=status) for status in ("delivered", "retrying", "dead", "retrying")]
+    cases.add("absent", *[event for message in told for event in message], passed=False, store=[])
+    cases.due.append((told[-1][0]["id"], "shop"))
+    expired = [one_message(FINAL), one_message(FINAL, status="dead")]
+    cases.add("expired", *[event for message in expired for event in message], retention=7)
+
+
+def _add_contradictions(cases: Cases) -> None:
+    """Add what events and the store tell in two ways, by (events, store): statuses and generations."""
+    planted: list[tuple[dict[str, Any], dict[str, Any]]] = [
+        ({}, UNTRIED),
+        ({}, {"status": "retrying"}),
+        ({}, {"status": "dead"}),
+        ({"status": "dead"}, {"status": "retrying", "owned": False}),
+        ({"generation": 1}, {"generation": 0, "status": "dead"}),
+        ({"code": 202}, UNTRIED),
+        ({}, {"status": "resend", "generation": 1}),
+        ({"status": "canceled"}, {}),
+        ({"status": "dead"}, {"status": "retrying"}),
+    ]
+    messages = [one_message(OLD, **told) for told, _ in planted]
+    messages[5][-1]["at"] = NOW - 1_000  # what the store may not have yet
+    rows = [{"id": message[0]["id"], **row} for message, (_, row) in zip(messages, planted, strict=True)]
+    cases.add("contradicted", *[event for message in messages for event in message], store=rows)
 
 
 def test_what_no_end_was_told_of_is_missing_and_nothing_else(alone):
@@ -187,6 +250,32 @@ def test_a_retry_that_nobody_owns_any_more_is_missing(together):
     assert together.found("owners") == ["under_way", "missing", "under_way"]
 
 
+@pytest.mark.parametrize("case", ["by a person", "by 410"])
+def test_what_waits_in_a_paused_subscription_is_never_missing(together, case):
+    assert together.found(case) == ["held", "held"]
+    row = together.bucket(case)
+    assert (row.state, row.verdict, row.missing) == ("final", "unsettled", 0)
+    reasons = {row.store_reason for row in together.findings if (row.destination, row.hop) == (case, "deliver")}
+    assert reasons == {PAUSED_BY_PERSON if case == "by a person" else PAUSED_BY_410}
+
+
+def test_a_pause_hides_no_retry_that_nobody_has(together):
+    assert together.found("all of it") == ["held", "missing"]
+
+
+def test_a_message_that_the_store_was_asked_for_and_does_not_have_is_not_waiting(together):
+    assert together.found("absent") == ["missing", "held", "store_behind", "missing", "store_behind", "under_way"]
+
+
+def test_what_is_past_its_retention_is_not_asked_of_the_store(together):
+    assert together.found("expired") == ["settled", "dead"]
+
+
+def test_witnesses_that_contradict_each_other_are_told_so(together):
+    assert together.found("contradicted") == [*["store_behind"] * 5, "under_way", "settled", "settled", "under_way"]
+    assert together.bucket("contradicted").verdict == "contradicted"
+
+
 def test_what_only_one_witness_saw_is_counted_apart(together):
     row = together.bucket("apart")
     assert (row.verdict, row.missing, row.event_lost, row.store_behind, row.unannounced) == ("missing", 1, 1, 1, 1)
@@ -202,15 +291,6 @@ def test_a_missing_delivery_has_the_last_that_was_told_of_it(together):
     row = together.finding("last word")
     assert (row.last_stage, row.last_transport, row.store_status) == ("published", "direct", "pending")
     assert (row.attempt_id, row.attempt_code) == ("a", 200)
-
-
-def test_owners_are_those_of_the_delivery_and_of_its_message(spark):
-    ids = [one_message(OLD)[0]["id"] for _ in range(3)]
-    deliveries = stored(spark, [{"id": each} for each in ids]).drop("owned")
-    due = spark.createDataFrame([(ids[0], "shop"), (ids[1], ""), (ids[2], "mail")], "id string, subscription string")
-    wanted = spark.createDataFrame(list(zip(ids, [True, True, False], strict=True)), "id string, owned boolean")
-    assertDataFrameEqual(with_owners(deliveries, due).select("id", "owned"), wanted)
-    assert {row.owned for row in with_owners(deliveries, None).collect()} == {True}
 
 
 @pytest.mark.parametrize(("age", "state"), [(60, "open"), (3600, "provisional"), (8 * 24 * 3600, "final")])

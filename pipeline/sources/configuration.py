@@ -1,0 +1,60 @@
+"""What the bus is configured to do, as its store has it: which deliveries wait by order, and how long messages stay."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+from pyspark.sql import DataFrame, SparkSession
+
+from bus.bootstrap.extras import extra
+from bus.domain.catalog import Catalog
+from bus.domain.destination import Destination
+from bus.domain.subscription import Subscription
+from bus.registry import DESTINATIONS, SUBSCRIPTIONS
+from bus.stores.address import sqlite_directory
+from bus.stores.sqlite.scanning import scan_documents
+
+_DESTINATION: Final = "destination string, retention_days int, destination_paused string"
+_SUBSCRIPTION: Final = "destination string, subscription string, subscription_paused string"
+_PAUSED: Final = "the destination is paused"
+
+
+def read_catalog(store: str) -> Catalog:
+    """Return the destinations and subscriptions of a store, as they are now; secrets stay sealed.
+
+    Raises
+    ------
+    ConfigurationError
+        The address is impossible, or there is no store.
+    StoreUnavailable
+        The store does not answer.
+    """
+    destinations = [msgspec.json.decode(value, type=Destination) for value in _documents(store, DESTINATIONS)]
+    subscriptions = [msgspec.json.decode(value, type=Subscription) for value in _documents(store, SUBSCRIPTIONS)]
+    return Catalog(destinations, subscriptions)
+
+
+def configured(spark: SparkSession, catalog: Catalog) -> tuple[DataFrame, DataFrame]:
+    """Return the destinations and the subscriptions as a witness needs them (``transforms.stored.Store``)."""
+    destinations = [
+        (code, found.retention_days, _PAUSED if found.paused else None) for code, found in catalog.destinations.items()
+    ]
+    subscriptions = [
+        (*key, found.paused_reason if found.paused else None) for key, found in catalog.subscriptions.items()
+    ]
+    return spark.createDataFrame(destinations, _DESTINATION), spark.createDataFrame(subscriptions, _SUBSCRIPTION)
+
+
+def _documents(store: str, collection: str) -> Iterator[bytes]:
+    directory = sqlite_directory(store)
+    return scan_documents(directory, collection) if directory is not None else _from_mongodb(store, collection)
+
+
+def _from_mongodb(url: str, collection: str) -> Iterator[bytes]:
+    with extra("mongodb"):
+        from bus.stores.mongodb.indexes import DOCUMENTS  # noqa: PLC0415
+        from pipeline.sources.mongodb import forms_in  # noqa: PLC0415
+    for form in forms_in(url, DOCUMENTS, {"collection": collection}, ["value"]):
+        yield form["value"]

@@ -1,0 +1,143 @@
+"""Every shape of a trace that the domain allows is read by every job, run as the command that people run."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from bus.cli import run
+from bus.events.gathering import Gathering
+from bus.stores.sqlite import SqliteStore
+from pipeline.jobs import archive
+from pipeline.jobs.reconcile import read_proofs
+from pipeline.jobs.replay import Asked, Balance, balance, freeze
+from pipeline.lake.batches import ROLLUP_LINE
+from pipeline.lake.lake import Lake
+from pipeline.lake.storage import Storage
+from pipeline.schemas import ROLLUPS
+from pipeline.sources.store import partitions_of, read_messages
+from tests.harness.rollups import read_rollups
+from tests.harness.spark import SEVERAL, partitioned
+from tests.harness.trace_shapes import PAUSED, every_shape, fill
+
+MINUTE = 60_000
+
+
+class World:
+    """A store with all shapes, the events that tell of them, and where the lake is that the rollup makes of these."""
+
+    def __init__(self, folder: Path) -> None:
+        now = int(time.time() * 1000)
+        self.start = now // MINUTE * MINUTE - 120 * MINUTE
+        self.shapes = every_shape(self.start)
+        self.folder = folder
+        self.store = f"sqlite:///{folder / 'store'}"
+        self.lake = Lake(Storage(str(folder / "lake")))
+
+    async def fill(self) -> None:
+        """Write all of it."""
+        await fill(await SqliteStore.open(self.folder / "store", linger=0), self.shapes)
+        gathered = Gathering("receiver+dispatcher", "host-1", self.start)
+        for shape in self.shapes:
+            for event in shape.told:
+                gathered.add(event)
+        sealed = gathered.close(self.start + MINUTE)
+        assert sealed is not None
+        file = self.folder / "events" / "1.jsonl"
+        file.parent.mkdir()
+        file.write_bytes(sealed.line + b"\n")
+        os.utime(file, (self.start / 1000 + 61, self.start / 1000 + 61))
+
+
+@pytest.fixture
+def commands(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Run commands in the session of all tests, over as many partitions as a stream has."""
+    monkeypatch.setattr("pipeline.session.open_session", lambda *_, **__: spark)
+    monkeypatch.setattr(SparkSession, "stop", lambda _: None)
+    with partitioned(spark, SEVERAL):
+        yield
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    made = World(tmp_path_factory.mktemp("shapes"))
+    asyncio.run(made.fill())
+    return made
+
+
+def told_by(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, list[dict[str, Any]]]:
+    """Run a command; return its exit code and what it printed as JSON."""
+    capsys.readouterr()
+    code = run(["pipeline", *map(str, arguments), "--json"])
+    printed = capsys.readouterr()
+    assert "error" not in printed.err
+    return code, list(documents(printed.out))
+
+
+def documents(text: str) -> Iterator[dict[str, Any]]:
+    """Give the JSON documents that follow each other in a text."""
+    decoder, place = json.JSONDecoder(), 0
+    while place < len(text):
+        found, place = decoder.raw_decode(text, place)
+        yield found
+        place += 1
+
+
+def test_events_are_rolled_up_and_again_from_the_lake(
+    spark: SparkSession, commands: None, world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    every = sum(len(shape.told) for shape in world.shapes)
+    code, (batch,) = told_by(
+        capsys, "rollup", "--events", world.folder / "events", "--lake", world.lake.storage.root, "--once"
+    )
+    assert (code, batch["events"], batch["side"]) == (0, every, 0)
+    rollups = read_rollups(spark, world.lake)
+    counted = world.lake.read(spark, ROLLUPS, line=ROLLUP_LINE).agg(F.sum("events")).collect()
+    assert counted[0][0] == every
+    world.lake.storage.remove(f"_manifests/{ROLLUP_LINE}")
+    assert told_by(capsys, "rebuild", "--lake", world.lake.storage.root) == (0, [{"line": ROLLUP_LINE, "built": 1}])
+    assert read_rollups(spark, world.lake) == rollups
+
+
+def test_the_proof_says_of_each_what_it_is(
+    spark: SparkSession, commands: None, world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, (proof,) = told_by(
+        capsys, "reconcile", "--lake", world.lake.storage.root, "--store", world.store, "--complete"
+    )
+    assert (code, proof["verdict"], proof["missing"], proof["contradicted"]) == (0, "proven", [], [])
+    _, findings = read_proofs(spark, world.lake)
+    rows = findings.where("hop = 'deliver'").collect()
+    found = {row.id: row.finding for row in rows}
+    assert {shape.name: found.get(shape.id, "") for shape in world.shapes} == {
+        shape.name: shape.finding for shape in world.shapes
+    }
+    reasons = {row.subscription: row.store_reason for row in rows if row.subscription in PAUSED}
+    assert reasons == PAUSED
+    deliver = proof["hops"]["deliver"]
+    assert deliver["expected"] == len([shape for shape in world.shapes if shape.subscription])
+    assert deliver["unannounced"] == sum(not shape.has_arrived for shape in world.shapes)
+
+
+def test_all_of_them_are_archived_and_selected(spark: SparkSession, commands: None, world: World) -> None:
+    counted = []
+    for partition in partitions_of(world.store):
+        found = archive.count(read_messages(spark, world.store, partition=partition, bodies=True))
+        manifest = archive.write(spark, world.lake, world.store, partition, found)
+        assert manifest is not None
+        assert archive.verify(spark, world.lake, manifest) == found.contents
+        counted.append(found)
+    assert sum(found.contents.messages for found in counted) == len(world.shapes)
+    assert sum(found.unfinished for found in counted) == sum(shape.is_unfinished for shape in world.shapes)
+    manifest = freeze(spark, world.lake, "again", Asked("true", world.store), world.start)
+    assert manifest.facts["selected"] == sum(shape.has_arrived for shape in world.shapes)
+    assert balance(spark, world.lake, manifest, world.store, 0) == Balance(0, 0, 0, 0, 0)
