@@ -25,6 +25,7 @@ from receiver.exchange import (
     send_json,
 )
 from receiver.ingest import Accepted, Ingest
+from receiver.rejections import Rejections
 from receiver.tally import Tally
 
 PREFIX: Final = "/v1/messages"
@@ -38,9 +39,10 @@ class IngestApp:
     The server's protocol bounds how long a request's body may take to arrive.
     """
 
-    def __init__(self, ingest: Ingest, keyring: Keyring) -> None:
+    def __init__(self, ingest: Ingest, keyring: Keyring, rejections: Rejections) -> None:
         self._ingest = ingest
         self._keyring = keyring
+        self._rejections = rejections
         self._fallback = Tally(metrics.FALLBACK)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -70,6 +72,7 @@ class IngestApp:
             raise Refused(problem(413, f"a batch has at most {BATCH_LINES} lines; this has {len(lines)}"))
         drafts = [_read(line) for line in lines]
         answers = await self._ingest.accept(drafts, principal)
+        self._rejections.note(drafts, answers)
         if FALLBACK.encode() in headers:
             self._count_fallback(drafts, answers)
         results = [_result(draft, answer) for draft, answer in zip(drafts, answers, strict=True)]

@@ -16,6 +16,7 @@ from receiver.events_app import PATH as EVENTS_PATH
 from receiver.events_app import EventsApp
 from receiver.ingest import Ingest
 from receiver.publishing import Publisher
+from receiver.rejections import Rejections
 
 _CATCH_UP = 1.0
 
@@ -47,7 +48,9 @@ class ReceiverService:
         )
         context.conditions["destinations"] = lambda: self._publisher.trouble
         context.documented.update(PATHS)
-        self._app = IngestApp(ingest, context.keyring)
+        rejections = Rejections(clock)
+        context.rejected = rejections.told
+        self._app = IngestApp(ingest, context.keyring, rejections)
         self._events = EventsApp(context.events, context.keyring)
 
     def routes(self) -> dict[str, Callable[..., Any]]:

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from admin.showing.reading import Reading
 from bus.bootstrap import Context
-from bus.cluster.member import Member
+from bus.cluster.member import Member, host_of
 from bus.domain.alarms import Alarm, Facts, OpenBreaker, Part, Publishing, Queue, alarms
 from bus.domain.delivery import Status
 from bus.domain.destination import TransportName
@@ -152,9 +152,10 @@ def _facts(context: Context, members: list[Member], dead: Mapping[Lane, int]) ->
         dead={lane: count for lane, count in dead.items() if lane in context.registry.catalog.subscriptions},
         # Sweepers of one machine look at the same directories, as a rule.
         orphans={
-            node: max(member.orphans for member in members if member.node == node)
-            for node in {member.node for member in members}
+            host: max(member.orphans for member in members if host_of(member.node) == host)
+            for host in {host_of(member.node) for member in members}
         },
+        rejected=[figures for member in members for figures in member.rejected],
     )
 
 

@@ -16,7 +16,7 @@ from bus.cluster.peers import PeerKey, Peers
 from bus.cluster.report import Lane, Report, Reports
 from bus.cluster.sampling import Sampler
 from bus.cluster.waiting import figures
-from bus.domain.vitals import BreakerFigures, CourierFigures, Orphan
+from bus.domain.vitals import BreakerFigures, CourierFigures, Orphan, RejectedFigures
 from bus.errors import ConfigurationError
 from bus.ports.clock import Clock
 from bus.ports.dispatching import Dispatching
@@ -46,8 +46,8 @@ class Context:
     ``owner`` names its leases, also after a restart; ``dispatching`` is the dispatcher's role when it is there,
     else the way to those of other processes; ``carried`` is what its couriers have of their roads, ``couriers`` their
     permits, ``breakers`` those that are not closed; ``sampling`` sends samples. ``orphans`` is what its sweeper sees
-    below ``swept``. ``spools`` has those that its roles need. A meter looks at what is to be measured, and returns what
-    sets the gauges of it, which runs in a thread.
+    below ``swept``; ``rejected`` is what its receiver refused for good. ``spools`` has those that its roles need. A
+    meter looks at what is to be measured, and returns what sets the gauges of it, which runs in a thread.
     """
 
     settings: Settings
@@ -73,6 +73,7 @@ class Context:
     couriers: Callable[[], list[CourierFigures]] = list
     breakers: Callable[[], dict[str, BreakerFigures]] = dict
     orphans: Callable[[], list[Orphan]] = list
+    rejected: Callable[[], list[RejectedFigures]] = list
     swept: Sequence[str] = ()
     sampling: Sampling | None = None
     meters: list[Callable[[], Fill]] = field(default_factory=list)
@@ -124,6 +125,7 @@ class Context:
             breakers={lane: breakers[lane] for lane in oldest},
             open_breakers=len(breakers),
             orphans=len(self.orphans()),
+            rejected=tuple(self.rejected()),
         )
 
     def report(self) -> Report:

@@ -22,7 +22,7 @@ from bus.bootstrap.store import check_store, is_new, open_store
 from bus.clock import SystemClock
 from bus.cluster.handover import HandoverTransport, RemoteDispatching
 from bus.cluster.kept import ViewFile
-from bus.cluster.member import Member
+from bus.cluster.member import Member, node_of
 from bus.cluster.members import Members
 from bus.cluster.peers import PeerKey, Peers
 from bus.cluster.waiting import unstored
@@ -110,7 +110,7 @@ async def open_context(settings: Settings, roles: Sequence[str], url: str) -> As
         registry = Registry(kept, box, lambda: kept.is_old)
         me = Member(
             owner=opened.enter_context(claim_name(settings.data, roles)),
-            node=settings.node or socket.gethostname(),
+            node=settings.node or node_of(socket.gethostname(), url),
             url=settings.advertise or url,
             roles=tuple(roles),
             version=VERSION,

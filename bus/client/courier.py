@@ -15,6 +15,7 @@ from bus.client.line import decode_head, decode_line, encode_line
 from bus.client.options import REQUEST_BYTES, REQUEST_LINES, WallAndMonotonic
 from bus.client.receiver import Reason, Reply, Result
 from bus.domain.identity import new_id
+from bus.domain.problem import is_kept_trying
 from bus.errors import SpoolFull
 from bus.ports.spool import NewRecord, Record, SpoolStats
 from bus.spool import BlockingSpool
@@ -22,7 +23,6 @@ from bus.spool import BlockingSpool
 _log = logging.getLogger("bus.client")
 _CHUNK: Final = 64
 _UNREADABLE: Final = Reason(title="the record is not a line of a batch")
-_RETRIED: Final = frozenset({401, 403, 408, 425, 429})
 _FIRST_SERVER_ERROR: Final = 500
 _SHOWN: Final = 300
 
@@ -140,7 +140,7 @@ class Courier:
         for record, reason in refused:
             if reason.field == "id_time":
                 late.append(record)
-            elif is_temporary(reason.status):
+            elif is_kept_trying(reason.status):
                 held.append(record)
                 _log.info("%s is not taken now (%s); kept", record.lane.removeprefix(OUT), reason)
             else:
@@ -223,11 +223,6 @@ class Courier:
         """Return the spool's counts."""
         with GATE:
             return self.spool.stats()
-
-
-def is_temporary(status: int) -> bool:
-    """Whether a refusal of a line ends by itself or by an operator's hand (semantics.md), so that it is kept."""
-    return status in _RETRIED or status >= _FIRST_SERVER_ERROR
 
 
 def waiting(stats: SpoolStats) -> int:

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlsplit
+
 import msgspec
 
 from bus.domain.shares import View
-from bus.domain.vitals import BreakerFigures, SpoolFigures
+from bus.domain.vitals import BreakerFigures, RejectedFigures, SpoolFigures
 
 COLLECTION = "members"
+
+
+def node_of(host: str, url: str) -> str:
+    """Return the name of a process that has none of its own: its host and port, which no other has meanwhile."""
+    return f"{host}:{urlsplit(url).port}"
+
+
+def host_of(node: str) -> str:
+    """Return the machine's part of a process's name."""
+    return node.rpartition(":")[0] or node
 
 
 class Held(msgspec.Struct, frozen=True, array_like=True):
@@ -54,6 +66,8 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
         is how many there are.
     orphans
         Of a sweeper, how many queues of processes that are gone it sees.
+    rejected
+        Of a receiver, what it refused for good within the last day.
     """
 
     owner: str
@@ -74,6 +88,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     breakers: dict[str, BreakerFigures] = {}
     open_breakers: int = 0
     orphans: int = 0
+    rejected: tuple[RejectedFigures, ...] = ()
 
     @property
     def is_dispatcher(self) -> bool:

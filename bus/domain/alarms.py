@@ -9,10 +9,11 @@ from typing import Final, NamedTuple
 from bus.domain.reasons import reason_of
 from bus.domain.retry import is_permanent
 from bus.domain.subscription import PAUSED_BY_410, Subscription
-from bus.domain.vitals import BreakerFigures, SpoolFigures
+from bus.domain.vitals import BreakerFigures, RejectedFigures, SpoolFigures
 from bus.sentences import Sentence, sentence
 
 SPOOL_NEARLY_FULL: Final = 0.8
+_UNKNOWN: Final = 404
 _QUARANTINE: Final = "quarantine"
 _OPENED: Final = {
     "silent": "the subscriber {name} of {destination} does not answer; its breaker is open on {nodes}",
@@ -102,7 +103,9 @@ class Facts(NamedTuple):
     dead
         Deliveries that died within the last hour, by (destination, subscription).
     orphans
-        How many queues of processes that are gone wait, by the node that sees them.
+        How many queues of processes that are gone wait, by the host that sees them.
+    rejected
+        What receivers refused for good within the last day.
     """
 
     roles: Collection[str]
@@ -113,6 +116,7 @@ class Facts(NamedTuple):
     publishing: Sequence[Publishing] = ()
     dead: Mapping[tuple[str, str], int] = {}
     orphans: Mapping[str, int] = {}
+    rejected: Sequence[RejectedFigures] = ()
 
 
 def alarms(facts: Facts) -> list[Alarm]:
@@ -126,6 +130,7 @@ def alarms(facts: Facts) -> list[Alarm]:
         *_dead(facts),
         *_publishing(facts),
         *_orphans(facts),
+        *_rejected(facts),
     ]
     order = list(Severity)
     return sorted(found, key=lambda one: (order.index(one.severity), one.since is None, one.since or 0, str(one.what)))
@@ -271,6 +276,28 @@ def _orphans(facts: Facts) -> Iterator[Alarm]:
             what = sentence("{count} local queues on {node} belong to processes that are gone", count=count, node=node)
             step = sentence("the sweeper empties them once they are idle; one that stays says why in its log")
             yield Alarm(Severity.INFO, what, step, "orphans")
+
+
+def _rejected(facts: Facts) -> Iterator[Alarm]:
+    found: dict[tuple[str, str], list[RejectedFigures]] = {}
+    for figures in facts.rejected:
+        found.setdefault((figures.source, figures.destination), []).append(figures)
+    for (source, destination), parts in found.items():
+        what = sentence(
+            "{count} messages of {source} to {destination} were refused for good with {status}: {reason}",
+            count=sum(figures.count for figures in parts),
+            source=source or "-",
+            destination=destination,
+            status=parts[-1].status,
+            reason=parts[-1].reason,
+        )
+        step = sentence(
+            "their producer keeps them, see bus spool ls where it runs; bus spool drain --rejected sends them again"
+        )
+        # Who may see one destination has no part in one that is not there.
+        place = None if parts[-1].status == _UNKNOWN else destination
+        link = "destinations" if place is None else f"destinations/{place}"
+        yield Alarm(Severity.WARNING, what, step, link, min(figures.since for figures in parts), place)
 
 
 def _subscription(destination: str, name: str) -> str:

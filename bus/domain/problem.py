@@ -68,6 +68,11 @@ _STATUS: Final[tuple[tuple[type[BusError], int], ...]] = (
 )
 
 
+# Of a message from a producer's spool (semantics.md): a key is mended, a rate passes.
+_PASSING: Final = frozenset({401, 403, 408, 425, 429})
+_FIRST_SERVER_ERROR: Final = 500
+
+
 class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
     """What happened, what was not lost, what to do."""
 
@@ -77,6 +82,11 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
     hint: str = ""
     field: str = ""
     type: str = "about:blank"
+
+
+def is_kept_trying(status: int) -> bool:
+    """Whether a producer keeps trying a message that was answered so: it ends by itself or by an operator's hand."""
+    return status in _PASSING or status >= _FIRST_SERVER_ERROR
 
 
 def problem(status: int, detail: str, *, hint: str = "", field: str = "") -> Problem:

@@ -36,6 +36,20 @@ class BreakerFigures(msgspec.Struct, frozen=True, array_like=True):
     answered: int | None = None
 
 
+class RejectedFigures(msgspec.Struct, frozen=True, array_like=True):
+    """Messages of a source to a destination that a receiver refused for good, so that their producer keeps them.
+
+    ``status`` and ``reason`` are those of the last; ``since`` (ms) is when the first was refused.
+    """
+
+    source: str
+    destination: str
+    status: int
+    reason: str
+    count: int
+    since: int
+
+
 class CourierFigures(msgspec.Struct, frozen=True, array_like=True):
     """The permits of one subscription in one dispatcher.
 

@@ -35,6 +35,7 @@ def test_what_an_operator_sees_of_a_bus_in_several_processes(tmp_path: Path) -> 
 
         wait_until(lambda: len(_processes(bus)) == len(ROLES), within=30, what="all processes are known")
         found = _processes(bus)
+        assert len({item["node"] for item in found.values()}) == len(ROLES)
         assert all(item["answers"] for item in found.values()), found
         assert found["dispatcher"]["permits"] == {"in_use": 0, "share": 16, "subscriptions": 1}
         assert {spool["name"] for spool in found["receiver"]["spools"]} == {"receiver"}

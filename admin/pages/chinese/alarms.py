@@ -64,4 +64,10 @@ TEXTS = {
     "the sweeper empties them once they are idle; one that stays says why in its log": (
         "清扫进程会在其空闲后清空；若仍有残留，日志会说明原因"
     ),
+    "{count} messages of {source} to {destination} were refused for good with {status}: {reason}": (
+        "{source} 发往 {destination} 的 {count} 条消息被永久拒绝（{status}）：{reason}"
+    ),
+    "their producer keeps them, see bus spool ls where it runs; bus spool drain --rejected sends them again": (
+        "其生产者仍保存着这些消息，请在其所在机器上用 bus spool ls 查看；bus spool drain --rejected 可重新发送"
+    ),
 }

@@ -34,6 +34,7 @@ from receiver.events_app import PATH as EVENTS_PATH
 from receiver.events_app import EventsApp
 from receiver.ingest import Ingest
 from receiver.publishing import Publisher
+from receiver.rejections import Rejections
 from tests.unit.admin.admin_world import URL, World
 
 KNOWN = {
@@ -80,7 +81,9 @@ async def _make() -> tuple[Gateway, str, dict[str, str]]:
     publisher = Publisher(context.registry, context.roads, spool, context.store, context.events, context.clock)
     recent, keys = Recent(context.store, 0), IdempotencyKeys(context.store)
     ingest = IngestApp(
-        Ingest(context.registry, spool, recent, keys, publisher, context.events, context.clock), world.keyring
+        Ingest(context.registry, spool, recent, keys, publisher, context.events, context.clock),
+        world.keyring,
+        Rejections(context.clock),
     )
     context.documented.update(PATHS)
     services: list[Any] = [

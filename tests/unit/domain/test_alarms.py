@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from bus.domain.alarms import Alarm, Facts, OpenBreaker, Part, Publishing, Queue, Severity, alarms
 from bus.domain.subscription import PAUSED_BY_410, Subscription
-from bus.domain.vitals import BreakerFigures, SpoolFigures
+from bus.domain.vitals import BreakerFigures, RejectedFigures, SpoolFigures
 
 ROLES = ("receiver", "dispatcher", "compensator", "admin")
 
@@ -178,3 +179,13 @@ def test_the_worst_come_first_and_then_the_oldest() -> None:
         Severity.INFO,
     ]
     assert [one.since for one in found] == [None, 40, 50, None, None]
+
+
+def test_what_was_refused_for_good_names_the_producer_that_keeps_it() -> None:
+    figures = RejectedFigures("shop", "orders", 422, "too odd", 2, 500)
+    found = only(rejected=[figures, msgspec.structs.replace(figures, count=3, since=400)])
+    assert str(found.what) == "5 messages of shop to orders were refused for good with 422: too odd"
+    assert (found.severity, found.destination, found.since) == (Severity.WARNING, "orders", 400)
+    assert "bus spool ls" in str(found.next_step)
+    unknown = only(rejected=[msgspec.structs.replace(figures, status=404)])
+    assert (unknown.destination, unknown.link) == (None, "destinations")

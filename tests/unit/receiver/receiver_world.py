@@ -27,6 +27,7 @@ from receiver.draft import Draft
 from receiver.duplicates import IdempotencyKeys, Recent
 from receiver.ingest import Accepted, Ingest
 from receiver.publishing import Publisher
+from receiver.rejections import Rejections
 
 
 class GatedSpool(MemorySpool):
@@ -101,7 +102,8 @@ class World:
             self.events,
             self.clock,
         )
-        self.app = IngestApp(self.ingest, self.keyring)
+        self.rejections = Rejections(self.clock)
+        self.app = IngestApp(self.ingest, self.keyring, self.rejections)
 
     async def destination(self, code: str = "orders", *subscriptions: str, **changes: Any) -> None:
         known = self.registry.catalog.destinations.get(code)

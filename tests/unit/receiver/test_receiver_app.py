@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from bus.domain.identity import new_id
+from bus.domain.times import DAY
 from bus.errors import SpoolClosed, SpoolFailed, SpoolFull
 from receiver.app import BATCH_BYTES, BATCH_LINES
 from tests.unit.receiver.receiver_world import World
@@ -273,3 +274,22 @@ async def test_keys_decide_who_may_send_where(world: World, client: httpx.AsyncC
 
 async def test_an_open_bus_refuses_a_foreign_host(client: httpx.AsyncClient) -> None:
     problem(await client.post("/v1/messages/orders", headers={"host": "evil.example"}), 403)
+
+
+async def test_what_is_refused_for_good_is_told_by_source_for_a_day(world: World, client: httpx.AsyncClient) -> None:
+    await world.destination("others")
+    key = await world.keyring.create_key(roles=("producer",), destinations=("orders", "nowhere"))
+    stale = {"destination": "orders", "source": "shop", "id": new_id(0), "body": 1}
+    refused = {"destination": "nowhere", "source": "shop", "body": 1}
+    forbidden = {"destination": "others", "source": "shop", "body": 1}
+    batch = lines({"destination": "orders", "source": "shop", "body": 1}, stale, refused, refused, forbidden, b"{")
+    headers = {**NDJSON, "authorization": f"Bearer {key}"}
+    await client.post("/v1/messages", content=batch, headers=headers)
+    (told,) = world.rejections.told()
+    assert (told.source, told.destination, told.status, told.count) == ("shop", "nowhere", 404, 2)
+    assert told.since == world.clock.now()
+    await world.clock.advance(DAY // 1000 + 1)
+    assert world.rejections.told() == []
+    for number in range(150):
+        await client.post("/v1/messages", content=lines(refused | {"source": f"s{number}"}), headers=headers)
+    assert [told.source for told in world.rejections.told()] == [f"s{number}" for number in range(50, 150)]
