@@ -15,11 +15,13 @@ from bench.systems import DIRECT, Pier, Road
 from tests.harness.parts import BROKERS
 from tests.harness.process import Child, module
 from tests.harness.subscribers import SubscriberProcess
+from tests.harness.waiting import TooLate, wait_until
 from tests.servers import KNOWN
 
 SECTION = "roads"
 PUBLISH_TARGET = 0.7
 PUBLISHED_WITHIN = 300.0
+METRICS_WITHIN = 5.0
 SUBSCRIBERS = (1, 4)
 WARM_UP = 500
 
@@ -52,8 +54,12 @@ class Line:
         admin = self.bus.bus.admin
         before = admin.carried(self.road)
         rate = push(self.bus, self.sink, self.paths, count).rate
-        if (carried := admin.carried(self.road) - before) != count:
-            raise RuntimeError(f"{self.road} carried {carried} of {count} messages; the rest took another road")
+        try:
+            wait_until(lambda: admin.carried(self.road) - before == count, within=METRICS_WITHIN, what="a fresh metric")
+        except TooLate as error:
+            carried = admin.carried(self.road) - before
+            problem = f"{self.road} carried {carried} of {count} messages; the rest took another road"
+            raise RuntimeError(problem) from error
         return rate
 
 

@@ -1,4 +1,4 @@
-"""The metrics as Prometheus reads them, made beside the event loop and at most once a second."""
+"""The metrics as Prometheus reads them, made beside the event loop and at most once a second when that takes long."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from bus.serving.gauges import measured
 from bus.telemetry import metrics
 
 FRESH: Final = 1.0
-"""Seconds for which everybody who asks gets the same text."""
+"""Seconds for which everybody who asks gets the same text, at most."""
+_SHARE: Final = 0.05
+"""Of the time, at most, is spent on making texts: one that was made quickly is soon made anew."""
 
 
 class Exposition:
-    """One text for all scrapers: however many ask, it is made once in ``FRESH`` seconds, and in a thread."""
+    """One text for all scrapers, made in a thread: however many ask, they cost little of a core."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -27,12 +29,14 @@ class Exposition:
         self._fresh_until = 0.0
 
     async def text(self) -> bytes:
-        """Return the metrics of this second."""
+        """Return the metrics of now, or of up to ``FRESH`` seconds ago when they take long to make."""
         async with self._making:
             monotonic = self._context.clock.monotonic
-            if monotonic() >= self._fresh_until:
+            begun = monotonic()
+            if begun >= self._fresh_until:
                 self._text = await asyncio.to_thread(_render, await measured(self._context))
-                self._fresh_until = monotonic() + FRESH
+                made = monotonic()
+                self._fresh_until = made + min(FRESH, (made - begun) / _SHARE)
             return self._text
 
 

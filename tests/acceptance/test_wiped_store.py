@@ -7,6 +7,8 @@ import shutil
 from collections.abc import Sequence
 from typing import Any
 
+from bus.registry import SETTINGS, SUBSCRIPTIONS
+from bus.stores.snapshot import read_kept
 from tests.harness.bus_process import BusProcess, run_bus
 from tests.harness.subscribers import SubscriberProcess
 from tests.harness.waiting import wait_until
@@ -21,11 +23,16 @@ def accepted(bus: BusProcess, subscriber: SubscriberProcess, *lost: str) -> None
     for seq in SENT:
         bus.admin.send("orders", json.dumps({"seq": seq}).encode()).raise_for_status()
     wait_until(lambda: bus.admin.carried("direct") == COUNT, within=30, what="all in the direct queue")
-    wait_until((bus.data / "configuration" / "subscriptions.snapshot").exists, within=30, what="a snapshot")
+    wait_until(lambda: {"orders/billing", "revision"} <= kept(bus), within=30, what="a snapshot of all that was put")
     bus.kill()
     for name in lost:
         shutil.rmtree(bus.data / name)
     bus.start()
+
+
+def kept(bus: BusProcess) -> set[str]:
+    """Return the keys of what the bus keeps on disk of its configuration, by which a wiped store is known too."""
+    return {document.key for name in (SUBSCRIPTIONS, SETTINGS) for document in read_kept(bus.data, name) or ()}
 
 
 def configure(bus: BusProcess, subscriber: SubscriberProcess, *, paused: bool) -> None:

@@ -27,7 +27,7 @@ class Served:
 async def served() -> AsyncIterator[Served]:
     world = World()
     listener = bind("127.0.0.1", 0)
-    server = Server(config(Settings(), world.app, has_sockets=False))
+    server = Server(config(Settings(), world.app, has_pages=False))
     running = asyncio.create_task(server.serve([listener]))
     async with asyncio.timeout(60):
         await server.serves.wait()

@@ -1,4 +1,4 @@
-"""The metrics: made beside the loop, once a second for everybody, with a bounded number of series."""
+"""The metrics: made beside the loop, at most once a second when that takes long, with a bounded number of series."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ from bus.serving import Gateway, exposition
 from bus.telemetry import labels, metrics
 from dispatcher.meter import Permits, fill_permits
 from tests.unit.admin.admin_world import World, problem
+
+TAKES = 0.1
+"""Seconds, a tenth of those for which a text is kept at most."""
 
 
 class Renders:
@@ -44,17 +47,44 @@ def client(world: World) -> httpx.AsyncClient:
     return httpx.AsyncClient(transport=httpx.ASGITransport(Gateway(world.context, [])), base_url="http://localhost")
 
 
-async def test_many_scrapers_share_what_is_made_once_a_second_in_a_thread(world: World, renders: Renders) -> None:
+async def scraped(world: World, asking: httpx.AsyncClient, count: int = 1) -> set[bytes]:
+    """Return the texts that scrapers got at once, the clock going on as far as one of ``slow`` takes."""
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(asking.get("/metrics")) for _ in range(count)]
+        await world.clock.advance(TAKES)
+    return {task.result().content for task in tasks}
+
+
+def slow(world: World) -> None:
+    """Have a text take so long that it is kept for a second."""
+
+    async def meter() -> Callable[[], None]:
+        await world.clock.sleep(TAKES)
+        return lambda: None
+
+    world.context.async_meters.append(meter)
+
+
+async def test_many_scrapers_share_what_takes_long_and_is_made_once_a_second_in_a_thread(
+    world: World, renders: Renders
+) -> None:
+    slow(world)
     async with client(world) as asking:
-        texts = await asyncio.gather(*(asking.get("/metrics") for _ in range(20)))
-        assert len({text.content for text in texts}) == len(renders.threads) == 1
-        await world.clock.advance(exposition.FRESH * 0.9)
-        await asking.get("/metrics")
+        assert len(await scraped(world, asking, 20)) == len(renders.threads) == 1
+        await world.clock.advance(exposition.FRESH * 0.8)
+        await scraped(world, asking)
         assert len(renders.threads) == 1
         await world.clock.advance(exposition.FRESH * 0.2)
-        await asking.get("/metrics")
+        await scraped(world, asking)
         assert len(renders.threads) == 2
     assert threading.get_ident() not in renders.threads
+
+
+async def test_what_is_made_quickly_is_as_it_is_now(world: World, renders: Renders) -> None:
+    async with client(world) as asking:
+        await asking.get("/metrics")
+        await asking.get("/metrics")
+    assert len(renders.threads) == 2
 
 
 async def test_gauges_are_set_in_the_thread_and_looked_at_on_the_loop(world: World, renders: Renders) -> None:
