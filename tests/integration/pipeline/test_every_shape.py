@@ -7,6 +7,8 @@ import json
 import os
 import time
 from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,7 @@ from tests.harness.spark import SEVERAL, partitioned
 from tests.harness.trace_shapes import PAUSED, every_shape, fill
 
 MINUTE = 60_000
+Told = tuple[int, dict[str, Any]]
 
 
 class World:
@@ -58,12 +61,12 @@ class World:
         os.utime(file, (self.start / 1000 + 61, self.start / 1000 + 61))
 
 
-@pytest.fixture
-def commands(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Run commands in the session of all tests, over as many partitions as a stream has."""
-    monkeypatch.setattr("pipeline.session.open_session", lambda *_, **__: spark)
-    monkeypatch.setattr(SparkSession, "stop", lambda _: None)
-    with partitioned(spark, SEVERAL):
+@pytest.fixture(scope="module")
+def commands(spark: SparkSession) -> Iterator[None]:
+    """Run commands in the session of all tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pipeline.session.open_session", lambda *_, **__: spark)
+        patch.setattr(SparkSession, "stop", lambda _: None)
         yield
 
 
@@ -74,47 +77,48 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     return made
 
 
-def told_by(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, list[dict[str, Any]]]:
-    """Run a command; return its exit code and what it printed as JSON."""
-    capsys.readouterr()
-    code = run(["pipeline", *map(str, arguments), "--json"])
-    printed = capsys.readouterr()
-    assert "error" not in printed.err
-    return code, list(documents(printed.out))
+@pytest.fixture(scope="module")
+def batch(spark: SparkSession, commands: None, world: World) -> Told:
+    """Roll the events up, over as many partitions as a stream has."""
+    with partitioned(spark, SEVERAL):
+        return told_by("rollup", "--events", world.folder / "events", "--lake", world.lake.storage.root, "--once")
 
 
-def documents(text: str) -> Iterator[dict[str, Any]]:
-    """Give the JSON documents that follow each other in a text."""
-    decoder, place = json.JSONDecoder(), 0
-    while place < len(text):
-        found, place = decoder.raw_decode(text, place)
-        yield found
-        place += 1
+@pytest.fixture(scope="module")
+def proof(batch: Told, world: World) -> Told:
+    """Prove what was rolled up, once for all tests: a score of jobs of Spark."""
+    return told_by("reconcile", "--lake", world.lake.storage.root, "--store", world.store, "--complete")
 
 
-def test_events_are_rolled_up_and_again_from_the_lake(
-    spark: SparkSession, commands: None, world: World, capsys: pytest.CaptureFixture[str]
-) -> None:
+def told_by(*arguments: object) -> Told:
+    """Run a command; return its exit code and the JSON document that it printed."""
+    with redirect_stdout(StringIO()) as printed, redirect_stderr(StringIO()) as complained:
+        code = run(["pipeline", *map(str, arguments), "--json"])
+    assert "error" not in complained.getvalue()
+    return code, json.loads(printed.getvalue())
+
+
+def test_events_are_rolled_up_and_again_from_the_lake(spark: SparkSession, batch: Told, world: World) -> None:
     every = sum(len(shape.told) for shape in world.shapes)
-    code, (batch,) = told_by(
-        capsys, "rollup", "--events", world.folder / "events", "--lake", world.lake.storage.root, "--once"
-    )
-    assert (code, batch["events"], batch["side"]) == (0, every, 0)
+    code, document = batch
+    assert (code, document["events"], document["side"]) == (0, every, 0)
     rollups = read_rollups(spark, world.lake)
     counted = world.lake.read(spark, ROLLUPS, line=ROLLUP_LINE).agg(F.sum("events")).collect()
     assert counted[0][0] == every
     world.lake.storage.remove(f"_manifests/{ROLLUP_LINE}")
-    assert told_by(capsys, "rebuild", "--lake", world.lake.storage.root) == (0, [{"line": ROLLUP_LINE, "built": 1}])
+    assert told_by("rebuild", "--lake", world.lake.storage.root) == (0, {"line": ROLLUP_LINE, "built": 1})
     assert read_rollups(spark, world.lake) == rollups
 
 
-def test_the_proof_says_of_each_what_it_is(
-    spark: SparkSession, commands: None, world: World, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, (proof,) = told_by(
-        capsys, "reconcile", "--lake", world.lake.storage.root, "--store", world.store, "--complete"
-    )
-    assert (code, proof["verdict"], proof["missing"], proof["contradicted"]) == (0, "proven", [], [])
+def test_nothing_is_missing_and_nothing_contradicted(proof: Told, world: World) -> None:
+    code, document = proof
+    assert (code, document["verdict"], document["missing"], document["contradicted"]) == (0, "proven", [], [])
+    deliver = document["hops"]["deliver"]
+    assert deliver["expected"] == len([shape for shape in world.shapes if shape.subscription])
+    assert deliver["unannounced"] == sum(not shape.has_arrived for shape in world.shapes)
+
+
+def test_the_proof_says_of_each_what_it_is(spark: SparkSession, proof: Told, world: World) -> None:
     _, findings = read_proofs(spark, world.lake)
     rows = findings.where("hop = 'deliver'").collect()
     found = {row.id: row.finding for row in rows}
@@ -123,9 +127,6 @@ def test_the_proof_says_of_each_what_it_is(
     }
     reasons = {row.subscription: row.store_reason for row in rows if row.subscription in PAUSED}
     assert reasons == PAUSED
-    deliver = proof["hops"]["deliver"]
-    assert deliver["expected"] == len([shape for shape in world.shapes if shape.subscription])
-    assert deliver["unannounced"] == sum(not shape.has_arrived for shape in world.shapes)
 
 
 def test_all_of_them_are_archived_and_selected(spark: SparkSession, commands: None, world: World) -> None:
