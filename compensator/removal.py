@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
+from bus.domain.times import SKEW
 from bus.errors import StoreError
 from bus.ports.clock import Clock
 from bus.ports.store import Store
@@ -14,7 +15,6 @@ from bus.telemetry.outage import Outage
 
 _log = logging.getLogger(__name__)
 _INTERVAL: Final = 5.0
-_SKEW: Final = 10_000  # milliseconds by which the clocks of processes may differ
 
 
 class Removal:
@@ -48,7 +48,7 @@ class Removal:
         """Cancel what is open for subscriptions that are gone; return how many deliveries."""
         canceled = 0
         # In this order: what is made again after we looked receives its messages later.
-        until = self._clock.now() - _SKEW
+        until = self._clock.now() - SKEW
         await self._registry.refresh()
         for lane in await self._store.subscribed():
             if self._registry.catalog.is_gone(*lane):

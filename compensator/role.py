@@ -13,6 +13,7 @@ from compensator.compensator import Compensator
 from compensator.expiry import Expiry
 from compensator.removal import Removal
 from compensator.retirement import Retirement
+from compensator.rewinding import Rewinding
 from compensator.stuck import StuckSearch
 
 
@@ -29,6 +30,7 @@ class CompensatorService:
         self._expiry = Expiry(store, clock)
         self._removal = Removal(store, registry, clock, Cancellations(store, context.rollups, context.events))
         self._retirement = Retirement(registry, roads, clock)
+        self._rewinding = Rewinding(store, clock)
         context.conditions["retention"] = lambda: self._expiry.trouble
         context.async_meters.append(self._compensator.measure)
 
@@ -41,7 +43,14 @@ class CompensatorService:
         async with asyncio.TaskGroup() as group:
             watches = [
                 group.create_task(watch.run())
-                for watch in (self._compensator, self._stuck, self._expiry, self._removal, self._retirement)
+                for watch in (
+                    self._compensator,
+                    self._stuck,
+                    self._expiry,
+                    self._removal,
+                    self._retirement,
+                    self._rewinding,
+                )
             ]
             ready.set()
             await stopping.wait()

@@ -20,14 +20,14 @@ from dispatcher.outcomes import RETRY, OutcomeLog
 _log = logging.getLogger(__name__)
 _LOOK: Final = 0.25
 _BATCH: Final = 256
-# How long after its time a retry is left to the compensator, which has it once the store wrote the outcome.
-_GRACE: Final = 1_000
+# Seconds after its time for which a retry is left to the compensator, which has it once the store wrote the outcome.
+_GRACE: Final = 1.0
 # As many that were let go may be remembered beside those that are held.
 _SPARE: Final = 64
 
 _Key = tuple[str, str, str]
 _Place = tuple[str, int]
-_Due = tuple[int, int, _Key]  # when, and the position of which record
+_Due = tuple[float, int, _Key]  # when, in monotonic seconds, and the position of which record
 
 
 class Retrier:
@@ -103,10 +103,14 @@ class Retrier:
             self._let_go(key)
         self._held[key] = (record, outcome)
         self._keys[_place(record)] = key
-        heapq.heappush(self._due, (outcome.due_at + _GRACE, record.position, key))
+        heapq.heappush(self._due, (self._clock.monotonic() + self._wait(outcome) + _GRACE, record.position, key))
+
+    def _wait(self, outcome: Outcome) -> float:
+        """Return the seconds until an outcome is due: its wait at most, also where the clock was put back."""
+        return max(0, min(outcome.due_at - self._clock.now(), outcome.due_at - outcome.at)) / 1000
 
     def _hand_on(self) -> None:
-        now = self._clock.now()
+        now = self._clock.monotonic()
         later: list[_Due] = []
         while self._due and self._due[0][0] <= now:
             item = heapq.heappop(self._due)

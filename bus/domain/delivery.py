@@ -199,7 +199,8 @@ class Outcome(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class Compensation(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Unfinished work by due time: a delivery to retry, or with an empty subscription a message to publish.
 
-    While ``lease_until`` is ahead, ``epoch`` fences the one who leased it.
+    While ``lease_until`` is ahead, ``epoch`` fences the one who leased it. ``set_at`` is when ``due_at`` or
+    ``lease_until`` was set; where that is ahead, the clock was put back since.
     """
 
     message_id: str
@@ -215,6 +216,7 @@ class Compensation(msgspec.Struct, frozen=True, array_like=True, gc=False):
     message: bytes
     epoch: int = 0
     lease_until: int = 0
+    set_at: int = 0
 
 
 _outcome_encoder: Final = msgspec.msgpack.Encoder()
@@ -263,6 +265,7 @@ def untried_row(message: Message, subscription: str, now: int, by: Origin) -> Co
         due_at=now,
         by=by,
         message=encode_message(message),
+        set_at=now,
     )
 
 
@@ -270,6 +273,16 @@ def due_row(message: Message) -> Compensation:
     """Return the row of a message to publish at its ``deliver_at``."""
     row = untried_row(message, "", message.received_at, Origin.ROAD)
     return msgspec.structs.replace(row, due_at=message.deliver_at)
+
+
+def rewound(row: Compensation, now: int) -> Compensation:
+    """Return a row as if it were set now (ms): it is due, and leased, for as long as it was to be.
+
+    The due time of a message to publish is somebody's choice, and stays.
+    """
+    ahead = row.set_at - now
+    due_at = row.due_at - ahead if row.subscription else row.due_at
+    return msgspec.structs.replace(row, due_at=due_at, lease_until=max(0, row.lease_until - ahead), set_at=now)
 
 
 def compensation_of(outcome: Outcome) -> Compensation | None:
@@ -288,4 +301,5 @@ def compensation_of(outcome: Outcome) -> Compensation | None:
         due_at=outcome.due_at,
         by=Origin.RESEND if outcome.status is Status.RESEND else Origin.RETRY,
         message=outcome.message,
+        set_at=outcome.at,
     )

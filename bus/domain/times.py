@@ -10,6 +10,8 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST: Final = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // timedelta(milliseconds=1)
 _LAST: Final = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // timedelta(milliseconds=1)
 DAY: Final = 86_400_000
+SKEW: Final = 10_000
+"""By how much the clocks of two processes may differ, in milliseconds."""
 
 
 def format_time(time: int) -> str:

@@ -184,6 +184,19 @@ class CompensationStore(Protocol):
         """Give leased rows back, unless another lease (a greater epoch) has taken them."""
         ...
 
+    async def rewind(self, now: int, skew: int) -> int:
+        """Keep the waits of rows that were set when the clock was ahead of now (ms); return how many there were.
+
+        What was due, or leased, for so long after it was set is so for that long from now on. The due times of
+        messages to publish are somebody's choice and stay. Cheap when there are none.
+
+        Parameters
+        ----------
+        skew
+            By how many milliseconds the clocks of two processes may differ: rows set no further ahead stay.
+        """
+        ...
+
     async def finish(self, rows: Sequence[Compensation]) -> None:
         """Delete rows of this or a smaller generation: their delivery is finished, or their message published."""
         ...

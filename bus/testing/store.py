@@ -10,7 +10,7 @@ import msgspec
 
 from bus.domain.canceling import canceled, canceled_row
 from bus.domain.contents import Contents, Tally
-from bus.domain.delivery import Compensation, Outcome, Status, compensation_of
+from bus.domain.delivery import Compensation, Outcome, Status, compensation_of, rewound
 from bus.domain.failures import FailureCount, Failures, failures_in
 from bus.domain.identity import id_time
 from bus.domain.message import Message
@@ -173,7 +173,7 @@ class MemoryStore:
         taken: builtins.list[Compensation] = []
         while any(waiting.values()) and len(taken) < limit:
             for lane in [lane for lane in lanes if waiting[lane]][: limit - len(taken)]:
-                taken.append(self._take(waiting[lane].pop(0), until, owner))
+                taken.append(self._take(waiting[lane].pop(0), now, until, owner))
                 self._turn = lane
         return taken
 
@@ -190,6 +190,12 @@ class MemoryStore:
             present = self._rows.get((row.message_id, row.subscription))
             if present is not None and _fence(present) == _fence(row):
                 self._rows[row.message_id, row.subscription] = msgspec.structs.replace(present, lease_until=0)
+
+    async def rewind(self, now: int, skew: int) -> int:
+        """Keep the waits of rows that were set when the clock was ahead of now; return how many there were."""
+        ahead = {name: row for name, row in self._rows.items() if row.set_at > now + skew}
+        self._rows |= {name: rewound(row, now) for name, row in ahead.items()}
+        return len(ahead)
 
     async def finish(self, rows: Sequence[Compensation]) -> None:
         """Delete rows of this or a smaller generation."""
@@ -303,9 +309,9 @@ class MemoryStore:
         if row is not None and row.generation <= generation:
             del self._rows[name]
 
-    def _take(self, row: Compensation, until: int, owner: str) -> Compensation:
+    def _take(self, row: Compensation, now: int, until: int, owner: str) -> Compensation:
         self._owners[row.message_id, row.subscription] = owner
-        leased = msgspec.structs.replace(row, epoch=row.epoch + 1, lease_until=until)
+        leased = msgspec.structs.replace(row, epoch=row.epoch + 1, lease_until=until, set_at=now)
         self._rows[row.message_id, row.subscription] = leased
         return leased
 

@@ -85,6 +85,14 @@ class NoFence(MemoryStore):
         await super().unlease([self._rows[row.message_id, row.subscription] for row in rows])
 
 
+class RewindsWhatSomebodyChose(MemoryStore):
+    async def rewind(self, now: int, skew: int) -> int:
+        chosen = {name: row for name, row in self._rows.items() if not row.subscription and row.set_at > now + skew}
+        count = await super().rewind(now, skew)
+        self._rows |= {name: replace(row, due_at=now, set_at=now) for name, row in chosen.items()}
+        return count
+
+
 class ListsOutcomesOnly(MemoryStore):
     async def trace(self, message_id: str) -> Trace | None:
         trace = await super().trace(message_id)
@@ -152,6 +160,7 @@ class OverwritesStatistics(MemoryStore):
         (ForgetsRows, "test_each_end_of_a_delivery_deletes_its_row"),
         (KeepsRows, "test_a_road_outcome_deletes_the_row_of_a_claim"),
         (NoFence, "test_unlease_is_fenced"),
+        (RewindsWhatSomebodyChose, "test_what_a_clock_set_that_was_ahead_keeps_its_wait"),
         (ListsOutcomesOnly, "test_an_outcome_may_come_first"),
         (CancelsLaterMessages, "test_cancel_leaves_messages_received_later_alone"),
         (CancelsLaterMessages, "test_cancel_ends_messages_to_publish_but_not_later_ones"),

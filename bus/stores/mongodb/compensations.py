@@ -12,7 +12,7 @@ from bson import ObjectId
 from msgspec import structs
 from pymongo import DeleteMany, UpdateOne
 
-from bus.domain.delivery import Compensation
+from bus.domain.delivery import Compensation, rewound
 from bus.ports.store import Unfinished
 from bus.stores.mongodb.bodies import Bodies, Reference, reference_of
 from bus.stores.mongodb.connection import Connection, Form
@@ -68,7 +68,7 @@ class Compensations:
             while free and len(leased) < limit:
                 wanted = limit - len(leased)
                 candidates = await self._candidates(now, free, wanted)
-                taken = await self._claim(candidates, until, owner)
+                taken = await self._claim(candidates, now, until, owner)
                 leased += taken
                 if len(taken) == len(candidates) < wanted:
                     break
@@ -85,6 +85,15 @@ class Compensations:
         for piece in slices(held):
             ended += await self._update([_give_back(form) for form in piece])
         return ended
+
+    async def rewind(self, now: int, skew: int) -> int:
+        """Keep the waits of rows that were set when the clock was ahead."""
+        ahead = {"set_at": {"$gt": now + skew}}
+        changed = 0
+        for piece in slices(await self._connection.find(COMPENSATIONS, ahead, fields=(*_BARE, "order"))):
+            rows = [(form, row) for form in piece for row in await self._rows_in([form])]
+            changed += await self._update([_rewind(form, row, now) for form, row in rows]) if rows else 0
+        return changed
 
     async def unlease(self, rows: Sequence[Compensation]) -> None:
         """Give rows back that no later lease has taken."""
@@ -230,12 +239,12 @@ class Compensations:
             place += 1
         return dealt
 
-    async def _claim(self, candidates: Sequence[Form], until: int, owner: str) -> list[Form]:
+    async def _claim(self, candidates: Sequence[Form], now: int, until: int, owner: str) -> list[Form]:
         """Lease those of the rows that nobody changed since they were read, and return them as they are now."""
         claimed: list[Form] = []
         for piece in slices(candidates):
             claim = str(ObjectId())
-            lease: Form = {"lease_until": until, "ready_at": until, "owner": owner, "claim": claim}
+            lease: Form = {"lease_until": until, "ready_at": until, "set_at": now, "owner": owner, "claim": claim}
             await self._update([UpdateOne(_unchanged(form), {"$set": lease | _next_epoch(form)}) for form in piece])
             names = [form["_id"] for form in piece]
             found = await self._connection.find(COMPENSATIONS, {"_id": {"$in": names}, "claim": claim})
@@ -303,7 +312,7 @@ def _form(row: Compensation) -> Form:
 
 
 def _row(form: Form) -> Compensation:
-    given = {"message": b""} | form
+    given = {"message": b"", "set_at": 0} | form  # rows of earlier versions have no set_at
     try:
         if "message" in form:
             msgspec.convert([given["message_ref"], given["message_bytes"]], tuple[str, int])
@@ -337,6 +346,13 @@ def _next_epoch(form: Form) -> Form:
 
 def _give_back(form: Form) -> UpdateOne:
     return UpdateOne(_unchanged(form), {"$set": {"lease_until": 0, "ready_at": form.get("due_at", 0)}})
+
+
+def _rewind(form: Form, row: Compensation, now: int) -> UpdateOne:
+    set_again = rewound(row, now)
+    times = {name: getattr(set_again, name) for name in ("due_at", "lease_until", "set_at")}
+    ready_at = max(set_again.due_at, set_again.lease_until)
+    return UpdateOne(_unchanged(form), {"$set": times | {"ready_at": ready_at}})
 
 
 def _replace(form: Form) -> UpdateOne:

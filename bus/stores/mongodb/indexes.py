@@ -31,6 +31,7 @@ ROWS: Final = [
     IndexModel([("lane", ASCENDING), ("_id", ASCENDING)]),
     IndexModel([("ready_at", ASCENDING)]),
     IndexModel([("owner", ASCENDING)]),
+    IndexModel([("set_at", ASCENDING)]),
 ]
 
 OPEN: Final = (Status.PENDING, Status.RETRYING, Status.RESEND)

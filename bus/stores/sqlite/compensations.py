@@ -18,6 +18,7 @@ from bus.stores.sqlite.keys import id_key
 
 LaneKey = tuple[str, str]
 Ending = tuple[bytes, int]  # the message's key, and the generation that is finished
+_Ready = tuple[int, int, bytes, int]  # a row's number, its epoch, what else it has, and when it is due
 Place = tuple[int, int]  # when a row is ready, and its number
 BEGINNING: Final[Place] = (-1, -1)
 
@@ -74,6 +75,13 @@ class Compensations:
         """End all leases of an owner."""
         return await self._control.run(partial(_reclaim, owner=owner))
 
+    async def rewind(self, now: int, skew: int) -> int:
+        """Keep the waits of rows that were set when the clock was ahead."""
+        last: int | None = (await self._control.read(sql.LAST_SET))[0][0]
+        if last is None or last <= now + skew:
+            return 0
+        return await self._control.run(partial(_rewind, now=now, skew=skew))
+
     async def unlease(self, rows: Sequence[Compensation]) -> None:
         """Give rows back that no later lease has taken."""
         await self._control.run(partial(_unlease, rows=rows))
@@ -91,7 +99,7 @@ def _lease(
     served: LaneKey = next(connection.execute(sql.SERVED))
     lanes = _in_turn([lane for lane in numbers if room.get(lane, 0) > 0], served)
     turns = [_Turn(numbers[lane], lane, room[lane]) for lane in lanes]
-    found: list[tuple[int, int, bytes]] = []
+    found: list[_Ready] = []
     while turns and len(found) < limit:
         share = max(1, (limit - len(found)) // len(turns))
         for turn in turns[: limit - len(found)]:
@@ -99,10 +107,11 @@ def _lease(
             served = turn.lane
         turns = [turn for turn in turns if not turn.over]
     if found:
-        connection.executemany(sql.LEASE, [(until, epoch + 1, owner, row) for row, epoch, _ in found])
+        connection.executemany(sql.LEASE, [(until, epoch + 1, owner, now, row) for row, epoch, _, _ in found])
         connection.execute(sql.SET_SERVED, served)
     return [
-        msgspec.structs.replace(_decoder.decode(rest), epoch=epoch + 1, lease_until=until) for _, epoch, rest in found
+        msgspec.structs.replace(_decoder.decode(rest), due_at=due_at, epoch=epoch + 1, lease_until=until, set_at=now)
+        for _, epoch, rest, due_at in found
     ]
 
 
@@ -137,7 +146,7 @@ def _number(connection: apsw.Connection, lane: LaneKey) -> int | None:
 def _put(connection: apsw.Connection, row: Compensation, number: int) -> int:
     """Insert a row, or replace the present one by a newer; return how many rows more there are."""
     rest = _encoder.encode(row)
-    bindings = (id_key(row.message_id), number, row.due_at, row.generation, row.attempts, rest)
+    bindings = (id_key(row.message_id), number, row.due_at, row.generation, row.attempts, rest, row.set_at)
     connection.execute(sql.INSERT_COMPENSATION, bindings)
     if connection.changes():
         return 1
@@ -162,6 +171,11 @@ def _reclaim(connection: apsw.Connection, *, owner: str) -> int:
     return connection.changes()
 
 
+def _rewind(connection: apsw.Connection, *, now: int, skew: int) -> int:
+    connection.execute(sql.REWIND, (now, now + skew))
+    return connection.changes()
+
+
 class _Turn:
     """One subscription's part in a lease: reads its ready rows in order, a share at a time."""
 
@@ -172,11 +186,11 @@ class _Turn:
         self._room = room
         self._after = BEGINNING
 
-    def take(self, connection: apsw.Connection, now: int, most: int) -> list[tuple[int, int, bytes]]:
+    def take(self, connection: apsw.Connection, now: int, most: int) -> list[_Ready]:
         wanted = min(most, self._room)
         rows = list(connection.execute(sql.READY_IN_LANE, (self._number, now, *self._after, wanted)))
         self._room -= len(rows)
         self.over = len(rows) < wanted or not self._room
         if rows:
-            self._after = (rows[-1][3], rows[-1][0])
-        return [(row, epoch, rest) for row, epoch, rest, _ in rows]
+            self._after = (rows[-1][4], rows[-1][0])
+        return [(row, epoch, rest, due_at) for row, epoch, rest, due_at, _ in rows]

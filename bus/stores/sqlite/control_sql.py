@@ -40,6 +40,10 @@ UPDATE lane SET waiting = (SELECT count(*) FROM compensation WHERE lane = number
 CREATE TABLE served (destination TEXT NOT NULL, subscription TEXT NOT NULL);
 INSERT INTO served VALUES ('', '');
 """,
+    """
+ALTER TABLE compensation ADD COLUMN set_at INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX compensation_set ON compensation (set_at);
+""",
 )
 
 NUMBER_OF_LANE: Final = "SELECT number FROM lane WHERE destination = ? AND subscription = ?"
@@ -55,27 +59,38 @@ FROM lane WHERE waiting > 0
 """
 
 INSERT_COMPENSATION: Final = """
-INSERT INTO compensation (message_id, lane, due_at, generation, attempts, lease_until, epoch, rest)
-VALUES (?1, ?2, ?3, ?4, ?5, 0, 0, ?6)
+INSERT INTO compensation (message_id, lane, due_at, generation, attempts, lease_until, epoch, rest, set_at)
+VALUES (?1, ?2, ?3, ?4, ?5, 0, 0, ?6, ?7)
 ON CONFLICT DO NOTHING
 """
 REPLACE_COMPENSATION: Final = """
-UPDATE compensation SET due_at = ?3, generation = ?4, attempts = ?5, lease_until = 0, rest = ?6
+UPDATE compensation SET due_at = ?3, generation = ?4, attempts = ?5, lease_until = 0, rest = ?6, set_at = ?7
 WHERE message_id = ?1 AND lane = ?2 AND (generation, attempts) < (?4, ?5)
 """
 DELETE_COMPENSATION: Final = "DELETE FROM compensation WHERE message_id = ? AND lane = ? AND generation <= ?"
 READY_IN_LANE: Final = """
-SELECT row, epoch, rest, ready_at FROM compensation INDEXED BY compensation_lane_ready
+SELECT row, epoch, rest, due_at, ready_at FROM compensation INDEXED BY compensation_lane_ready
 WHERE lane = ?1 AND ready_at <= ?2 AND (ready_at, row) > (?3, ?4)
 ORDER BY ready_at, row LIMIT ?5
 """
 SERVED: Final = "SELECT destination, subscription FROM served"
 SET_SERVED: Final = "UPDATE served SET destination = ?, subscription = ?"
-LEASE: Final = "UPDATE compensation SET lease_until = ?, epoch = ?, owner = ? WHERE row = ?"
+LEASE: Final = "UPDATE compensation SET lease_until = ?, epoch = ?, owner = ?, set_at = ? WHERE row = ?"
 RECLAIM: Final = "UPDATE compensation SET lease_until = 0 WHERE lease_until > 0 AND owner = ?"
 UNLEASE: Final = """
 UPDATE compensation SET lease_until = 0
 WHERE message_id = ? AND lane = ? AND generation = ? AND attempts = ? AND epoch = ?
+"""
+LAST_SET: Final = "SELECT max(set_at) FROM compensation INDEXED BY compensation_set"
+REWIND: Final = """
+UPDATE compensation INDEXED BY compensation_set
+SET due_at = CASE
+        WHEN lane IN (SELECT number FROM lane WHERE subscription = '') THEN due_at
+        ELSE due_at - set_at + ?1
+    END,
+    lease_until = max(0, lease_until - set_at + ?1),
+    set_at = ?1
+WHERE set_at > ?2
 """
 NEXT_READY: Final = "SELECT min(ready_at) FROM compensation INDEXED BY compensation_ready"
 ROWS_OF_LANE: Final = """

@@ -139,6 +139,10 @@ class SqliteStore:
         """End all leases of an owner who has just started again; return how many."""
         return await self._compensations.reclaim(owner)
 
+    async def rewind(self, now: int, skew: int) -> int:
+        """Keep the waits of rows that were set when the clock was ahead of now; return how many there were."""
+        return await self._compensations.rewind(now, skew)
+
     async def unlease(self, rows: Sequence[Compensation]) -> None:
         """Give leased rows back, unless another lease has taken them."""
         if rows:

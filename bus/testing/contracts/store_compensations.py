@@ -10,6 +10,7 @@ from collections import Counter
 from bus.domain.delivery import Compensation, Origin, Outcome, Status
 from bus.domain.message import Message, encode_message
 from bus.domain.selection import Selection
+from bus.domain.times import DAY
 from bus.ports.store import Store
 from bus.testing.contracts.store_traces import LANE, search_all, traced
 from bus.testing.writes import DESTINATION, NOON, message, outcome, row
@@ -108,6 +109,32 @@ class CompensationContract:
         again = await lease_all(store, UNTIL, UNTIL + 1)
         assert [one.epoch for one in again] == [2, 2, 2]
         assert await store.due(NOON) == {LANE: 3}
+
+    async def test_what_a_clock_set_that_was_ahead_keeps_its_wait(self, store: Store) -> None:
+        ahead = NOON + DAY
+        late = [row(message(n), due_at=ahead + 5_000 * n, set_at=ahead) for n in (1, 2)]
+        near = row(message(3), due_at=NOON + 9_000, set_at=NOON + 4_000)
+        chosen = row(message(4), "", due_at=ahead + 7_000, set_at=ahead)
+        await store.compensate([*late, near, chosen])
+        assert await store.rewind(ahead, 0) == 0
+        assert await store.rewind(NOON, 4_000) == 3
+        assert await store.rewind(NOON, 4_000) == 0
+        assert await store.next_due() == NOON + 5_000
+        leased = await lease_all(store, NOON + 10_000, NOON + 20_000)
+        assert [one.due_at for one in leased] == [NOON + 5_000, NOON + 9_000, NOON + 10_000]
+        assert await store.next_due() == NOON + 20_000
+        await store.finish(leased)
+        assert await store.next_due() == ahead + 7_000
+
+    async def test_a_lease_that_a_clock_gave_which_was_ahead_keeps_its_length(self, store: Store) -> None:
+        ahead = NOON + DAY
+        await store.compensate([row(message(1)), row(message(2), "", due_at=NOON + 1)])
+        assert len(await lease_all(store, ahead, ahead + 60_000)) == 2
+        assert await store.rewind(NOON + 10, 0) == 2
+        assert await store.next_due() == NOON + 60_010
+        assert await lease_all(store, NOON + 60_009) == []
+        again = await lease_all(store, NOON + 60_010)
+        assert [one.epoch for one in again] == [2, 2]
 
     async def test_it_tells_of_each_subscription_what_waits_and_what_is_due(self, store: Store) -> None:
         assert await store.unfinished(NOON) == {}

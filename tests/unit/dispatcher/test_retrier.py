@@ -11,6 +11,7 @@ import pytest
 from bus.domain.catalog import Catalog
 from bus.domain.delivery import Delivery, Origin, Status, decode_outcome
 from bus.domain.destination import Destination
+from bus.domain.times import DAY
 from bus.errors import StoreUnavailable
 from bus.ports.spool import NewRecord
 from bus.stores.feed import StoreFeed
@@ -189,3 +190,23 @@ async def test_what_the_store_has_is_not_remembered_until_its_next_attempt_is_du
         await world.clock.until(lambda: len(world.poster.posted) == 750 and not world.held(), within=2)
         assert await world.store.due(0) == {LANE: 600}
         assert len(world.retrier._due) <= 64
+
+
+async def test_a_clock_that_jumps_ahead_and_back_makes_no_retry_wait_for_longer(world: Retrying) -> None:
+    world.store.away = True
+    world.poster.script(URL, Reply(500), Reply(500), Reply(200))
+    async with world.life():
+        world.clock.jump(DAY)
+        await world.publish()
+        await world.clock.advance(0.5)
+        world.clock.jump(-DAY)
+        await world.clock.advance(3)
+        assert len(world.poster.posted) == 2
+        world.clock.jump(DAY)
+        await world.clock.advance(0.1)
+        assert len(world.poster.posted) == 2
+    world.clock.jump(-DAY)
+    async with world.life():
+        await world.clock.advance(10)
+        assert len(world.poster.posted) == 3
+        assert world.held() == 0

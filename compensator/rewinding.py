@@ -1,0 +1,48 @@
+"""Due work that was set by a clock that was ahead: it waits no longer than it was to wait."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from bus.domain.times import SKEW
+from bus.errors import StoreError
+from bus.ports.clock import Clock
+from bus.ports.store import Store
+from bus.telemetry.outage import Outage
+
+_log = logging.getLogger(__name__)
+_INTERVAL: Final = 5.0
+
+
+class Rewinding:
+    """Looks every few seconds for rows that were set, or leased, at a time that is still to come.
+
+    The clock was ahead then, and was put back. Without this they would wait until that time comes again.
+    """
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        outage = Outage(_log, "due times are not looked through without the store")
+        while True:
+            try:
+                await self.step()
+            except StoreError as error:
+                outage.goes_on(error)
+            else:
+                outage.is_over()
+            await self._clock.sleep(_INTERVAL)
+
+    async def step(self) -> int:
+        """Keep the waits of what was set by a clock that was ahead; return how many rows there were."""
+        count = await self._store.rewind(self._clock.now(), SKEW)
+        if count:
+            _log.warning(
+                "the clock was ahead and was put back: %d deliveries that were due by it are due after their own waits",
+                count,
+            )
+        return count
