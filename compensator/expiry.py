@@ -12,9 +12,11 @@ from bus.errors import StoreError
 from bus.ports.clock import Clock
 from bus.ports.store import Store
 from bus.stores.rollups import RollupReader
+from compensator.believed import BelievedTime
 
 _log = logging.getLogger(__name__)
 _INTERVAL: Final = 600.0
+_PATIENCE: Final = 3600.0
 _IDEMPOTENCY: Final = "idempotency"
 _RESENDS: Final = ("resend-items", "resends")
 _RESENDS_KEPT: Final = 90 * DAY
@@ -23,12 +25,16 @@ _MOST_NAMED: Final = 3
 
 
 class Expiry:
-    """Looks for what is past its time every ten minutes."""
+    """Looks for what is past its time every ten minutes.
+
+    A clock that jumps ahead is believed after an hour: what is dropped by mistake never comes back.
+    """
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
         self._rollups = RollupReader(store, clock)
+        self._believed = BelievedTime(clock, _PATIENCE)
         self._kept: list[str] = []
 
     @property
@@ -51,7 +57,7 @@ class Expiry:
 
     async def step(self) -> list[str]:
         """Drop what can be dropped; return the names of the partitions dropped."""
-        now = self._clock.now()
+        now = self._believed.now()
         dropped, kept = await self._store.expire(now)
         self._kept = kept
         for name in dropped:
@@ -61,7 +67,7 @@ class Expiry:
         await self._forget(_IDEMPOTENCY, f"{day_of(now - DAY)}/")
         for collection in _RESENDS:
             await self._forget(collection, id_floor(now - _RESENDS_KEPT))
-        await self._rollups.expire()
+        await self._rollups.expire(now)
         return dropped
 
     async def _forget(self, collection: str, before: str) -> None:

@@ -14,6 +14,7 @@ from bus.ports.store import Store
 from bus.registry import Registry
 from bus.telemetry.outage import Outage
 from bus.transports.roads import Roads
+from compensator.believed import BelievedTime
 
 _log = logging.getLogger(__name__)
 _BATCH: Final = 200
@@ -21,6 +22,8 @@ _SLACK: Final = 2_000
 _INTERVAL: Final = 5.0
 # Less than the dispatcher's memory of recent outcomes spans.
 _BEHIND: Final = 5_000
+# Seconds after which what the other processes told, and what is in the store, is of after a jump of the clock.
+_PATIENCE: Final = 30.0
 
 
 class StuckSearch:
@@ -36,6 +39,7 @@ class StuckSearch:
         self._roads = roads
         self._waiting = waiting
         self._clock = clock
+        self._believed = BelievedTime(clock, _PATIENCE)
 
     async def run(self) -> None:
         """Search until cancelled."""
@@ -54,18 +58,18 @@ class StuckSearch:
         unpublished = self._waiting.unpublished()
         unseen = self._waiting.unseen()
         claimed = 0
+        now = self._believed.now()
         for subscription in self._registry.catalog.subscriptions.values():
-            settled = self._clock.now() - min(_BEHIND, subscription.stuck_after // 2)
+            settled = now - min(_BEHIND, subscription.stuck_after // 2)
             if not self._is_held(subscription) and unseen.get(subscription.destination, settled) >= settled:
-                claimed += await self._claim(subscription, unpublished.get(subscription.destination))
+                claimed += await self._claim(subscription, unpublished.get(subscription.destination), now)
         return claimed
 
     def _is_held(self, subscription: Subscription) -> bool:
         destination = self._registry.catalog.destinations.get(subscription.destination)
         return subscription.paused or destination is None or destination.paused
 
-    async def _claim(self, subscription: Subscription, unpublished: int | None) -> int:
-        now = self._clock.now()
+    async def _claim(self, subscription: Subscription, unpublished: int | None, now: int) -> int:
         oldest = self._on_roads(subscription) + self._waiting.held_elsewhere(*subscription.key)
         if unpublished is not None:
             oldest.append(unpublished)
@@ -78,7 +82,7 @@ class StuckSearch:
                 *subscription.key,
             )
             await self._store.compensate(
-                [untried_row(message, subscription.name, now, Origin.STUCK) for message in stuck]
+                [untried_row(message, subscription.name, self._clock.now(), Origin.STUCK) for message in stuck]
             )
         return len(stuck)
 

@@ -132,7 +132,8 @@ class SweeperService:
         touched = 0.0
         with suppress(OSError):
             touched = max((path.stat().st_mtime for path in directory.iterdir()), default=directory.stat().st_mtime)
-        return self._context.clock.now() / 1000 - touched >= self._context.settings.sweep_idle
+        # One that was touched at a time still to come was so before the clock was put back.
+        return abs(self._context.clock.now() / 1000 - touched) >= self._context.settings.sweep_idle
 
 
 def _report(directory: Path, moved: int, left: int, *, removed: bool) -> None:

@@ -49,7 +49,7 @@ class Caller:
         """
         clock, n = self._means.clock, delivery.attempts + 1
         started = clock.now()
-        if self._requests is None or started >= self._requests.valid_until:
+        if self._requests is None or not self._requests.holds(started):
             self.update(self._subscription)
         if self._requests is None:
             await clock.sleep(_BROKEN_URL_PAUSE)
@@ -77,7 +77,7 @@ class Caller:
     async def sample(self, message: Message) -> Trial:
         """Call with a message that a person wants to be tried; it is marked as a sample."""
         now = self._means.clock.now()
-        if self._requests is None or now >= self._requests.valid_until:
+        if self._requests is None or not self._requests.holds(now):
             self.update(self._subscription)
         requests, error = self._requests, self._broken
         if requests is not None:

@@ -14,7 +14,7 @@ from bus.security.signatures import Signer
 class RequestMaker:
     """Everything about a subscription's requests that does not change from message to message.
 
-    ``valid_until`` (ms) is when an old secret expires and this must be made anew.
+    An old secret expires, so that it ``holds`` for a time; then this must be made anew.
 
     Raises
     ------
@@ -27,9 +27,13 @@ class RequestMaker:
         self.target: Target = poster.target(subscription.url, constant)
         self._constant = frozenset(name.lower() for name in constant)
         expiries = [secret.expires_at for secret in subscription.secrets if secret.expires_at > now]
-        self.valid_until = min(expiries, default=sys.maxsize)
+        self._made_at, self._until = now, min(expiries, default=sys.maxsize)
         secrets = subscription.signing_secrets(now)
         self._signer = Signer(secrets) if secrets else None
+
+    def holds(self, now: int) -> bool:
+        """Whether it has all secrets of now (ms), also of a clock that was put back since it was made."""
+        return self._made_at <= now < self._until
 
     def headers(self, message: Message, attempt: int, now: int) -> list[tuple[str, str]]:
         """Return the headers of one attempt; ``now`` in milliseconds since the epoch."""

@@ -6,16 +6,19 @@ import asyncio
 import contextlib
 import hashlib
 from collections import OrderedDict
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
 from bus.domain.identity import id_time
 from bus.domain.times import DAY, day_of
 from bus.errors import StoreError
+from bus.ports.clock import Clock
 from bus.ports.store import DocumentStore, TraceStore
 
 IDEMPOTENCY: Final = "idempotency"
+MOST_AHEAD: Final = 600_000
+"""By how many milliseconds the time of a new id may be ahead."""
 _RECENT: Final = 100_000
 _RECENT_KEYS: Final = 20_000  # the store is asked for the others
 _UNKNOWN: Final = b"?"
@@ -31,12 +34,13 @@ class Recent:
     as the younger one is full.
     """
 
-    def __init__(self, store: TraceStore, started_at: int) -> None:
+    def __init__(self, store: TraceStore, clock: Clock) -> None:
         self._store = store
+        self._clock = clock
         self._younger: dict[bytes, bytes] = {}
         self._older: dict[bytes, bytes] = {}
         self._storing: dict[bytes, Stored] = {}
-        self._horizon = started_at
+        self._horizon = clock.now()
 
     def begin(self, message_id: str, content: bytes | None, stored: Stored) -> None:
         """Note an id whose record is on its way to the disk; ``content`` as of ``content_of``, None for unknown."""
@@ -70,8 +74,13 @@ class Recent:
         return self._storing.get(_key(message_id))
 
     def is_doubtful(self, message_id: str) -> bool:
-        """Whether only the store can say, since an earlier life may have accepted the id."""
-        return id_time(message_id) < self._horizon and not self.knows(message_id)
+        """Whether only the store can say, since an earlier life may have accepted the id, or one that is forgotten.
+
+        An id that is too far ahead to be new may be of before the clock was put back.
+        """
+        made, now = id_time(message_id), self._clock.now()
+        self._horizon = min(self._horizon, now + MOST_AHEAD)
+        return (made < self._horizon or made > now + MOST_AHEAD) and not self.knows(message_id)
 
     async def recall(self, message_id: str) -> None:
         """Ask the store about an id; one that does not answer is as one that does not know: repeating loses nothing."""
@@ -107,22 +116,34 @@ class Claim(msgspec.Struct, frozen=True):
     at: int
 
 
+class _Use(NamedTuple):
+    """The first use of a key; ``until`` (monotonic seconds) is when it is used as new again."""
+
+    claim: Claim
+    stored: Stored | None
+    until: float
+
+
 class IdempotencyKeys:
-    """Maps an Idempotency-Key to the first id for 24 h, per destination and API key; kept in the store."""
+    """Maps an Idempotency-Key to the first id for 24 h, per destination and API key; kept in the store.
 
-    def __init__(self, documents: DocumentStore) -> None:
+    What is in memory is as old as it has been there, whatever is done to the wall clock.
+    """
+
+    def __init__(self, documents: DocumentStore, clock: Clock) -> None:
         self._documents = documents
-        self._lately: OrderedDict[str, tuple[Claim, Stored | None]] = OrderedDict()
+        self._clock = clock
+        self._lately: OrderedDict[str, _Use] = OrderedDict()
 
-    def find(self, scope: str, now: int) -> Claim | None:
+    def find(self, scope: str) -> Claim | None:
         """Return who used the key first, within 24 h, as far as memory knows."""
         known = self._lately.get(scope)
-        return known[0] if known is not None and known[0].at > now - DAY else None
+        return known.claim if known is not None and known.until > self._clock.monotonic() else None
 
     def in_flight(self, scope: str) -> Stored | None:
         """Return what ends when the record of the first use is stored or could not be."""
         known = self._lately.get(scope)
-        return known[1] if known is not None else None
+        return known.stored if known is not None else None
 
     def claim(self, scope: str, claim: Claim, stored: Stored) -> None:
         """Note the first use, whose record is on its way to the disk."""
@@ -147,11 +168,12 @@ class IdempotencyKeys:
                 return
             if found is not None:
                 if scope not in self._lately:
-                    self._remember(scope, msgspec.json.decode(found.value, type=Claim), None)
+                    claim = msgspec.json.decode(found.value, type=Claim)
+                    self._remember(scope, claim, None, age=now - claim.at)
                 return
 
-    def _remember(self, scope: str, claim: Claim, stored: Stored | None) -> None:
-        self._lately[scope] = (claim, stored)
+    def _remember(self, scope: str, claim: Claim, stored: Stored | None, *, age: int = 0) -> None:
+        self._lately[scope] = _Use(claim, stored, self._clock.monotonic() + (DAY - max(0, age)) / 1000)
         if len(self._lately) > _RECENT_KEYS:
             self._lately.popitem(last=False)
 

@@ -20,11 +20,10 @@ from bus.registry import Registry
 from bus.security.principals import Principal
 from bus.telemetry import metrics
 from receiver.draft import Draft
-from receiver.duplicates import Claim, IdempotencyKeys, Recent, Stored, content_of, digest, scope_of
+from receiver.duplicates import MOST_AHEAD, Claim, IdempotencyKeys, Recent, Stored, content_of, digest, scope_of
 from receiver.publishing import Publisher
 from receiver.tally import Tally
 
-_AHEAD: Final = 600_000
 _PATIENCE: Final = 0.1
 
 
@@ -113,7 +112,7 @@ class Ingest:
         ids = [draft.id for draft in drafts if isinstance(draft, Draft) and draft.id]
         keys = [scope for scope in scopes if scope]
         recalls = [self._recent.recall(known) for known in ids if self._recent.is_doubtful(known)]
-        recalls += [self._keys.recall(scope, now) for scope in keys if self._keys.find(scope, now) is None]
+        recalls += [self._keys.recall(scope, now) for scope in keys if self._keys.find(scope) is None]
         if recalls:
             await asyncio.gather(*recalls)
         while twins := self._twins(ids, keys):
@@ -136,13 +135,13 @@ class Ingest:
     def _check(self, draft: Draft, principal: Principal, scope: str, fresh: list[_Fresh], stored: Stored) -> Accepted:
         destination = self._examine(draft, principal)
         now, content = self._clock.now(), None
-        if scope and (first := self._keys.find(scope, now)) is not None:
+        if scope and (first := self._keys.find(scope)) is not None:
             return _repeated(first, draft.body)
         if draft.id:
-            _check_id_time(draft.id, destination, now)
             content = content_of(draft.destination, draft.body)
             if self._recent.knows(draft.id):
                 return self._known(draft.id, content)
+            _check_id_time(draft.id, destination, now)
         message = self._stamp(draft, destination, now)
         self._recent.begin(message.id, content, stored)
         claim = None
@@ -246,7 +245,7 @@ def _repeated(first: Claim, body: bytes) -> Accepted:
 
 def _check_id_time(message_id: str, destination: Destination, now: int) -> None:
     made = id_time(message_id)
-    if made > now + _AHEAD or made < now - destination.retention_days * DAY:
+    if made > now + MOST_AHEAD or made < now - destination.retention_days * DAY:
         raise InvalidMessage(
             "the id's time is more than 10 minutes ahead or older than the destination's retention",
             hint="send it under a new id",

@@ -40,8 +40,8 @@ class ReceiverService:
         ingest = Ingest(
             registry,
             spool,
-            Recent(context.store, context.started_at),
-            IdempotencyKeys(context.store),
+            Recent(context.store, clock),
+            IdempotencyKeys(context.store, clock),
             self._publisher,
             context.events,
             clock,

@@ -45,6 +45,7 @@ class Outbox:
             consumers=(CONSUMER,), limit=options.spool_limit, reserve=options.disk_reserve, cache_bytes=_CACHE
         )
         self._spool = home.open_home(options.root, options.source, settings)
+        self._latest = 0
         self._daemon = Daemon(self._spool, options)
         self._thread = Thread(target=self._daemon.run, name=THREAD, daemon=True)
         with suppress(RuntimeError):  # the interpreter is about to exit; the next process sends what is stored now
@@ -69,6 +70,7 @@ class Outbox:
         """
         with GATE:
             self._spool.append([one.record for one in prepared])
+            self._latest = max([self._latest, *(one.record.time for one in prepared)])
         self._daemon.ring()
         if self._events is not None:
             self._events.sent(prepared)
@@ -93,8 +95,13 @@ class Outbox:
         self._daemon.hurry()
 
     def wait_sent(self, before: int, timeout: float | None) -> bool:
-        """Return whether, within ``timeout`` seconds, nothing waits of what was appended up to a time in ms."""
+        """Return whether, within ``timeout`` seconds, nothing waits of what was appended up to a time in ms.
+
+        Where the clock was put back since, of all that was appended up to now.
+        """
         daemon = self._daemon
+        with GATE:
+            before = max(before, self._latest)
         with daemon.progress:
             daemon.progress.wait_for(lambda: self._is_ended or self._is_sent(before), timeout)
             return self._is_sent(before)

@@ -44,7 +44,9 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     url
         Where the other processes reach it.
     started_at
-        When this life of it began, in milliseconds since the epoch.
+        When this life of it began, in milliseconds since the epoch; with ``owner`` the name of this life.
+    began
+        The same by its clock of now, which may have been put back since; 0 for one that does not tell.
     revision
         Which state of the configuration it has in force.
     view
@@ -76,6 +78,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     roles: tuple[str, ...]
     version: str
     started_at: int
+    began: int = 0
     revision: int = 0
     view: View = View()
     beyond: frozenset[str] = frozenset()
@@ -89,6 +92,11 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     open_breakers: int = 0
     orphans: int = 0
     rejected: tuple[RejectedFigures, ...] = ()
+
+    @property
+    def since(self) -> int:
+        """From when on its records may be of this life: no earlier one wrote them, whatever was done to its clock."""
+        return min(self.started_at, self.began) if self.began else self.started_at
 
     @property
     def is_dispatcher(self) -> bool:

@@ -108,7 +108,7 @@ class Members:
         self._has_changed = asyncio.Event()
         self._version: int | None = None
         self._news = asyncio.Event()
-        self._settled_at = clock.monotonic()
+        self._joined_at = self._settled_at = clock.monotonic()
         self.shares = Shares(self._me.owner)
         self._without_since: float | None = self._settled_at
 
@@ -263,7 +263,8 @@ class Members:
 
     async def _put(self) -> None:
         beyond = frozenset(self.beyond())
-        self._me = msgspec.structs.replace(self.describe(self._me), view=self.shares.view, beyond=beyond)
+        began = self._clock.now() - round((self._clock.monotonic() - self._joined_at) * 1000)
+        self._me = msgspec.structs.replace(self.describe(self._me), view=self.shares.view, beyond=beyond, began=began)
         value = msgspec.json.encode(self._me)
         self._version = await self._documents.put(COLLECTION, self._me.owner, value, version=self._version)
 

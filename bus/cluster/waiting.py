@@ -71,8 +71,8 @@ class Waiting:
 
     def unseen_of_earlier_lives(self) -> set[str]:
         """Return where outcomes from before a dispatcher's restart wait for the store."""
-        own = self._oldest("outcomes", "store"), self._members.me.started_at
-        others = [(member.unseen, member.started_at) for member in self._members.others]
+        own = self._oldest("outcomes", "store"), self._members.me.since
+        others = [(member.unseen, member.since) for member in self._members.others]
         return {code for unseen, since in (own, *others) for code, oldest in unseen.items() if oldest < since}
 
     def held_elsewhere(self, destination: str, subscription: str) -> list[int]:

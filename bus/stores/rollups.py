@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Final
 
@@ -24,7 +25,7 @@ _log = logging.getLogger(__name__)
 WRITERS: Final = "rollup-writers"
 FORGOTTEN_AFTER: Final = 60 * MINUTE
 _INTERVAL: Final = 1.0
-_REFRESHED: Final = 15_000
+_REFRESHED: Final = 15.0
 _OPEN_AFTER_END: Final = 2 * MINUTE
 _AT_ONCE: Final = 64
 _PAGE: Final = 32  # sheets between which the loop serves others
@@ -75,7 +76,7 @@ class Rollups:
         self._fresh: dict[int, Sheet] = {}
         self._pages: dict[tuple[Resolution, int], _Page] = {}
         self._flushing = asyncio.Lock()
-        self._marked_at = 0
+        self._marked_at = -math.inf
         self._up = True
 
     def count(self, writes: Sequence[Message | Outcome]) -> None:
@@ -92,7 +93,7 @@ class Rollups:
         """Write until cancelled; the store may be away for any time."""
         while True:
             await self._clock.sleep(_INTERVAL)
-            if self._fresh or self._clock.now() - self._marked_at >= _REFRESHED:
+            if self._fresh or self._clock.monotonic() - self._marked_at >= _REFRESHED:
                 await self._try_to_flush()
 
     async def flush(self) -> None:
@@ -113,7 +114,7 @@ class Rollups:
             self._put_away(now)
             until = now if oldest is None else min(now, oldest)
             await self._documents.put(WRITERS, self._owner, msgspec.json.encode(_Mark(until, now)))
-            self._marked_at = now
+            self._marked_at = self._clock.monotonic()
 
     async def close(self) -> None:
         """Write what was counted last; with nothing left that waits for the store, nobody waits for this process."""
@@ -193,9 +194,8 @@ class RollupReader:
         marks = [_marks.decode(document.value) for document in stored]
         return min((mark.until for mark in marks if mark.at > now - FORGOTTEN_AFTER), default=now)
 
-    async def expire(self) -> int:
+    async def expire(self, now: int) -> int:
         """Delete sheets past their time, and marks of processes that are long gone; return how many documents."""
-        now = self._clock.now()
         count = 0
         for resolution in RESOLUTIONS:
             count += await self._expire(_name(resolution), _key(max(0, now - resolution.kept - resolution.step)))

@@ -64,7 +64,7 @@ class RollupContract:
         await clock.advance(DAY / 1000)
         rollups.count([message(DAY)])
         await rollups.flush()
-        assert await reader.expire() == 1
+        assert await reader.expire(clock.now()) == 1
         assert not await reader.sheets(MINUTES, NOON, NOON + 1)
         for resolution in (TENS, HOURS, DAYS):
             assert len(await reader.sheets(resolution, resolution.start(NOON), NOON + 1)) == 1

@@ -79,7 +79,7 @@ async def _make() -> tuple[Gateway, str, dict[str, str]]:
     context = world.context
     spool = context.spools["receiver"]
     publisher = Publisher(context.registry, context.roads, spool, context.store, context.events, context.clock)
-    recent, keys = Recent(context.store, 0), IdempotencyKeys(context.store)
+    recent, keys = Recent(context.store, context.clock), IdempotencyKeys(context.store, context.clock)
     ingest = IngestApp(
         Ingest(context.registry, spool, recent, keys, publisher, context.events, context.clock),
         world.keyring,

@@ -9,7 +9,9 @@ import pytest
 
 from bus import Bus, InvalidDestination, MessageTooLarge
 from bus.client.options import LARGEST_BODY
+from bus.domain.times import DAY
 from bus.errors import BusError, ConfigurationError, InvalidMessage, SpoolClosed
+from bus.testing.clock import ManualClock
 
 
 @pytest.mark.parametrize("url", ["", "127.0.0.1:8700", "ftp://x", "http://", "http:///x"])
@@ -75,3 +77,11 @@ def test_a_closed_bus_says_so(tmp_path: Path) -> None:
     bus.close()
     with pytest.raises(SpoolClosed):
         bus.send("a", {})
+
+
+def test_flush_waits_for_what_was_sent_before_the_clock_was_put_back(tmp_path: Path) -> None:
+    clock = ManualClock()
+    with Bus("http://127.0.0.1:9", spool=tmp_path, clock=clock) as bus:
+        bus.send("orders", 1)
+        clock.jump(-DAY)
+        assert not bus.flush(0)

@@ -9,6 +9,7 @@ import pytest
 
 from bus.cluster.member import COLLECTION, Held
 from bus.domain.shares import View
+from bus.domain.times import DAY
 from tests.unit.cluster.cluster_world import Process, World
 
 
@@ -390,3 +391,13 @@ async def test_not_confirmed_when_somebody_does_not_say_so_in_time(world: World)
     assert world.clock.monotonic() - begun <= 2.5
     a.reach.down = True
     assert await asyncio.wait_for(a.members.confirmed(0, within=2), 5) is True
+
+
+async def test_a_process_tells_when_it_began_by_the_clock_of_now(world: World) -> None:
+    world.clock.jump(DAY)
+    one = world.start("one", "dispatcher")
+    await world.clock.advance(10)
+    world.clock.jump(-DAY)
+    await world.clock.advance(10)
+    me = one.members.me
+    assert world.clock.now() - 21_000 <= me.since < me.started_at - DAY + 1_000

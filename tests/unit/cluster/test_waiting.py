@@ -78,3 +78,11 @@ async def test_what_other_direct_queues_hold() -> None:
     assert waiting.held_elsewhere("orders", "billing") == [250, 260]
     assert waiting.held_elsewhere("orders", "mail") == []
     assert waiting.held_elsewhere("orders", "nobody") == []
+
+
+async def test_a_process_that_began_by_a_clock_that_was_ahead_has_no_earlier_life_now() -> None:
+    own = Crowd()
+    own.me = _member("me", started_at=5_000, began=890)
+    assert Waiting(own, await spools()).unseen_of_earlier_lives() == set()  # type: ignore[arg-type]
+    crowd = Crowd(b={"unseen": {"mail": 700}, "started_at": 5_000, "began": 600})
+    assert Waiting(crowd, {}).unseen_of_earlier_lives() == set()  # type: ignore[arg-type]

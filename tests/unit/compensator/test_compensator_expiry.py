@@ -107,3 +107,22 @@ async def test_partitions_that_unfinished_work_keeps_are_a_trouble_until_they_go
     await world.store.write([delivered(one) for one in sent])
     await world.expiry.step()
     assert world.expiry.trouble == ""
+
+
+async def test_a_clock_that_jumps_ahead_drops_nothing_within_an_hour(world: World) -> None:
+    done = message(0, expected=("billing",), retention_days=2)
+    await world.store.write([done, delivered(done)])
+    await world.store.put("idempotency", f"{day_of(NOON)}/key", b"{}")
+    world.clock.jump(30 * DAY)
+    for _ in range(5):
+        assert await world.expiry.step() == []
+        await world.clock.advance(600)
+    world.clock.jump(-30 * DAY)
+    await world.clock.advance(600)
+    assert await world.expiry.step() == []
+    assert [document.key for document in await world.store.list("idempotency")] == [f"{day_of(NOON)}/key"]
+    world.clock.jump(30 * DAY)
+    for _ in range(7):
+        dropped = await world.expiry.step()
+        await world.clock.advance(601)
+    assert len(dropped) == 1

@@ -8,6 +8,7 @@ import pytest
 
 from bus.domain.delivery import Origin, Status
 from bus.domain.message import Message, encode_message
+from bus.domain.times import DAY
 from bus.ports.spool import NewRecord
 from bus.testing.writes import DESTINATION, NOON, message, outcome
 from tests.unit.compensator.compensator_world import LANE, MAIL, World, delivered
@@ -214,3 +215,24 @@ async def test_running_it_goes_on_when_the_store_comes_back(world: World) -> Non
     await world.clock.advance(6)
     assert await rows(world) == {LANE: 1, MAIL: 1}
     running.cancel()
+
+
+async def test_what_was_just_delivered_is_not_stuck_because_the_clock_jumped_ahead(world: World) -> None:
+    await accepted(world, 1)
+    await world.stuck.step()
+    world.clock.jump(DAY)
+    for _ in range(6):
+        assert await world.stuck.step() == 0
+        await world.clock.advance(4.9)
+    await world.clock.advance(5)
+    assert await world.stuck.step() == 2
+
+
+async def test_a_clock_that_is_put_back_changes_nothing_of_what_is_stuck(world: World) -> None:
+    world.clock.jump(DAY)
+    await world.stuck.step()
+    world.clock.jump(-DAY)
+    await accepted(world, 1)
+    assert await world.stuck.step() == 0
+    await world.clock.advance(LATER)
+    assert await world.stuck.step() == 2

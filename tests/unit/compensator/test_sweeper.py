@@ -78,9 +78,9 @@ class Ground:
         await self.sweeper._attempt(self.root, self.sweeper._sweep)
 
 
-def age(directory: Path) -> None:
-    """Have it look untouched for long."""
-    then = time.time() - IDLE - 1
+def age(directory: Path, seconds: float = IDLE + 1) -> None:
+    """Have it look untouched for so long; touched at a time still to come when below zero."""
+    then = time.time() - seconds
     for path in (*directory.iterdir(), directory):
         os.utime(path, (then, then))
 
@@ -231,6 +231,7 @@ async def test_what_is_orphaned_is_told_with_what_the_last_attempt_left(ground: 
     assert (left.directory, left.records) == (str(directory), 3)
     assert left.trouble
     assert not ground.sweeper._is_idle(directory)
-    age(directory)
-    ground.sweeper._look()
-    assert ground.sweeper._is_idle(directory)  # to look is not to touch
+    for seconds in (IDLE + 1, -86_400):  # the latter by a clock that was ahead
+        age(directory, seconds)
+        ground.sweeper._look()
+        assert ground.sweeper._is_idle(directory)  # to look is not to touch

@@ -9,6 +9,7 @@ from standardwebhooks import Webhook
 
 from bus.domain.delivery import Status
 from bus.domain.subscription import Secret
+from bus.domain.times import DAY
 from bus.errors import EgressDenied
 from bus.security.signatures import new_secret
 from bus.testing.poster import MemoryPoster, Reply
@@ -105,3 +106,15 @@ async def test_a_message_that_http_cannot_carry_fails_and_harms_nobody(world: Wo
         await world.publish()
         await world.clock.settle()
         assert sorted(statuses(await world.outcomes())) == [Status.DELIVERED, Status.RETRYING]
+
+
+async def test_a_secret_that_expired_by_a_clock_that_was_ahead_signs_again_when_it_is_put_back(world: World) -> None:
+    fresh_secret, old = new_secret(), new_secret()
+    async with world.courier(subscription(secrets=(Secret(fresh_secret), Secret(old, world.clock.now() + 60_000)))):
+        for jump in (DAY, -DAY):
+            world.clock.jump(jump)
+            await world.publish(body=b"{}")
+            await world.clock.settle()
+    ahead, back = world.poster.posted
+    assert len(ahead.headers["webhook-signature"].split()) == 1
+    assert back.headers["webhook-signature"].split() == [_sign(secret, back) for secret in (fresh_secret, old)]

@@ -96,8 +96,8 @@ class World:
         self.ingest = Ingest(
             self.registry,
             self.spool,
-            Recent(self.store, self.clock.now()),
-            IdempotencyKeys(self.store),
+            Recent(self.store, self.clock),
+            IdempotencyKeys(self.store, self.clock),
             self.publisher,
             self.events,
             self.clock,

@@ -433,3 +433,26 @@ async def test_an_old_configuration_cannot_tell_that_a_destination_is_unknown(wo
     assert (await world.send()).id
     with pytest.raises(StoreUnavailable, match="kept on disk"):
         await world.send(destination="paid")
+
+
+async def test_a_key_is_known_for_a_day_whatever_is_done_to_the_clock(world: World) -> None:
+    first = await world.send(b"1", idempotency_key="once")
+    for jump in (3 * DAY, -4 * DAY, DAY):
+        world.clock.jump(jump)
+        assert await world.send(b"1", idempotency_key="once") == (first.id, True)
+    await world.clock.advance(86_400)
+    world.store.down = True
+    assert not (await world.send(b"1", idempotency_key="once")).duplicate
+
+
+async def test_an_id_that_was_accepted_is_known_when_the_clock_is_put_back(world: World) -> None:
+    world.clock.jump(DAY)
+    known = world.id()
+    await world.send(id=known)
+    world.clock.jump(-DAY)
+    assert await world.send(id=known) == (known, True)
+    await world.write_stored()
+    world.restart()
+    assert await world.send(id=known) == (known, True)
+    with pytest.raises(InvalidMessage, match="ahead"):
+        await world.send(id=new_id(world.clock.now() + DAY))

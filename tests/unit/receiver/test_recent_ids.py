@@ -6,8 +6,10 @@ import asyncio
 import tracemalloc
 
 from bus.domain.identity import new_id
+from bus.domain.times import DAY
+from bus.testing.clock import ManualClock
 from bus.testing.store import MemoryStore
-from receiver.duplicates import _RECENT, Recent, content_of
+from receiver.duplicates import _RECENT, MOST_AHEAD, Recent, content_of
 
 CONTENT = content_of("orders", b"{}")
 MOST_BYTES = 200  # of one id
@@ -24,7 +26,9 @@ def accepted(recent: Recent, count: int, first: int = 0) -> list[str]:
 
 
 async def test_the_later_half_is_known_and_the_store_is_asked_for_the_others() -> None:
-    recent = Recent(MemoryStore(), 0)
+    clock = ManualClock(0)
+    recent = Recent(MemoryStore(), clock)
+    clock.jump(4 * _RECENT)
     ids = accepted(recent, 3 * _RECENT)
     assert all(recent.knows(one) for one in ids[-_RECENT // 2 :])
     assert sum(map(recent.knows, ids)) <= _RECENT
@@ -33,7 +37,7 @@ async def test_the_later_half_is_known_and_the_store_is_asked_for_the_others() -
 
 
 async def test_what_is_on_its_way_is_not_forgotten() -> None:
-    recent, stored = Recent(MemoryStore(), 0), asyncio.get_running_loop().create_future()
+    recent, stored = Recent(MemoryStore(), ManualClock(0)), asyncio.get_running_loop().create_future()
     slow = new_id(1)
     recent.begin(slow, CONTENT, stored)
     accepted(recent, 2 * _RECENT, first=2)
@@ -44,7 +48,7 @@ async def test_what_is_on_its_way_is_not_forgotten() -> None:
 
 
 async def test_an_id_that_could_not_be_stored_is_taken_back() -> None:
-    recent = Recent(MemoryStore(), 0)
+    recent = Recent(MemoryStore(), ManualClock(0))
     recent.begin(one := new_id(1), CONTENT, asyncio.get_running_loop().create_future())
     recent.forget(one)
     assert not recent.knows(one)
@@ -52,7 +56,7 @@ async def test_an_id_that_could_not_be_stored_is_taken_back() -> None:
 
 
 async def test_an_id_takes_few_bytes() -> None:
-    recent = Recent(MemoryStore(), 0)
+    recent = Recent(MemoryStore(), ManualClock(0))
     tracemalloc.start()
     try:
         accepted(recent, _RECENT // 4)
@@ -60,3 +64,15 @@ async def test_an_id_takes_few_bytes() -> None:
     finally:
         tracemalloc.stop()
     assert taken / (_RECENT // 4) < MOST_BYTES
+
+
+async def test_ids_of_a_clock_that_was_ahead_are_asked_for_and_those_that_come_after_it_are_not() -> None:
+    clock = ManualClock(DAY)
+    recent = Recent(MemoryStore(), clock)
+    clock.jump(3 * _RECENT)
+    ids = accepted(recent, 3 * _RECENT, first=DAY)
+    clock.jump(-DAY)
+    assert all(recent.knows(one) or recent.is_doubtful(one) for one in ids)
+    clock.jump(MOST_AHEAD)
+    assert not recent.is_doubtful(new_id(clock.now()))
+    assert recent.is_doubtful(new_id(clock.now() - 1))

@@ -11,6 +11,7 @@ import pytest
 
 from bus.domain.delivery import Status
 from bus.domain.rollup import RESOLUTIONS, Sheet, added_up
+from bus.domain.times import DAY
 from bus.errors import StoreUnavailable
 from bus.stores.rollups import FORGOTTEN_AFTER, WRITERS, RollupReader, Rollups
 from bus.testing.clock import ManualClock
@@ -137,7 +138,7 @@ async def test_nobody_waits_for_ever_for_who_is_gone(world: World) -> None:
     assert await world.reader.complete_until() == NOON
     await world.clock.advance(1)
     assert await world.reader.complete_until() == world.clock.now()
-    assert await world.reader.expire() == 1
+    assert await world.reader.expire(world.clock.now()) == 1
     assert await world.store.list(WRITERS) == []
 
 
@@ -148,3 +149,12 @@ async def test_what_is_older_than_a_resolution_keeps_is_not_written_there(world:
     assert await world.accepted() == 0
     days = RESOLUTIONS[-1]
     assert await world.reader.sheets(days, days.start(NOON), NOON + 1)
+
+
+async def test_a_process_with_nothing_to_count_tells_so_after_the_clock_was_put_back(world: World) -> None:
+    world.clock.jump(DAY)
+    async with world.running():
+        await world.clock.advance(2)
+        world.clock.jump(-DAY)
+        await world.clock.advance(20)
+        assert await world.reader.complete_until() <= world.clock.now()
