@@ -12,6 +12,7 @@ from tests.harness.bus_process import BusProcess
 from tests.harness.checker import Faults, Judgement, check
 from tests.harness.cluster import Cluster
 from tests.harness.history import merge, read_history, write_history
+from tests.harness.moved_clock import MovedClock
 from tests.harness.process import Child, module
 from tests.harness.subscribers import SubscriberProcess
 from tests.harness.waiting import TooLate, wait_until
@@ -100,6 +101,8 @@ class KillRun:
         The road of its destination.
     env
         Settings of the bus, such as where the broker is.
+    clock
+        That of the bus's and the producer's machine.
     harms
         What is done besides the plan's kills of the bus and of the producer; more may be added before the run.
     data
@@ -125,6 +128,7 @@ class KillRun:
         *,
         transport: str = "direct",
         env: Mapping[str, str] | None = None,
+        clock: MovedClock | None = None,
         harms: Sequence[Harm] = (),
         paths: Sequence[str] = PATHS,
         at_end: Callable[[], None] = lambda: None,
@@ -145,6 +149,7 @@ class KillRun:
         self._spool = spool or folder / "spool"
         self._history = folder / "producer.jsonl"
         self._dice = random.Random(plan.seed)
+        env = {**(env or {}), **(clock.env if clock else {})}
         self.bus: BusProcess | Cluster = (
             Cluster(folder, env=env)
             if apart
@@ -157,6 +162,7 @@ class KillRun:
         )
         self.subscriber = SubscriberProcess(folder, *(path for path in paths if "=" in path))
         self._producer = Child([], log=folder / "producer.log")
+        self._producer_env = clock.env if clock else {}
         self._is_planted = planted is not None
         self.carried = 0
 
@@ -196,7 +202,8 @@ class KillRun:
         plan = self.plan
         options = "--url", self.bus.url, "--spool", self._spool, "--history", self._history
         load = "--destination", DESTINATION, "--count", plan.messages, "--rate", plan.rate
-        return Child(module("tests.harness.producer", *options, *load), log=self.folder / "producer.log")
+        argv = module("tests.harness.producer", *options, *load)
+        return Child(argv, log=self.folder / "producer.log", env=self._producer_env)
 
     def _send_and_kill(self) -> None:
         progress = Progress(self._history)

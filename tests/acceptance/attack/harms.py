@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import shutil
 import signal
 import time
 from typing import Final
 
+from httpx import codes
+
 from tests.harness.bus_process import BusProcess
 from tests.harness.kills import DESTINATION, Harm, KillRun
-from tests.harness.loop_disk import LoopDisk
+from tests.harness.loop_disk import MIB, LoopDisk
+from tests.harness.moved_clock import DAY, HOUR, MovedClock
 from tests.harness.waiting import wait_until
 
 # Each fails for a while in its own way, and takes everything in the end.
@@ -26,6 +30,9 @@ HOSTILE: Final = (
     "/gone",
 )
 _STARTS: Final = 5
+_LONGEST_JUMP: Final = 0.6
+_FULL_FOR: Final = 0.5
+_PROBE: Final = "probe"
 _LONGEST_START: Final = 0.6
 
 
@@ -87,6 +94,51 @@ def wiped_queues(run: KillRun, times: int) -> Harm:
         bus.start()
 
     return Harm(times, strike, 1)
+
+
+def clock_jumps(run: KillRun, times: int, clock: MovedClock, dice: random.Random) -> Harm:
+    """Put the clock of bus and producer a day ahead and back, an hour back and ahead."""
+
+    def strike() -> None:
+        for seconds in (DAY, 0, -HOUR, 0, HOUR, -DAY, 0):
+            clock.put(seconds)
+            time.sleep(dice.uniform(0.1, _LONGEST_JUMP))
+
+    return Harm(times, strike)
+
+
+def full_receivers(run: KillRun, times: int, disk: LoopDisk) -> Harm:
+    """Fill the bus's disk until it refuses messages, and free it."""
+
+    def strike() -> None:
+        run.bus.admin.destination(_PROBE)
+        disk.fill(leave=MIB)
+        wait_until(lambda: _status(run) == codes.INSUFFICIENT_STORAGE, within=60, what="the full disk is noticed")
+        time.sleep(_FULL_FOR)
+        disk.empty()
+        wait_until(lambda: _status(run) == codes.ACCEPTED, within=60, what="messages are taken again")
+
+    return Harm(times, strike)
+
+
+def full_producers(run: KillRun, times: int, disk: LoopDisk, also: Harm) -> Harm:
+    """Fill the producer's disk, every other time while the bus's is filled as well, and free it."""
+    turn = itertools.count()
+
+    def strike() -> None:
+        disk.fill(leave=MIB)
+        if next(turn) % 2:
+            also.strike()
+        else:
+            time.sleep(_FULL_FOR)
+        disk.empty()
+
+    return Harm(times, strike)
+
+
+def _status(run: KillRun) -> int:
+    """Return how a message to a destination beside the run's is answered."""
+    return run.bus.admin.send(_PROBE, b"{}").status_code
 
 
 def _bus(run: KillRun) -> BusProcess:

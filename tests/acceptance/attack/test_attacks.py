@@ -12,6 +12,7 @@ from tests.acceptance.attack import harms
 from tests.acceptance.attack.traces import false_traces
 from tests.harness.kills import DESTINATION, KillRun, Plan
 from tests.harness.loop_disk import MIB, loop_disk
+from tests.harness.moved_clock import MovedClock
 from tests.proofs.figures import Figures, note
 
 SOUND = ("/fast", "/failing=fail:0.3")
@@ -79,3 +80,23 @@ def test_nothing_is_lost_with_the_queue(tmp_path: Path, size: Size) -> None:
     run = KillRun(tmp_path, size.plan(), paths=SOUND)
     run.harms.append(harms.wiped_queues(run, size.times))
     prove(run)
+
+
+@sizes(Size(300, 100, 1, 1), Size(20_000, 200, 6, 8))
+def test_nothing_is_lost_when_the_clock_jumps(tmp_path: Path, size: Size) -> None:
+    clock = MovedClock(tmp_path)
+    run = KillRun(tmp_path, size.plan(), paths=harms.HOSTILE, clock=clock)
+    run.harms.append(harms.clock_jumps(run, size.times, clock, random.Random(3)))
+    prove(run)
+
+
+@sizes(Size(300, 100, 0, 2), Size(10_000, 150, 3, 10))
+def test_what_is_acknowledged_while_disks_are_full_is_delivered(tmp_path: Path, size: Size) -> None:
+    sides = tmp_path / "bus", tmp_path / "producer"
+    for side in sides:
+        side.mkdir()
+    with loop_disk(sides[0], DISK) as here, loop_disk(sides[1], DISK // 4) as there:
+        run = KillRun(tmp_path, size.plan(), paths=SOUND, data=here.path / "data", spool=there.path / "spool")
+        on_bus = harms.full_receivers(run, size.times, here)
+        run.harms += [on_bus, harms.full_producers(run, size.times, there, on_bus)]
+        prove(run)
