@@ -20,6 +20,7 @@
     ├── ReceiverError           the receiver's answer to the SDK or the CLI
     │   ├── ReceiverUnavailable no answer, 429 or 5xx                                            (retriable)
     │   └── ReceiverRefused     any other refusal: the record cannot be accepted as it is
+    ├── QuotaUsedUp             a destination or a key has all that it may take now                  (retriable)
     ├── EventsUnavailable       trace events find no place now; messages are not affected            (retriable)
     ├── PeerUnavailable         another process of the bus did not answer                        (retriable)
     ├── IssuerUnavailable       the OpenID Connect provider did not answer as one should             (retriable)
@@ -153,6 +154,20 @@ class ReceiverUnavailable(ReceiverError):
 
 class ReceiverRefused(ReceiverError):
     """The receiver refused the record for good (404, 413, 422)."""
+
+
+class QuotaUsedUp(BusError):
+    """A destination or a key has all that it may take now; nothing was stored, and nobody else is refused for it.
+
+    ``field`` says whose it is, ``destination`` or ``key``; ``wait`` is in how many seconds it may be tried again.
+    """
+
+    retriable = True
+
+    def __init__(self, message: Said, *, hint: Said = "", field: str = "destination", wait: float = 1.0) -> None:
+        super().__init__(message, hint=hint)
+        self.field = field
+        self.wait = max(1, math.ceil(wait))
 
 
 class EventsUnavailable(BusError):

@@ -10,6 +10,7 @@ import msgspec
 
 from bus.domain.catalog import Catalog
 from bus.domain.destination import Destination
+from bus.domain.quota import DEFAULT_SHARE
 from bus.domain.subscription import Secret, Subscription
 from bus.errors import NotFound, StoreError
 from bus.ports.clock import Clock
@@ -288,6 +289,11 @@ class Registry:
         """Return a destination's own store rate."""
         found = self.catalog.destinations.get(destination)
         return found.store_rate if found is not None else None
+
+    def spool_share(self, destination: str) -> float:
+        """Return what part of each local queue a destination may fill."""
+        found = self.catalog.destinations.get(destination)
+        return found.spool_share if found is not None else DEFAULT_SHARE
 
     async def _is_untouched(self, collection: str, key: str) -> bool:
         found = await self._documents.get(collection, key)

@@ -102,7 +102,7 @@ def _chunk(event: MutableMapping[str, Any]) -> bytes:
 
 
 async def _send_problem(send: Send, answer: Problem) -> None:
-    headers = [(name.encode(), value.encode()) for name, value in headers_of(answer.status).items()]
+    headers = [(name.encode(), value.encode()) for name, value in headers_of(answer.status, answer.retry_after).items()]
     if answer.status == 405:  # noqa: PLR2004 - RFC 9110 section 15.5.6 wants it
         headers.append((b"allow", b"POST"))
     await _send(send, answer.status, encode(answer), CONTENT_TYPE.encode(), headers)

@@ -11,6 +11,7 @@ from bus.domain import events as events_of
 from bus.domain.destination import Destination
 from bus.domain.identity import id_time, new_id
 from bus.domain.message import Message, check_destination, check_size, encode_message
+from bus.domain.quota import Room
 from bus.domain.times import DAY
 from bus.errors import BusError, Conflict, InvalidDestination, InvalidMessage, StoreUnavailable
 from bus.ports.clock import Clock
@@ -22,6 +23,7 @@ from bus.telemetry import metrics
 from receiver.draft import Draft
 from receiver.duplicates import MOST_AHEAD, Claim, IdempotencyKeys, Recent, Stored, content_of, digest, scope_of
 from receiver.publishing import Publisher
+from receiver.quotas import Quotas
 from receiver.tally import Tally
 
 _PATIENCE: Final = 0.1
@@ -36,8 +38,18 @@ class Accepted(NamedTuple):
 
 class _Fresh(NamedTuple):
     message: Message
+    record: NewRecord
     scope: str
     claim: Claim | None
+
+
+class _Call(NamedTuple):
+    """What one call accepts; ``stored`` ends with its append, until which ``rooms`` has what it takes of the spool."""
+
+    principal: Principal
+    stored: Stored
+    fresh: list[_Fresh]
+    rooms: dict[str, Room]
 
 
 class Ingest:
@@ -49,6 +61,7 @@ class Ingest:
         spool: Spool,
         recent: Recent,
         keys: IdempotencyKeys,
+        quotas: Quotas,
         publisher: Publisher,
         events: Events,
         clock: Clock,
@@ -57,6 +70,7 @@ class Ingest:
         self._spool = spool
         self._recent = recent
         self._keys = keys
+        self._quotas = quotas
         self._publisher = publisher
         self._events = events
         self._clock = clock
@@ -82,7 +96,9 @@ class Ingest:
         # Without an id or a key of the producer's own it cannot be a repetition, nor have a twin.
         destination = self._examine(draft, principal)
         message = self._stamp(draft, destination, self._clock.now())
-        await self._spool.append([_record(message)])
+        record = _record(message)
+        self._quotas.take(destination, len(record.payload), {})
+        await self._spool.append([record])
         self._note(message)
         return Accepted(message.id, False)
 
@@ -98,12 +114,10 @@ class Ingest:
         await self._meet_twins(drafts, scopes)
         # Until the append nothing is awaited, so that nobody else begins the same meanwhile.
         stored: Stored = asyncio.get_running_loop().create_future()
-        fresh: list[_Fresh] = []
-        answers = [
-            self._consider(draft, principal, scope, fresh, stored) for draft, scope in zip(drafts, scopes, strict=True)
-        ]
-        if fresh:
-            await self._store(fresh, stored)
+        call = _Call(principal, stored, [], {})
+        answers = [self._consider(draft, scope, call) for draft, scope in zip(drafts, scopes, strict=True)]
+        if call.fresh:
+            await self._store(call.fresh, stored)
         return answers
 
     async def _meet_twins(self, drafts: Sequence[Draft | BusError], scopes: Sequence[str]) -> None:
@@ -122,18 +136,16 @@ class Ingest:
         found = {self._recent.in_flight(known) for known in ids} | {self._keys.in_flight(scope) for scope in keys}
         return {stored for stored in found if stored is not None}
 
-    def _consider(
-        self, draft: Draft | BusError, principal: Principal, scope: str, fresh: list[_Fresh], stored: Stored
-    ) -> Accepted | BusError:
+    def _consider(self, draft: Draft | BusError, scope: str, call: _Call) -> Accepted | BusError:
         if isinstance(draft, BusError):
             return draft
         try:
-            return self._check(draft, principal, scope, fresh, stored)
+            return self._check(draft, scope, call)
         except BusError as error:
             return error
 
-    def _check(self, draft: Draft, principal: Principal, scope: str, fresh: list[_Fresh], stored: Stored) -> Accepted:
-        destination = self._examine(draft, principal)
+    def _check(self, draft: Draft, scope: str, call: _Call) -> Accepted:
+        destination = self._examine(draft, call.principal)
         now, content = self._clock.now(), None
         if scope and (first := self._keys.find(scope)) is not None:
             return _repeated(first, draft.body)
@@ -143,12 +155,14 @@ class Ingest:
                 return self._known(draft.id, content)
             _check_id_time(draft.id, destination, now)
         message = self._stamp(draft, destination, now)
-        self._recent.begin(message.id, content, stored)
+        record = _record(message)
+        self._quotas.take(destination, len(record.payload), call.rooms)
+        self._recent.begin(message.id, content, call.stored)
         claim = None
         if scope:
             claim = Claim(message.id, digest(draft.body), now)
-            self._keys.claim(scope, claim, stored)
-        fresh.append(_Fresh(message, scope, claim))
+            self._keys.claim(scope, claim, call.stored)
+        call.fresh.append(_Fresh(message, record, scope, claim))
         return Accepted(message.id, False)
 
     def _known(self, message_id: str, content: bytes) -> Accepted:
@@ -173,7 +187,7 @@ class Ingest:
 
     async def _store(self, fresh: Sequence[_Fresh], stored: Stored) -> None:
         try:
-            await self._spool.append([_record(item.message) for item in fresh])
+            await self._spool.append([item.record for item in fresh])
         except BaseException:
             self._undo(fresh)
             raise

@@ -16,7 +16,9 @@ from receiver.events_app import PATH as EVENTS_PATH
 from receiver.events_app import EventsApp
 from receiver.ingest import Ingest
 from receiver.publishing import Publisher
+from receiver.quotas import Quotas
 from receiver.rejections import Rejections
+from receiver.turned_away import TurnedAway
 
 _CATCH_UP = 1.0
 
@@ -37,11 +39,14 @@ class ReceiverService:
             rate_of=registry.store_rate,
             count=context.rollups.count,
         )
+        turned_away = TurnedAway(clock)
+        context.turned_away = turned_away.told
         ingest = Ingest(
             registry,
             spool,
             Recent(context.store, clock),
             IdempotencyKeys(context.store, clock),
+            Quotas(spool, turned_away),
             self._publisher,
             context.events,
             clock,

@@ -16,6 +16,7 @@ from bus.domain.destination import Destination, TransportName
 from bus.domain.durations import format_duration, parse_duration
 from bus.domain.masking import MOST_RULES, check_rules
 from bus.domain.message import DEFAULT_MAX_BYTES
+from bus.domain.quota import DEFAULT_SHARE
 from bus.domain.retry import DEFAULT_SCHEDULE, RetryPolicy, format_waits, parse_waits
 from bus.domain.routing_pattern import EVERY_KEY, check_pattern
 from bus.domain.subscription import PAUSED_BY_PERSON, Secret, Subscription
@@ -35,6 +36,7 @@ class DestinationBody(Body):
     ordering: Literal["none"] = "none"
     retention_days: Whole = Field(default=30, ge=1, le=3650)
     store_rate: StrictFloat | None = Field(default=None, gt=0)
+    spool_share: StrictFloat = Field(default=DEFAULT_SHARE, gt=0, le=1)
     max_bytes: Whole = Field(default=DEFAULT_MAX_BYTES, ge=1, le=MAX_BODY)
     paused: StrictBool = False
     mask: Annotated[list[str], Field(max_length=MOST_RULES), AfterValidator(_mask)] = Field(default_factory=list)
@@ -46,6 +48,7 @@ class DestinationBody(Body):
             transport=self.transport,
             retention_days=self.retention_days,
             store_rate=self.store_rate,
+            spool_share=self.spool_share,
             max_bytes=self.max_bytes,
             paused=self.paused,
             mask=tuple(self.mask),
@@ -60,6 +63,7 @@ class DestinationBody(Body):
             transport=destination.transport,
             retention_days=destination.retention_days,
             store_rate=destination.store_rate,
+            spool_share=destination.spool_share,
             max_bytes=destination.max_bytes,
             paused=destination.paused,
             mask=list(destination.mask),

@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 
 from admin.models.configuration import ExponentialBody
 from bus.domain.problem import CONTENT_TYPE, Problem, failure, headers_of, problem, problem_of
-from bus.errors import BusError, TooManyAttempts
+from bus.errors import BusError
 from bus.sentences import Sentence
 
 HANDLED = (BusError, RequestValidationError, HTTPException, Exception)
@@ -33,12 +33,12 @@ async def answer(request: Request, error: Exception) -> Response:
     """Answer with the document of an error."""
     found = problem_for(error)
     own: Mapping[str, str] | None = error.headers if isinstance(error, HTTPException) else None
-    headers = {name.lower(): value for name, value in (own or {}).items()} | dict(headers_of(found.status))
+    headers = {name.lower(): value for name, value in (own or {}).items()} | dict(
+        headers_of(found.status, found.retry_after)
+    )
     if found.status == 405:  # noqa: PLR2004 - Starlette names the methods of one route of the path only
         allowed = request.app.state.methods_at(request.scope["path"])
         headers["allow"] = ", ".join(allowed) or headers["allow"]
-    if isinstance(error, TooManyAttempts):
-        headers["retry-after"] = str(error.wait)
     return Response(_content(error, found), found.status, headers=headers, media_type=CONTENT_TYPE)
 
 

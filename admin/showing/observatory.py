@@ -156,6 +156,7 @@ def _facts(context: Context, members: list[Member], dead: Mapping[Lane, int]) ->
             for host in {host_of(member.node) for member in members}
         },
         rejected=[figures for member in members for figures in member.rejected],
+        turned_away=[figures for member in members for figures in member.turned_away],
     )
 
 

@@ -16,7 +16,7 @@ from bus.cluster.peers import PeerKey, Peers
 from bus.cluster.report import Lane, Report, Reports
 from bus.cluster.sampling import Sampler
 from bus.cluster.waiting import figures
-from bus.domain.vitals import BreakerFigures, CourierFigures, Orphan, RejectedFigures
+from bus.domain.vitals import BreakerFigures, CourierFigures, Orphan, RejectedFigures, TurnedAwayFigures
 from bus.errors import ConfigurationError
 from bus.ports.clock import Clock
 from bus.ports.dispatching import Dispatching
@@ -46,8 +46,9 @@ class Context:
     ``owner`` names its leases, also after a restart; ``dispatching`` is the dispatcher's role when it is there,
     else the way to those of other processes; ``carried`` is what its couriers have of their roads, ``couriers`` their
     permits, ``breakers`` those that are not closed; ``sampling`` sends samples. ``orphans`` is what its sweeper sees
-    below ``swept``; ``rejected`` is what its receiver refused for good. ``spools`` has those that its roles need. A
-    meter looks at what is to be measured, and returns what sets the gauges of it, which runs in a thread.
+    below ``swept``; ``rejected`` is what its receiver refused for good, ``turned_away`` what it refuses for now.
+    ``spools`` has those that its roles need. A meter looks at what is to be measured, and returns what sets the gauges
+    of it, which runs in a thread.
     """
 
     settings: Settings
@@ -74,6 +75,7 @@ class Context:
     breakers: Callable[[], dict[str, BreakerFigures]] = dict
     orphans: Callable[[], list[Orphan]] = list
     rejected: Callable[[], list[RejectedFigures]] = list
+    turned_away: Callable[[], list[TurnedAwayFigures]] = list
     swept: Sequence[str] = ()
     sampling: Sampling | None = None
     meters: list[Callable[[], Fill]] = field(default_factory=list)
@@ -126,6 +128,7 @@ class Context:
             open_breakers=len(breakers),
             orphans=len(self.orphans()),
             rejected=tuple(self.rejected()),
+            turned_away=tuple(self.turned_away()),
         )
 
     def report(self) -> Report:

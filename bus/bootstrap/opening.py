@@ -119,7 +119,7 @@ async def open_context(settings: Settings, roles: Sequence[str], url: str) -> As
         events = open_events(settings, me, _reserve(settings), clock)
         metrics.BUILD_INFO.labels(VERSION, me.node).set(1)
         members = Members(store, clock, me, peers.lives, ViewFile(settings.data / "permits.json"))
-        transports = _transports(settings, spools, members, peers, clock)
+        transports = _transports(settings, spools, HandoverTransport(members, peers), registry, clock)
         roads = await opened.enter_async_context(_open_roads(transports, clock))
         context = Context(
             settings=settings,
@@ -230,13 +230,13 @@ async def _beside(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
 
 
 def _transports(
-    settings: Settings, spools: Mapping[str, Spool], members: Members, peers: Peers, clock: Clock
+    settings: Settings, spools: Mapping[str, Spool], handover: HandoverTransport, registry: Registry, clock: Clock
 ) -> list[Transport]:
     """Return all roads: with a dispatcher the direct one ends here, without at another process."""
     if "direct" not in spools:
-        return [HandoverTransport(members, peers), *open_brokers(settings, NoQuarantine(), clock)]
+        return [handover, *open_brokers(settings, NoQuarantine(), clock)]
     quarantine = SpoolQuarantine(spools["quarantine"], clock)
-    return [DirectTransport(spools["direct"]), *open_brokers(settings, quarantine, clock)]
+    return [DirectTransport(spools["direct"], registry.spool_share), *open_brokers(settings, quarantine, clock)]
 
 
 async def _open_spools(settings: Settings, roles: Sequence[str], opened: AsyncExitStack) -> dict[str, Spool]:

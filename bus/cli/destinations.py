@@ -22,6 +22,7 @@ def set_destination(
     cluster: Annotated[str | None, typer.Option(help="Which cluster of the transport.")] = None,
     retention_days: Annotated[int | None, typer.Option(help="How long messages are kept.")] = None,
     store_rate: Annotated[float | None, typer.Option(help="Store writes a second.")] = None,
+    spool_share: Annotated[float | None, typer.Option(help="Part of each local queue it may fill, 0 to 1.")] = None,
     max_bytes: Annotated[int | None, typer.Option(help="Largest message.")] = None,
     paused: Annotated[bool | None, typer.Option("--paused/--no-paused", help="Accept and hold, or deliver.")] = None,
     mask: Annotated[
@@ -40,6 +41,7 @@ def set_destination(
         "cluster": cluster,
         "retention_days": retention_days,
         "store_rate": store_rate,
+        "spool_share": spool_share,
         "max_bytes": max_bytes,
         "paused": paused,
         "mask": [] if no_mask else mask or None,

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from bus.domain.shares import View
-from bus.domain.vitals import BreakerFigures, RejectedFigures, SpoolFigures
+from bus.domain.vitals import BreakerFigures, RejectedFigures, SpoolFigures, TurnedAwayFigures
 
 COLLECTION = "members"
 
@@ -70,6 +70,8 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
         Of a sweeper, how many queues of processes that are gone it sees.
     rejected
         Of a receiver, what it refused for good within the last day.
+    turned_away
+        Of a receiver, what it refuses for now.
     """
 
     owner: str
@@ -92,6 +94,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     open_breakers: int = 0
     orphans: int = 0
     rejected: tuple[RejectedFigures, ...] = ()
+    turned_away: tuple[TurnedAwayFigures, ...] = ()
 
     @property
     def since(self) -> int:

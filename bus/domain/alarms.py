@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from bus.domain.reasons import reason_of
 from bus.domain.retry import is_permanent
 from bus.domain.subscription import PAUSED_BY_410, Subscription
-from bus.domain.vitals import BreakerFigures, RejectedFigures, SpoolFigures
+from bus.domain.vitals import USED_SHARE, BreakerFigures, RejectedFigures, SpoolFigures, TurnedAwayFigures
 from bus.sentences import Sentence, sentence
 
 SPOOL_NEARLY_FULL: Final = 0.8
@@ -29,6 +29,12 @@ _NEEDED: Final = {
     "receiver": "no receiver is alive: new messages are refused; producers keep theirs in their spools",
     "dispatcher": "no dispatcher is alive: nothing is delivered; what was accepted waits",
     "compensator": "no compensator is alive: retries, resends and messages for later wait",
+}
+_TURNED_AWAY: Final = {
+    USED_SHARE: "{count} messages to {destination} were refused for now: what waits fills its share of the spool",
+}
+_MAKE_ROOM: Final = {
+    USED_SHARE: "producers send them again; see what it waits for: a pause, the store, a broker, a subscriber",
 }
 
 
@@ -106,6 +112,8 @@ class Facts(NamedTuple):
         How many queues of processes that are gone wait, by the host that sees them.
     rejected
         What receivers refused for good within the last day.
+    turned_away
+        What they refuse for now.
     """
 
     roles: Collection[str]
@@ -117,6 +125,7 @@ class Facts(NamedTuple):
     dead: Mapping[tuple[str, str], int] = {}
     orphans: Mapping[str, int] = {}
     rejected: Sequence[RejectedFigures] = ()
+    turned_away: Sequence[TurnedAwayFigures] = ()
 
 
 def alarms(facts: Facts) -> list[Alarm]:
@@ -131,6 +140,7 @@ def alarms(facts: Facts) -> list[Alarm]:
         *_publishing(facts),
         *_orphans(facts),
         *_rejected(facts),
+        *_turned_away(facts),
     ]
     order = list(Severity)
     return sorted(found, key=lambda one: (order.index(one.severity), one.since is None, one.since or 0, str(one.what)))
@@ -298,6 +308,16 @@ def _rejected(facts: Facts) -> Iterator[Alarm]:
         place = None if parts[-1].status == _UNKNOWN else destination
         link = "destinations" if place is None else f"destinations/{place}"
         yield Alarm(Severity.WARNING, what, step, link, min(figures.since for figures in parts), place)
+
+
+def _turned_away(facts: Facts) -> Iterator[Alarm]:
+    found: dict[tuple[str, str], list[TurnedAwayFigures]] = {}
+    for figures in facts.turned_away:
+        found.setdefault((figures.destination, figures.why), []).append(figures)
+    for (destination, why), parts in found.items():
+        what = sentence(_TURNED_AWAY[why], count=sum(figures.count for figures in parts), destination=destination)
+        step, since = sentence(_MAKE_ROOM[why]), min(figures.since for figures in parts)
+        yield Alarm(Severity.WARNING, what, step, f"destinations/{destination}", since, destination)
 
 
 def _subscription(destination: str, name: str) -> str:

@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from bus.domain.message import DEFAULT_MAX_BYTES
+from bus.domain.quota import DEFAULT_SHARE
 from bus.domain.times import DAY
 from bus.errors import Conflict
 from bus.sentences import sentence
@@ -46,6 +47,8 @@ class Destination(msgspec.Struct, frozen=True, kw_only=True):
         How long messages are kept after they were received.
     store_rate
         Store writes a second for this destination, None for no limit of its own.
+    spool_share
+        What part of each local queue its messages may fill, so that it cannot refuse its neighbours.
     max_bytes
         The largest body accepted.
     paused
@@ -61,6 +64,7 @@ class Destination(msgspec.Struct, frozen=True, kw_only=True):
     cluster: str | None = None
     retention_days: int = 30
     store_rate: float | None = None
+    spool_share: float = DEFAULT_SHARE
     max_bytes: int = DEFAULT_MAX_BYTES
     paused: bool = False
     former: tuple[FormerRoad, ...] = ()

@@ -18,7 +18,7 @@ _MEANINGS: Final = {
     413: "Over a limit of size.",
     415: "A content type or encoding that is not taken.",
     422: "A value that cannot be; `field` names it.",
-    429: "Too many attempts; go on after Retry-After.",
+    429: "Too many for now: attempts, or what `field` names has all that it may take. Go on after Retry-After.",
     431: "Request line and headers are too long.",
     500: "The bus failed; what it acknowledged before is not lost.",
     503: "A part of the bus is away for now: the store, the disk, a broker, another process. Try again.",

@@ -19,9 +19,11 @@ from bus.errors import (
     MessageTooLarge,
     NotFound,
     PeerUnavailable,
+    QuotaUsedUp,
     SpoolError,
     SpoolFull,
     StoreUnavailable,
+    TooManyAttempts,
     TransportError,
     TransportRefused,
 )
@@ -56,6 +58,7 @@ _STATUS: Final[tuple[tuple[type[BusError], int], ...]] = (
     (InvalidDestination, 404),
     (InvalidMessage, 422),
     (EgressDenied, 422),
+    (QuotaUsedUp, 429),
     (SpoolFull, 507),
     (SpoolError, 503),
     (StoreUnavailable, 503),
@@ -74,13 +77,14 @@ _FIRST_SERVER_ERROR: Final = 500
 
 
 class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What happened, what was not lost, what to do."""
+    """What happened, what was not lost, what to do; ``retry_after`` is in how many seconds to try again."""
 
     title: str
     status: int
     detail: str = ""
     hint: str = ""
     field: str = ""
+    retry_after: int = 0
     type: str = "about:blank"
 
 
@@ -89,20 +93,21 @@ def is_kept_trying(status: int) -> bool:
     return status in _PASSING or status >= _FIRST_SERVER_ERROR
 
 
-def problem(status: int, detail: str, *, hint: str = "", field: str = "") -> Problem:
+def problem(status: int, detail: str, *, hint: str = "", field: str = "", retry_after: int = 0) -> Problem:
     """Return the document of a status."""
-    return Problem(_TITLES.get(status, "Error"), status, detail, hint, field)
+    return Problem(_TITLES.get(status, "Error"), status, detail, hint, field, retry_after)
 
 
 def problem_of(error: BusError) -> Problem:
     """Return the document of an error of the bus."""
+    wait = error.wait if isinstance(error, (QuotaUsedUp, TooManyAttempts)) else 0
     if isinstance(error, (AccessDenied, EventsUnavailable)):
-        return problem(error.status, str(error), hint=error.hint)
-    field = error.field if isinstance(error, InvalidMessage) else ""
+        return problem(error.status, str(error), hint=error.hint, retry_after=wait)
+    field = error.field if isinstance(error, (InvalidMessage, QuotaUsedUp)) else ""
     if isinstance(error, EgressDenied):
         field = "url"
     status = next((code for kind, code in _STATUS if isinstance(error, kind)), 500)
-    return problem(status, str(error), hint=error.hint, field=field)
+    return problem(status, str(error), hint=error.hint, field=field, retry_after=wait)
 
 
 def failure() -> Problem:
@@ -111,6 +116,7 @@ def failure() -> Problem:
     return problem(500, detail, hint="its log has the traceback: report it; see bus doctor")
 
 
-def headers_of(status: int) -> Mapping[str, str]:
-    """Return the headers that go with a status."""
-    return _HEADERS.get(status, {})
+def headers_of(status: int, retry_after: int = 0) -> Mapping[str, str]:
+    """Return the headers that go with a status, and with the seconds to wait when they are known."""
+    own = _HEADERS.get(status, {})
+    return {**own, "retry-after": str(retry_after)} if retry_after else own

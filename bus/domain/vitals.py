@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
+
+USED_SHARE: Final = "spool_share"
+"""Why messages are refused for now: what waits for their destination fills its share of the spool."""
 
 
 class SpoolFigures(msgspec.Struct, frozen=True, array_like=True):
@@ -46,6 +51,15 @@ class RejectedFigures(msgspec.Struct, frozen=True, array_like=True):
     destination: str
     status: int
     reason: str
+    count: int
+    since: int
+
+
+class TurnedAwayFigures(msgspec.Struct, frozen=True, array_like=True):
+    """How many messages to a destination a receiver has refused for now since ``since`` (ms), and why."""
+
+    destination: str
+    why: str
     count: int
     since: int
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
+from bus.domain.quota import Room
+
 
 class NewRecord(NamedTuple):
     """A record to append.
@@ -115,6 +117,10 @@ class Spool(Protocol):
 
     def stats(self) -> SpoolStats:
         """Return counts kept in memory; costs no disk access."""
+        ...
+
+    def room(self, lane: str, *, urgent: bool = False) -> Room:
+        """Return what a lane holds, with what is being appended, and what an append could still add."""
         ...
 
     async def close(self) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
 
+    from bus.domain.quota import Room
     from bus.ports.spool import Record, SpoolStats
     from bus.spool.ledger import Cursor
     from bus.spool.transaction import Entry
@@ -205,6 +206,10 @@ class AsyncSpool:
     def stats(self) -> SpoolStats:
         """Return counts kept in memory; ``oldest`` is the record's time, in milliseconds since the epoch."""
         return self._engine.stats()
+
+    def room(self, lane: str, *, urgent: bool = False) -> Room:
+        """Return what a lane holds, with what is being appended, and what an append could still add."""
+        return self._engine.room(lane, urgent)
 
     async def close(self) -> None:
         """Commit what is pending and give up the directory. Waiting callers end with SpoolClosed."""

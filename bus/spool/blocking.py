@@ -20,6 +20,7 @@ from bus.spool.options import Options
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from bus.domain.quota import Room
     from bus.ports.spool import Record, SpoolStats
     from bus.spool.ledger import Cursor
     from bus.spool.transaction import Entry
@@ -224,6 +225,12 @@ class BlockingSpool:
         self._check()
         with self._turn:
             return self._engine.stats()
+
+    def room(self, lane: str, *, urgent: bool = False) -> Room:
+        """Return what a lane holds, with what is being appended, and what an append could still add."""
+        self._check()
+        with self._turn:
+            return self._engine.room(lane, urgent)
 
     def close(self) -> None:
         """Commit what is pending and give up the directory; waiting callers end with SpoolClosed.

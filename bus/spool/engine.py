@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import apsw
 
+from bus.domain.quota import Room
 from bus.errors import SpoolClosed, SpoolError, SpoolFailed, SpoolFull
 from bus.files import make_directory
 from bus.ports.spool import NewRecord, Record, SpoolStats
@@ -92,6 +93,16 @@ class Engine:
         ledger = self.ledger
         consumers = list(ledger.stats())
         return SpoolStats(ledger.records, ledger.bytes, self.options.limit, self.damage.count, consumers)
+
+    def room(self, name: str, urgent: bool) -> Room:
+        """Return what a lane holds, with what is being appended, and what an append could still add."""
+        lane, gathered, options = self.ledger.lanes.get(name), self.gathered, self.options
+        held = (lane.bytes if lane is not None else 0) + gathered.queued_in.get(name, 0)
+        total = self.ledger.bytes + gathered.queued
+        free = options.limit - total
+        if options.reserve and not urgent:
+            free = min(free, self._free() - options.reserve)
+        return Room(held, total, free)
 
     # Appending
 

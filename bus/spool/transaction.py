@@ -67,6 +67,7 @@ class Transactions:
         self.unmarked = unmarked
         self.entries: list[Entry] = []
         self.queued = 0
+        self.queued_in: dict[str, int] = {}
         self.batch: Batch | None = None
         self.durable = 0
 
@@ -87,7 +88,13 @@ class Transactions:
     def add(self, entry: Entry) -> None:
         """Have an append be part of the next transaction."""
         self.entries.append(entry)
+        self._queue(entry)
+
+    def _queue(self, entry: Entry) -> None:
         self.queued += entry.size
+        queued_in = self.queued_in
+        for name, payload, _ in entry.records:
+            queued_in[name] = queued_in.get(name, 0) + len(payload) + OVERHEAD
 
     def _number(self, batch: Batch) -> None:
         """Give positions to what was queued, and count it."""
@@ -125,6 +132,7 @@ class Transactions:
         batch = self.batch = Batch(ledger.changes, self.entries)
         self.entries = []
         self.queued = 0
+        self.queued_in = {}
         self._number(batch)
         if ledger.ending:
             self._sweep(file, batch)
@@ -211,7 +219,8 @@ class Transactions:
             entry.positions = []
         if keep:
             self.entries[:0] = batch.entries
-            self.queued += sum(entry.size for entry in batch.entries)
+            for entry in batch.entries:
+                self._queue(entry)
         return batch
 
     def _renumber(self, batch: Batch) -> None:

@@ -20,6 +20,12 @@ FALLBACK: Final = Counter(
     ["destination", "source"],
     registry=REGISTRY,
 )
+TURNED_AWAY: Final = Counter(
+    "bus_messages_turned_away",
+    "Messages refused for now (429), by what their destination or key has used up.",
+    ["destination", "reason"],
+    registry=REGISTRY,
+)
 PUBLISHED: Final = Counter(
     "bus_messages_published",
     "Messages handed to a road, by result.",

@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from bus.domain.quota import Room
 from bus.errors import SpoolClosed, SpoolError, SpoolFull
 from bus.ports.spool import ConsumerStats, NewRecord, Record, SpoolStats
 
@@ -191,6 +192,12 @@ class MemorySpool:
         ]
         records = sum(len(lane.records) for lane in self._lanes.values())
         return SpoolStats(records, self._bytes, self._limit, 0, consumers)
+
+    def room(self, lane: str, *, urgent: bool = False) -> Room:
+        """Return what a lane holds, and what an append could still add."""
+        place = self._lanes.get(lane)
+        held = sum(len(record.payload) + OVERHEAD for record in place.records.values()) if place is not None else 0
+        return Room(held, self._bytes, 0 if self.full and not urgent else self._limit - self._bytes)
 
     def crash(self) -> None:
         """Do what a crash does: nobody holds anything any more."""

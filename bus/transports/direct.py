@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
 
 from bus.domain.destination import Destination, TransportName
 from bus.domain.message import Message, decode_message
+from bus.domain.quota import Room
 from bus.domain.subscription import Subscription
 from bus.errors import SpoolError
 from bus.ports.spool import NewRecord, Record, Spool
@@ -29,10 +30,14 @@ class DirectTransport:
     ----------
     queue
         The dispatcher's spool, without default consumers.
+    share_of
+        What part of it a destination may fill, so that one whose subscribers are paused leaves room to the others.
     """
 
-    def __init__(self, queue: Spool) -> None:
+    def __init__(self, queue: Spool, share_of: Callable[[str], float] = lambda _: 1.0) -> None:
         self._queue = queue
+        self._share_of = share_of
+        self._full: set[str] = set()
         self._attached: dict[str, set[str]] = {}
         # Messages just published, so that their consumers need not decode them again.
         self._recent: OrderedDict[tuple[str, int], Message] = OrderedDict()
@@ -64,21 +69,12 @@ class DirectTransport:
         await self._queue.settle()
 
     async def publish(self, batch: Sequence[Outgoing]) -> list[bool]:
-        """Append to the queue; what nobody subscribed to is confirmed without being stored."""
+        """Append to the queue what its destination has room for; what nobody subscribed to is confirmed unstored."""
         wanted = [item for item in batch if self._attached.get(item.message.destination)]
-        if not wanted:
-            return [True] * len(batch)
-        try:
-            positions = await self._queue.append(
-                [NewRecord(item.message.destination, item.payload, item.message.received_at) for item in wanted],
-                urgent=True,  # it was accepted already, and leaves the receiver's spool when it is here
-            )
-        except SpoolError as error:
-            _log.warning("direct queue refused %d messages, they stay with the receiver: %s", len(wanted), error)
-            return [not self._attached.get(item.message.destination) for item in batch]
-        for item, position in zip(wanted, positions, strict=True):
-            self._remember(item.message, position)
-        return [True] * len(batch)
+        taken = self._within_shares(wanted)
+        stored = await self._append(taken) if taken else True
+        refused = {id(item) for item in wanted} - ({id(item) for item in taken} if stored else set())
+        return [id(item) not in refused for item in batch]
 
     async def consume(self, destination: str, subscription: str) -> DirectConsumer:
         """Return the subscription's consumer."""
@@ -101,6 +97,35 @@ class DirectTransport:
         """Return a record's message, from memory when it was published just now."""
         message = self._recent.get((record.lane, record.position))
         return message if message is not None else decode_message(record.payload)
+
+    def _within_shares(self, wanted: Sequence[Outgoing]) -> list[Outgoing]:
+        """Return the messages that fit into their destination's share of the queue."""
+        taken: list[Outgoing] = []
+        rooms: dict[str, Room] = {}
+        for item in wanted:
+            code = item.message.destination
+            room = rooms.get(code) or self._queue.room(code, urgent=True)
+            if room.takes(self._share_of(code), len(item.payload)):
+                rooms[code] = room.after(len(item.payload))
+                taken.append(item)
+                self._full.discard(code)
+            elif code not in self._full:
+                self._full.add(code)
+                _log.warning("%s fills its share of the direct queue; its messages stay with the receiver", code)
+        return taken
+
+    async def _append(self, taken: Sequence[Outgoing]) -> bool:
+        try:
+            positions = await self._queue.append(
+                [NewRecord(item.message.destination, item.payload, item.message.received_at) for item in taken],
+                urgent=True,  # it was accepted already, and leaves the receiver's spool when it is here
+            )
+        except SpoolError as error:
+            _log.warning("direct queue refused %d messages, they stay with the receiver: %s", len(taken), error)
+            return False
+        for item, position in zip(taken, positions, strict=True):
+            self._remember(item.message, position)
+        return True
 
     def _remember(self, message: Message, position: int) -> None:
         if len(message.body) > _RECENT_BODY:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
 
 from bus.spool import AsyncSpool, BlockingSpool
-from bus.testing.contracts.spool import LIMIT, SpoolContract
+from bus.testing.contracts.spool import LIMIT, SpoolContract, new
 from bus.testing.spool import MemorySpool
 from tests.contract.threaded import Threaded
 
@@ -30,6 +31,14 @@ class TestAsyncSpool(SpoolContract):
         cache = 0 if request.param == "uncached" else 1 << 20
         async with await AsyncSpool.open(tmp_path, limit=LIMIT, cache_bytes=cache) as spool:
             yield spool
+
+    async def test_room_counts_what_is_being_appended(self, spool: AsyncSpool) -> None:
+        for rounds in range(1, 4):
+            appending = [asyncio.ensure_future(spool.append([new(bytes(1000))])) for _ in range(3)]
+            await asyncio.sleep(0)
+            assert spool.room("a").held == spool.room("a").total >= rounds * 3000
+            await asyncio.gather(*appending)
+            assert spool.room("a").held == spool.stats().bytes >= rounds * 3000
 
 
 class TestBlockingSpool(SpoolContract):

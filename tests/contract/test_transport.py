@@ -50,12 +50,25 @@ class TestDirectTransport(TransportContract):
         queue = MemorySpool(consumers=(), limit=4000)
         road = DirectTransport(queue)
         await ensure(road, "billing")
-        assert await publish(road, message(0)) == [True]
         big = message(1, body=bytes(5000))
-        assert await publish(road, message(2), big, message(3, destination="nowhere")) == [False, False, True]
+        assert await publish(road, big, message(2, destination="nowhere")) == [False, True]
         assert await publish(road, message(4)) == [True]
-        found = await receive(await road.consume(DESTINATION, "billing"), count=2)
-        assert numbers(found) == ["order-0", "order-4"]
+        assert await publish(road, message(5), big, message(6)) == [True, False, True]
+        found = await receive(await road.consume(DESTINATION, "billing"), count=3)
+        assert numbers(found) == ["order-4", "order-5", "order-6"]
+
+    async def test_what_fills_the_share_of_its_destination_stays_with_the_receiver(self) -> None:
+        queue = MemorySpool(consumers=(), limit=10_000)
+        road = DirectTransport(queue, lambda _: 0.5)
+        await ensure(road, "billing")
+        await ensure(road, "billing", code="other")
+        bodies = [message(number, body=bytes(2000)) for number in range(4)]
+        assert await publish(road, *bodies) == [True, True, False, False]
+        assert await publish(road, bodies[2]) == [False]
+        assert await publish(road, message(9, destination="other")) == [True]
+        consumer = await road.consume(DESTINATION, "billing")
+        consumer.ack(await receive(consumer, count=2))
+        assert await publish(road, bodies[2]) == [True]
 
     async def test_a_record_of_another_version_stays_in_view_and_holds_up_nothing(self) -> None:
         queue = MemorySpool(consumers=())

@@ -215,6 +215,9 @@ class SpoolMachine(RuleBasedStateMachine):
             return
         stats = self.spool.stats()
         assert stats.damaged <= self.damaged
+        rooms = [self.spool.room(lane) for lane in LANES]
+        assert sum(room.held for room in rooms) == stats.bytes
+        assert {(room.total, room.free) for room in rooms} == {(stats.bytes, stats.limit - stats.bytes)}
         if stats.damaged == self.damaged:
             rows = {(row.lane, row.consumer): row for row in stats.consumers}
             for key, model in self.models.items():

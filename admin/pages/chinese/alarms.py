@@ -70,4 +70,10 @@ TEXTS = {
     "their producer keeps them, see bus spool ls where it runs; bus spool drain --rejected sends them again": (
         "其生产者仍保存着这些消息，请在其所在机器上用 bus spool ls 查看；bus spool drain --rejected 可重新发送"
     ),
+    "{count} messages to {destination} were refused for now: what waits fills its share of the spool": (
+        "发往 {destination} 的 {count} 条消息暂被拒绝：其等待中的消息已占满它在本地队列中的份额"
+    ),
+    "producers send them again; see what it waits for: a pause, the store, a broker, a subscriber": (
+        "生产者会保留并重新发送；请查看它在等待什么（暂停、存储、消息中间件或订阅者）"
+    ),
 }

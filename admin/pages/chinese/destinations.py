@@ -56,6 +56,10 @@ TEXTS = {
     "Largest message": "最大消息",
     "Largest message (bytes)": "最大消息（字节）",
     "Store writes a second": "每秒存储写入",
+    "Share of local queues": "本地队列份额",
+    "Between 0 and 1: once it has filled that much, its messages are refused (429), no others.": (
+        "0 到 1 之间：占满后只拒绝它的消息（429），不影响其他目的地。"
+    ),
     "no limit": "不限",
     "Masked": "脱敏",
     "nothing": "无",

@@ -14,6 +14,7 @@ from admin.pages.parts.forms import Form
 from admin.pages.parts.tags import tag
 from admin.pages.viewer import Viewer
 from bus.domain.destination import TransportName
+from bus.domain.quota import DEFAULT_SHARE
 from bus.security.keys import Action
 
 _NEW: Final[dict[str, Any]] = {
@@ -21,6 +22,7 @@ _NEW: Final[dict[str, Any]] = {
     "retention_days": 30,
     "max_bytes": 2**20,
     "store_rate": None,
+    "spool_share": DEFAULT_SHARE,
     "mask": [],
 }
 
@@ -69,6 +71,12 @@ def _form(viewer: Viewer, code: str | None, known: Mapping[str, Any]) -> None:
                 known["store_rate"],
                 hint=t("Empty for no limit; what is above it waits on disk."),
             )
+            form.number(
+                "spool_share",
+                t("Share of local queues"),
+                known["spool_share"],
+                hint=t("Between 0 and 1: once it has filled that much, its messages are refused (429), no others."),
+            )
             form.lines(
                 "mask",
                 t("Masked, a path a line"),
@@ -99,6 +107,7 @@ def _wanted(form: Form) -> dict[str, Any]:
         "retention_days": form.whole("retention_days"),
         "max_bytes": form.whole("max_bytes"),
         "store_rate": form.value("store_rate"),
+        "spool_share": form.value("spool_share"),
         "mask": [line.strip() for line in str(form.value("mask") or "").splitlines() if line.strip()],
     }
 

@@ -237,6 +237,7 @@ def _settings(viewer: Viewer, found: Mapping[str, Any]) -> None:
                 (t("Kept"), t("{count} days", count=found["retention_days"])),
                 (t("Largest message"), size(found["max_bytes"])),
                 (t("Store writes a second"), count(rate) if rate else t("no limit")),
+                (t("Share of local queues"), share(found["spool_share"])),
                 (t("Masked"), ", ".join(found["mask"]) or t("nothing")),
             ]
         )

@@ -207,6 +207,18 @@ class SpoolContract:
         spool.ack("send", claimed[1:])
         assert of(spool, "send") == ("a", "send", 0, None)
 
+    async def test_room_tells_what_a_lane_holds_and_what_is_free(self, spool: Spool) -> None:
+        assert spool.room("a") == (0, 0, LIMIT)
+        await spool.append([new(bytes(100)), new(bytes(200)), new(bytes(1000), lane="b")])
+        first, second = spool.room("a"), spool.room("b")
+        assert first.held + second.held == first.total == second.total == spool.stats().bytes
+        assert 300 <= first.held <= 400
+        assert first.free == LIMIT - first.total
+        claimed = await spool.claim("send", 9, "a")
+        spool.ack("send", claimed)
+        await spool.settle()
+        assert spool.room("a").held == 0
+
     async def test_many_callers_at_once(self, spool: Spool) -> None:
         calls = [spool.append([new(b"%d-%d" % (call, part)) for part in range(3)]) for call in range(40)]
         positions = await asyncio.gather(*calls)

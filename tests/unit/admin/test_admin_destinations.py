@@ -19,6 +19,7 @@ DESTINATION = {
     "ordering": "none",
     "retention_days": 30,
     "store_rate": None,
+    "spool_share": 0.66,
     "max_bytes": 1_048_576,
     "paused": False,
     "mask": [],
@@ -35,7 +36,7 @@ async def test_a_destination_has_the_defaults_of_the_contract(client: httpx.Asyn
 
 
 async def test_a_destination_takes_what_is_sent_and_put_resets_the_rest(client: httpx.AsyncClient) -> None:
-    fields = {"retention_days": 3, "store_rate": 2.5, "max_bytes": 100, "paused": True}
+    fields = {"retention_days": 3, "store_rate": 2.5, "spool_share": 0.25, "max_bytes": 100, "paused": True}
     assert (await client.put("/destinations/orders", json=fields)).json() == DESTINATION | fields
     assert (await client.put("/destinations/orders", json={"max_bytes": 7})).json() == DESTINATION | {"max_bytes": 7}
 
@@ -54,6 +55,8 @@ async def test_patch_changes_only_what_is_sent(client: httpx.AsyncClient) -> Non
         *(("nonsense", 1), ("transport", "kafka"), ("ordering", "key"), ("ordering", "strict"), ("cluster", "x")),
         *(("retention_days", 0), ("retention_days", 3651), ("retention_days", "x"), ("retention_days", 1.5)),
         *(
+            ("spool_share", 0),
+            ("spool_share", 1.5),
             ("store_rate", 0),
             ("store_rate", -1),
             ("max_bytes", 0),

@@ -34,7 +34,9 @@ from receiver.events_app import PATH as EVENTS_PATH
 from receiver.events_app import EventsApp
 from receiver.ingest import Ingest
 from receiver.publishing import Publisher
+from receiver.quotas import Quotas
 from receiver.rejections import Rejections
+from receiver.turned_away import TurnedAway
 from tests.unit.admin.admin_world import URL, World
 
 KNOWN = {
@@ -80,8 +82,9 @@ async def _make() -> tuple[Gateway, str, dict[str, str]]:
     spool = context.spools["receiver"]
     publisher = Publisher(context.registry, context.roads, spool, context.store, context.events, context.clock)
     recent, keys = Recent(context.store, context.clock), IdempotencyKeys(context.store, context.clock)
+    quotas = Quotas(spool, TurnedAway(context.clock))
     ingest = IngestApp(
-        Ingest(context.registry, spool, recent, keys, publisher, context.events, context.clock),
+        Ingest(context.registry, spool, recent, keys, quotas, publisher, context.events, context.clock),
         world.keyring,
         Rejections(context.clock),
     )

@@ -7,7 +7,7 @@ import pytest
 
 from bus.domain.alarms import Alarm, Facts, OpenBreaker, Part, Publishing, Queue, Severity, alarms
 from bus.domain.subscription import PAUSED_BY_410, Subscription
-from bus.domain.vitals import BreakerFigures, RejectedFigures, SpoolFigures
+from bus.domain.vitals import BreakerFigures, RejectedFigures, SpoolFigures, TurnedAwayFigures
 
 ROLES = ("receiver", "dispatcher", "compensator", "admin")
 
@@ -189,3 +189,11 @@ def test_what_was_refused_for_good_names_the_producer_that_keeps_it() -> None:
     assert "bus spool ls" in str(found.next_step)
     unknown = only(rejected=[msgspec.structs.replace(figures, status=404)])
     assert (unknown.destination, unknown.link) == (None, "destinations")
+
+
+def test_what_is_refused_for_now_names_the_destination_that_used_it_up() -> None:
+    parts = [TurnedAwayFigures("orders", "spool_share", 2, 500), TurnedAwayFigures("orders", "spool_share", 3, 400)]
+    found = only(turned_away=parts)
+    assert str(found.what).startswith("5 messages to orders were refused for now")
+    assert (found.severity, found.destination, found.link) == (Severity.WARNING, "orders", "destinations/orders")
+    assert found.since == 400

@@ -35,6 +35,7 @@ STATUS = {
     "EgressDenied": 422,
     "AccessDenied": 403,
     "TooManyAttempts": 429,
+    "QuotaUsedUp": 429,
     # Answers of a receiver to the SDK; a server that meets one has a defect.
     "ReceiverError": 500,
     "ReceiverUnavailable": 500,

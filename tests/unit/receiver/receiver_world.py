@@ -27,7 +27,9 @@ from receiver.draft import Draft
 from receiver.duplicates import IdempotencyKeys, Recent
 from receiver.ingest import Accepted, Ingest
 from receiver.publishing import Publisher
+from receiver.quotas import Quotas
 from receiver.rejections import Rejections
+from receiver.turned_away import TurnedAway
 
 
 class GatedSpool(MemorySpool):
@@ -93,11 +95,13 @@ class World:
     def restart(self) -> None:
         """Begin another life of the receiver on the same spool and store."""
         self.publisher = Publisher(self.registry, self.roads, self.spool, self.store, self.events, self.clock)
+        self.turned_away = TurnedAway(self.clock)
         self.ingest = Ingest(
             self.registry,
             self.spool,
             Recent(self.store, self.clock),
             IdempotencyKeys(self.store, self.clock),
+            Quotas(self.spool, self.turned_away),
             self.publisher,
             self.events,
             self.clock,

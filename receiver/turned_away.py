@@ -1,0 +1,42 @@
+"""Whose messages are refused for now, since their share or rate is used up, told to whoever looks at the bus."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from bus.domain.vitals import TurnedAwayFigures
+from bus.ports.clock import Clock
+from bus.telemetry import labels, metrics
+
+_MOST: Final = 100
+_TOLD_FOR: Final = 60_000
+
+
+class TurnedAway:
+    """Counts by destination and reason; what is refused is told of until a minute after the last of each.
+
+    Of too many the one that was refused longest ago is forgotten.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._found: dict[tuple[str, str], tuple[TurnedAwayFigures, int]] = {}
+
+    def note(self, destination: str, why: str) -> None:
+        """Take up one message that was refused."""
+        metrics.TURNED_AWAY.labels(*labels.DESTINATIONS.of(destination), why).inc()
+        now, key = self._clock.now(), (destination, why)
+        known, last = self._found.pop(key, (TurnedAwayFigures(destination, why, 0, now), now))
+        if last < now - _TOLD_FOR:
+            known = TurnedAwayFigures(destination, why, 0, now)
+        self._found[key] = (msgspec.structs.replace(known, count=known.count + 1), now)
+        if len(self._found) > _MOST:
+            del self._found[next(iter(self._found))]
+
+    def told(self) -> list[TurnedAwayFigures]:
+        """Return what is being refused."""
+        oldest = self._clock.now() - _TOLD_FOR
+        self._found = {key: found for key, found in self._found.items() if found[1] >= oldest}
+        return [figures for figures, _ in self._found.values()]

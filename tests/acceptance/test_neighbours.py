@@ -1,0 +1,72 @@
+"""What one destination has too much of is refused to it alone; its neighbours do not notice."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.harness.bus_process import BusProcess
+from tests.harness.subscribers import SubscriberProcess
+from tests.harness.waiting import wait_until
+
+SPOOL = 2**20
+BODY = b'{"pad":"%s"}' % (b"x" * 20_000)
+NEIGHBOUR = b'{"seq":%d}'
+TRIES = 60
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[BusProcess]:
+    """Run a bus whose spools hold no more than a megabyte each."""
+    with BusProcess(tmp_path / "data", env={"BUS_SPOOL_LIMIT": str(SPOOL)}) as process:
+        yield process
+
+
+def fill(bus: BusProcess, code: str) -> httpx.Response:
+    """Send to a destination until it is refused, and return that answer."""
+    for _ in range(10 * SPOOL // len(BODY)):
+        answer = bus.admin.send(code, BODY)
+        if answer.status_code != httpx.codes.ACCEPTED:
+            return answer
+    raise AssertionError(f"{code} was never refused")
+
+
+def neighbours(bus: BusProcess) -> list[int]:
+    return [bus.admin.send("b", NEIGHBOUR % seq).status_code for seq in range(TRIES)]
+
+
+def alarmed(bus: BusProcess) -> list[str]:
+    alarms = bus.admin.call("GET", "/api/v1/overview").raise_for_status().json()["alarms"]
+    return [alarm["destination"] for alarm in alarms if "refused for now" in alarm["what"]]
+
+
+@pytest.mark.parametrize(
+    ("fields", "paused"),
+    [({"store_rate": 1}, False), ({"paused": True}, False), ({}, True)],
+    ids=["slowly stored", "held", "its subscriptions paused"],
+)
+def test_a_full_destination_refuses_no_neighbour(
+    small: BusProcess, subscriber: SubscriberProcess, fields: dict[str, object], paused: bool
+) -> None:
+    small.admin.destination("a", **fields)
+    small.admin.subscription("a", "s", subscriber.url("/a"), paused=paused)
+    small.admin.destination("b")
+    small.admin.subscription("b", "s", subscriber.url("/b"))
+    refused = fill(small, "a")
+    met = set(itertools.chain([refused.status_code], neighbours(small)))
+    assert met == {429, 202}, refused.text
+    said = refused.json()
+    assert said["field"] == "destination"
+    assert "'a'" in said["detail"]
+    assert int(refused.headers["retry-after"]) == said["retry_after"] > 0
+    assert small.admin.metric('bus_messages_turned_away_total{destination="a",reason="spool_share"}') >= 1
+    wait_until(lambda: "a" in alarmed(small), within=30, what="an alarm that names the destination")
+    wait_until(
+        lambda: {call.seq for call in subscriber.calls() if call.path == "/b"} >= {*range(TRIES)},
+        within=60,
+        what="all of the neighbour's messages",
+    )
