@@ -97,7 +97,7 @@ class Ingest:
         destination = self._examine(draft, principal)
         message = self._stamp(draft, destination, self._clock.now())
         record = _record(message)
-        self._quotas.take(destination, len(record.payload), {})
+        self._quotas.take(destination, principal, len(record.payload), {})
         await self._spool.append([record])
         self._note(message)
         return Accepted(message.id, False)
@@ -156,7 +156,7 @@ class Ingest:
             _check_id_time(draft.id, destination, now)
         message = self._stamp(draft, destination, now)
         record = _record(message)
-        self._quotas.take(destination, len(record.payload), call.rooms)
+        self._quotas.take(destination, call.principal, len(record.payload), call.rooms)
         self._recent.begin(message.id, content, call.stored)
         claim = None
         if scope:

@@ -46,7 +46,7 @@ class ReceiverService:
             spool,
             Recent(context.store, clock),
             IdempotencyKeys(context.store, clock),
-            Quotas(spool, turned_away),
+            Quotas(spool, turned_away, clock),
             self._publisher,
             context.events,
             clock,

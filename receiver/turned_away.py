@@ -15,7 +15,7 @@ _TOLD_FOR: Final = 60_000
 
 
 class TurnedAway:
-    """Counts by destination and reason; what is refused is told of until a minute after the last of each.
+    """Counts by whose they are and why; what is refused is told of until a minute after the last of each.
 
     Of too many the one that was refused longest ago is forgotten.
     """
@@ -24,13 +24,13 @@ class TurnedAway:
         self._clock = clock
         self._found: dict[tuple[str, str], tuple[TurnedAwayFigures, int]] = {}
 
-    def note(self, destination: str, why: str) -> None:
-        """Take up one message that was refused."""
+    def note(self, destination: str, why: str, whose: str) -> None:
+        """Take up one message that was refused, and who has used up what: the destination, or a key."""
         metrics.TURNED_AWAY.labels(*labels.DESTINATIONS.of(destination), why).inc()
-        now, key = self._clock.now(), (destination, why)
-        known, last = self._found.pop(key, (TurnedAwayFigures(destination, why, 0, now), now))
+        now, key = self._clock.now(), (whose, why)
+        known, last = self._found.pop(key, (TurnedAwayFigures(whose, why, 0, now), now))
         if last < now - _TOLD_FOR:
-            known = TurnedAwayFigures(destination, why, 0, now)
+            known = TurnedAwayFigures(whose, why, 0, now)
         self._found[key] = (msgspec.structs.replace(known, count=known.count + 1), now)
         if len(self._found) > _MOST:
             del self._found[next(iter(self._found))]

@@ -7,10 +7,11 @@ from typing import Literal, Self
 from pydantic import (
     Field,
     StrictBool,
+    StrictFloat,
     model_validator,
 )
 
-from admin.models.base import Body, Code
+from admin.models.base import MOST_AT_ONCE, Body, Code, Whole
 from bus.security.keyring import StoredUser
 from bus.security.passwords import LONGEST
 
@@ -21,6 +22,15 @@ class KeyBody(Body):
     name: str = Field(default="", max_length=200)
     role: Literal["producer", "viewer", "operator", "admin"] = "producer"
     destinations: list[Code] = Field(default_factory=list)
+    rate: StrictFloat | None = Field(default=None, gt=0)
+    burst: Whole | None = Field(default=None, ge=1, le=MOST_AT_ONCE)
+
+
+class KeyRateBody(Body):
+    """What of a key can be changed: how many messages it may send a second, and at once."""
+
+    rate: StrictFloat | None = Field(default=None, gt=0)
+    burst: Whole | None = Field(default=None, ge=1, le=MOST_AT_ONCE)
 
 
 class UserBody(Body):

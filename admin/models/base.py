@@ -12,6 +12,7 @@ from bus.domain.times import format_time, parse_time
 from bus.errors import InvalidDestination
 
 MAX_BODY = 16 * 2**20
+MOST_AT_ONCE = 1_000_000
 
 
 def _code(value: str) -> str:

@@ -11,7 +11,7 @@ from pydantic import (
     StrictFloat,
 )
 
-from admin.models.base import MAX_BODY, Body, Code, Duration, Whole
+from admin.models.base import MAX_BODY, MOST_AT_ONCE, Body, Code, Duration, Whole
 from bus.domain.destination import Destination, TransportName
 from bus.domain.durations import format_duration, parse_duration
 from bus.domain.masking import MOST_RULES, check_rules
@@ -37,6 +37,8 @@ class DestinationBody(Body):
     retention_days: Whole = Field(default=30, ge=1, le=3650)
     store_rate: StrictFloat | None = Field(default=None, gt=0)
     spool_share: StrictFloat = Field(default=DEFAULT_SHARE, gt=0, le=1)
+    rate: StrictFloat | None = Field(default=None, gt=0)
+    burst: Whole | None = Field(default=None, ge=1, le=MOST_AT_ONCE)
     max_bytes: Whole = Field(default=DEFAULT_MAX_BYTES, ge=1, le=MAX_BODY)
     paused: StrictBool = False
     mask: Annotated[list[str], Field(max_length=MOST_RULES), AfterValidator(_mask)] = Field(default_factory=list)
@@ -49,6 +51,8 @@ class DestinationBody(Body):
             retention_days=self.retention_days,
             store_rate=self.store_rate,
             spool_share=self.spool_share,
+            rate=self.rate,
+            burst=self.burst,
             max_bytes=self.max_bytes,
             paused=self.paused,
             mask=tuple(self.mask),
@@ -64,6 +68,8 @@ class DestinationBody(Body):
             retention_days=destination.retention_days,
             store_rate=destination.store_rate,
             spool_share=destination.spool_share,
+            rate=destination.rate,
+            burst=destination.burst,
             max_bytes=destination.max_bytes,
             paused=destination.paused,
             mask=list(destination.mask),

@@ -7,9 +7,10 @@ from typing import Any
 from fastapi import APIRouter, Response
 
 from admin.deps import Configurer, OfficeDep
-from admin.models.access import KeyBody
+from admin.models.access import KeyBody, KeyRateBody
 from admin.models.base import optional_time
-from admin.requests.audited import AuditedRoute
+from admin.requests.audited import AuditedRoute, NotingDep
+from admin.requests.merging import merged
 from bus.errors import NotFound
 from bus.security.keyring import StoredKey
 from bus.security.keys import split_key
@@ -29,7 +30,11 @@ async def list_keys(services: OfficeDep, _: Configurer) -> dict[str, Any]:
 async def create_key(body: KeyBody, services: OfficeDep, _: Configurer) -> dict[str, Any]:
     """Make an API key; it is shown once."""
     secret = await services.context.keyring.create_key(
-        roles=(body.role,), destinations=tuple(body.destinations), name=body.name
+        roles=(body.role,),
+        destinations=tuple(body.destinations),
+        name=body.name,
+        rate=body.rate,
+        burst=body.burst,
     )
     made = split_key(secret)
     return {
@@ -38,7 +43,24 @@ async def create_key(body: KeyBody, services: OfficeDep, _: Configurer) -> dict[
         "name": body.name,
         "role": body.role,
         "destinations": body.destinations,
+        "rate": body.rate,
+        "burst": body.burst,
     }
+
+
+@router.patch("/{key_id}")
+async def limit_key(
+    key_id: str, changes: dict[str, Any], services: OfficeDep, noting: NotingDep, _: Configurer
+) -> dict[str, Any]:
+    """Change how many messages a key may send a second; at once in this process, within seconds in the others."""
+    keyring = services.context.keyring
+    known = keyring.key(key_id)
+    body = merged(KeyRateBody(rate=known.rate, burst=known.burst), changes)
+    changed = await keyring.limit_key(key_id, body.rate, body.burst)
+    used_at = (await keyring.last_uses()).get(key_id, 0)
+    before, after = _view(known, used_at), _view(changed, used_at)
+    noting.compare(before, after)
+    return after
 
 
 @router.delete("/{key_id}", status_code=204)
@@ -57,6 +79,8 @@ def _view(key: StoredKey, used_at: int) -> dict[str, Any]:
         "role": key.roles[0] if key.roles else None,
         "roles": list(key.roles),
         "destinations": list(key.destinations),
+        "rate": key.rate,
+        "burst": key.burst,
         "created_at": optional_time(key.created_at),
         "last_used_at": optional_time(used_at),
     }

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import typer
 
 from bus.cli.api import Api
-from bus.cli.destinations import show
+from bus.cli.destinations import show, without_rate
 from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl
 from bus.cli.output import print_json, print_table
 from bus.cli.serving import Config, server_extra
@@ -25,6 +25,9 @@ users = typer.Typer(name="user", help="Add, list and remove people.", no_args_is
 Data = Annotated[
     Path | None, typer.Option("--data", help="Work offline on this data directory, or its store; its bus may run.")
 ]
+Rate = Annotated[float | None, typer.Option(min=0.001, help="Messages a second that each receiver takes from it.")]
+Burst = Annotated[int | None, typer.Option(min=1, help="Messages taken from it at once.")]
+KeyId = Annotated[str, typer.Argument(metavar="ID", help="As bus key list shows it.", show_default=False)]
 UserName = Annotated[str, typer.Argument(metavar="NAME", show_default=False)]
 _USERS: Final = "/api/v1/users"
 # Each of them is made by the first start of a bus, or by the first key or user.
@@ -63,6 +66,8 @@ def create_key(
     destination: Annotated[list[str] | None, typer.Option(help="Only for this destination; repeatable.")] = None,
     role: Annotated[KeyRole, typer.Option(help="What the key may do.")] = KeyRole.PRODUCER,
     name: Annotated[str, typer.Option(help="Whose key it is.")] = "",
+    rate: Rate = None,
+    burst: Burst = None,
     data: Data = None,
     config: Config = None,
     as_json: AsJson = False,
@@ -72,12 +77,15 @@ def create_key(
     """Make an API key and print it; it is not shown again."""
     codes = destination or []
     if data is None:
-        body = {"name": name, "role": role.value, "destinations": codes}
+        limits = {key: value for key, value in (("rate", rate), ("burst", burst)) if value is not None}
+        body = {"name": name, "role": role.value, "destinations": codes, **limits}
         with Api(url, api_key) as api:
             made = api.call("POST", "/api/v1/keys", body=body)
     else:
         secret = _offline(
-            data, config, lambda ring: ring.create_key(roles=(role,), destinations=tuple(codes), name=name)
+            data,
+            config,
+            lambda ring: ring.create_key(roles=(role,), destinations=tuple(codes), name=name, rate=rate, burst=burst),
         )
         made = {"key": secret, "role": role.value, "destinations": codes}
     if as_json:
@@ -94,20 +102,37 @@ def list_keys(as_json: AsJson = False, url: BusUrl = DEFAULT_URL, api_key: ApiKe
     if as_json:
         print_json(found)
         return
-    columns = ("id", "name", "role", "destinations", "created_at", "last_used_at")
+    columns = ("id", "name", "role", "destinations", "rate", "created_at", "last_used_at")
     print_table(columns, [[item.get(name) for name in columns] for item in found["items"]])
+
+
+@keys.command("set", epilog="Example:  bus key set 0a1b2c3d4e5f --rate 50 --burst 200")
+def limit_key(
+    key_id: KeyId,
+    rate: Rate = None,
+    burst: Burst = None,
+    no_rate: Annotated[bool, typer.Option("--no-rate", help="Take however many it sends.")] = False,
+    as_json: AsJson = False,
+    url: BusUrl = DEFAULT_URL,
+    api_key: ApiKey = "",
+) -> None:
+    """Change how many messages a key may send; what it may do stays as it was made."""
+    given = {name: value for name, value in (("rate", rate), ("burst", burst)) if value is not None}
+    with Api(url, api_key) as api:
+        changed = api.call("PATCH", _key_path(key_id), body=given | without_rate(rate, burst, no_rate))
+    show(changed, as_json=as_json)
 
 
 @keys.command("revoke", epilog="Example:  bus key revoke 0a1b2c3d4e5f")
 def revoke_key(
-    key_id: Annotated[str, typer.Argument(metavar="ID", help="As bus key list shows it.", show_default=False)],
+    key_id: KeyId,
     as_json: AsJson = False,
     url: BusUrl = DEFAULT_URL,
     api_key: ApiKey = "",
 ) -> None:
     """Revoke an API key; within seconds no process takes it any more."""
     with Api(url, api_key) as api:
-        api.call("DELETE", f"/api/v1/keys/{quote(key_id, safe='')}")
+        api.call("DELETE", _key_path(key_id))
     show({"revoked": key_id}, as_json=as_json)
 
 
@@ -175,6 +200,10 @@ def remove_user(name: UserName, as_json: AsJson = False, url: BusUrl = DEFAULT_U
     with Api(url, api_key) as api:
         api.call("DELETE", _user_path(name))
     show({"removed": name}, as_json=as_json)
+
+
+def _key_path(key_id: str) -> str:
+    return f"/api/v1/keys/{quote(key_id, safe='')}"
 
 
 def _user_path(name: str) -> str:

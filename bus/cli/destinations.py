@@ -23,6 +23,9 @@ def set_destination(
     retention_days: Annotated[int | None, typer.Option(help="How long messages are kept.")] = None,
     store_rate: Annotated[float | None, typer.Option(help="Store writes a second.")] = None,
     spool_share: Annotated[float | None, typer.Option(help="Part of each local queue it may fill, 0 to 1.")] = None,
+    rate: Annotated[float | None, typer.Option(help="Messages a second that each receiver accepts.")] = None,
+    burst: Annotated[int | None, typer.Option(help="Messages accepted at once.")] = None,
+    no_rate: Annotated[bool, typer.Option("--no-rate", help="Accept however many come.")] = False,
     max_bytes: Annotated[int | None, typer.Option(help="Largest message.")] = None,
     paused: Annotated[bool | None, typer.Option("--paused/--no-paused", help="Accept and hold, or deliver.")] = None,
     mask: Annotated[
@@ -42,13 +45,15 @@ def set_destination(
         "retention_days": retention_days,
         "store_rate": store_rate,
         "spool_share": spool_share,
+        "rate": rate,
+        "burst": burst,
         "max_bytes": max_bytes,
         "paused": paused,
         "mask": [] if no_mask else mask or None,
     }
     if no_mask and mask:
         raise typer.BadParameter("give --mask or --no-mask, not both")
-    given = {name: value for name, value in fields.items() if value is not None}
+    given = {name: value for name, value in fields.items() if value is not None} | without_rate(rate, burst, no_rate)
     with Api(url, api_key) as api:
         show(put_or_patch(api, destination_path(code), given), as_json=as_json)
 
@@ -78,6 +83,13 @@ def remove_destination(code: Code, as_json: AsJson = False, url: BusUrl = DEFAUL
     with Api(url, api_key) as api:
         api.call("DELETE", destination_path(code))
     show({"removed": code}, as_json=as_json)
+
+
+def without_rate(rate: float | None, burst: int | None, no_rate: bool) -> dict[str, None]:
+    """Return the fields that ``--no-rate`` empties."""
+    if no_rate and (rate, burst) != (None, None):
+        raise typer.BadParameter("give --rate and --burst, or --no-rate")
+    return {"rate": None, "burst": None} if no_rate else {}
 
 
 def show(resource: dict[str, Any], *, as_json: bool) -> None:

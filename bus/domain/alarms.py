@@ -9,7 +9,15 @@ from typing import Final, NamedTuple
 from bus.domain.reasons import reason_of
 from bus.domain.retry import is_permanent
 from bus.domain.subscription import PAUSED_BY_410, Subscription
-from bus.domain.vitals import USED_SHARE, BreakerFigures, RejectedFigures, SpoolFigures, TurnedAwayFigures
+from bus.domain.vitals import (
+    USED_KEY_RATE,
+    USED_RATE,
+    USED_SHARE,
+    BreakerFigures,
+    RejectedFigures,
+    SpoolFigures,
+    TurnedAwayFigures,
+)
 from bus.sentences import Sentence, sentence
 
 SPOOL_NEARLY_FULL: Final = 0.8
@@ -32,9 +40,13 @@ _NEEDED: Final = {
 }
 _TURNED_AWAY: Final = {
     USED_SHARE: "{count} messages to {destination} were refused for now: what waits fills its share of the spool",
+    USED_RATE: "{count} messages to {destination} were refused for now: more come than its rate allows",
+    USED_KEY_RATE: "{count} messages of {key} were refused for now: it sends more than its rate allows",
 }
 _MAKE_ROOM: Final = {
     USED_SHARE: "producers send them again; see what it waits for: a pause, the store, a broker, a subscriber",
+    USED_RATE: "producers send them again; find who sends so many, or raise the rate of the destination",
+    USED_KEY_RATE: "producers send them again; find why it sends so many, or raise the rate of the key",
 }
 
 
@@ -313,11 +325,15 @@ def _rejected(facts: Facts) -> Iterator[Alarm]:
 def _turned_away(facts: Facts) -> Iterator[Alarm]:
     found: dict[tuple[str, str], list[TurnedAwayFigures]] = {}
     for figures in facts.turned_away:
-        found.setdefault((figures.destination, figures.why), []).append(figures)
-    for (destination, why), parts in found.items():
-        what = sentence(_TURNED_AWAY[why], count=sum(figures.count for figures in parts), destination=destination)
-        step, since = sentence(_MAKE_ROOM[why]), min(figures.since for figures in parts)
-        yield Alarm(Severity.WARNING, what, step, f"destinations/{destination}", since, destination)
+        found.setdefault((figures.whose, figures.why), []).append(figures)
+    for (whose, why), parts in found.items():
+        count, since = sum(figures.count for figures in parts), min(figures.since for figures in parts)
+        of_key = why == USED_KEY_RATE
+        what = sentence(_TURNED_AWAY[why], count=count, **{"key" if of_key else "destination": whose})
+        link, place = ("keys", None) if of_key else (f"destinations/{whose}", whose)
+        # A rate is what a person wants; what waits and fills the spool may need one.
+        severity = Severity.WARNING if why == USED_SHARE else Severity.INFO
+        yield Alarm(severity, what, sentence(_MAKE_ROOM[why]), link, since, place)
 
 
 def _subscription(destination: str, name: str) -> str:

@@ -49,6 +49,8 @@ class Destination(msgspec.Struct, frozen=True, kw_only=True):
         Store writes a second for this destination, None for no limit of its own.
     spool_share
         What part of each local queue its messages may fill, so that it cannot refuse its neighbours.
+    rate, burst
+        Messages a second that each receiver accepts, None for no limit, and at once, None for one second's worth.
     max_bytes
         The largest body accepted.
     paused
@@ -65,6 +67,8 @@ class Destination(msgspec.Struct, frozen=True, kw_only=True):
     retention_days: int = 30
     store_rate: float | None = None
     spool_share: float = DEFAULT_SHARE
+    rate: float | None = None
+    burst: int | None = None
     max_bytes: int = DEFAULT_MAX_BYTES
     paused: bool = False
     former: tuple[FormerRoad, ...] = ()

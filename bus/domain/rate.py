@@ -1,14 +1,18 @@
-"""Token buckets: so many a second, with one second's worth at once."""
+"""Token buckets: so many a second, and so many at once."""
 
 from __future__ import annotations
 
 
 class TokenBucket:
-    """Lets ``rate`` things a second through; None lets everything through. Times are monotonic seconds."""
+    """Lets ``rate`` things a second through; None lets everything through. Times are monotonic seconds.
 
-    def __init__(self, rate: float | None) -> None:
+    ``burst`` is how many pass at once after a while without any, None for one second's worth.
+    """
+
+    def __init__(self, rate: float | None, burst: int | None = None) -> None:
         self._rate = rate
-        self._tokens = max(1.0, rate) if rate is not None else 0.0
+        self._burst = burst
+        self._tokens = self._most(rate) if rate is not None else 0.0
         self._seen = 0.0
 
     @property
@@ -16,11 +20,11 @@ class TokenBucket:
         """The rate in force."""
         return self._rate
 
-    def change(self, rate: float | None) -> None:
+    def change(self, rate: float | None, burst: int | None = None) -> None:
         """Set another rate; takes effect at the next call."""
-        if rate != self._rate:
-            self._rate = rate
-            self._tokens = min(self._tokens, max(1.0, rate)) if rate is not None else 0.0
+        if (rate, burst) != (self._rate, self._burst):
+            self._rate, self._burst = rate, burst
+            self._tokens = min(self._tokens, self._most(rate)) if rate is not None else 0.0
 
     def available(self, now: float, most: int) -> int:
         """Return how many of ``most`` could pass now."""
@@ -45,5 +49,8 @@ class TokenBucket:
 
     def _refill(self, now: float, rate: float) -> None:
         elapsed = max(0.0, now - self._seen) if self._seen else 0.0
-        self._tokens = min(max(1.0, rate), self._tokens + elapsed * rate)
+        self._tokens = min(self._most(rate), self._tokens + elapsed * rate)
         self._seen = now
+
+    def _most(self, rate: float) -> float:
+        return max(1.0, rate) if self._burst is None else float(self._burst)

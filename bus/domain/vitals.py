@@ -7,7 +7,9 @@ from typing import Final
 import msgspec
 
 USED_SHARE: Final = "spool_share"
-"""Why messages are refused for now: what waits for their destination fills its share of the spool."""
+USED_RATE: Final = "rate"
+USED_KEY_RATE: Final = "key_rate"
+"""Why messages are refused for now: their destination's share of the spool or its rate, or their key's rate."""
 
 
 class SpoolFigures(msgspec.Struct, frozen=True, array_like=True):
@@ -56,9 +58,12 @@ class RejectedFigures(msgspec.Struct, frozen=True, array_like=True):
 
 
 class TurnedAwayFigures(msgspec.Struct, frozen=True, array_like=True):
-    """How many messages to a destination a receiver has refused for now since ``since`` (ms), and why."""
+    """How many messages a receiver has refused for now since ``since`` (ms), and why.
 
-    destination: str
+    ``whose`` is the destination that has used up what it may take, or the name of a key.
+    """
+
+    whose: str
     why: str
     count: int
     since: int

@@ -33,7 +33,7 @@ _STAMP_BYTES: Final = 16
 
 
 class StoredKey(msgspec.Struct, frozen=True, kw_only=True):
-    """An API key at rest; ``destinations`` empty means all."""
+    """An API key at rest; ``destinations`` empty means all, ``rate`` is as of `Principal`."""
 
     id: str
     digest: str
@@ -41,6 +41,8 @@ class StoredKey(msgspec.Struct, frozen=True, kw_only=True):
     destinations: tuple[str, ...] = ()
     created_at: int = 0
     name: str = ""
+    rate: float | None = None
+    burst: int | None = None
 
 
 class StoredUser(msgspec.Struct, frozen=True, kw_only=True):
@@ -150,7 +152,15 @@ class Keyring:
         """Return all users by name."""
         return sorted(self._users.values(), key=lambda user: user.name)
 
-    async def create_key(self, *, roles: tuple[str, ...], destinations: tuple[str, ...] = (), name: str = "") -> str:
+    async def create_key(
+        self,
+        *,
+        roles: tuple[str, ...],
+        destinations: tuple[str, ...] = (),
+        name: str = "",
+        rate: float | None = None,
+        burst: int | None = None,
+    ) -> str:
         """Make a key and return it; it is stored hashed and cannot be shown again. In force at once."""
         key_id, secret = new_key()
         stored = StoredKey(
@@ -160,11 +170,36 @@ class Keyring:
             destinations=destinations,
             created_at=self._now(),
             name=name,
+            rate=rate,
+            burst=burst,
         )
         async with self._changing:
             await self._documents.put(KEYS, key_id, msgspec.json.encode(stored), version=0)
             self._keys[key_id] = stored
         return secret
+
+    def key(self, key_id: str) -> StoredKey:
+        """Return a key; raises ``NotFound``."""
+        found = self._keys.get(key_id)
+        if found is None:
+            raise NotFound(f"there is no key {key_id[:64]!r}", hint="bus key list")
+        return found
+
+    async def limit_key(self, key_id: str, rate: float | None, burst: int | None) -> StoredKey:
+        """Change how much a key may send; in force here at once and elsewhere within seconds.
+
+        Raises
+        ------
+        NotFound
+            There is no such key.
+        """
+        async with self._changing:
+            await self._load()
+            changed = msgspec.structs.replace(self.key(key_id), rate=rate, burst=burst)
+            await self._documents.put(KEYS, key_id, msgspec.json.encode(changed))
+            self._keys[key_id] = changed
+            self._seen.clear()
+        return changed
 
     async def delete_key(self, key_id: str) -> bool:
         """Revoke a key, in force here at once and elsewhere within seconds; whether it was there.
@@ -316,7 +351,14 @@ class Keyring:
         stored = self._keys.get(parts[0]) if parts is not None else None
         if stored is None or not verify_key(key, stored.digest):
             raise AccessDenied("the key is not known", hint="bus key create", status=401)
-        principal = Principal(stored.id, f"key {stored.name or stored.id}", stored.roles, stored.destinations)
+        principal = Principal(
+            stored.id,
+            f"key {stored.name or stored.id}",
+            stored.roles,
+            stored.destinations,
+            rate=stored.rate,
+            burst=stored.burst,
+        )
         if len(self._seen) >= _CACHED:
             self._seen.clear()
         self._seen[authorization] = principal

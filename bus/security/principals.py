@@ -11,13 +11,18 @@ from bus.sentences import Sentence, sentence
 
 
 class Principal(NamedTuple):
-    """Who makes a request; ``id`` tells two of one name apart, ``kind`` is ``key``, ``user`` or ``open``."""
+    """Who makes a request; ``id`` tells two of one name apart, ``kind`` is ``key``, ``user`` or ``open``.
+
+    ``rate`` is how many messages a second it may send to each receiver, None for no limit; ``burst`` how many at once.
+    """
 
     id: str
     name: str
     roles: tuple[str, ...]
     destinations: tuple[str, ...]
     kind: str = "key"
+    rate: float | None = None
+    burst: int | None = None
 
     def may(self, action: str, destination: str | None) -> bool:
         """Whether this may do that to a destination; None for what concerns them all."""

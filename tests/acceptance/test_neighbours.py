@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.harness.bus_process import BusProcess
+from tests.harness.bus_process import BusProcess, run_bus
 from tests.harness.subscribers import SubscriberProcess
 from tests.harness.waiting import wait_until
 
@@ -70,3 +70,39 @@ def test_a_full_destination_refuses_no_neighbour(
         within=60,
         what="all of the neighbour's messages",
     )
+
+
+def test_a_rate_is_changed_live_and_keeps_no_neighbour_out(shared_bus: BusProcess) -> None:
+    def setting(*options: str) -> None:
+        ran = run_bus("destination", "set", "slow", *options, "--url", shared_bus.url)
+        assert ran.returncode == 0, ran.stderr
+
+    setting("--rate", "0.01", "--burst", "2")
+    shared_bus.admin.destination("quick")
+    assert [shared_bus.admin.send("slow", b"{}").status_code for _ in range(3)] == [202, 202, 429]
+    refused = shared_bus.admin.send("slow", b"{}")
+    assert refused.json()["field"] == "destination"
+    assert int(refused.headers["retry-after"]) == refused.json()["retry_after"] > 1
+    assert {shared_bus.admin.send("quick", b"{}").status_code for _ in range(20)} == {202}
+    assert shared_bus.admin.metric('bus_messages_turned_away_total{destination="slow",reason="rate"}') == 2
+    setting("--no-rate")
+    assert {shared_bus.admin.send("slow", b"{}").status_code for _ in range(20)} == {202}
+
+
+def test_a_key_over_its_rate_is_refused_and_the_other_is_not(shared_bus: BusProcess) -> None:
+    admin, slow, quick = (
+        run_bus("key", "create", "--data", shared_bus.data, *options).stdout.strip()
+        for options in (("--role", "admin"), ("--rate", "0.01", "--burst", "1"), ())
+    )
+    wait_until(lambda: shared_bus.admin.call("GET", "/api/v1/keys").status_code == 401, within=30, what="the keys")
+    shared_bus.admin.authorize(admin)
+    shared_bus.admin.destination("d")
+
+    def sent(key: str) -> int:
+        return shared_bus.admin.send("d", b"{}", authorization=f"Bearer {key}").status_code
+
+    wait_until(lambda: sent(quick) == 202, within=30, what="the bus knows the last key")
+    assert [sent(slow), sent(slow), sent(quick), sent(quick)] == [202, 429, 202, 202]
+    ran = run_bus("key", "set", slow.split("_")[1], "--no-rate", "--url", shared_bus.url, "--api-key", admin)
+    assert ran.returncode == 0, ran.stderr
+    assert {sent(slow) for _ in range(5)} == {202}

@@ -44,7 +44,7 @@ TEXTS = {
     "It is refused (401) from then on: at once by this process, within seconds by the others.": "此后它将被拒绝 (401)：本进程立即生效，其他进程数秒内生效。",
     "Revoke the key {name}?": "吊销密钥 {name}？",
     "Revoke the key": "吊销密钥",
-    "A key does not change: make another one, move the program to it, then revoke this one.": "密钥不可更改：请创建新密钥，让程序改用它，然后吊销此密钥。",
+    "What it may do does not change: make another one, move the program to it, then revoke this one.": "其权限不可更改：请创建新密钥，让程序改用它，然后吊销此密钥。",
     "Which program it is for, so that you know what a revocation stops.": "它供哪个程序使用，以便知道吊销会影响什么。",
     "Make the key": "创建密钥",
     "A producer's SDK keeps what it has on its disk until it has another key; nothing is lost.": "生产者的 SDK 会把消息保存在磁盘上，直到有新的密钥；不会丢失任何消息。",

@@ -76,4 +76,16 @@ TEXTS = {
     "producers send them again; see what it waits for: a pause, the store, a broker, a subscriber": (
         "生产者会保留并重新发送；请查看它在等待什么（暂停、存储、消息中间件或订阅者）"
     ),
+    "{count} messages to {destination} were refused for now: more come than its rate allows": (
+        "发往 {destination} 的 {count} 条消息暂被拒绝：超出其速率"
+    ),
+    "producers send them again; find who sends so many, or raise the rate of the destination": (
+        "生产者会重新发送；请查明谁发送得这么多，或提高该目的地的速率"
+    ),
+    "{count} messages of {key} were refused for now: it sends more than its rate allows": (
+        "{key} 的 {count} 条消息暂被拒绝：超出其速率"
+    ),
+    "producers send them again; find why it sends so many, or raise the rate of the key": (
+        "生产者会重新发送；请查明它为何发送得这么多，或提高该密钥的速率"
+    ),
 }

@@ -56,6 +56,12 @@ TEXTS = {
     "Largest message": "最大消息",
     "Largest message (bytes)": "最大消息（字节）",
     "Store writes a second": "每秒存储写入",
+    "Messages a second, each receiver": "每秒消息数（每个接收器）",
+    "Messages at once": "一次最多消息数",
+    "Empty for one second's worth.": "留空则为一秒的数量。",
+    "Empty for no limit; what is above it is refused (429), and sent again by the SDK.": (
+        "留空则不限；超出部分会被拒绝（429），由 SDK 重新发送。"
+    ),
     "Share of local queues": "本地队列份额",
     "Between 0 and 1: once it has filled that much, its messages are refused (429), no others.": (
         "0 到 1 之间：占满后只拒绝它的消息（429），不影响其他目的地。"

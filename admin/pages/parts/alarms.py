@@ -17,7 +17,13 @@ _SHOWN: Final = 20
 _TITLES: Final = {"critical": "critical", "warning": "warning", "info": "note"}
 _LOOKS: Final = {"critical": ("bad", "error"), "warning": ("warn", "warning"), "info": ("wait", "info")}
 # Where a page shows what the API has at a path.
-_PLACES: Final = (("messages?", "find?"), ("processes", "health"), ("orphans", "health"), ("clusters", "health"))
+_PLACES: Final = (
+    ("messages?", "find?"),
+    ("processes", "health"),
+    ("orphans", "health"),
+    ("clusters", "health"),
+    ("keys", "access"),
+)
 
 
 def place_of(path: str) -> str:

@@ -99,3 +99,11 @@ class Form:
         else:
             with self._troubles:
                 refusal(self._viewer, error)
+
+
+def rate_fields(viewer: Viewer, form: Form, known: Mapping[str, Any]) -> None:
+    """Add the fields of how many messages are taken."""
+    t = viewer.t
+    hint = t("Empty for no limit; what is above it is refused (429), and sent again by the SDK.")
+    form.number("rate", t("Messages a second, each receiver"), known["rate"], hint=hint)
+    form.number("burst", t("Messages at once"), known["burst"], hint=t("Empty for one second's worth."))

@@ -11,7 +11,7 @@ from admin.pages.frame import heading, page
 from admin.pages.parts.buttons import button, to
 from admin.pages.parts.dialogs import confirmed
 from admin.pages.parts.figures import pairs
-from admin.pages.parts.forms import Form
+from admin.pages.parts.forms import Form, rate_fields
 from admin.pages.parts.grants import Grant, codes_of, is_last_admin, last_admin
 from admin.pages.parts.notes import note
 from admin.pages.parts.once import kept
@@ -115,7 +115,15 @@ async def key(viewer: Viewer) -> None:
         tag(
             "p",
             "pier-quiet q-mt-sm",
-            t("A key does not change: make another one, move the program to it, then revoke this one."),
+            t("What it may do does not change: make another one, move the program to it, then revoke this one."),
         )
+        form = Form(viewer)
+        rate_fields(viewer, form, found)
+
+        async def limit() -> None:
+            await viewer.api.patch(f"/keys/{wanted}", {"rate": form.value("rate"), "burst": form.whole("burst")})
+            ui.navigate.to(f"/access/keys/{wanted}")
+
         with tag("div", "pier-row-of q-mt-sm"):
+            form.send(t("Save"), limit)
             button(t("Revoke"), revoke, icon="delete_outline")

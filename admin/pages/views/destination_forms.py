@@ -10,7 +10,7 @@ from nicegui import ui
 from admin.pages.frame import heading, page
 from admin.pages.parts.buttons import to
 from admin.pages.parts.dialogs import confirmed
-from admin.pages.parts.forms import Form
+from admin.pages.parts.forms import Form, rate_fields
 from admin.pages.parts.tags import tag
 from admin.pages.viewer import Viewer
 from bus.domain.destination import TransportName
@@ -23,6 +23,8 @@ _NEW: Final[dict[str, Any]] = {
     "max_bytes": 2**20,
     "store_rate": None,
     "spool_share": DEFAULT_SHARE,
+    "rate": None,
+    "burst": None,
     "mask": [],
 }
 
@@ -77,6 +79,7 @@ def _form(viewer: Viewer, code: str | None, known: Mapping[str, Any]) -> None:
                 known["spool_share"],
                 hint=t("Between 0 and 1: once it has filled that much, its messages are refused (429), no others."),
             )
+            rate_fields(viewer, form, known)
             form.lines(
                 "mask",
                 t("Masked, a path a line"),
@@ -108,6 +111,8 @@ def _wanted(form: Form) -> dict[str, Any]:
         "max_bytes": form.whole("max_bytes"),
         "store_rate": form.value("store_rate"),
         "spool_share": form.value("spool_share"),
+        "rate": form.value("rate"),
+        "burst": form.whole("burst"),
         "mask": [line.strip() for line in str(form.value("mask") or "").splitlines() if line.strip()],
     }
 

@@ -238,6 +238,7 @@ def _settings(viewer: Viewer, found: Mapping[str, Any]) -> None:
                 (t("Largest message"), size(found["max_bytes"])),
                 (t("Store writes a second"), count(rate) if rate else t("no limit")),
                 (t("Share of local queues"), share(found["spool_share"])),
+                (t("Messages a second, each receiver"), f"{found['rate']:g}" if found["rate"] else t("no limit")),
                 (t("Masked"), ", ".join(found["mask"]) or t("nothing")),
             ]
         )

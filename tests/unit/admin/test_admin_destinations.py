@@ -20,6 +20,8 @@ DESTINATION = {
     "retention_days": 30,
     "store_rate": None,
     "spool_share": 0.66,
+    "rate": None,
+    "burst": None,
     "max_bytes": 1_048_576,
     "paused": False,
     "mask": [],
@@ -36,7 +38,15 @@ async def test_a_destination_has_the_defaults_of_the_contract(client: httpx.Asyn
 
 
 async def test_a_destination_takes_what_is_sent_and_put_resets_the_rest(client: httpx.AsyncClient) -> None:
-    fields = {"retention_days": 3, "store_rate": 2.5, "spool_share": 0.25, "max_bytes": 100, "paused": True}
+    fields = {
+        "retention_days": 3,
+        "store_rate": 2.5,
+        "spool_share": 0.25,
+        "rate": 5.0,
+        "burst": 9,
+        "max_bytes": 100,
+        "paused": True,
+    }
     assert (await client.put("/destinations/orders", json=fields)).json() == DESTINATION | fields
     assert (await client.put("/destinations/orders", json={"max_bytes": 7})).json() == DESTINATION | {"max_bytes": 7}
 
@@ -57,6 +67,9 @@ async def test_patch_changes_only_what_is_sent(client: httpx.AsyncClient) -> Non
         *(
             ("spool_share", 0),
             ("spool_share", 1.5),
+            ("rate", 0),
+            ("burst", 0),
+            ("burst", 1.5),
             ("store_rate", 0),
             ("store_rate", -1),
             ("max_bytes", 0),

@@ -94,6 +94,12 @@ async def test_keys_are_made_listed_and_revoked(world: World, client: httpx.Asyn
         assert listed[1]["role"] == "producer"
         assert [key["last_used_at"] for key in listed] == ["2026-11-21T12:00:00.000Z", None]
         assert other["key"] not in (await own.get("/keys")).text
+        limited = (await own.patch(f"/keys/{other['id']}", json={"rate": 5, "burst": 9})).json()
+        assert (limited["rate"], limited["burst"], limited["role"]) == (5, 9, "producer")
+        assert (await own.patch(f"/keys/{other['id']}", json={"rate": None})).json()["burst"] == 9
+        for name, value in (("rate", 0), ("burst", 0), ("role", "admin")):
+            problem(await own.patch(f"/keys/{other['id']}", json={name: value}), 422, name)
+        problem(await own.patch("/keys/nothing", json={"rate": 5}), 404)
         assert (await own.delete(f"/keys/{listed[1]['id']}")).status_code == 204
         problem(await own.delete(f"/keys/{listed[1]['id']}"), 404)
         problem(await own.delete(f"/keys/{listed[0]['id']}"), 409)
@@ -175,6 +181,7 @@ CONFIGURE = [
         ("PUT", "/clusters", {"preferred": None}),
         ("POST", "/emptied-store", {"accept": False}),
         ("POST", "/keys", {}),
+        ("PATCH", "/keys/nothing", {}),
         ("POST", "/users", {"name": "x"}),
         ("GET", "/users/nobody", None),
         ("PATCH", "/users/nobody", {}),

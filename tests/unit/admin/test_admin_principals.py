@@ -94,6 +94,7 @@ OPERATIONS = {
     "POST /api/v1/partitions/{name}/drop": Wanted("configure", "all", {}),
     "GET /api/v1/keys": Wanted("configure", "all"),
     "POST /api/v1/keys": Wanted("configure", "all", {"role": "admin"}),
+    "PATCH /api/v1/keys/{key_id}": Wanted("configure", "all", {"rate": 5}),
     "DELETE /api/v1/keys/{key_id}": Wanted("configure", "all"),
     "GET /api/v1/users": Wanted("configure", "all"),
     "POST /api/v1/users": Wanted("configure", "all", {"name": "mallory", "role": "admin"}),

@@ -82,7 +82,7 @@ async def _make() -> tuple[Gateway, str, dict[str, str]]:
     spool = context.spools["receiver"]
     publisher = Publisher(context.registry, context.roads, spool, context.store, context.events, context.clock)
     recent, keys = Recent(context.store, context.clock), IdempotencyKeys(context.store, context.clock)
-    quotas = Quotas(spool, TurnedAway(context.clock))
+    quotas = Quotas(spool, TurnedAway(context.clock), context.clock)
     ingest = IngestApp(
         Ingest(context.registry, spool, recent, keys, quotas, publisher, context.events, context.clock),
         world.keyring,

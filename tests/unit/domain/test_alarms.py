@@ -197,3 +197,11 @@ def test_what_is_refused_for_now_names_the_destination_that_used_it_up() -> None
     assert str(found.what).startswith("5 messages to orders were refused for now")
     assert (found.severity, found.destination, found.link) == (Severity.WARNING, "orders", "destinations/orders")
     assert found.since == 400
+
+
+def test_what_is_over_a_rate_is_a_note_and_of_a_key_it_concerns_the_bus() -> None:
+    found = only(turned_away=[TurnedAwayFigures("orders", "rate", 2, 500)])
+    assert (found.severity, found.destination) == (Severity.INFO, "orders")
+    of_key = only(turned_away=[TurnedAwayFigures("key shop", "key_rate", 2, 500)])
+    assert (of_key.severity, of_key.destination, of_key.link) == (Severity.INFO, None, "keys")
+    assert str(of_key.what).startswith("2 messages of key shop were refused for now")

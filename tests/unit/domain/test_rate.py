@@ -98,3 +98,16 @@ def test_who_waits_as_told_may_pass(rate: float) -> None:
         bucket.take(1)
         now += bucket.wait(now) + 1e-6
         assert bucket.available(now, 1) == 1
+
+
+def test_a_burst_is_what_passes_at_once() -> None:
+    bucket = TokenBucket(2, 10)
+    assert bucket.available(NOW, 100) == 10
+    bucket.take(10)
+    assert bucket.wait(NOW) == pytest.approx(0.5)
+    assert bucket.available(NOW + 60, 100) == 10
+    bucket.change(2, 3)
+    assert bucket.available(NOW + 60, 100) == 3
+    bucket.change(100, 1)
+    bucket.take(3)
+    assert bucket.available(NOW + 61, 100) == 1

@@ -101,7 +101,7 @@ class World:
             self.spool,
             Recent(self.store, self.clock),
             IdempotencyKeys(self.store, self.clock),
-            Quotas(self.spool, self.turned_away),
+            Quotas(self.spool, self.turned_away, self.clock),
             self.publisher,
             self.events,
             self.clock,

@@ -9,7 +9,7 @@ import pytest
 
 from bus.domain.vitals import TurnedAwayFigures
 from bus.errors import QuotaUsedUp
-from bus.security.principals import ANYONE
+from bus.security.principals import ANYONE, Principal
 from bus.telemetry import metrics
 from receiver.draft import Draft
 from receiver.ingest import Accepted
@@ -116,3 +116,70 @@ async def test_the_answer_names_the_destination_and_when_to_come_again(full: Wor
     first, second = batch.json()["results"]
     assert (first["status"], first["error"]["status"], first["error"]["retry_after"]) == ("rejected", 429, 5)
     assert second["status"] == "accepted"
+
+
+async def refusal(world: World, code: str = "orders", principal: Principal = ANYONE) -> QuotaUsedUp | None:
+    """Send a message and return why it is not taken now."""
+    (answer,) = await world.ingest.accept([Draft(code, b"{}")], principal)
+    return answer if isinstance(answer, QuotaUsedUp) else None
+
+
+async def test_over_its_rate_a_destination_alone_is_refused_until_time_has_passed(world: World) -> None:
+    await world.destination("orders", rate=2.0, burst=3)
+    await world.destination("other")
+    assert [await refusal(world) for _ in range(3)] == [None] * 3
+    with pytest.raises(QuotaUsedUp, match="destination 'orders' takes 2 messages a second") as refused:
+        await world.send()
+    assert (refused.value.field, refused.value.wait) == ("destination", 1)
+    assert await refusal(world, "other") is None
+    await world.clock.advance(0.5)
+    assert [await refusal(world) is None for _ in range(2)] == [True, False]
+    assert [(told.whose, told.why, told.count) for told in world.turned_away.told()] == [("orders", "rate", 2)]
+
+
+async def test_a_rate_changes_live(world: World) -> None:
+    await world.destination("orders", rate=0.01)
+    assert await refusal(world) is None
+    refused = await refusal(world)
+    assert refused is not None
+    assert refused.wait == 100
+    await world.destination("orders", rate=1000.0)
+    await world.clock.advance(0.01)
+    assert await refusal(world) is None
+    await world.destination("orders")
+    assert [await refusal(world) for _ in range(50)] == [None] * 50
+
+
+async def test_over_its_rate_a_key_alone_is_refused(world: World) -> None:
+    await world.destination("orders")
+    shop = Principal("shop", "key shop", ("producer",), (), rate=1.0)
+    mill = Principal("mill", "key mill", ("producer",), ())
+    assert await refusal(world, principal=shop) is None
+    refused = await refusal(world, principal=shop)
+    assert refused is not None
+    assert (refused.field, str(refused).startswith("key shop may send 1 messages a second")) == ("key", True)
+    assert await refusal(world, principal=mill) is None
+    assert [(told.whose, told.why) for told in world.turned_away.told()] == [("key shop", "key_rate")]
+
+
+async def test_a_repetition_costs_nothing(world: World) -> None:
+    await world.destination("orders", rate=0.01)
+    known = world.id()
+    assert await world.send(id=known) == Accepted(known, False)
+    assert await world.send(id=known) == Accepted(known, True)
+
+
+async def test_what_its_destination_refuses_costs_a_key_nothing(world: World) -> None:
+    await world.destination("orders", rate=0.01)
+    await world.destination("other")
+    shop = Principal("shop", "key shop", ("producer",), (), rate=0.01, burst=2)
+    found = [await refusal(world, code, shop) for code in ("orders", "orders", "other", "other")]
+    assert [refused.field if refused else "" for refused in found] == ["", "destination", "", "key"]
+
+
+async def test_only_so_many_rates_are_remembered(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("receiver.quotas._MOST", 2)
+    await world.destination("orders")
+    for name in ("a", "b", "c"):
+        assert await refusal(world, principal=Principal(name, name, ("producer",), (), rate=0.01)) is None
+    assert len(world.ingest._quotas._keys._buckets) == 2
