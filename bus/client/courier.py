@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
@@ -24,6 +25,7 @@ _log = logging.getLogger("bus.client")
 _CHUNK: Final = 64
 _UNREADABLE: Final = Reason(title="the record is not a line of a batch")
 _FIRST_SERVER_ERROR: Final = 500
+_TOO_MANY: Final = 429
 _SHOWN: Final = 300
 
 
@@ -42,7 +44,8 @@ class Batch(NamedTuple):
 class Courier:
     """Takes batches out of a spool and settles them by the receiver's replies; for one thread.
 
-    Lanes take turns, and each has a backoff of its own for what the receiver refuses line by line (403, 429, 5xx).
+    Lanes take turns, and each has a backoff of its own for what the receiver refuses line by line (403, 429, 5xx). Of a
+    lane that is told to come again later so much is sent at once as was taken of it last, doubled with each time.
 
     Parameters
     ----------
@@ -55,6 +58,7 @@ class Courier:
         self._clock = clock
         self._new_backoff = new_backoff
         self._lanes: dict[str, Backoff] = {}
+        self._most: dict[str, int] = {}
         self._unsettled = False
 
     # Taking
@@ -82,6 +86,8 @@ class Courier:
 
     def _fill(self, batch: Batch, lane: str, most: int, room: int) -> int:
         """Add up to ``most`` records of a lane; returns the bytes that are left."""
+        if lane in self._most:
+            most = min(most, self._most[lane] - sum(record.lane == lane for record in batch.records))
         while most > 0 and room > 0:
             claimed = self.spool.claim(CONSUMER, min(most, _CHUNK), lane)
             if not claimed:
@@ -113,6 +119,7 @@ class Courier:
                 self._keep(batch, reply)
                 return
             taken, refused = _apart(batch.records, reply.results)
+            self._pace(taken, refused)
             if taken:
                 self.spool.ack(CONSUMER, taken)
                 self._unsettled = True
@@ -120,6 +127,17 @@ class Courier:
                     self._lanes.pop(lane, None)
             if refused:
                 self._refuse(refused, reply)
+
+    def _pace(self, taken: list[Record], refused: list[tuple[Record, Reason]]) -> None:
+        """Learn how much of a lane the receiver takes at once: what it refuses is sent again and again."""
+        slowed = {record.lane for record, reason in refused if reason.status == _TOO_MANY}
+        count = Counter(record.lane for record in taken)
+        for lane in slowed:
+            self._most[lane] = max(1, 2 * count[lane])
+        for lane in count.keys() & self._most.keys() - slowed:
+            self._most[lane] *= 2
+            if self._most[lane] >= REQUEST_LINES:
+                del self._most[lane]
 
     def release(self, batch: Batch) -> None:
         """Give back what is not settled; these records are the next to be gathered."""
@@ -141,11 +159,13 @@ class Courier:
             if reason.field == "id_time":
                 late.append(record)
             elif is_kept_trying(reason.status):
-                held.append(record)
+                held.append((record, reason))
                 _log.info("%s is not taken now (%s); kept", record.lane.removeprefix(OUT), reason)
             else:
                 rejected.append((record, reason))
-        self._hold(held, reply.retry_after)
+        for reasons in _by_lane(held).values():
+            wait = max(reason.retry_after for _, reason in reasons)
+            self._hold([record for record, _ in reasons], wait or None)
         self._rename(late, reply.date or self._clock.now())
         self._reject(rejected)
 
@@ -240,6 +260,13 @@ def oldest(stats: SpoolStats) -> Iterator[int]:
     for consumer in stats.consumers:
         if consumer.lane.startswith(OUT) and consumer.records:
             yield consumer.oldest or 0
+
+
+def _by_lane(refused: list[tuple[Record, Reason]]) -> dict[str, list[tuple[Record, Reason]]]:
+    found: dict[str, list[tuple[Record, Reason]]] = {}
+    for record, reason in refused:
+        found.setdefault(record.lane, []).append((record, reason))
+    return found
 
 
 def _apart(records: list[Record], results: list[Result]) -> tuple[list[Record], list[tuple[Record, Reason]]]:

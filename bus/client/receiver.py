@@ -37,13 +37,14 @@ _SPLITTING: Final = (400, _TOO_LARGE, 422, 500)
 
 
 class Reason(msgspec.Struct, frozen=True):
-    """The problem document of a refused line."""
+    """The problem document of a refused line; ``retry_after`` is in how many seconds to try again, 0 when not said."""
 
     status: int = 0
     title: str = ""
     detail: str = ""
     hint: str = ""
     field: str = ""
+    retry_after: int = 0
 
     def __str__(self) -> str:
         return self.detail or self.title or f"status {self.status}"

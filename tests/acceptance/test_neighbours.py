@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from bus import Bus
 from tests.harness.bus_process import BusProcess, run_bus
 from tests.harness.subscribers import SubscriberProcess
 from tests.harness.waiting import wait_until
@@ -89,20 +90,42 @@ def test_a_rate_is_changed_live_and_keeps_no_neighbour_out(shared_bus: BusProces
     assert {shared_bus.admin.send("slow", b"{}").status_code for _ in range(20)} == {202}
 
 
-def test_a_key_over_its_rate_is_refused_and_the_other_is_not(shared_bus: BusProcess) -> None:
+def test_a_key_over_its_rate_is_refused_and_the_other_is_not(bus: BusProcess) -> None:
     admin, slow, quick = (
-        run_bus("key", "create", "--data", shared_bus.data, *options).stdout.strip()
+        run_bus("key", "create", "--data", bus.data, *options).stdout.strip()
         for options in (("--role", "admin"), ("--rate", "0.01", "--burst", "1"), ())
     )
-    wait_until(lambda: shared_bus.admin.call("GET", "/api/v1/keys").status_code == 401, within=30, what="the keys")
-    shared_bus.admin.authorize(admin)
-    shared_bus.admin.destination("d")
+    wait_until(lambda: bus.admin.call("GET", "/api/v1/keys").status_code == 401, within=30, what="the keys")
+    bus.admin.authorize(admin)
+    bus.admin.destination("d")
 
     def sent(key: str) -> int:
-        return shared_bus.admin.send("d", b"{}", authorization=f"Bearer {key}").status_code
+        return bus.admin.send("d", b"{}", authorization=f"Bearer {key}").status_code
 
     wait_until(lambda: sent(quick) == 202, within=30, what="the bus knows the last key")
     assert [sent(slow), sent(slow), sent(quick), sent(quick)] == [202, 429, 202, 202]
-    ran = run_bus("key", "set", slow.split("_")[1], "--no-rate", "--url", shared_bus.url, "--api-key", admin)
+    ran = run_bus("key", "set", slow.split("_")[1], "--no-rate", "--url", bus.url, "--api-key", admin)
     assert ran.returncode == 0, ran.stderr
     assert {sent(slow) for _ in range(5)} == {202}
+
+
+def test_a_producer_waits_with_one_destination_and_goes_on_with_the_others(
+    shared_bus: BusProcess, shared_subscriber: SubscriberProcess, tmp_path: Path
+) -> None:
+    shared_bus.admin.destination("limited", rate=20, burst=1)
+    shared_bus.admin.destination("free")
+    for code in ("limited", "free"):
+        shared_bus.admin.subscription(code, "s", shared_subscriber.url(f"/{code}"))
+    with Bus(shared_bus.url, spool=tmp_path / "spool", source="shop") as producer:
+        for seq in range(30):
+            producer.send("limited", {"seq": seq})
+            producer.send("free", {"seq": seq})
+        wait_until(lambda: seqs(shared_subscriber, "/free") == [*range(30)], within=60, what="the others' messages")
+        assert producer.flush(60)
+        assert producer.rejected == 0
+    wait_until(lambda: seqs(shared_subscriber, "/limited") == [*range(30)], within=60, what="the limited messages")
+    assert shared_bus.admin.metric('bus_messages_turned_away_total{destination="limited"') >= 1
+
+
+def seqs(subscriber: SubscriberProcess, path: str) -> list[int]:
+    return sorted({call.seq for call in subscriber.calls(path) if call.seq is not None})

@@ -188,6 +188,54 @@ def test_a_line_refused_for_now_waits_without_holding_up_others(here: World, sta
     assert here.counts() == (0, 0)
 
 
+def test_a_line_says_itself_when_to_come_again_and_only_its_lane_waits(here: World) -> None:
+    def judge(line: dict[str, Any]) -> dict[str, Any]:
+        if line["destination"] != "slow" or here.time.elapsed >= 40:
+            return accepted(line)
+        answer = refused(line, 429)
+        answer["error"]["retry_after"] = 40
+        return answer
+
+    here.judge = judge
+    ids = [here.send("slow"), here.send("quick")]
+    assert here.work() >= 1
+    assert here.counts() == (1, 0)
+    here.time.elapsed = 39.9
+    later = here.send("quick")
+    here.work()
+    assert here.sent() == [*sorted(ids, key=here.sent().index), later]
+    here.time.elapsed = 41
+    here.work()
+    assert here.counts() == (0, 0)
+
+
+def test_of_a_lane_over_its_rate_no_more_is_sent_than_is_taken(here: World) -> None:
+    """A whole request, refused but for two lines, would be sent every second."""
+    left = 0
+
+    def judge(line: dict[str, Any]) -> dict[str, Any]:
+        nonlocal left
+        left -= 1
+        return accepted(line) if left >= 0 else refused(line, 429)
+
+    here.judge = judge
+    for _ in range(200):
+        here.send("slow")
+    sizes = []
+    for _ in range(60):
+        left, before = 2, len(here.requests)
+        here.work()
+        sizes += [len(lines) for lines in here.requests[before:]]
+        here.time.elapsed += 60
+    assert sizes[0] == 200
+    assert max(sizes[1:]) <= 8
+    left = 10_000
+    while here.counts() != (0, 0):
+        here.work()
+        here.time.elapsed += 60
+    assert len(here.requests) < 80
+
+
 def test_a_line_that_waited_too_long_gets_a_new_id_by_the_receivers_clock(here: World) -> None:
     first = here.send()
     receiver_time = datetime.fromtimestamp(START / 1000 + 5000, UTC)
