@@ -6,6 +6,7 @@ import pytest
 
 from bus.errors import StoreUnavailable
 from bus.security.keyring import Keyring
+from bus.security.principals import Principal
 from bus.security.sessions import SESSIONS, Limits, Sessions, csrf_of
 from bus.testing.clock import ManualClock
 from bus.testing.store import MemoryStore
@@ -74,7 +75,7 @@ async def test_a_session_is_its_user_in_every_process_and_after_a_restart(
     for process in (here, Process(store, clock)):
         session = await process.sessions.find(token)
         assert session is not None
-        assert session.principal == ("ann", "ann", ("operator",), ("orders",), "user")
+        assert session.principal == Principal("ann", "ann", ("operator",), ("orders",), "user")
         assert session.csrf == csrf_of(token)
     assert await here.sessions.find(token + "x") is None
     assert await here.sessions.find("") is None
