@@ -182,7 +182,7 @@ class Keyring:
         """Return a key; raises ``NotFound``."""
         found = self._keys.get(key_id)
         if found is None:
-            raise NotFound(f"there is no key {key_id[:64]!r}", hint="bus key list")
+            raise _no_key(key_id)
         return found
 
     async def limit_key(self, key_id: str, rate: float | None, burst: int | None) -> StoredKey:
@@ -192,11 +192,16 @@ class Keyring:
         ------
         NotFound
             There is no such key.
+        Conflict
+            Somebody else changed or revoked it meanwhile.
         """
         async with self._changing:
-            await self._load()
-            changed = msgspec.structs.replace(self.key(key_id), rate=rate, burst=burst)
-            await self._documents.put(KEYS, key_id, msgspec.json.encode(changed))
+            found = await self._documents.get(KEYS, key_id)
+            if found is None:
+                raise _no_key(key_id)
+            stored = msgspec.json.decode(found.value, type=StoredKey)
+            changed = msgspec.structs.replace(stored, rate=rate, burst=burst)
+            await self._documents.put(KEYS, key_id, msgspec.json.encode(changed), version=found.version)
             self._keys[key_id] = changed
             self._seen.clear()
         return changed
@@ -375,3 +380,7 @@ def _name(host: bytes) -> bytes:
     """Return a Host header without its port."""
     name, colon, port = host.rpartition(b":")
     return (name if colon and port.isdigit() else host).lower()
+
+
+def _no_key(key_id: str) -> NotFound:
+    return NotFound(f"there is no key {key_id[:64]!r}", hint="bus key list")

@@ -208,6 +208,25 @@ async def test_a_revoked_key_is_not_brought_back_by_a_load_that_was_under_way(ke
     assert status(keyring, bearer(key)) == 401
 
 
+async def test_a_key_that_another_process_revokes_is_not_brought_back_by_a_change_of_its_rate(
+    keyring: Keyring, store: Slow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await keyring.create_key(roles=("admin",))
+    key = await keyring.create_key(roles=("producer",))
+    key_id = keyring.authenticate(bearer(key), None).id
+    put = store.put
+
+    async def late(collection, name, value, *, version=None):
+        await store.delete(KEYS, key_id)
+        return await put(collection, name, value, version=version)
+
+    monkeypatch.setattr(store, "put", late)
+    with pytest.raises(Conflict):
+        await keyring.limit_key(key_id, 5.0, None)
+    await keyring.load()
+    assert status(keyring, bearer(key)) == 401
+
+
 async def test_a_new_key_is_not_lost_by_a_load_that_was_under_way(keyring: Keyring) -> None:
     _, key = await asyncio.gather(keyring.load(), keyring.create_key(roles=("producer",)))
     assert keyring.authenticate(bearer(key), None).roles == ("producer",)
