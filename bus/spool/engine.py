@@ -22,8 +22,9 @@ from bus.spool.damage import Damage
 from bus.spool.ledger import WINDOW, Cursor, Ledger
 from bus.spool.lock import OwnerLock
 from bus.spool.options import Options
-from bus.spool.record import OVERHEAD, Row, intact
+from bus.spool.record import OVERHEAD, SEQUENCE_MASK, Row, intact
 from bus.spool.storage import drop_ballast, lay_ballast
+from bus.spool.synced import Mark
 from bus.spool.transaction import Batch, Entry, Transactions, cursor_row, runs, tally_row
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ class Engine:
             self.file, damaged, unmarked = restore.restore(directory, options, self.ledger)
             self.damage = Damage(self.ledger, options.now, damaged)
             self.gathered = Transactions(self.ledger, self.damage, unmarked=unmarked)
+            self._mark = Mark(directory, self._appended())
         except BaseException:
             self._lock.release()
             raise
@@ -157,7 +159,21 @@ class Engine:
 
     def committed(self) -> Batch:
         """Take over what became durable; returns the batch, whose entries can be answered."""
-        return self.gathered.committed()
+        batch = self.gathered.committed()
+        self._mark.commit(self.file.wal_pages, len(batch.rows))
+        return batch
+
+    def _appended(self) -> int:
+        return sum(lane.last & SEQUENCE_MASK for lane in self.ledger.lanes.values())
+
+    def _empty_log(self) -> None:
+        """Copy the log into the file, and note it before the log is written anew."""
+        self.file.checkpoint()
+        if self.file.has_all:
+            try:
+                self._mark.empty()
+            except OSError as error:
+                raise apsw.IOError(str(error)) from error
 
     def abort(self, *, keep: bool = False) -> list[Entry]:
         """Undo the transaction under way, if any; acks wait for the next one.
@@ -184,13 +200,13 @@ class Engine:
 
     def checkpoint(self) -> None:
         """Copy the log into the file, and see that there is a ballast; may run in another thread."""
-        self.file.checkpoint()
+        self._empty_log()
         lay_ballast(self.directory, BALLAST)
 
     def relieve(self) -> None:
         """After the disk was full: give up the ballast, so that the log can be emptied and acks find room in it."""
         drop_ballast(self.directory)
-        self.file.checkpoint()
+        self._empty_log()
 
     def salvage(self) -> None:
         """Copy what can be read into a new file and go on with that; slow, may run in another thread."""
@@ -202,6 +218,7 @@ class Engine:
             self.file.commit()
             self.ledger.doomed = []
         restore.recount(self.file, self.ledger)
+        self._mark.appended = self._appended()
         self.damage.count = self.file.damaged()
 
     # Claiming
@@ -317,12 +334,18 @@ class Engine:
         try:
             if self.failed is None:
                 self._mark_end()
-                self.file.checkpoint(apsw.SQLITE_CHECKPOINT_TRUNCATE)
+                self._empty_log()
+                if self.file.has_all:
+                    self.file.checkpoint(apsw.SQLITE_CHECKPOINT_TRUNCATE)
         except apsw.Error as error:
             log.warning("spool %s could not be closed in order: %s", self.directory, error)
         finally:
-            self.file.close()
-            self._lock.release()
+            self._give_up()
+
+    def _give_up(self) -> None:
+        self.file.close()
+        self._mark.close()
+        self._lock.release()
 
     def _mark_end(self) -> None:
         """Store where everybody is; the end is clean unless a record may still have been claimed before a crash."""
@@ -339,5 +362,4 @@ class Engine:
         if self.closed:
             return
         self.closed = True
-        self.file.close()
-        self._lock.release()
+        self._give_up()

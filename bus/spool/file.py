@@ -109,6 +109,8 @@ class Contents(NamedTuple):
 class SpoolFile:
     """One open file; not thread-safe, but may be used from one thread after another.
 
+    ``has_all`` says that the last checkpoint copied all of the log.
+
     Parameters
     ----------
     path
@@ -122,6 +124,7 @@ class SpoolFile:
     def __init__(self, path: Path, *, vfs: str | None = None, exclusive: bool = False) -> None:
         self.path = path
         self.wal_pages = 0
+        self.has_all = False
         self.db = apsw.Connection(str(path), vfs=vfs)
         try:
             self._configure(exclusive)
@@ -135,6 +138,7 @@ class SpoolFile:
         file = cls.__new__(cls)
         file.path = path
         file.wal_pages = 0
+        file.has_all = False
         file.db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
         file.db.set_busy_timeout(BUSY_TIMEOUT)
         file.db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
@@ -328,8 +332,9 @@ class SpoolFile:
 
     def checkpoint(self, mode: int = apsw.SQLITE_CHECKPOINT_PASSIVE) -> int:
         """Copy the log into the file and return how many frames it had; every fsync's failure is raised."""
-        frames, _ = self.db.wal_checkpoint(mode=mode)
+        frames, copied = self.db.wal_checkpoint(mode=mode)
         self.wal_pages = 0
+        self.has_all = frames == copied
         return max(0, frames)
 
     def mark(self, *, clean: bool, cursors: Sequence[CursorRow] = (), tallies: Sequence[TallyRow] = ()) -> None:

@@ -25,6 +25,7 @@ _FIRST_HEADER = 100
 _WAL_HEADER = 32
 _WAL_MAGIC = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
 _FRAME_HEADER = 24
+FRAME_BYTES = _FRAME_HEADER + PAGE_SIZE
 _SIZES = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}
 _RECORD, _LANE, _TALLY, _CURSOR = 4, 3, 6, 7
 _TEXT_FROM = 12
@@ -45,8 +46,8 @@ def frames(path: Path, start: int = 0) -> Iterator[Frame]:
     if not path.exists():
         return
     with path.open("rb") as file:
-        file.seek(_WAL_HEADER + start * (_FRAME_HEADER + PAGE_SIZE))
-        while len(block := file.read(_FRAME_HEADER + PAGE_SIZE)) == _FRAME_HEADER + PAGE_SIZE:
+        file.seek(_WAL_HEADER + start * FRAME_BYTES)
+        while len(block := file.read(FRAME_BYTES)) == FRAME_BYTES:
             page, size = struct.unpack_from(">II", block)
             yield Frame(page, size != 0, block[8:16], block[_FRAME_HEADER:])
 

@@ -12,11 +12,11 @@ import apsw
 
 from bus.errors import SpoolError, SpoolFailed
 from bus.files import sync_directory
-from bus.spool import salvage
+from bus.spool import salvage, synced
 from bus.spool.file import NAME, UNCOUNTED, Contents, CursorRow, LaneRow, SpoolFile, TallyRow
 from bus.spool.ledger import WINDOW, Cursor, Lane, Ledger
 from bus.spool.record import OVERHEAD, SEQUENCE_MASK
-from bus.spool.tail import append_tail, keep_log, read_tail
+from bus.spool.tail import append_tail, appended, count_cut, keep_log, read_tail
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -111,10 +111,14 @@ def _checked(directory: Path, options: Options) -> SpoolFile:
     try:
         file.load()
         with suppress(*_PASSING):
-            tail = read_tail(directory / f"{NAME}-wal", file.checkpoint(apsw.SQLITE_CHECKPOINT_RESTART))
+            frames = file.checkpoint(apsw.SQLITE_CHECKPOINT_RESTART)
+            tail = read_tail(directory / f"{NAME}-wal", frames)
             if tail.transactions:
                 keep_log(directory, tail)
                 append_tail(file, tail)
+            count_cut(file, synced.read(directory), frames, is_told=bool(tail.transactions))
+            if file.has_all:
+                synced.empty(directory, appended(file.load()))
     except BaseException:
         file.close()
         raise
@@ -128,6 +132,7 @@ def open_file(directory: Path, options: Options) -> SpoolFile:
 
 def salvaged(directory: Path, options: Options, reason: str) -> SpoolFile:
     """Set the file aside as evidence, copy all that can be verified into a new one, and open that."""
+    synced.empty(directory, 0)  # the log that it was of is set aside
     salvage.salvage(directory, reason, options.vfs)
     with suppress(FileNotFoundError):
         (directory / FAILED).unlink()

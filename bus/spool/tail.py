@@ -15,12 +15,15 @@ from typing import TYPE_CHECKING
 
 from bus.files import make_directory
 from bus.spool import pages
-from bus.spool.file import NAME, CursorRow, DamageRow, LaneRow, SpoolFile, TallyRow
-from bus.spool.record import LANE_SHIFT, OVERHEAD, Row
+from bus.spool.file import NAME, Contents, CursorRow, DamageRow, LaneRow, SpoolFile, TallyRow
+from bus.spool.pages import FRAME_BYTES
+from bus.spool.record import LANE_SHIFT, OVERHEAD, SEQUENCE_MASK, Row
 from bus.spool.salvage import evidence_directory
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from bus.spool.synced import Extent
 
 log = logging.getLogger("bus.spool")
 
@@ -102,6 +105,49 @@ def append_tail(file: SpoolFile, tail: Tail) -> None:
     log.error("%s: %d record(s) behind the damage in the log were recovered", file.path, count)
 
 
+def count_cut(file: SpoolFile, extent: Extent, frames: int, *, is_told: bool) -> None:
+    """Count what a log has lost that is shorter than it was on disk; durable when it returns.
+
+    Parameters
+    ----------
+    extent
+        What the log and the file had.
+    frames
+        How far the log can be read.
+    is_told
+        Whether the log is known to be damaged, and its tail was read.
+    """
+    if frames >= extent.frames:
+        return
+    missing = extent.appended - appended(file.load())
+    if is_told and missing <= 0:
+        return
+    if missing > 0:
+        row = DamageRow(0, "", 0, b"", "lost with the end of the log, unless acked before", _now(), missing)
+        file.begin()
+        file.set_aside([row])
+        file.commit()
+    log.error(
+        "%s-wal was cut while nobody had it open: %d of %d bytes that were on disk are gone, and with them at most %d "
+        "record(s); what is in the rest, and in %s, is whole; what was acked of it in the lost part is delivered "
+        "again. Look for what cut the file, and have the producers, or the store, asked for what is missing",
+        file.path,
+        (extent.frames - frames) * FRAME_BYTES,
+        extent.frames * FRAME_BYTES,
+        max(0, missing),
+        file.path,
+    )
+
+
+def appended(contents: Contents) -> int:
+    """Return how many records were ever appended, as far as a file knows."""
+    return sum(tally.last & SEQUENCE_MASK for tally in contents.tallies if tally.lane > 0)
+
+
+def _now() -> int:
+    return int(time.time() * 1000)
+
+
 def _extend(file: SpoolFile, lane: LaneRow, old: TallyRow, later: TallyRow | None, found: list[Row]) -> None:
     """Add the recovered records to a lane, and count those between them that are not there."""
     last = _last(old, later, found)
@@ -113,8 +159,7 @@ def _extend(file: SpoolFile, lane: LaneRow, old: TallyRow, later: TallyRow | Non
     missing = last - old.last - len(found)
     if missing:
         reason = "lost in the log, unless acked before"
-        now = int(time.time() * 1000)
-        file.set_aside([DamageRow(lane.no << LANE_SHIFT, lane.name, 0, b"", reason, now, missing)])
+        file.set_aside([DamageRow(lane.no << LANE_SHIFT, lane.name, 0, b"", reason, _now(), missing)])
 
 
 def _last(old: TallyRow | None, later: TallyRow | None, found: list[Row]) -> int:
