@@ -20,6 +20,7 @@ from bus.spool.retire import is_spool
 from bus.telemetry import metrics
 from compensator.leftovers import Leftovers
 from compensator.orphanage import PRODUCER, Orphanage
+from compensator.remains import Remains
 
 _log = logging.getLogger(__name__)
 _INTERVAL: Final = 5.0
@@ -28,8 +29,9 @@ _INTERVAL: Final = 5.0
 class SweeperService:
     """Looks below the directories that ``sweep`` names, one machine's or a shared disk's, for queues of the gone.
 
-    A producer's queue goes to a receiver that lives; a service's queue goes where it was going. What was touched within
-    ``sweep_idle`` is left alone, since its process may be about to come back.
+    A producer's queue goes to a receiver that lives; a service's queue goes where it was going. Trace events go to this
+    process's own sink, and the directory of a service that is empty is removed. What was touched within ``sweep_idle``
+    is left alone, since its process may be about to come back.
     """
 
     def __init__(self, context: Context) -> None:
@@ -41,6 +43,8 @@ class SweeperService:
         self._orphanage = Orphanage()
         context.swept = [str(root.absolute()) for root in self._roots]
         context.orphans = lambda: self._orphanage.orphans
+        self._remains = Remains(context.events)
+        self._gone_since: dict[Path, float] = {}
         self._leftovers = Leftovers(
             context.store, context.registry, context.roads, context.events, context.clock, context.rollups.count
         )
@@ -83,6 +87,8 @@ class SweeperService:
             await self._attempt(directory, self._send)
         for directory in [path for path in self._services(root) if self._is_idle(path)]:
             await self._attempt(directory, self._empty)
+        for directory in _each(root):
+            await self._attempt(directory, self._clear)
 
     async def _attempt(self, directory: Path, work: Callable[[Path], Awaitable[None]]) -> None:
         """Do it; what is wrong with one directory holds up no other."""
@@ -102,6 +108,26 @@ class SweeperService:
         swept = await self._leftovers.drain(directory)
         self._orphanage.attempted(directory, swept.left)
         _report(directory, swept.moved, swept.left, removed=swept.removed)
+
+    async def _clear(self, directory: Path) -> None:
+        """Pass on the trace events of the gone, and remove the directory of a service that has nothing else."""
+        events = self._remains.events_in(directory)
+        if events is not None and self._is_idle(events):
+            count = await self._remains.pass_on(events)
+            if count:
+                _log.info("%d blocks of trace events in %s went on their way", count, events)
+        # What it kept of the configuration may be all there is, while the store's is in doubt.
+        is_wanted = directory in self._roots or bool(self._context.registry.trouble)
+        if self._is_long_gone(directory) and not is_wanted and self._remains.remove(directory):
+            _log.info("the directory %s of a process that is gone is removed", directory)
+
+    def _is_long_gone(self, directory: Path) -> bool:
+        """Whether the services of a directory were gone whenever it was looked at for ``sweep_idle``."""
+        if not self._remains.is_service_gone(directory):
+            self._gone_since.pop(directory, None)
+            return False
+        now = self._context.clock.monotonic()
+        return now - self._gone_since.setdefault(directory, now) >= self._context.settings.sweep_idle
 
     async def _send(self, directory: Path) -> None:
         """Have a receiver take what a producer left behind."""
@@ -134,6 +160,13 @@ class SweeperService:
             touched = max((path.stat().st_mtime for path in directory.iterdir()), default=directory.stat().st_mtime)
         # One that was touched at a time still to come was so before the clock was put back.
         return abs(self._context.clock.now() / 1000 - touched) >= self._context.settings.sweep_idle
+
+
+def _each(root: Path) -> list[Path]:
+    """Return a root and the directories in it, each of which may be a service's, or the root of producers."""
+    with suppress(FileNotFoundError, NotADirectoryError):
+        return [root, *sorted(path for path in root.iterdir() if path.is_dir() and not path.name.startswith("."))]
+    return []
 
 
 def _report(directory: Path, moved: int, left: int, *, removed: bool) -> None:

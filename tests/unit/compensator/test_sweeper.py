@@ -25,6 +25,7 @@ from bus.testing.writes import DESTINATION, message
 from compensator.sweeper import SweeperService
 from tests.integration.client.fake_receiver import FakeReceiver, status
 from tests.unit.compensator.compensator_world import World
+from tests.unit.compensator.test_remains import service, told
 
 IDLE = 60
 
@@ -235,3 +236,33 @@ async def test_what_is_orphaned_is_told_with_what_the_last_attempt_left(ground: 
         age(directory, seconds)
         ground.sweeper._look()
         assert ground.sweeper._is_idle(directory)  # to look is not to touch
+
+
+async def test_a_service_that_is_gone_leaves_nothing_and_a_producers_root_no_events(ground: Ground) -> None:
+    ground.sweeper._context.settings.sweep_idle = 0
+    data, producers = ground.root / "dispatcher-2", ground.root / "producers"
+    await ground.direct(await service(data))
+    for folder in (data / "events", producers / "events"):
+        told(folder)
+        age(folder)
+    await ground.sweep()
+    await ground.sweep()
+    assert not data.exists()
+    assert not (producers / "events").exists()
+    assert len(ground.world.events.forwarded) == 2
+
+
+async def test_while_the_store_is_in_doubt_no_copy_of_the_configuration_is_removed(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = await service(ground.root / "dispatcher-2")
+    monkeypatch.setattr("bus.registry.Registry.trouble", "the store was wiped")
+    ground.sweeper._context.settings.sweep_idle = 0
+    await ground.sweep()
+    assert data.exists()
+
+
+async def test_a_service_that_is_gone_for_a_moment_keeps_its_directory(ground: Ground) -> None:
+    data = await service(ground.root / "admin-1")
+    await ground.sweep()
+    assert data.exists()
