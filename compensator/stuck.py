@@ -8,6 +8,7 @@ from typing import Final
 from bus.cluster.waiting import Waiting
 from bus.domain.delivery import Origin, untried_row
 from bus.domain.subscription import Subscription
+from bus.domain.times import SKEW
 from bus.errors import StoreError
 from bus.ports.clock import Clock
 from bus.ports.store import Store
@@ -73,6 +74,8 @@ class StuckSearch:
         oldest = self._on_roads(subscription) + self._waiting.held_elsewhere(*subscription.key)
         if unpublished is not None:
             oldest.append(unpublished)
+        if any(time > now + SKEW for time in oldest):
+            return 0  # held since the clock was ahead, so that times do not tell what waits behind it
         before = min([now - subscription.stuck_after, *(time - _SLACK for time in oldest)])
         stuck = await self._store.unsettled(*subscription.key, before, _BATCH)
         if stuck:

@@ -82,7 +82,7 @@ def test_nothing_is_lost_with_the_queue(tmp_path: Path, size: Size) -> None:
     prove(run)
 
 
-@sizes(Size(300, 100, 1, 1), Size(20_000, 200, 6, 8))
+@sizes(Size(300, 100, 1, 1), Size(6_000, 150, 3, 6))
 def test_nothing_is_lost_when_the_clock_jumps(tmp_path: Path, size: Size) -> None:
     clock = MovedClock(tmp_path)
     run = KillRun(tmp_path, size.plan(), paths=harms.HOSTILE, clock=clock)
@@ -90,7 +90,7 @@ def test_nothing_is_lost_when_the_clock_jumps(tmp_path: Path, size: Size) -> Non
     prove(run)
 
 
-@sizes(Size(300, 100, 0, 2), Size(10_000, 150, 3, 10))
+@sizes(Size(300, 100, 0, 2), Size(6_000, 150, 3, 8))
 def test_what_is_acknowledged_while_disks_are_full_is_delivered(tmp_path: Path, size: Size) -> None:
     sides = tmp_path / "bus", tmp_path / "producer"
     for side in sides:

@@ -236,3 +236,13 @@ async def test_a_clock_that_is_put_back_changes_nothing_of_what_is_stuck(world: 
     assert await world.stuck.step() == 0
     await world.clock.advance(LATER)
     assert await world.stuck.step() == 2
+
+
+async def test_what_waits_behind_a_message_of_a_clock_that_was_ahead_is_not_stuck(world: World) -> None:
+    (first,) = await accepted(world, 1, received_at=NOON + DAY)
+    (behind,) = await accepted(world, 2)
+    await world.publish(first, behind)
+    await world.clock.advance(LATER)
+    assert await world.stuck.step() == 0
+    world.road.lose(*LANE)
+    assert await world.stuck.step() == 1
