@@ -57,7 +57,7 @@ class Caller:
         else:
             result = await self._post(self._requests, delivery.message, n, started)
         self._meter.attempted(result.duration)
-        answer = Answer(result.status, result.error, parse_retry_after(result.retry_after, clock.now()))
+        answer = Answer(result.status, result.error, parse_retry_after(result.retry_after, clock.now(), result.date))
         attempt = Attempt(
             id=next(self._means.attempt_ids),
             n=n,

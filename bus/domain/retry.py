@@ -114,17 +114,28 @@ def format_waits(waits: Schedule | Exponential) -> list[str] | dict[str, object]
     return {"first": format_duration(waits.first), "factor": waits.factor, "max": format_duration(waits.max)}
 
 
-def parse_retry_after(value: str | None, now: int) -> int | None:
-    """Read a Retry-After header (RFC 9110 section 10.2.3) as milliseconds from ``now``, capped; None for garbage."""
+def parse_retry_after(value: str | None, now: int, date: str | None = None) -> int | None:
+    """Read a Retry-After header (RFC 9110 section 10.2.3) as milliseconds from ``now``, capped; None for garbage.
+
+    ``date`` is the same answer's Date header: one clock made both, so that what is wrong with ours does not matter.
+    """
     if not value:
         return None
     text = value.strip()
     if text.isascii() and text.isdigit():
         return min(int(text[:_DIGITS]) * 1000, RETRY_AFTER_CAP)
+    moment = _time_of(text)
+    if moment is None:
+        return None
+    answered_at = _time_of(date) if date else None
+    return min(max(0, moment - (now if answered_at is None else answered_at)), RETRY_AFTER_CAP)
+
+
+def _time_of(date: str) -> int | None:
     try:
-        moment = parsedate_to_datetime(text)
+        moment = parsedate_to_datetime(date)
     except (ValueError, OverflowError):
         return None
     if moment.tzinfo is None:  # "-0000": the time is in UTC
         moment = moment.replace(tzinfo=UTC)
-    return min(max(0, round(moment.timestamp() * 1000) - now), RETRY_AFTER_CAP)
+    return round(moment.timestamp() * 1000)

@@ -46,6 +46,7 @@ class PostResult(NamedTuple):
     phases: Phases
     retry_after: str | None  # the header as sent
     response: bytes  # the first bytes of the answer's body, capped
+    date: str | None = None  # the header as sent, beside a ``retry_after``
 
 
 class Trial(NamedTuple):

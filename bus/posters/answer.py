@@ -97,10 +97,12 @@ class Answer:
     @property
     def retry_after(self) -> str | None:
         """The Retry-After header as sent; None for a success, where it means nothing."""
-        if self.status < _FIRST_FAILURE:
-            return None
-        value = self._field(b"retry-after")
-        return None if value is None else value[:_LONGEST_FIELD].decode("latin-1")
+        return None if self.status < _FIRST_FAILURE else self._text(b"retry-after")
+
+    @property
+    def date(self) -> str | None:
+        """The Date header as sent."""
+        return self._text(b"date")
 
     @property
     def fields(self) -> list[tuple[str, str]]:
@@ -145,6 +147,10 @@ class Answer:
         """Finish, unless it was an interim answer."""
         if self.status:
             self.complete = True
+
+    def _text(self, name: bytes) -> str | None:
+        value = self._field(name)
+        return None if value is None else value[:_LONGEST_FIELD].decode("latin-1")
 
     def _field(self, name: bytes) -> bytes | None:
         """Return the last value of a field in the head of the final answer."""

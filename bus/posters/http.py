@@ -232,7 +232,9 @@ def _result(
     phases = _phases(connection, dial)
     answer = connection.answer
     if failure is None:
-        return _new(PostResult, (answer.status, None, "", False, duration, phases, answer.retry_after, answer.body))
+        retry_after = answer.retry_after
+        date = answer.date if retry_after else None
+        return _new(PostResult, (answer.status, None, "", False, duration, phases, retry_after, answer.body, date))
     reached = reached or connection.sent > 0.0
     return PostResult(None, failure.kind, failure.error, reached, duration, phases, None, answer.body)
 

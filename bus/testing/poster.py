@@ -145,8 +145,10 @@ class MemoryPoster:
             return _failed(PostFailure.TIMEOUT, patience)
         if reply.failure is not None:
             return _failed(reply.failure, 0.0)
-        retry_after = {name.lower(): value for name, value in reply.headers}.get("retry-after")
-        return PostResult(reply.status, None, "", False, 0.0, _NOTHING, retry_after, reply.body[:_KEPT])
+        headers = {name.lower(): value for name, value in reply.headers}
+        retry_after = headers.get("retry-after")
+        date = headers.get("date") if retry_after else None
+        return PostResult(reply.status, None, "", False, 0.0, _NOTHING, retry_after, reply.body[:_KEPT], date)
 
     async def _released(self, hold: asyncio.Event | None, patience: float) -> bool:
         """Wait for the event or for the time to be over, whichever is first."""

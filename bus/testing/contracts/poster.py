@@ -110,6 +110,14 @@ class PosterContract:
     async def test_retry_after_is_given_as_sent(self, world: PosterWorld, value: str) -> None:
         assert (await _post(world, Reply(503, headers=(("Retry-After", value),)))).retry_after == value
 
+    async def test_the_date_is_given_with_retry_after(self, world: PosterWorld) -> None:
+        date = "Wed, 21 Oct 2026 07:27:00 GMT"
+        result = await _post(
+            world, Reply(503, headers=(("Retry-After", "Wed, 21 Oct 2026 07:28:00 GMT"), ("Date", date)))
+        )
+        assert result.date == date
+        assert (await _post(world, Reply(503))).date is None
+
     async def test_response_is_kept_and_capped(self, world: PosterWorld) -> None:
         assert (await _post(world, Reply(body=b"ok"))).response == b"ok"
         capped = await _post(world, Reply(body=b"y" * 1_000_000))

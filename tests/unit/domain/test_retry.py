@@ -20,7 +20,7 @@ from bus.domain.retry import (
     parse_retry_after,
     parse_waits,
 )
-from bus.domain.times import DAY
+from bus.domain.times import DAY, parse_time
 
 NOW = 1_795_262_400_000
 MIDDLE = 0.5
@@ -136,8 +136,17 @@ words = st.sampled_from(
 
 @given(st.text(st.characters(max_codepoint=255), max_size=30) | st.lists(words, max_size=8).map(" ".join))
 def test_no_header_of_a_subscriber_does_harm(value: str) -> None:
-    found = parse_retry_after(value, NOW)
-    assert found is None or 0 <= found <= RETRY_AFTER_CAP
+    for found in (parse_retry_after(value, NOW), parse_retry_after("Wed, 21 Oct 2026 07:28:00 GMT", NOW, value)):
+        assert found is None or 0 <= found <= RETRY_AFTER_CAP
+
+
+@pytest.mark.parametrize("ahead", [-DAY, 0, DAY])
+def test_a_date_to_retry_after_counts_from_the_answers_own_date(ahead: int) -> None:
+    sent, wanted = "Wed, 21 Oct 2026 07:28:00 GMT", "Wed, 21 Oct 2026 07:28:30 GMT"
+    now = parse_time("2026-10-21T07:28:00Z") + ahead
+    assert parse_retry_after(wanted, now, sent) == 30_000
+    assert parse_retry_after("7", now, sent) == 7_000
+    assert parse_retry_after(wanted, now, "no date") == (30_000 if not ahead else {DAY: 0, -DAY: DAY}[ahead])
 
 
 @given(
