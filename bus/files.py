@@ -1,10 +1,12 @@
-"""Small files and directories that are whole after a power cut, whenever it comes."""
+"""Files and directories that only their owner may read, and that are whole after a power cut, whenever it comes."""
 
 from __future__ import annotations
 
 import os
 import tempfile
+from contextlib import suppress
 from pathlib import Path
+from typing import BinaryIO
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -33,11 +35,26 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def make_directory(directory: Path) -> None:
-    """Make the directory and its parents, durably; no effect when it is there."""
+    """Make the directory and its parents for their owner only, durably; no effect when it is there."""
     missing = [path for path in (directory, *directory.parents) if not path.exists()]
-    directory.mkdir(parents=True, exist_ok=True)
+    for path in (*reversed(missing[1:]), directory):
+        path.mkdir(mode=0o700, exist_ok=True)
     for path in missing:
         sync_directory(path.parent)
+
+
+def make_private(path: Path) -> None:
+    """Make an empty database for its owner only, before SQLite opens it; no effect when it is there.
+
+    SQLite gives its log and its index the mode of the database. What the disk refuses, it says itself when it opens.
+    """
+    with suppress(OSError):
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+
+
+def open_private(path: Path) -> BinaryIO:
+    """Open a file for writing from its beginning, made for its owner only when it is not there."""
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb")
 
 
 def sync_directory(directory: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from bus.errors import SpoolLocked
-from bus.files import write_whole
+from bus.files import make_directory, write_whole
 from bus.spool.lock import OwnerLock
 
 _NAME: Final = re.compile("[0-9a-f]{32}")
@@ -25,7 +25,7 @@ def claim_name(data: Path, roles: Sequence[str]) -> Iterator[str]:
     """
     for number in itertools.count(1):
         directory = data / "processes" / f"{'-'.join(roles)}-{number}"
-        directory.mkdir(parents=True, exist_ok=True)
+        make_directory(directory)
         try:
             lock = OwnerLock.take(directory)
         except SpoolLocked:

@@ -29,6 +29,7 @@ from bus.cluster.waiting import unstored
 from bus.domain.catalog import Catalog
 from bus.errors import ConfigurationError, StoreError, StoreUnavailable
 from bus.events.emitter import Emitter
+from bus.files import make_directory
 from bus.ports.clock import Clock
 from bus.ports.spool import Spool
 from bus.ports.transport import Transport
@@ -284,7 +285,7 @@ def _entries(text: str) -> list[str]:
 
 def _reserve(settings: Settings) -> int:
     """Return the free disk kept for outcomes."""
-    settings.data.mkdir(parents=True, exist_ok=True)
+    make_directory(settings.data)
     return settings.reserve(shutil.disk_usage(settings.data).total)
 
 

@@ -15,6 +15,7 @@ import typer
 from bus.cli.api import Api
 from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl
 from bus.cli.output import console, plain, print_json
+from bus.cli.permissions import close, opened
 from bus.cli.serving import server_extra
 from bus.errors import BusError, ConfigurationError, ReceiverRefused, SpoolError
 
@@ -54,6 +55,9 @@ def doctor(
     keep_configuration: Annotated[
         bool, typer.Option("--keep-configuration", help="What was put back into an emptied store is right.")
     ] = False,
+    close_directory: Annotated[
+        bool, typer.Option("--close-directory", help="Let nobody but its owner read what is in the data directory.")
+    ] = False,
 ) -> int:
     """Check configuration, disk and every part of the bus; exit 1 with what to do when something is wrong."""
     configuration, settings = _configuration(config)
@@ -62,7 +66,8 @@ def doctor(
     if accept_empty_store or keep_configuration:
         _choose(address, api_key, accept=accept_empty_store, keep=keep_configuration)
     checks = [_python(), _sqlite(), configuration, _disk(place or Path(), settings)]
-    checks += _spools(place) if place is not None else []
+    if place is not None:
+        checks += [_permissions(place, mend=close_directory), *_spools(place)]
     checks += _bus(address, api_key)
     if as_json:
         print_json({"ok": all(check.ok for check in checks), "checks": [check._asdict() for check in checks]})
@@ -126,6 +131,21 @@ def _disk(directory: Path, settings: Settings | None) -> Check:
         return Check("disk", ok=True, detail=detail)
     reserve = f"{settings.reserve(usage.total) / 2**30:.1f} GiB are kept for outcomes"
     return Check("disk", ok=False, detail=f"{detail}; {reserve}", do="free disk: new messages are refused until then")
+
+
+def _permissions(directory: Path, *, mend: bool) -> Check:
+    """Check that only its owner can read what the bus keeps: secrets of signatures, hashes of keys, messages."""
+    name, found = "permissions", opened(directory)
+    if not found:
+        return Check(name, ok=True, detail=f"what is in {directory} is its owner's alone")
+    said = f"{len(found)} files and directories of {directory} are open to other users"
+    if not mend:
+        return Check(name, ok=False, detail=f"{said}, such as {found[-1]}", do="bus doctor --close-directory")
+    try:
+        close(found)
+    except OSError as error:
+        return Check(name, ok=False, detail=f"{said}: {error}", do="run it as the owner")
+    return Check(name, ok=True, detail=f"{said} no more")
 
 
 def _spools(directory: Path) -> list[Check]:

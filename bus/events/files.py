@@ -19,6 +19,7 @@ from weakref import WeakSet
 
 from bus.domain.events import count_events
 from bus.errors import EventsUnavailable
+from bus.files import make_directory
 from bus.ports.events import SealedBlock
 
 _log = logging.getLogger(__name__)
@@ -29,7 +30,7 @@ ROTATE_BYTES: Final = 64 * 2**20
 _LOOK_SECONDS: Final = 300.0
 _MOST_FILES: Final = 50_000
 _TAIL: Final = 64 * 2**10
-_MODE: Final = 0o640
+_MODE: Final = 0o600
 
 
 class Limits(NamedTuple):
@@ -102,7 +103,7 @@ class EventFiles:
         """
         lines = b"".join(block.line + b"\n" for block in blocks)
         try:
-            self._directory.mkdir(parents=True, exist_ok=True)
+            make_directory(self._directory)
             self._check_room(len(lines))
             self._present(len(lines)).append(lines)
         except OSError as error:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import apsw
 
+from bus.files import make_private
 from bus.spool.record import Row, seal
 
 if TYPE_CHECKING:
@@ -125,6 +126,8 @@ class SpoolFile:
         self.path = path
         self.wal_pages = 0
         self.has_all = False
+        if vfs is None:
+            make_private(path)
         self.db = apsw.Connection(str(path), vfs=vfs)
         try:
             self._configure(exclusive)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import apsw
 
-from bus.files import make_directory, sync_directory
+from bus.files import make_directory, sync_directory, write_whole
 from bus.spool import pages
 from bus.spool.file import NAME, PAGE_SIZE, UNCOUNTED, CursorRow, DamageRow, LaneRow, SpoolFile, TallyRow
 from bus.spool.record import LANE_SHIFT, OVERHEAD, SEQUENCE_MASK, Row, intact
@@ -97,7 +97,7 @@ def salvage(directory: Path, reason: str, vfs: str | None = None) -> Path:
         (directory / BUILDING).rename(directory / READY)
         sync_directory(directory)
     make_directory(evidence)
-    (evidence / "reason.json").write_text(json.dumps({"reason": reason}))
+    write_whole(evidence / "reason.json", json.dumps({"reason": reason}).encode())
     for name in (f"{NAME}-wal", f"{NAME}-shm", NAME):  # the log first: it must never meet the new file
         with suppress(FileNotFoundError):
             (directory / name).rename(evidence / name)

@@ -7,6 +7,8 @@ import shutil
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from bus.files import open_private
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -18,7 +20,7 @@ def lay_ballast(directory: Path, size: int) -> None:
     path = directory / BALLAST
     if path.exists() or shutil.disk_usage(directory).free < 2 * size:
         return
-    with suppress(OSError), path.open("wb") as file:
+    with suppress(OSError), open_private(path) as file:
         os.posix_fallocate(file.fileno(), 0, size)
 
 

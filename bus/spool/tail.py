@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from bus.files import make_directory
+from bus.files import make_directory, open_private
 from bus.spool import pages
 from bus.spool.file import NAME, Contents, CursorRow, DamageRow, LaneRow, SpoolFile, TallyRow
 from bus.spool.pages import FRAME_BYTES
@@ -68,7 +68,8 @@ def keep_log(directory: Path, tail: Tail) -> None:
     """Keep a copy of the damaged log as evidence."""
     evidence = evidence_directory(directory)
     make_directory(evidence)
-    shutil.copyfile(directory / f"{NAME}-wal", evidence / f"{NAME}-wal")
+    with (directory / f"{NAME}-wal").open("rb") as damaged, open_private(evidence / f"{NAME}-wal") as copy:
+        shutil.copyfileobj(damaged, copy)
     log.error(
         "spool %s: its log is damaged before %d transaction(s); a copy is kept in %s, and what they removed may return",
         directory,

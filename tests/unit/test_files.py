@@ -59,3 +59,29 @@ def test_each_new_directory_is_durable_in_the_one_above(tmp_path: Path, monkeypa
     assert sorted(synced) == [tmp_path, tmp_path / "data"]
     files.make_directory(tmp_path / "data" / "spool")
     assert len(synced) == 2
+
+
+@pytest.mark.parametrize("umask", [0, 0o022, 0o077])
+def test_only_its_owner_may_read_what_is_made_whatever_the_umask(tmp_path: Path, umask: int) -> None:
+    before = os.umask(umask)
+    try:
+        files.make_directory(tmp_path / "a" / "b")
+        files.write_whole(tmp_path / "a" / "c" / "whole", b"1")
+        files.make_private(tmp_path / "a" / "database")
+        with files.open_private(tmp_path / "a" / "opened") as file:
+            file.write(b"2")
+    finally:
+        os.umask(before)
+    modes = {path.name: oct(path.stat().st_mode & 0o777) for path in tmp_path.rglob("*")}
+    assert modes == {
+        **dict.fromkeys(("a", "b", "c"), "0o700"),
+        **dict.fromkeys(("whole", "database", "opened"), "0o600"),
+    }
+
+
+def test_a_database_that_is_there_stays_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "database"
+    path.write_bytes(b"full")
+    files.make_private(path)
+    files.make_private(tmp_path / "nowhere" / "database")
+    assert path.read_bytes() == b"full"

@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 import apsw
 
 from bus.errors import ConfigurationError
-from bus.files import sync_directory
+from bus.files import make_private, sync_directory
 from bus.stores.sqlite.failures import translating
 from bus.stores.sqlite.locking import PATIENCE, POLL
 
@@ -44,6 +44,7 @@ def open_writer(path: Path, steps: Sequence[str]) -> apsw.Connection:
         The file cannot be opened or is not a database.
     """
     with translating(path.name):
+        make_private(path)
         connection = apsw.Connection(str(path))
         try:
             connection.set_busy_timeout(round(PATIENCE * 1000))

@@ -11,7 +11,7 @@ from typing import Final
 
 import apsw
 
-from bus.files import sync_directory
+from bus.files import make_directory, sync_directory
 from bus.stores.sqlite import control_sql, partition_sql
 from bus.stores.sqlite.connection import inode_of, open_reader, open_writer
 from bus.stores.sqlite.failures import translating
@@ -37,7 +37,7 @@ class Directory:
         with translating(path.name):
             self._path = path
             self._name = str(path)
-            (path / _LOCKS).mkdir(parents=True, exist_ok=True)
+            make_directory(path / _LOCKS)
             sync_directory(path.parent)  # always, since the process that made it may have died before this
             self._labels: frozenset[Label] = frozenset()
             self._listed_at = 0

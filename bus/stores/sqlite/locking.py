@@ -94,7 +94,7 @@ class _FileLock:
     """An exclusive lock on a file that is made when it is not there."""
 
     def __init__(self, path: Path) -> None:
-        self._handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        self._handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
 
     def take(self) -> bool:
         """Take the lock if it is free; whether it was."""

@@ -125,9 +125,10 @@ def test_executors_find_the_driver_where_its_service_is():
 
 def test_who_runs_may_write_the_lake_and_read_the_events():
     image = (DEPLOY / "Dockerfile").read_text("utf-8")
-    (user,) = re.findall(r"^USER (\d+)$", image, re.MULTILINE)
+    (user,) = re.findall(r"^ARG PIER_USER=(\d+)$", image, re.MULTILINE)
+    assert re.search(r"^USER \$PIER_USER$", image, re.MULTILINE)
     assert re.search(rf"groupadd --gid {user} spark", image)
-    assert re.search(rf"useradd --uid {user} --gid {user}\b.* spark", image)
+    assert re.search(rf"useradd --non-unique --uid \$PIER_USER --gid {user}\b.* spark", image)
     assert "install --directory --owner spark --group spark /lake" in image
     for pod in pods().values():
         wanted = {"runAsUser": int(user), "runAsGroup": int(user), "fsGroup": int(user)}
@@ -135,7 +136,7 @@ def test_who_runs_may_write_the_lake_and_read_the_events():
     (compose,) = documents(COMPOSE)
     for service in compose["services"].values():
         assert any(volume.endswith(":/events:ro") for volume in service["volumes"])
-        assert service["group_add"] == ["${PIER_GROUP:-1000}"]
+    assert compose["services"]["master"]["build"]["args"] == {"PIER_USER": f"${{PIER_USER:-{user}}}"}
 
 
 def test_settings_are_read_as_spark_reads_them():
