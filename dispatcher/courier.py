@@ -7,6 +7,7 @@ import logging
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from typing import Final
 
 from bus.domain.breaker import Breaker, BreakerState
 from bus.domain.delivery import Delivery, Outcome, Status
@@ -26,6 +27,7 @@ from dispatcher.sieve import Sieve
 from dispatcher.stock import Parcel, Stock
 
 _log = logging.getLogger(__name__)
+_LOOK_AGAIN: Final = 0.2
 
 
 class Courier:
@@ -231,8 +233,7 @@ class Courier:
         most = self.subscription.max_concurrency
         if self._workers + self._guest.count > most or self._unrecorded >= most:
             return False
-        if not self._means.outcomes.has_room:
-            self._again(sys.float_info.max, self._means.outcomes.room)
+        if not self._may_record(now):
             return False
         if self.subscription.rate is not None and (wait := self._rate.wait(now)) > 0:
             self._again_in(now, wait)
@@ -242,6 +243,17 @@ class Courier:
         if self.breaker.state is BreakerState.OPEN:
             self._again_in(now, self.breaker.probe_in(now))
         return False
+
+    def _may_record(self, now: float) -> bool:
+        """Whether an outcome could be recorded; if not, workers are started again once it can be."""
+        outcomes = self._means.outcomes
+        if not outcomes.has_room:
+            self._again(sys.float_info.max, outcomes.room)
+            return False
+        if not outcomes.has_room_for(self.subscription.destination):
+            self._again_in(now, _LOOK_AGAIN)
+            return False
+        return True
 
     async def _step(self) -> None:
         """Deliver the next parcel."""
@@ -306,7 +318,7 @@ class Courier:
             return True
 
     def _again_in(self, now: float, seconds: float) -> None:
-        """Start workers after so many seconds: a probe of the breaker is due, or the rate has room."""
+        """Start workers after so many seconds: a probe of the breaker is due, or the rate or the spool has room."""
         self._again(now + seconds, partial(self._means.clock.sleep, seconds))
 
     def _again(self, at: float, wait: Callable[[], Awaitable[None]]) -> None:

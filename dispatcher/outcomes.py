@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from bus.domain import events as events_of
 from bus.domain.delivery import Outcome, encode_outcome
-from bus.domain.lanes import unfinished_lane
+from bus.domain.lanes import destination_of, unfinished_lane
 from bus.domain.message import Message
+from bus.domain.quota import Room
 from bus.errors import SpoolFull
 from bus.ports.clock import Clock
 from bus.ports.events import Events
@@ -41,10 +42,16 @@ class _Pending(NamedTuple):
 
 
 class OutcomeLog:
-    """Gathers outcomes of all subscriptions into shared commits of the dispatcher's spool."""
+    """Gathers outcomes of all subscriptions into shared commits of the dispatcher's spool.
 
-    def __init__(self, spool: Spool, events: Events, clock: Clock) -> None:
+    ``share_of`` says what part of the spool the outcomes of a destination may fill.
+    """
+
+    def __init__(
+        self, spool: Spool, events: Events, clock: Clock, share_of: Callable[[str], float] = lambda _: 1.0
+    ) -> None:
         self._spool = spool
+        self._share_of = share_of
         self._events = events
         self._clock = clock
         self._pending: list[_Pending] = []
@@ -53,6 +60,9 @@ class OutcomeLog:
         self._room.set()
         self._flushing = asyncio.Lock()
         self._unfinished: set[str] = set()
+        self._lanes: dict[str, set[str]] = {}
+        for found in spool.stats().consumers:
+            self._lanes.setdefault(destination_of(found.lane), set()).add(found.lane)
         self._recent: OrderedDict[tuple[str, str, str], tuple[int, int]] = OrderedDict()
 
     def record(self, outcome: Outcome, message: Message, owner: Recorded, token: object) -> None:
@@ -70,6 +80,7 @@ class OutcomeLog:
         if lane not in self._unfinished:
             self._spool.attach(lane, RETRY)
             self._unfinished.add(lane)
+            self._lanes.setdefault(outcome.destination, {outcome.destination}).add(lane)
         return lane
 
     def overtaken(self, destination: str, subscription: str, message_id: str, generation: int, attempts: int) -> bool:
@@ -81,6 +92,15 @@ class OutcomeLog:
     def has_room(self) -> bool:
         """Whether the disk takes outcomes: nothing is POSTed that could not be recorded."""
         return self._room.is_set()
+
+    def has_room_for(self, destination: str) -> bool:
+        """Whether a destination's outcomes leave room to those of others; it is not POSTed to while they do not."""
+        share, room = self._share_of(destination), self._spool.room(destination, urgent=True)
+        if room.total <= share * (room.total + room.free):
+            return True  # not even all outcomes fill it
+        lanes = self._lanes.get(destination, set()) - {destination}
+        held = room.held + sum(self._spool.room(lane, urgent=True).held for lane in lanes)
+        return Room(held, room.total, room.free).takes(share, 0)
 
     async def room(self) -> None:
         """Return when the disk takes outcomes again."""

@@ -32,7 +32,7 @@ class DispatcherService:
         self._context = context
         self._gone: asyncio.Queue[Subscription] = asyncio.Queue()
         spool = context.spools["outcomes"]
-        outcomes = OutcomeLog(spool, context.events, context.clock)
+        outcomes = OutcomeLog(spool, context.events, context.clock, context.registry.spool_share)
         self._retrier = Retrier(spool, outcomes, self._offer, context.clock)
         means = Means(
             poster=context.poster,

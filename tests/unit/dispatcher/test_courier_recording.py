@@ -9,9 +9,11 @@ import pytest
 
 from bus.domain.delivery import Outcome, Status
 from bus.domain.events import Stage
+from bus.domain.lanes import unfinished_lane
 from bus.domain.message import Message
 from bus.errors import SpoolFailed, SpoolFull
-from bus.testing.writes import outcome
+from bus.ports.spool import NewRecord
+from bus.testing.writes import DESTINATION, outcome
 from dispatcher.outcomes import OutcomeLog
 from tests.unit.dispatcher.dispatcher_world import URL, World, fresh, statuses, subscription
 
@@ -92,6 +94,31 @@ def _beside(world: World) -> World:
     other.__dict__.update(world.__dict__)
     other.log = world.log
     return other
+
+
+async def test_outcomes_that_fill_their_share_stop_the_posts_of_their_destination_alone(world: World) -> None:
+    world.spool._limit = 10_000
+    world.log._share_of = lambda _: 0.2
+    async with world.courier(subscription(max_concurrency=1)):
+        await world.publish(40)
+        await world.clock.advance(5)
+        posted = len(world.poster.posted)
+        assert 2 <= posted < 30
+        assert world.log.has_room
+        assert not world.log.has_room_for(DESTINATION)
+        assert world.log.has_room_for("other")
+        for consumer in ("store", "watch"):
+            world.spool.ack(consumer, await world.spool.claim(consumer, 5, DESTINATION))
+        await world.clock.advance(5)
+        assert posted < len(world.poster.posted) < 40
+
+
+async def test_unfinished_outcomes_of_an_earlier_life_count_for_their_destination(world: World) -> None:
+    world.spool._limit = 10_000
+    await world.spool.append([NewRecord(unfinished_lane(DESTINATION, name), bytes(2000), 1) for name in ("a", "b")])
+    log = OutcomeLog(world.spool, world.events, world.clock, lambda _: 0.3)
+    assert not log.has_room_for(DESTINATION)
+    assert log.has_room_for("other")
 
 
 async def test_a_failed_disk_ends_the_recording(world: World) -> None:
