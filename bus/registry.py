@@ -108,10 +108,7 @@ class Registry:
                 _log.debug("the configuration stays as it was while the store does not answer: %s", error)
 
     async def refresh(self) -> None:
-        """Load the configuration again if it was changed, here or by another process.
-
-        Changes of this process are in force already; loading them puts them into what is kept on disk.
-        """
+        """Load the configuration again if another process has changed it."""
         if await self._stored_revision() != self._loaded:
             await self.load()
 
@@ -167,9 +164,8 @@ class Registry:
             )
             await self._note_change()
             stored = msgspec.structs.replace(destination, version=version)
-            rest = [other for other in self.catalog.destinations.values() if other.code != code]
             await self._exhume(code, version)
-            await self._enforce(self._changed(destinations=[*rest, stored]))
+            await self._enforce(self.catalog.changed(destinations=[stored], removed=self._without_buried(code)))
             return stored
 
     async def put_subscription(self, subscription: Subscription) -> Subscription:
@@ -178,14 +174,12 @@ class Registry:
             return await self._put_subscription(subscription)
 
     async def _put_subscription(self, subscription: Subscription) -> Subscription:
-        version = await self._documents.put(
-            SUBSCRIPTIONS, _key(*subscription.key), self._seal(subscription), version=subscription.version
-        )
+        key = _key(*subscription.key)
+        version = await self._documents.put(SUBSCRIPTIONS, key, self._seal(subscription), version=subscription.version)
         await self._note_change()
         stored = msgspec.structs.replace(subscription, version=version)
-        rest = [other for other in self.catalog.subscriptions.values() if other.key != subscription.key]
-        await self._exhume(_key(*subscription.key), version)
-        await self._enforce(self._changed(subscriptions=[*rest, stored]))
+        await self._exhume(key, version)
+        await self._enforce(self.catalog.changed(subscriptions=[stored], removed=self._without_buried(key)))
         return stored
 
     async def pause(self, key: tuple[str, str], reason: str) -> None:
@@ -201,8 +195,7 @@ class Registry:
             removed = await self._bury([code])
             await self._documents.delete(DESTINATIONS, code)
             await self._note_change()
-            rest = [other for other in self.catalog.destinations.values() if other.code != code]
-            await self._withdraw(self._changed(destinations=rest, removed=removed))
+            await self._withdraw(self.catalog.changed(without=[code], removed=removed))
 
     async def remove_subscription(self, destination: str, name: str) -> None:
         """Remove a subscription; its open deliveries are the caller's to cancel."""
@@ -210,8 +203,7 @@ class Registry:
             removed = await self._bury([_key(destination, name)])
             await self._documents.delete(SUBSCRIPTIONS, _key(destination, name))
             await self._note_change()
-            rest = [other for other in self.catalog.subscriptions.values() if other.key != (destination, name)]
-            await self._withdraw(self._changed(subscriptions=rest, removed=removed))
+            await self._withdraw(self.catalog.changed(unsubscribed=[(destination, name)], removed=removed))
 
     async def keep_put_back(self) -> None:
         """Take what was put back into an emptied store for the configuration; nothing else changes."""
@@ -314,19 +306,9 @@ class Registry:
         if version == 1:
             await self._documents.delete(REMOVED, key)
 
-    def _changed(
-        self,
-        destinations: Iterable[Destination] | None = None,
-        subscriptions: Iterable[Subscription] | None = None,
-        removed: Iterable[str] | None = None,
-    ) -> Catalog:
-        """Return the catalog of now with a part replaced."""
-        now = self.catalog
-        return Catalog(
-            now.destinations.values() if destinations is None else destinations,
-            now.subscriptions.values() if subscriptions is None else subscriptions,
-            now.removed if removed is None else removed,
-        )
+    def _without_buried(self, key: str) -> Iterable[str] | None:
+        """Return what somebody has removed without what was made again; None when that is not among it."""
+        return self.catalog.removed - {key} if key in self.catalog.removed else None
 
     async def _note_change(self) -> None:
         """Tell other processes that there is something to load; several changes at once add up."""
@@ -334,6 +316,8 @@ class Registry:
         version = await self._documents.put(SETTINGS, _REVISION, b"")
         # When somebody else has changed something in between, that is still to be loaded.
         self._revision = version if version == before + 1 else before
+        if self._loaded == before and not self.is_old:
+            self._loaded = self._revision
 
     async def _stored_revision(self) -> int:
         found = await self._documents.get(SETTINGS, _REVISION)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from typing import Final
 
 from bus.cluster.waiting import Waiting
@@ -14,7 +15,7 @@ from bus.ports.clock import Clock
 from bus.ports.store import Store
 from bus.registry import Registry
 from bus.telemetry.outage import Outage
-from bus.transports.roads import Roads
+from bus.transports.roads import Lags, Roads
 from compensator.believed import BelievedTime
 
 _log = logging.getLogger(__name__)
@@ -58,20 +59,23 @@ class StuckSearch:
         """Look through all subscriptions once; return how many deliveries were claimed."""
         unpublished = self._waiting.unpublished()
         unseen = self._waiting.unseen()
+        # Once for all: what waits on a road only leaves it, and what comes to one was unpublished before.
+        lags = self._roads.lags()
         claimed = 0
         now = self._believed.now()
         for subscription in self._registry.catalog.subscriptions.values():
             settled = now - min(_BEHIND, subscription.stuck_after // 2)
             if not self._is_held(subscription) and unseen.get(subscription.destination, settled) >= settled:
-                claimed += await self._claim(subscription, unpublished.get(subscription.destination), now)
+                held = self._on_roads(subscription, lags)
+                claimed += await self._claim(subscription, held, unpublished.get(subscription.destination), now)
         return claimed
 
     def _is_held(self, subscription: Subscription) -> bool:
         destination = self._registry.catalog.destinations.get(subscription.destination)
         return subscription.paused or destination is None or destination.paused
 
-    async def _claim(self, subscription: Subscription, unpublished: int | None, now: int) -> int:
-        oldest = self._on_roads(subscription) + self._waiting.held_elsewhere(*subscription.key)
+    async def _claim(self, subscription: Subscription, held: list[int], unpublished: int | None, now: int) -> int:
+        oldest = held + self._waiting.held_elsewhere(*subscription.key)
         if unpublished is not None:
             oldest.append(unpublished)
         if any(time > now + SKEW for time in oldest):
@@ -89,12 +93,13 @@ class StuckSearch:
             )
         return len(stuck)
 
-    def _on_roads(self, subscription: Subscription) -> list[int]:
+    def _on_roads(self, subscription: Subscription, lags: Mapping[str, Lags | None]) -> list[int]:
         """Return since when the roads that answer have held something for a subscription.
 
         What a road that is down may hold is stuck there: it is compensated, and the copy that the road still has
         is recognised by the store when it comes back.
         """
         destination = self._registry.destination(subscription.destination)
-        lags = (self._roads.lag(destination, subscription.name, road) for road in destination.roads)
-        return [lag.oldest for lag in lags if lag is not None and lag.oldest is not None]
+        found = (lags.get(road) for road in destination.roads)
+        held = (of_road[subscription.key] for of_road in found if of_road is not None and subscription.key in of_road)
+        return [lag.oldest for lag in held if lag.oldest is not None]

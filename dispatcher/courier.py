@@ -75,6 +75,11 @@ class Courier:
         return self._stock.carried
 
     @property
+    def carries(self) -> bool:
+        """Whether it has anything of its roads."""
+        return self._stock.carries
+
+    @property
     def room(self) -> int:
         """How many handed-over deliveries it takes now."""
         if self.subscription.paused or self._stopping.is_set():
@@ -92,6 +97,10 @@ class Courier:
         self._caller.update(subscription)
         if subscription.paused:
             self._stock.give_back()
+        self.look_again()
+
+    def look_again(self) -> None:
+        """Start what may be started: what held it may be over."""
         self._wake.set()
         self._spawn()
 

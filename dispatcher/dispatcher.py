@@ -48,6 +48,9 @@ class Dispatcher:
         self._means = means
         self._shares = shares
         self._catalog = Catalog()
+        # Subscriptions that are not as the catalog and the shares of now have them.
+        self._behind: set[tuple[str, str]] = set()
+        self._shared = shares.state
         self._posts: dict[tuple[str, str], _Post] = {}
         self._leaving: dict[tuple[str, str], _Post] = {}
         self._group: asyncio.TaskGroup | None = None
@@ -73,28 +76,43 @@ class Dispatcher:
         async with self._changing:
             if self._group is None:
                 return
+            self._behind |= catalog.since(self._catalog).subscriptions
             self._catalog = catalog
-            self._leaving = {key: post for key, post in self._leaving.items() if not post.task.done()}
-            for key in [key for key in self._posts if key not in catalog.subscriptions]:
-                self._leaving[key] = self._posts.pop(key)
-                self._leaving[key].courier.stop()
-            for key, configured in catalog.subscriptions.items():
-                subscription = self._in_force(configured)
-                destination = catalog.destinations.get(subscription.destination)
-                if destination is None:
-                    _log.error("subscription %s has no destination %s", subscription.name, subscription.destination)
-                elif key in self._posts:
-                    await self._change(self._posts[key], destination, subscription)
-                else:
-                    await self._hire(self._group, destination, subscription)
+            await self._catch_up(self._group)
+
+    async def _catch_up(self, group: asyncio.TaskGroup) -> None:
+        """Start, change and end couriers of what is behind; what fails stays so."""
+        self._leaving = {key: post for key, post in self._leaving.items() if not post.task.done()}
+        for key in sorted(self._behind):
+            configured = self._catalog.subscriptions.get(key)
+            if configured is None:
+                if key in self._posts:
+                    self._leaving[key] = self._posts.pop(key)
+                    self._leaving[key].courier.stop()
+            elif (destination := self._catalog.destinations.get(configured.destination)) is None:
+                _log.error("subscription %s has no destination %s", configured.name, configured.destination)
+            elif key in self._posts:
+                await self._change(self._posts[key], destination, self._in_force(configured))
+            else:
+                await self._hire(group, destination, self._in_force(configured))
+            self._behind.discard(key)
 
     async def reshare(self) -> None:
         """Put the shares of now in force."""
-        await self.apply(self._catalog)
+        async with self._changing:
+            if self._group is None:
+                return
+            state = self._shares.state
+            self._behind |= self._catalog.subscriptions.keys()
+            await self._catch_up(self._group)
+            self._shared = state
 
     def beyond(self) -> set[str]:
         """Return the subscriptions of which more requests are in flight, or could be started, than the share."""
-        return {"/".join(key) for key, post in self._posts.items() if self._is_beyond(key, post)}
+        # Couriers that go by the shares of now can only have too many in flight from before.
+        busy = (key for key, post in self._posts.items() if post.courier.in_flight)
+        suspects = {*self._behind, *busy} if self._shared == self._shares.state else self._posts
+        return {"/".join(key) for key in suspects if key in self._posts and self._is_beyond(key, self._posts[key])}
 
     def _is_beyond(self, key: tuple[str, str], post: _Post) -> bool:
         configured = self._catalog.subscriptions.get(key)
@@ -118,7 +136,7 @@ class Dispatcher:
 
     def carried(self) -> dict[tuple[str, str], Lag]:
         """Return what the couriers have of their roads, by subscription; those that have nothing are left out."""
-        return {key: lag for key, post in self._posts.items() if (lag := post.courier.carried).records}
+        return {key: post.courier.carried for key, post in self._posts.items() if post.courier.carries}
 
     def measure(self) -> Callable[[], None]:
         """Look at permits and breakers; return what sets their gauges."""
@@ -221,7 +239,10 @@ class Dispatcher:
         return self._shares.of("/".join(configured.key), configured.max_concurrency)
 
     async def _change(self, post: _Post, destination: Destination, subscription: Subscription) -> None:
-        post.courier.update(subscription)
+        if post.courier.subscription != subscription:
+            post.courier.update(subscription)
+        else:
+            post.courier.look_again()
         if await self._meet(post.crossing, destination, subscription):
             post.courier.listen_again()
 

@@ -46,6 +46,11 @@ class Stock:
         """What is here of the roads, waiting or in flight."""
         return Lag(len(self._carried), min(self._carried.values(), default=None))
 
+    @property
+    def carries(self) -> bool:
+        """Whether anything is here of the roads."""
+        return bool(self._carried)
+
     def add(self, parcel: Parcel) -> None:
         """Have a parcel wait."""
         message = parcel.delivery.message

@@ -97,6 +97,7 @@ async def open_context(settings: Settings, roles: Sequence[str], url: str) -> As
         kept = Snapshot(store, settings.data, COLLECTIONS | {KEYS, USERS}, MARK)
         with suppress(StoreUnavailable):  # it is looked at again as soon as it answers
             await kept.restore()
+        await opened.enter_async_context(_keeping(kept, clock))
         keyring = Keyring(kept, clock.now)
         await keyring.load()
         _refuse_strangers(settings, is_open=keyring.is_open)
@@ -201,6 +202,14 @@ async def _membership(members: Members) -> AsyncIterator[None]:
     async with _beside(members.run()):
         yield
     await members.leave()
+
+
+@asynccontextmanager
+async def _keeping(kept: Snapshot, clock: Clock) -> AsyncIterator[None]:
+    """Write changes of the configuration to this process's disk while this is open, and the last of them at the end."""
+    async with _beside(kept.run(clock)):
+        yield
+    await kept.write()
 
 
 @asynccontextmanager

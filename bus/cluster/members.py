@@ -20,6 +20,7 @@ from bus.ports.store import Document, DocumentStore
 
 _log = logging.getLogger(__name__)
 _INTERVAL: Final = 1.0
+_APART: Final = 0.1
 _SILENT: Final = 5.0
 _ROTATE: Final = 10.0
 _ASK: Final = 0.1
@@ -173,7 +174,8 @@ class Members:
         self._news.set()
 
     async def _pause(self) -> None:
-        """Wait a second, or until there are news."""
+        """Wait a second, or until there are news; many at once are told together."""
+        await self._clock.sleep(_APART)
         async with asyncio.TaskGroup() as group:
             waits = [group.create_task(self._clock.sleep(_INTERVAL)), group.create_task(self._wait_for_news())]
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
@@ -363,9 +365,9 @@ class Members:
 
     def _change(self, change: Callable[[], None]) -> None:
         """Change the shares, and have it known when they are others now."""
-        before = self.shares.bounds, self.shares.kept_back
+        before = self.shares.state
         change()
-        if (self.shares.bounds, self.shares.kept_back) != before:
+        if self.shares.state != before:
             self._has_changed.set()
         if self.shares.has_any:
             self._without_since = None

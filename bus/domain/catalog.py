@@ -2,11 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
+from typing import NamedTuple, TypeVar
 
 from bus.domain.destination import Destination
 from bus.domain.routing_pattern import EVERY_KEY, matches
 from bus.domain.subscription import Subscription
+
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
+
+
+class Difference(NamedTuple):
+    """What two states of the configuration do not have in common.
+
+    Attributes
+    ----------
+    destinations
+        Codes of those that are not the same, themselves, in a subscription, or in what somebody has removed.
+    subscriptions
+        Keys of those that are not the same, and of all whose destination itself is not.
+    """
+
+    destinations: set[str]
+    subscriptions: set[tuple[str, str]]
 
 
 class Catalog:
@@ -35,6 +54,69 @@ class Catalog:
         self._names = {code: tuple(s.name for s in found) for code, found in self._by_destination.items()}
         self._routed = {s.destination for s in self.subscriptions.values() if s.routing_pattern != EVERY_KEY}
 
+    def changed(
+        self,
+        *,
+        destinations: Iterable[Destination] = (),
+        subscriptions: Iterable[Subscription] = (),
+        without: Collection[str] = (),
+        unsubscribed: Collection[tuple[str, str]] = (),
+        removed: Iterable[str] | None = None,
+    ) -> Catalog:
+        """Return the configuration with these made or replaced, then without some; it shares all else with this one.
+
+        Parameters
+        ----------
+        without
+            Codes of destinations.
+        unsubscribed
+            Keys of subscriptions.
+        removed
+            All that somebody has removed, as of now; None for no change.
+        """
+        made = {subscription.key: subscription for subscription in subscriptions}
+        found = Catalog()
+        found.destinations = self.destinations | {one.code: one for one in destinations}
+        found.subscriptions = self.subscriptions | made
+        found.removed = self.removed if removed is None else frozenset(removed)
+        for code in without:
+            found.destinations.pop(code, None)
+        for key in unsubscribed:
+            found.subscriptions.pop(key, None)
+        found._take_look_ups(self, (*made, *unsubscribed))
+        return found
+
+    def _take_look_ups(self, other: Catalog, touched: Iterable[tuple[str, str]]) -> None:
+        """Find by destination what another state does, but for these keys."""
+        self._by_destination, self._names = dict(other._by_destination), dict(other._names)
+        self._routed = set(other._routed)
+        by_name: dict[str, dict[str, Subscription]] = {}
+        for code, name in touched:
+            if code not in by_name:
+                by_name[code] = {one.name: one for one in other.of(code)}
+            if (code, name) in self.subscriptions:
+                by_name[code][name] = self.subscriptions[code, name]
+            else:
+                by_name[code].pop(name, None)
+        for code, named in by_name.items():
+            self._index(code, tuple(named.values()))
+
+    def since(self, earlier: Catalog) -> Difference:
+        """Return what whoever has put an earlier state in force has to look at.
+
+        Destinations that both share, see ``changed``, cost next to nothing.
+        """
+        subscribed = _unequal(self._by_destination, earlier._by_destination)
+        itself = _unequal(self.destinations, earlier.destinations)
+        keys = {
+            (code, name)
+            for code in subscribed
+            for name in _unequal({one.name: one for one in self.of(code)}, {one.name: one for one in earlier.of(code)})
+        }
+        keys |= {found.key for code in itself for found in self.of(code)}
+        said = {key.partition("/")[0] for key in self.removed ^ earlier.removed}
+        return Difference(subscribed | itself | said, keys)
+
     def of(self, destination: str) -> tuple[Subscription, ...]:
         """Return the subscriptions of a destination."""
         return self._by_destination.get(destination, ())
@@ -57,3 +139,21 @@ class Catalog:
         if destination not in self._routed:
             return self.names(destination)
         return tuple(found.name for found in self.of(destination) if matches(found.routing_pattern, routing_key))
+
+    def _index(self, code: str, subscriptions: tuple[Subscription, ...]) -> None:
+        """Have these found by their destination."""
+        self._routed.discard(code)
+        if not subscriptions:
+            self._by_destination.pop(code, None)
+            self._names.pop(code, None)
+            return
+        self._by_destination[code] = subscriptions
+        self._names[code] = tuple(one.name for one in subscriptions)
+        if any(one.routing_pattern != EVERY_KEY for one in subscriptions):
+            self._routed.add(code)
+
+
+def _unequal(now: Mapping[_Key, _Value], before: Mapping[_Key, _Value]) -> set[_Key]:
+    """Return the keys of what is in one and not the same in the other."""
+    found = {key for key, one in now.items() if (other := before.get(key)) is not one and other != one}
+    return found | (before.keys() - now.keys())

@@ -47,6 +47,11 @@ class Shares:
         """By subscription, earlier views that bound it as well, since a member is still beyond its share of it."""
 
     @property
+    def state(self) -> tuple[tuple[View, ...], dict[str, tuple[View, ...]]]:
+        """All that ``of`` goes by; the same for the same answers."""
+        return self.bounds, self.kept_back
+
+    @property
     def view(self) -> View:
         """The view that this dispatcher goes by, or is on its way to."""
         return self.bounds[-1]

@@ -61,6 +61,11 @@ class Cursor:
         return self.next > self.lane.last and not self.held and not self.back
 
     @property
+    def moved(self) -> bool:
+        """Whether its row on disk, but for what is marked already, may be older than it is."""
+        return self.next != self.saved or bool(self.held) or bool(self.back)
+
+    @property
     def ahead(self) -> int:
         """How many claims the disk does not know of."""
         return self.next - self.saved
@@ -169,6 +174,8 @@ class Ledger:
         self.cache = TailCache(cache_bytes)
         self.dirty: dict[Cursor, None] = {}
         self.touched: dict[Lane, None] = {}
+        # Lanes whose consumers have changed since the last commit.
+        self.rejoined: dict[Lane, None] = {}
         self.doomed: list[int] = []
         self.ending: dict[Cursor, None] = {}
         self.dropped: dict[tuple[int, str], None] = {}
@@ -216,8 +223,8 @@ class Ledger:
         cursor = Cursor(lane, consumer, start, lane.records if lane.suspect else 0)
         lane.add(cursor)
         self.touch(lane)
-        for other in lane.cursors.values():
-            self.mark(other)
+        self.mark(cursor)
+        self.rejoined[lane] = None
         self.refresh(cursor)
 
     def detach(self, name: str, consumer: str) -> None:
@@ -237,8 +244,8 @@ class Ledger:
             cursor.ending = True
         lane.add(cursor)
         self.ending[cursor] = None
-        for other in lane.cursors.values():
-            self.mark(other)
+        self.mark(cursor)
+        self.rejoined[lane] = None
 
     def find(self, name: str, consumer: str) -> Cursor | None:
         """Return a consumer's place in a lane, if it takes part."""
@@ -376,8 +383,17 @@ class Ledger:
 
     def moved(self) -> list[Cursor]:
         """Cursors whose row on disk is older than they are."""
-        cursors = [cursor for lane in self.lanes.values() if lane.stored for cursor in lane.cursors.values()]
-        return [cursor for cursor in cursors if cursor.next != cursor.saved or cursor.held or cursor.back]
+        return [
+            cursor for lane in self.lanes.values() if lane.stored for cursor in lane.cursors.values() if cursor.moved
+        ]
+
+    def mark_rejoined(self) -> None:
+        """Have the cursors of lanes whose consumers have changed stored with the commit that is made now."""
+        for lane in self.rejoined:
+            for cursor in lane.cursors.values():
+                if cursor.moved:
+                    self.dirty[cursor] = None
+        self.rejoined = {}
 
     # Counts
 

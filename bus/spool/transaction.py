@@ -140,6 +140,7 @@ class Transactions:
         batch.damage, self.damage.found = list(self.damage.found.values()), {}
         batch.dropped, ledger.dropped = list(ledger.dropped), {}
         batch.lanes = list(ledger.touched)
+        ledger.mark_rejoined()
         batch.cursors = [(cursor, cursor.next) for cursor in ledger.dirty if cursor not in batch.gone]
         for lane in batch.lanes:
             if not lane.stored:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -12,9 +13,12 @@ import msgspec
 
 from bus.errors import Conflict, StoreUnavailable
 from bus.files import write_whole
+from bus.ports.clock import Clock
 from bus.ports.store import Document, DocumentStore
+from bus.telemetry.outage import Outage
 
 _log = logging.getLogger(__name__)
+_WRITE: Final = 0.5
 _SUFFIX: Final = ".snapshot"
 _DIRECTORY: Final = "configuration"
 NOTE: Final = "put_back"
@@ -44,7 +48,8 @@ class Snapshot:
     """Documents of the store; whole collections that were read are kept on disk and read from there when it is away.
 
     What is kept is what the store has: secrets are encrypted and keys are hashed as they are there. Single documents
-    come from the kept collection as well. Changes always need the store.
+    come from the kept collection as well. Changes always need the store; those made here are in the files half a second
+    later, all of that time at once, without reading the store.
 
     A store without the mark that was kept with it has lost its documents (it was wiped, or is another): they are put
     back as soon as that is seen, before anything is read. A note among them says so until a person has chosen.
@@ -66,13 +71,28 @@ class Snapshot:
         self._data = data
         self._collections = collections
         self._mark = mark
-        self._written: dict[str, bytes] = {}
+        self._known: dict[str, dict[str, Document]] = {}
+        self._unwritten: set[str] = set()
+        self._writing = asyncio.Lock()
+        self._outage = Outage(_log, "the configuration is not kept on disk")
+        self._changes: Counter[str] = Counter()
         self._old: set[str] = set()
 
     @property
     def is_old(self) -> bool:
         """Whether a collection was read from disk last, so that it may have been changed since."""
         return bool(self._old)
+
+    async def run(self, clock: Clock) -> None:
+        """Write changes to the files until cancelled."""
+        while True:
+            await clock.sleep(_WRITE)
+            await self.write()
+
+    async def write(self) -> None:
+        """Write what was changed since to the files; durable when it returns, as far as the disk takes it."""
+        for collection in sorted(self._unwritten):
+            await self._write(collection)
 
     async def get(self, collection: str, key: str) -> Document | None:
         """Return one document; of a kept collection the last one known when the store is away."""
@@ -89,6 +109,7 @@ class Snapshot:
 
     async def list(self, collection: str, *, prefix: str = "", after: str = "", limit: int | None = None) -> _Documents:
         """Return documents by key order; of a kept collection the last ones known when the store is away."""
+        changes = self._changes[collection]
         try:
             found = await self._documents.list(collection, prefix=prefix, after=after, limit=limit)
         except StoreUnavailable:
@@ -102,7 +123,9 @@ class Snapshot:
             self._old.discard(collection)
             if not found and self._read(collection) and await self.restore():
                 return await self.list(collection)
-            await self._keep(collection, found)
+            # What was read beside a change may lack it, and that is noted already.
+            if changes == self._changes[collection] or collection not in self._known:
+                await self._keep(collection, found)
         return found
 
     async def restore(self) -> bool:
@@ -134,22 +157,45 @@ class Snapshot:
 
     async def put(self, collection: str, key: str, value: bytes, *, version: int | None = None) -> int:
         """Write a document to the store."""
-        return await self._documents.put(collection, key, value, version=version)
+        stored = await self._documents.put(collection, key, value, version=version)
+        if collection in self._known:
+            self._known[collection][key] = Document(key, stored, value)
+            self._note_change(collection)
+        return stored
 
     async def delete(self, collection: str, key: str) -> bool:
         """Delete a document from the store."""
-        return await self._documents.delete(collection, key)
+        was_there = await self._documents.delete(collection, key)
+        if collection in self._known and self._known[collection].pop(key, None) is not None:
+            self._note_change(collection)
+        return was_there
+
+    def _note_change(self, collection: str) -> None:
+        self._changes[collection] += 1
+        self._unwritten.add(collection)
 
     async def _keep(self, collection: str, found: _Documents) -> None:
-        content = msgspec.msgpack.encode(found)
-        if self._written.get(collection) == content:
-            return
-        try:
-            await asyncio.to_thread(write_whole, self._data / _DIRECTORY / f"{collection}{_SUFFIX}", content)
-        except OSError as error:
-            _log.warning("the configuration of %s is not kept on disk: %s", collection, error)
-        else:
-            self._written[collection] = content
+        fresh = {document.key: document for document in found}
+        if self._known.get(collection) != fresh:
+            self._known[collection] = fresh
+            self._unwritten.add(collection)
+        if collection in self._unwritten:
+            await self._write(collection)
+
+    async def _write(self, collection: str) -> None:
+        async with self._writing:
+            self._unwritten.discard(collection)
+            content = msgspec.msgpack.encode(self._read(collection))
+            try:
+                await asyncio.to_thread(write_whole, self._data / _DIRECTORY / f"{collection}{_SUFFIX}", content)
+            except OSError as error:
+                self._unwritten.add(collection)
+                self._outage.goes_on(error)
+            else:
+                self._outage.is_over()
 
     def _read(self, collection: str) -> _Documents | None:
+        known = self._known.get(collection)
+        if known is not None:
+            return [known[key] for key in sorted(known)]
         return read_kept(self._data, collection)

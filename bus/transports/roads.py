@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from bus.domain.catalog import Catalog
@@ -19,6 +19,7 @@ from bus.transports.crossing import Crossing
 
 _log = logging.getLogger(__name__)
 _RETRY: Final = 1.0
+Lags = Mapping[tuple[str, str], Lag]
 
 
 class _Place(NamedTuple):
@@ -34,6 +35,23 @@ class _Removal(NamedTuple):
     code: str
     subscription: str
     road: str
+
+
+class _Queues(NamedTuple):
+    """The queues of a destination on a road: what they depend on, and the routing pattern of each."""
+
+    max_bytes: int
+    patterns: dict[str, str]
+
+    def missing_in(self, made: _Queues | None, subscriptions: Sequence[Subscription]) -> list[Subscription]:
+        """Return the subscriptions of these queues that were not made as they are."""
+        known = made.patterns if made is not None and made.max_bytes == self.max_bytes else {}
+        return [found for found in subscriptions if known.get(found.name) != found.routing_pattern]
+
+    def without(self, subscriptions: Sequence[Subscription]) -> _Queues:
+        """Return these queues but for those of some subscriptions."""
+        names = {found.name for found in subscriptions}
+        return self._replace(patterns={name: made for name, made in self.patterns.items() if name not in names})
 
 
 class Roads:
@@ -52,7 +70,9 @@ class Roads:
         self._clock = clock
         self._catalog = Catalog()
         self._present: dict[str, set[str]] | None = None
-        self._ensured: dict[_Place, tuple[object, ...]] = {}
+        self._ensured: dict[_Place, _Queues] = {}
+        # Destinations whose queues may not be as they are wanted.
+        self._behind: set[str] = set()
         self._removals: set[_Removal] = set()
         self._troubles: dict[_Place, TransportError] = {}
         self._ill: set[str] = set()
@@ -104,6 +124,10 @@ class Roads:
         lags = transport.lags() if transport is not None else None
         return None if lags is None else lags.get((destination.code, subscription), Lag(0, None))
 
+    def lags(self) -> dict[str, Lags | None]:
+        """Return by road what each holds for each subscription; None for one that cannot be asked."""
+        return {name: transport.lags() for name, transport in self._transports.items()}
+
     def conditions(self) -> dict[str, str]:
         """Return what is wrong with each cluster and each destination's queues, by name; empty text for none."""
         found = {
@@ -146,7 +170,7 @@ class Roads:
             while True:
                 await self._clock.sleep(_RETRY)
                 self._distrust_returned()
-                if self._is_behind():
+                if self._behind or self._removals:
                     await self.apply(self._catalog)
 
     async def apply(self, catalog: Catalog) -> None:
@@ -155,60 +179,54 @@ class Roads:
         Durable, on each road that answered, when it returns; ``trouble`` tells what is missing.
         """
         async with self._applying:
+            self._behind |= catalog.since(self._catalog).destinations
             self._catalog = catalog
             self._note_leftovers(catalog)
+            codes = sorted(self._behind)
             wanted = {
-                _Place(destination.code, name): destination
-                for destination in catalog.destinations.values()
+                _Place(code, name): destination
+                for code in codes
+                if (destination := catalog.destinations.get(code)) is not None
                 for name in destination.roads
                 if name in self._transports
             }
-            self._troubles = {place: error for place, error in self._troubles.items() if place in wanted}
+            self._forget_unwanted(codes, wanted)
             async with asyncio.TaskGroup() as group:
                 for place, destination in wanted.items():
-                    state = _state(destination, catalog)
-                    if self._ensured.get(place, ()) != state:
-                        group.create_task(self._ensure(place, destination, catalog.of(place.code), state))
-            self._note_removals(catalog, wanted)
+                    group.create_task(self._ensure(place, destination, catalog.of(place.code)))
+            self._behind -= set(codes) - {place.code for place in self._troubles}
             async with asyncio.TaskGroup() as group:
                 for removal in self._removals:
                     group.create_task(self._remove(removal))
 
-    async def _ensure(
-        self, place: _Place, destination: Destination, subscriptions: Sequence[Subscription], state: tuple[object, ...]
-    ) -> None:
+    async def _ensure(self, place: _Place, destination: Destination, subscriptions: Sequence[Subscription]) -> None:
         # A queue that is wanted again must not be deleted by a removal that waits for its road.
-        self._removals -= {_Removal(place.code, found.name, place.road) for found in subscriptions}
+        if self._removals:
+            self._removals -= {_Removal(place.code, found.name, place.road) for found in subscriptions}
+        queues = _Queues(destination.max_bytes, {found.name: found.routing_pattern for found in subscriptions})
+        missing = queues.missing_in(self._ensured.get(place), subscriptions)
         try:
-            if subscriptions:
-                await self._transports[place.road].ensure(destination, subscriptions)
+            if missing:
+                await self._transports[place.road].ensure(destination, missing)
         except TransportError as error:
             if place not in self._troubles:
                 _log.warning("queues of %s on %s are not made yet: %s", place.code, place.road, error)
             self._troubles[place] = error
+            # Nor is one still there that was removed meanwhile.
+            self._ensured[place] = queues.without(missing)
             return
         self._troubles.pop(place, None)
-        self._ensured[place] = state
-        if self._present is not None and subscriptions:
-            self._present.setdefault(place.code, set()).update(found.name for found in subscriptions)
-
-    def _is_behind(self) -> bool:
-        """Whether a road lacks queues, or has some that should be gone."""
-        if self._troubles or self._removals:
-            return True
-        return any(
-            self._ensured.get(_Place(code, name), ()) != _state(destination, self._catalog)
-            for code, destination in self._catalog.destinations.items()
-            for name in destination.roads
-            if name in self._transports
-        )
+        self._ensured[place] = queues
+        if self._present is not None and missing:
+            self._present.setdefault(place.code, set()).update(found.name for found in missing)
 
     def _distrust_returned(self) -> None:
         """Look after the queues of a road that has come back: its broker may have been wiped meanwhile."""
         for name, transport in self._transports.items():
             ill = any(transport.conditions().values())
             if name in self._ill and not ill:
-                self._ensured = {place: state for place, state in self._ensured.items() if place.road != name}
+                self._behind |= {place.code for place in self._ensured if place.road == name}
+                self._ensured = {place: made for place, made in self._ensured.items() if place.road != name}
             (self._ill.add if ill else self._ill.discard)(name)
 
     def _note_leftovers(self, catalog: Catalog) -> None:
@@ -225,17 +243,21 @@ class Roads:
                 else:
                     self._removals.add(_Removal(code, name, self.fallback.name))
 
-    def _note_removals(self, catalog: Catalog, wanted: dict[_Place, Destination]) -> None:
-        """Find queues of subscriptions that are gone, and of roads that a destination has left for good."""
+    def _forget_unwanted(self, codes: Sequence[str], wanted: Collection[_Place]) -> None:
+        """Find, of these destinations, queues of subscriptions that are gone, and of roads that were left for good."""
         present = self._present or {}
-        for place in [place for place in self._ensured if place not in wanted]:
-            del self._ensured[place]
-            if place.code in catalog.destinations or place.code in catalog.removed:
+        for place in (_Place(code, road) for code in codes for road in self._transports):
+            if place in wanted:
+                continue
+            self._troubles.pop(place, None)
+            if self._ensured.pop(place, None) is not None and (
+                place.code in self._catalog.destinations or place.code in self._catalog.removed
+            ):
                 self._removals |= {_Removal(place.code, name, place.road) for name in present.get(place.code, ())}
-        for code, names in present.items():
-            for name in sorted(found for found in names if catalog.is_gone(code, found)):
+        for code in codes:
+            for name in sorted(found for found in present.get(code, ()) if self._catalog.is_gone(code, found)):
                 self._removals |= {_Removal(code, name, road) for road in self._transports}
-                names.discard(name)
+                present[code].discard(name)
 
     async def _remove(self, removal: _Removal) -> None:
         try:
@@ -252,11 +274,3 @@ def _is_foreign(records: int) -> str:
         f"{records} messages wait for a subscription that the configuration lacks; "
         f"make it again to have them delivered, or drop them with bus doctor --accept-empty-store"
     )
-
-
-def _state(destination: Destination, catalog: Catalog) -> tuple[object, ...]:
-    """Return what a destination's queues depend on; empty while nobody subscribes."""
-    subscriptions = catalog.of(destination.code)
-    if not subscriptions:
-        return ()
-    return (destination.max_bytes, *((found.name, found.routing_pattern) for found in subscriptions))

@@ -302,7 +302,7 @@ async def test_a_change_that_was_not_noted_is_found_in_the_end(store: MemoryStor
 
 async def test_following_reads_nothing_but_the_revision_while_nothing_changes(store: MemoryStore) -> None:
     clock = ManualClock()
-    ours = await reloaded(store)
+    ours, theirs = await reloaded(store), await reloaded(store)
     listed: list[str] = []
     plain = store.list
 
@@ -312,10 +312,12 @@ async def test_following_reads_nothing_but_the_revision_while_nothing_changes(st
 
     store.list = counted
     following = asyncio.create_task(ours.follow(clock))
-    await clock.advance(10)
-    assert listed == []
+    await clock.advance(5)
     await ours.put_destination(ORDERS)
-    await clock.advance(10)
+    await clock.advance(5)
+    assert listed == []
+    await theirs.put_subscription(BILLING)
+    await clock.advance(5)
     assert listed == [DESTINATIONS, SUBSCRIPTIONS, SETTINGS, REMOVED]
     following.cancel()
     await asyncio.gather(following, return_exceptions=True)
