@@ -16,8 +16,9 @@ from dispatcher.outcomes import OutcomeLog
 class Means(NamedTuple):
     """What every courier of a dispatcher shares.
 
-    ``gone`` hears of a subscription whose subscriber answered 410, ``passed`` of a handed-over delivery whose outcome
-    is durable. While ``may_start`` says no, no request is started; whoever says yes again updates the couriers.
+    ``since`` tells when this life of the process began (ms), by its clock of now. ``gone`` hears of a subscription
+    whose subscriber answered 410, ``passed`` of a handed-over delivery whose outcome is durable. While ``may_start``
+    says no, no request is started; whoever says yes again updates the couriers.
     """
 
     poster: Poster
@@ -26,7 +27,7 @@ class Means(NamedTuple):
     clock: Clock
     noise: Callable[[], float]
     node: str
-    started_at: int
+    since: Callable[[], int]
     attempt_ids: Iterator[str]
     gone: Callable[[Subscription], None]
     passed: Callable[[Delivery], None]

@@ -41,7 +41,7 @@ class DispatcherService:
             clock=context.clock,
             noise=context.noise,
             node=context.node,
-            started_at=context.started_at,
+            since=lambda: context.members.me.since,
             attempt_ids=_attempt_ids(),
             gone=self._gone.put_nowait,
             passed=self._retrier.passed,

@@ -50,7 +50,7 @@ class Sieve:
 
     def _is_suspect(self, subscription: Subscription, item: Incoming) -> bool:
         """Whether an earlier life of this process, or somebody else, may have delivered it."""
-        if item.suspect or id_time(item.message.id) < self._means.started_at:
+        if item.suspect or id_time(item.message.id) < self._means.since():
             return True
         return item.message.received_at < self._means.clock.now() - subscription.stuck_after
 

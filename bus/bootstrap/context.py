@@ -54,7 +54,6 @@ class Context:
     settings: Settings
     node: str
     owner: str
-    started_at: int
     clock: Clock
     noise: Callable[[], float]
     store: Store

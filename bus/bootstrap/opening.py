@@ -127,7 +127,6 @@ async def open_context(settings: Settings, roles: Sequence[str], url: str) -> As
             settings=settings,
             node=me.node,
             owner=me.owner,
-            started_at=me.started_at,
             clock=clock,
             noise=random.random,
             store=store,

@@ -123,7 +123,6 @@ class World:
             settings=Settings(),
             node="node-1",
             owner="owner-1",
-            started_at=self.clock.now(),
             clock=self.clock,
             noise=lambda: 0.5,
             store=self.store,

@@ -6,6 +6,7 @@ import asyncio
 import itertools
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 from bus.domain.delivery import Delivery, Outcome, Status, decode_outcome
@@ -80,7 +81,7 @@ class World:
             "clock": self.clock,
             "noise": lambda: 0.5,
             "node": "node-1",
-            "started_at": self.clock.now(),
+            "since": partial(int, self.clock.now()),
             "attempt_ids": (f"attempt-{n}" for n in itertools.count(1)),
             "gone": self.gone.append,
             "passed": self.passed.append,

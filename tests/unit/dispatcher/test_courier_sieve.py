@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bus.domain.delivery import Status
+from bus.domain.times import DAY
 from bus.errors import StoreUnavailable
 from bus.testing.poster import Reply
 from bus.testing.writes import DESTINATION, outcome
@@ -69,7 +70,7 @@ async def test_a_suspect_is_checked_against_the_store(world: World, why: str) ->
         await world.clock.advance(1)
         done, open_ = await world.publish(2, received_at=started_at - 600_000)
     await world.store.write([done, open_, outcome(done, "billing", Status.DELIVERED)])
-    async with world.courier(started_at=started_at):
+    async with world.courier(since=lambda: started_at):
         await world.clock.settle()
         assert [posted.headers["webhook-id"] for posted in world.poster.posted] == [open_.id]
         assert world.holds() == 0
@@ -97,3 +98,15 @@ async def test_a_suspect_is_delivered_while_the_store_does_not_answer(world: Wor
     async with world.courier(store=Down()):
         await world.clock.settle()
         assert len(world.poster.posted) == 2
+
+
+async def test_what_comes_after_the_clock_was_put_back_costs_no_question(world: World) -> None:
+    class Silent:
+        async def finished(self, _) -> set:
+            raise Asked
+
+    started_at, age = world.clock.now() + DAY, 0
+    async with world.courier(store=Silent(), since=lambda: min(started_at, world.clock.now() - age)):
+        await world.publish(3)
+        await world.clock.settle()
+        assert len(world.poster.posted) == 3

@@ -78,7 +78,7 @@ async def test_turning_to_the_road_anew_while_the_store_is_asked_loses_nothing(w
         return await plain(keys)
 
     world.store.finished = slow
-    async with world.courier(started_at=world.clock.now() + 60_000) as courier:
+    async with world.courier(since=lambda: world.clock.now() + 60_000) as courier:
         await world.publish(3)
         await world.clock.settle()
         assert asked.is_set()
