@@ -139,7 +139,6 @@ class Life:
             settings=Settings(),
             node="node-1",
             owner="owner-1",
-            started_at=world.clock.now(),
             clock=world.clock,
             noise=world.noise.random,
             store=world.store,
