@@ -17,6 +17,7 @@ from admin.routes import (
     actions,
     attempts,
     audit,
+    configuration,
     destinations,
     edits,
     exports,
@@ -44,6 +45,7 @@ from admin.services import Office
 from bus.bootstrap import VERSION
 
 _MODULES: Final = (
+    configuration,
     destinations,
     subscriptions,
     samples,

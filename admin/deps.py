@@ -68,5 +68,6 @@ def _destination(request: Request) -> str | None:
 Reader = Annotated[Principal, Depends(may("read"))]
 Pauser = Annotated[Principal, Depends(may("pause"))]
 Configurer = Annotated[Principal, Depends(may("configure"))]
+ConfigurerOfSome = Annotated[Principal, Depends(may_somewhere("configure"))]
 ReaderOfSome = Annotated[Principal, Depends(may_somewhere("read"))]
 ResenderOfSome = Annotated[Principal, Depends(may_somewhere("resend"))]

@@ -28,7 +28,8 @@ REMOVED = "removed"
 COLLECTIONS = frozenset({DESTINATIONS, SUBSCRIPTIONS, SETTINGS, REMOVED})
 _REVISION = "revision"
 MARK = (SETTINGS, _REVISION)
-_REMOVALS_KEPT = 1000
+MOST_REMOVED = 1000
+_SLICE = 250
 _FOLLOW = 0.5
 _RELOAD_ROUNDS = 60
 
@@ -182,6 +183,68 @@ class Registry:
         await self._enforce(self.catalog.changed(subscriptions=[stored], removed=self._without_buried(key)))
         return stored
 
+    async def put_all(
+        self, destinations: Sequence[Destination], subscriptions: Sequence[Subscription]
+    ) -> tuple[list[Destination], list[Subscription]]:
+        """Store many, destinations first, and put them in force as one state.
+
+        Raises
+        ------
+        Conflict
+            A version is not the stored one; nothing, or only a part is stored, which comes into force by itself.
+        StoreError
+            The store does not answer any more; as before. What was stored may be put again.
+        """
+        async with self._changing:
+            try:
+                first = await self._put_many(
+                    DESTINATIONS, [(one.code, msgspec.json.encode(one), one.version) for one in destinations]
+                )
+                then = await self._put_many(
+                    SUBSCRIPTIONS, [(_key(*one.key), self._seal(one), one.version) for one in subscriptions]
+                )
+            except BaseException:
+                self._loaded = -1
+                raise
+            finally:
+                await self._note_change()
+            made = [msgspec.structs.replace(one, version=at) for one, at in zip(destinations, first, strict=True)]
+            stored = [msgspec.structs.replace(one, version=at) for one, at in zip(subscriptions, then, strict=True)]
+            again = {one.code for one in made} | {_key(*one.key) for one in stored}
+            for key in sorted(again & self.catalog.removed):
+                await self._documents.delete(REMOVED, key)
+            removed = self.catalog.removed - again if again & self.catalog.removed else None
+            await self._enforce(self.catalog.changed(destinations=made, subscriptions=stored, removed=removed))
+            return made, stored
+
+    async def _put_many(self, collection: str, documents: Sequence[tuple[str, bytes, int]]) -> list[int]:
+        """Write documents, many at a time, and return their versions; all of a slice are tried before it raises."""
+        versions: list[int] = []
+        for start in range(0, len(documents), _SLICE):
+            writes = [
+                self._documents.put(collection, key, value, version=version)
+                for key, value, version in documents[start : start + _SLICE]
+            ]
+            for done in await asyncio.gather(*writes, return_exceptions=True):
+                if isinstance(done, BaseException):
+                    raise done
+                versions.append(done)
+        return versions
+
+    async def remove_all(self, codes: Sequence[str], keys: Sequence[tuple[str, str]]) -> None:
+        """Remove subscriptions and then destinations, as one state; open deliveries are the caller's to cancel.
+
+        At most ``MOST_REMOVED`` are remembered as removed, so no more may be removed at once.
+        """
+        async with self._changing:
+            removed = await self._bury([*(_key(*key) for key in keys), *codes])
+            for key in keys:
+                await self._documents.delete(SUBSCRIPTIONS, _key(*key))
+            for code in codes:
+                await self._documents.delete(DESTINATIONS, code)
+            await self._note_change()
+            await self._withdraw(self.catalog.changed(without=codes, unsubscribed=keys, removed=removed))
+
     async def pause(self, key: tuple[str, str], reason: str) -> None:
         """Pause a subscription, with the reason; no effect when it is paused or gone."""
         async with self._changing:
@@ -297,7 +360,7 @@ class Registry:
         for key in keys:
             kept[key] = self._revision
             await self._documents.put(REMOVED, key, str(self._revision).encode())
-        for key in sorted(kept, key=lambda one: kept[one])[:-_REMOVALS_KEPT]:
+        for key in sorted(kept, key=lambda one: kept[one])[:-MOST_REMOVED]:
             await self._documents.delete(REMOVED, key)
         return kept.keys()
 

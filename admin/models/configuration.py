@@ -21,6 +21,8 @@ from bus.domain.retry import DEFAULT_SCHEDULE, RetryPolicy, format_waits, parse_
 from bus.domain.routing_pattern import EVERY_KEY, check_pattern
 from bus.domain.subscription import PAUSED_BY_PERSON, Secret, Subscription
 
+MOST_SUBSCRIPTIONS = 10_000
+
 
 def _mask(rules: list[str]) -> list[str]:
     return list(check_rules(rules))
@@ -156,6 +158,12 @@ class SubscriptionBody(Body):
         )
 
 
+class DestinationSetBody(DestinationBody):
+    """A destination with all its subscriptions, as a set has them."""
+
+    subscriptions: list[SubscriptionBody] = Field(default_factory=list, max_length=MOST_SUBSCRIPTIONS)
+
+
 class RotateBody(Body):
     """How long the old secret still signs as well."""
 
@@ -179,3 +187,15 @@ class PreferenceBody(Body):
     """The cluster to publish to; null leaves it to the transport, whose primary comes first."""
 
     preferred: str | None
+
+
+class ConfigurationBody(Body):
+    """A whole set of the configuration; of rates and the cluster to publish to what is not sent stays as it is.
+
+    ``version`` is the one that the set was made from, so that nobody else's change is undone; null for any.
+    """
+
+    version: Whole | None = None
+    destinations: list[DestinationSetBody] = Field(default_factory=list, max_length=MOST_SUBSCRIPTIONS)
+    rates: RatesBody | None = None
+    clusters: PreferenceBody | None = None

@@ -83,12 +83,26 @@ NotingDep = Annotated[Noting, Depends(_noting)]
 
 
 async def add_entry(
-    request: Request, principal: Principal, *, changes: dict[str, Change] | None = None, status: int | None = None
+    request: Request,
+    principal: Principal,
+    *,
+    changes: dict[str, Change] | None = None,
+    status: int | None = None,
+    method: str = "",
+    resource: str = "",
 ) -> Entry:
-    """Add an entry for a request; ``status`` once its answer is known. Raises ``StoreUnavailable``."""
-    resource = request.scope["path"].removeprefix(_PREFIX)[:_LONGEST]
+    """Add an entry for a request; ``status`` once its answer is known. Raises ``StoreUnavailable``.
+
+    ``method`` and ``resource`` are those of a part of a request that changes many; else its own.
+    """
+    where = resource or request.scope["path"].removeprefix(_PREFIX)
     return await office(request).audit.add(
-        principal, request.method, resource, changes=changes or {}, address=address_of(request), status=status
+        principal,
+        method or request.method,
+        where[:_LONGEST],
+        changes=changes or {},
+        address=address_of(request),
+        status=status,
     )
 
 

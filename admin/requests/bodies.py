@@ -14,13 +14,14 @@ LARGEST: Final = 2**20
 # One that carries a message's body in base64, with what else there is to say.
 _LARGEST_EDIT: Final = MAX_BODY // 3 * 4 + LARGEST
 _EDIT: Final = re.compile(r"/api/v1/messages/[^/]+/edit")
+_CONFIGURATION: Final = "/api/v1/configuration"
 _Event = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[_Event]]
 
 
 def limited(scope: MutableMapping[str, Any], receive: Receive) -> Receive:
     """Return a ``receive`` that refuses a body over the limit (413) as soon as it is over it."""
-    total, largest = 0, _LARGEST_EDIT if _EDIT.fullmatch(scope.get("path", "")) else LARGEST
+    total, largest = 0, _largest(scope.get("path", ""))
 
     async def count() -> _Event:
         nonlocal total
@@ -31,3 +32,9 @@ def limited(scope: MutableMapping[str, Any], receive: Receive) -> Receive:
         return event
 
     return count
+
+
+def _largest(path: str) -> int:
+    if path == _CONFIGURATION:
+        return MAX_BODY
+    return _LARGEST_EDIT if _EDIT.fullmatch(path) else LARGEST

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 from fastapi import APIRouter, Response
 
+from admin.configuring.subscribing import AUTO, check, secrets_of, view, whole
 from admin.deps import Configurer, OfficeDep, Pauser, Reader
 from admin.models.base import Code
 from admin.models.configuration import RotateBody, SubscriptionBody
@@ -15,17 +16,14 @@ from admin.requests.merging import merged
 from admin.requests.taking_back import put_unless_refused
 from admin.services import Office
 from bus.domain.durations import parse_duration
-from bus.domain.filters import Filter
-from bus.domain.headers import check_headers
 from bus.domain.masking import MASK
 from bus.domain.subscription import Secret, Subscription
 from bus.errors import InvalidMessage
 from bus.security.keys import Action
 from bus.security.principals import Principal
-from bus.security.signatures import Signer, new_secret
+from bus.security.signatures import new_secret
 
 router = APIRouter(prefix="/destinations/{code}/subscriptions", tags=["subscriptions"], route_class=AuditedRoute)
-_AUTO = "auto"
 
 
 @router.get("")
@@ -34,7 +32,7 @@ async def list_subscriptions(code: Code, services: OfficeDep, principal: Reader)
     registry = services.context.registry
     registry.destination(code)
     found = sorted(registry.catalog.of(code), key=lambda subscription: subscription.name)
-    return {"items": [_shown(_view(subscription), code, principal) for subscription in found], "next": None}
+    return {"items": [_shown(view(subscription), code, principal) for subscription in found], "next": None}
 
 
 @router.get("/{name}")
@@ -43,7 +41,7 @@ async def get_subscription(code: Code, name: str, services: OfficeDep, principal
 
     Values of its headers may be credentials: they are ``***`` but for who may set them.
     """
-    return _shown(_view(services.context.registry.subscription(code, name)), code, principal)
+    return _shown(view(services.context.registry.subscription(code, name)), code, principal)
 
 
 @router.put("/{name}")
@@ -68,7 +66,7 @@ async def patch_subscription(
         principal.require("configure", code)
     known = services.context.registry.subscription(code, name)
     if "secret" not in changes:
-        changes = {**changes, "secret": _AUTO if known.secrets else None}
+        changes = {**changes, "secret": AUTO if known.secrets else None}
     body = merged(SubscriptionBody.of(known), changes)
     _check_name(body, name)
     return _shown(await _put(services, noting, code, body, known), code, principal)
@@ -84,7 +82,7 @@ async def rotate_secret(code: Code, name: str, body: RotateBody, services: Offic
     old = tuple(Secret(secret.value, expires_at) for secret in known.secrets[:1])
     stored = await registry.put_subscription(msgspec.structs.replace(known, secrets=(Secret(fresh), *old)))
     await services.settle()
-    return {**_view(stored), "secret": fresh}
+    return {**view(stored), "secret": fresh}
 
 
 @router.delete("/{name}", status_code=204)
@@ -107,8 +105,8 @@ async def _put(
     services: Office, noting: Noting, code: str, body: SubscriptionBody, known: Subscription | None
 ) -> dict[str, Any]:
     context = services.context
-    _check(services, body)
-    secrets, made = _secrets(body.secret, known)
+    check(context.egress, body)
+    secrets, made = secrets_of(body.secret, known)
     registry = context.registry
     wanted = body.to_domain(code, body.name, secrets=secrets, known=known, now=context.clock.now())
 
@@ -119,58 +117,11 @@ async def _put(
             await registry.put_subscription(msgspec.structs.replace(known, version=stored.version))
 
     stored = await put_unless_refused(services, code, lambda: registry.put_subscription(wanted), undo)
-    noting.compare(_whole(known), _whole(stored))
-    return {**_view(stored), "secret": made} if made else _view(stored)
+    noting.compare(whole(known), whole(stored))
+    return {**view(stored), "secret": made} if made else view(stored)
 
 
-def _check(services: Office, body: SubscriptionBody) -> None:
-    """Refuse what a dispatcher could not work with; raises ``InvalidMessage`` or ``EgressDenied``."""
-    services.context.egress.check_url(body.url)
-    _field("headers", lambda: check_headers(body.headers))
-    if body.filter:
-        expression = body.filter
-        _field("filter", lambda: Filter(expression))
-    if not isinstance(body.retry, list):
-        _field("retry", lambda: body.to_domain("x", "x", secrets=(), known=None, now=0))
-    if body.secret not in (None, _AUTO):
-        secret = str(body.secret)
-        _field("secret", lambda: Signer([secret]))
-
-
-def _field(name: str, check: Any) -> None:
-    try:
-        check()
-    except ValueError as error:
-        raise InvalidMessage(str(error), field=name) from error
-
-
-def _secrets(wanted: str | None, known: Subscription | None) -> tuple[tuple[Secret, ...], str | None]:
-    """Return the secrets to store, and the one that was made now."""
-    if wanted is None:
-        return (), None
-    if wanted != _AUTO:
-        return (Secret(wanted),), None
-    if known is not None and known.secrets:
-        return known.secrets, None
-    made = new_secret()
-    return (Secret(made),), made
-
-
-def _whole(subscription: Subscription | None) -> dict[str, Any]:
-    """Return all that is set of a subscription, its secrets included: to compare, not to show."""
-    if subscription is None:
-        return {}
-    return {**_view(subscription), "secret": [secret.value for secret in subscription.secrets] or None}
-
-
-def _shown(view: dict[str, Any], code: str, principal: Principal) -> dict[str, Any]:
+def _shown(found: dict[str, Any], code: str, principal: Principal) -> dict[str, Any]:
     if principal.may(Action.CONFIGURE, code):
-        return view
-    return {**view, "headers": dict.fromkeys(view["headers"], MASK)}
-
-
-def _view(subscription: Subscription) -> dict[str, Any]:
-    view = SubscriptionBody.of(subscription).model_dump()
-    view["secret"] = "set" if subscription.secrets else None
-    view["paused_reason"] = subscription.paused_reason
-    return view
+        return found
+    return {**found, "headers": dict.fromkeys(found["headers"], MASK)}

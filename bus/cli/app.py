@@ -28,6 +28,16 @@ Examples:
   bus resend --destination orders --status dead --from 2h --to 1h --dry-run
   bus resend --pause 019a2f4e-0000-7000-8000-000000000000"""
 
+_APPLY = """\b
+Examples:
+  bus export configuration -o bus-configuration.json
+  bus apply bus-configuration.json --dry-run
+  bus apply configuration/ --prune"""
+_EXPORT = """\b
+Examples:
+  bus export --destination orders --status dead --from 1d -o dead.csv
+  bus export configuration -o bus-configuration.json"""
+
 
 class _Command(NamedTuple):
     """A command: the module in which it is a function of this name, and what is below its help."""
@@ -51,7 +61,8 @@ _COMMANDS: Final = {
     "send": _Command("sending", _SEND),
     "trace": _Command("tracing", "Example:  bus trace 019a2f4e-0000-7000-8000-000000000000"),
     "search": _Command("finding", _SEARCH),
-    "export": _Command("finding", "Example:  bus export --destination orders --status dead --from 1d -o dead.csv"),
+    "export": _Command("finding", _EXPORT),
+    "apply": _Command("configuring", _APPLY),
     "stats": _Command("statistics", "Example:  bus stats --from 1d --by subscription"),
     "failures": _Command("failing", "Example:  bus failures --destination orders --from 1d"),
     "resend": _Command("resending", _RESEND),

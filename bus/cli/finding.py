@@ -13,6 +13,7 @@ import msgspec
 import typer
 
 from bus.cli.api import Api, cut_off
+from bus.cli.configuring import exported
 from bus.cli.grouping import grouped
 from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl
 from bus.cli.output import print_json, print_table, progress
@@ -35,6 +36,7 @@ _COLUMNS: Final = (
 )
 _NAMES: Final = {"since": "from", "before": "to", "body_text": "text", "text": "q"}
 Format = Literal["csv", "ndjson"]
+What = Literal["messages", "configuration"]
 
 
 @dataclass(frozen=True)
@@ -120,6 +122,9 @@ def _elsewhere(archived: list[dict[str, Any]]) -> str:
 @grouped
 def export(
     conditions: Conditions,
+    what: Annotated[
+        What, typer.Argument(metavar="[configuration]", help="What to write, instead of messages.")
+    ] = "messages",
     output: Annotated[str, typer.Option("--output", "-o", metavar="FILE|-", help="Where to.")] = "-",
     form: Annotated[
         Format | None, typer.Option("--format", help="Without: csv for a FILE.csv, else ndjson.", show_default=False)
@@ -129,7 +134,15 @@ def export(
     url: BusUrl = DEFAULT_URL,
     api_key: ApiKey = "",
 ) -> None:
-    """Write every message of a selection to a file, which has its name only once it is whole."""
+    """Write every message of a selection to a file, which has its name only once it is whole.
+
+    ``bus export configuration`` writes the destinations and subscriptions instead, for ``bus apply``.
+    """
+    if what == "configuration":
+        content = exported(url, api_key)
+        with _opened(output) as stream:
+            stream.write(content)
+        return
     query = {
         **conditions.query(),
         "format": form or ("csv" if output.lower().endswith(".csv") else "ndjson"),

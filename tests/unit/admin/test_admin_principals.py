@@ -42,6 +42,8 @@ class Wanted(NamedTuple):
 
 FILTER = {"filter": {"destination": "orders"}}
 OPERATIONS = {
+    "GET /api/v1/configuration": Wanted("configure", "some"),
+    "PUT /api/v1/configuration": Wanted("configure", "orders", {"destinations": [{"code": "orders"}]}),
     "GET /api/v1/destinations": Wanted("read", "some"),
     "GET /api/v1/destinations/{code}": Wanted("read", "orders"),
     "PUT /api/v1/destinations/{code}": Wanted("configure", "orders", {"retention_days": 3}),

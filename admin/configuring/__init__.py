@@ -1,0 +1,1 @@
+"""The configuration as people write it: one resource, or a whole set."""

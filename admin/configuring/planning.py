@@ -1,0 +1,216 @@
+"""What a whole set of the configuration would change, without changing anything."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from admin.configuring.subscribing import check, secrets_of, whole
+from admin.models.configuration import (
+    ConfigurationBody,
+    DestinationBody,
+    DestinationSetBody,
+    PreferenceBody,
+    RatesBody,
+    SubscriptionBody,
+)
+from bus.bootstrap import Context
+from bus.domain.audit import Change, compared
+from bus.domain.destination import Destination, check_removable, switched
+from bus.domain.subscription import Subscription
+from bus.errors import BusError, Conflict, InvalidMessage
+from bus.registry import MOST_REMOVED, Preference, Rates
+from bus.security.keys import Action
+from bus.security.principals import Principal
+
+_BREATH: Final = 100
+
+
+@dataclass(frozen=True)
+class Step:
+    """One resource that differs: the path below ``/api/v1``, its fields, and how many messages its removal drops."""
+
+    method: str
+    resource: str
+    changes: dict[str, Change]
+    is_new: bool = False
+    waiting: int = 0
+
+
+@dataclass
+class Plan:
+    """All that differs; nothing of it is done."""
+
+    steps: list[Step] = field(default_factory=list)
+    destinations: list[Destination] = field(default_factory=list)
+    subscriptions: list[Subscription] = field(default_factory=list)
+    without: list[str] = field(default_factory=list)
+    unsubscribed: list[tuple[str, str]] = field(default_factory=list)
+    secrets: dict[str, str] = field(default_factory=dict)
+    rates: Rates | None = None
+    preference: Preference | None = None
+
+
+async def plan(context: Context, principal: Principal, wanted: ConfigurationBody, *, prune: bool) -> Plan:
+    """Compare a set with what is in force; ``prune`` has what it does not name removed, as far as one may.
+
+    Raises
+    ------
+    AccessDenied
+        It names something that this principal may not configure.
+    InvalidMessage, EgressDenied
+        Something in it could not be put alone either; the field says where.
+    Conflict
+        The version is not the one in force, or something to remove may not be removed.
+    """
+    revision = context.registry.revision
+    if wanted.version is not None and wanted.version != revision:
+        raise Conflict(
+            f"the configuration has version {revision}, not {wanted.version}; nothing was changed",
+            hint="read it again and repeat the change",
+        )
+    found = Plan()
+    _check_names(wanted)
+    for place, body in enumerate(wanted.destinations):
+        principal.require(Action.CONFIGURE, body.code)
+        _plan_destination(context, found, body, f"destinations.{place}")
+        for number, subscription in enumerate(body.subscriptions):
+            if number % _BREATH == 0:
+                await asyncio.sleep(0)
+            _plan_subscription(context, found, body.code, subscription, f"destinations.{place}.subscriptions.{number}")
+    _plan_rest(context, principal, found, wanted)
+    if prune:
+        await _plan_removals(context, principal, found, wanted)
+    return found
+
+
+def _check_names(wanted: ConfigurationBody) -> None:
+    codes = [body.code for body in wanted.destinations]
+    _check_each_once(codes, "destinations", "code")
+    for place, body in enumerate(wanted.destinations):
+        _check_each_once([one.name for one in body.subscriptions], f"destinations.{place}.subscriptions", "name")
+
+
+def _check_each_once(names: list[str], where: str, name: str) -> None:
+    known: set[str] = set()
+    for place, found in enumerate(names):
+        if not found or found in known:
+            said = f"{found!r} is there twice" if found else f"it has no {name}"
+            raise InvalidMessage(said, field=f"{where}.{place}.{name}")
+        known.add(found)
+
+
+def _plan_destination(context: Context, found: Plan, body: DestinationSetBody, where: str) -> None:
+    known = context.registry.catalog.destinations.get(body.code)
+    wanted = body.to_domain(body.code, known.version if known else 0)
+    if known is not None and "paused" not in body.model_fields_set:
+        wanted = body.model_copy(update={"paused": known.paused}).to_domain(body.code, known.version)
+    try:
+        context.roads.check(wanted)
+    except InvalidMessage as error:
+        raise InvalidMessage(error.said, hint=error.hint_said, field=f"{where}.{error.field}") from error
+    before = DestinationBody.of(known).model_dump() if known is not None else {}
+    changes = compared(before, DestinationBody.of(wanted).model_dump())
+    if changes:
+        found.steps.append(Step("PUT", f"destinations/{body.code}", changes, is_new=known is None))
+        found.destinations.append(switched(known, wanted, context.clock.now()))
+
+
+def _plan_subscription(context: Context, found: Plan, code: str, body: SubscriptionBody, where: str) -> None:
+    try:
+        check(context.egress, body)
+    except BusError as error:
+        name = getattr(error, "field", "") or "url"
+        raise InvalidMessage(error.said, hint=error.hint_said, field=f"{where}.{name}") from error
+    known = context.registry.catalog.subscriptions.get((code, body.name))
+    secrets, made = secrets_of(body.secret, known)
+    if known is not None and "secret" not in body.model_fields_set:
+        secrets = known.secrets
+    if known is not None and "paused" not in body.model_fields_set:
+        body = body.model_copy(update={"paused": known.paused})
+    wanted = body.to_domain(code, body.name, secrets=secrets, known=known, now=context.clock.now())
+    changes = compared(whole(known), whole(wanted))
+    if changes:
+        resource = f"destinations/{code}/subscriptions/{body.name}"
+        found.steps.append(Step("PUT", resource, changes, is_new=known is None))
+        found.subscriptions.append(wanted)
+        if made:
+            found.secrets[f"{code}/{body.name}"] = made
+
+
+def _plan_rest(context: Context, principal: Principal, found: Plan, wanted: ConfigurationBody) -> None:
+    if wanted.rates is not None:
+        rates = Rates(wanted.rates.receiver, wanted.rates.dispatcher)
+        if changes := compared(rates_view(context).model_dump(), wanted.rates.model_dump()):
+            principal.require(Action.CONFIGURE, None)
+            found.steps.append(Step("PUT", "rates", changes))
+            found.rates = rates
+    if wanted.clusters is not None:
+        context.roads.choice.check(wanted.clusters.preferred)
+        if changes := compared(clusters_view(context).model_dump(), wanted.clusters.model_dump()):
+            principal.require(Action.CONFIGURE, None)
+            found.steps.append(Step("PUT", "clusters", changes))
+            found.preference = Preference(wanted.clusters.preferred)
+
+
+async def _plan_removals(context: Context, principal: Principal, found: Plan, wanted: ConfigurationBody) -> None:
+    catalog = context.registry.catalog
+    named = {body.code: {one.name for one in body.subscriptions} for body in wanted.destinations}
+    mine = [code for code in sorted(catalog.destinations) if principal.may(Action.CONFIGURE, code)]
+    found.unsubscribed = [
+        (code, name) for code in mine for name in sorted(catalog.names(code)) if name not in named.get(code, ())
+    ]
+    found.without = [code for code in mine if code not in named]
+    if len(found.unsubscribed) + len(found.without) > MOST_REMOVED:
+        raise Conflict(
+            f"more than {MOST_REMOVED} would be removed at once; nothing was changed",
+            hint="is the set whole? else remove some first: bus destination rm, bus subscription rm",
+        )
+    due = await context.store.due(context.clock.now()) if found.unsubscribed else {}
+    for key in found.unsubscribed:
+        before = whole(catalog.subscriptions[key])
+        resource = f"destinations/{key[0]}/subscriptions/{key[1]}"
+        waiting = due.get(key, 0) + _on_roads(context, *key)
+        found.steps.append(Step("DELETE", resource, compared(before, {}), waiting=waiting))
+    for code in found.without:
+        check_removable(catalog.destinations[code], ())
+        before = DestinationBody.of(catalog.destinations[code]).model_dump()
+        found.steps.append(Step("DELETE", f"destinations/{code}", compared(before, {})))
+
+
+def _on_roads(context: Context, code: str, name: str) -> int:
+    """Return how many messages wait in a subscription's queues, here and at other processes, as far as is known."""
+    destination = context.registry.destination(code)
+    lags = [context.roads.lag(destination, name, road) for road in destination.roads]
+    held = [member.held.get(f"{code}/{name}") for member in context.members.others]
+    return sum(lag.records for lag in lags if lag is not None) + sum(one.records for one in held if one is not None)
+
+
+def rates_view(context: Context) -> RatesBody:
+    """Return the store rates as people read them."""
+    rates = context.registry.rates
+    return RatesBody(receiver=rates.receiver, dispatcher=rates.dispatcher)
+
+
+def clusters_view(context: Context) -> PreferenceBody:
+    """Return the cluster that is preferred, as people read it."""
+    return PreferenceBody(preferred=context.registry.preference.cluster)
+
+
+def shown(found: Plan) -> list[dict[str, Any]]:
+    """Return the steps as an answer has them."""
+    return [
+        {
+            "change": "removed" if step.method == "DELETE" else "made" if step.is_new else "changed",
+            "resource": step.resource,
+            "fields": {name: _shown(change) for name, change in step.changes.items()},
+            **({"waiting": step.waiting} if step.method == "DELETE" else {}),
+        }
+        for step in found.steps
+    ]
+
+
+def _shown(change: Change) -> Mapping[str, Any]:
+    return {"before": change.before, "after": change.after}

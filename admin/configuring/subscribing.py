@@ -1,0 +1,64 @@
+"""A subscription as people write it: what is refused, which secrets it gets, and how it is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from admin.models.configuration import SubscriptionBody
+from bus.domain.filters import Filter
+from bus.domain.headers import check_headers
+from bus.domain.subscription import Secret, Subscription
+from bus.errors import InvalidMessage
+from bus.security.egress import EgressPolicy
+from bus.security.signatures import Signer, new_secret
+
+AUTO: Final = "auto"
+
+
+def check(egress: EgressPolicy, body: SubscriptionBody) -> None:
+    """Refuse what a dispatcher could not work with; raises ``InvalidMessage`` or ``EgressDenied``."""
+    egress.check_url(body.url)
+    _field("headers", lambda: check_headers(body.headers))
+    if body.filter:
+        expression = body.filter
+        _field("filter", lambda: Filter(expression))
+    if not isinstance(body.retry, list):
+        _field("retry", lambda: body.to_domain("x", "x", secrets=(), known=None, now=0))
+    if body.secret not in (None, AUTO):
+        secret = str(body.secret)
+        _field("secret", lambda: Signer([secret]))
+
+
+def _field(name: str, checked: Callable[[], object]) -> None:
+    try:
+        checked()
+    except ValueError as error:
+        raise InvalidMessage(str(error), field=name) from error
+
+
+def secrets_of(wanted: str | None, known: Subscription | None) -> tuple[tuple[Secret, ...], str | None]:
+    """Return the secrets to store, and the one that was made now."""
+    if wanted is None:
+        return (), None
+    if wanted != AUTO:
+        return (Secret(wanted),), None
+    if known is not None and known.secrets:
+        return known.secrets, None
+    made = new_secret()
+    return (Secret(made),), made
+
+
+def whole(subscription: Subscription | None) -> dict[str, Any]:
+    """Return all that is set of a subscription, its secrets included: to compare, not to show."""
+    if subscription is None:
+        return {}
+    return {**view(subscription), "secret": [secret.value for secret in subscription.secrets] or None}
+
+
+def view(subscription: Subscription) -> dict[str, Any]:
+    """Return a subscription as it is shown to who may set it."""
+    found = SubscriptionBody.of(subscription).model_dump()
+    found["secret"] = "set" if subscription.secrets else None
+    found["paused_reason"] = subscription.paused_reason
+    return found

@@ -1,0 +1,119 @@
+"""Routes of the configuration as a whole."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any, Final
+
+import msgspec
+from fastapi import APIRouter, Query, Request
+
+from admin.configuring.exporting import exported
+from admin.configuring.planning import Plan, plan, shown
+from admin.deps import ConfigurerOfSome, OfficeDep
+from admin.models.configuration import ConfigurationBody
+from admin.requests.audited import AuditedRoute, NotingDep, add_entry
+from admin.services import Office
+from bus.domain.audit import Change
+from bus.errors import Conflict, StoreError, TransportRefused
+from bus.security.principals import Principal
+
+router = APIRouter(prefix="/configuration", tags=["configuration"], route_class=AuditedRoute)
+_ENTRIES_AT_ONCE: Final = 100
+_OK: Final = 200
+
+
+@router.get("")
+async def get_configuration(services: OfficeDep, principal: ConfigurerOfSome) -> dict[str, Any]:
+    """Return all that may be configured as one set, by name, without defaults and secrets; it can be put again."""
+    return exported(services.context, principal)
+
+
+@router.put("")
+async def put_configuration(
+    body: ConfigurationBody,
+    request: Request,
+    services: OfficeDep,
+    noting: NotingDep,
+    principal: ConfigurerOfSome,
+    dry_run: Annotated[bool, Query()] = False,
+    prune: Annotated[bool, Query()] = False,
+) -> dict[str, Any]:
+    """Put a whole set, and return what differed; the same set put again changes nothing.
+
+    Everything is checked before anything is changed. Secrets and pauses that the set does not name stay. What the set
+    does not name at all stays as well, unless ``prune``: then it is removed, and its open deliveries are canceled;
+    ``waiting`` says how many. A store that fails in the middle leaves a part done, which the answer says.
+    """
+    found = await plan(services.context, principal, body, prune=prune)
+    noting.changes = {step.resource: Change(None, step.method) for step in found.steps[:_ENTRIES_AT_ONCE]}
+    if not dry_run and found.steps:
+        await _apply(services, found)
+        await _note(request, principal, found)
+    registry = services.context.registry
+    answer = {"version": registry.revision, "dry_run": dry_run, "changes": shown(found)}
+    return answer | ({"secrets": found.secrets} if found.secrets and not dry_run else {})
+
+
+async def _apply(services: Office, found: Plan) -> None:
+    context, registry = services.context, services.context.registry
+    try:
+        await _put(services, found)
+        if found.rates is not None:
+            await registry.set_rates(found.rates)
+        if found.preference is not None:
+            await registry.set_preference(found.preference)
+        if found.unsubscribed or found.without:
+            await registry.remove_all(found.without, found.unsubscribed)
+        await services.settle()
+        now = context.clock.now()
+        for code, name in found.unsubscribed:
+            await services.cancellations.cancel(code, name, now)
+        for code in found.without:
+            # Messages for later would go to subscriptions of another destination of this code.
+            await context.store.cancel(code, "", now)
+    except StoreError as error:
+        error.hint = "a part may be done: put the same set again, which goes on with what is missing"
+        raise
+
+
+async def _put(services: Office, found: Plan) -> None:
+    """Put what was made or changed; everything is as it was when a broker refuses its queues."""
+    registry, roads = services.context.registry, services.context.roads
+    before = registry.catalog
+    codes = sorted({one.code for one in found.destinations} | {one.destination for one in found.subscriptions})
+    troubled = {code for code in codes if roads.trouble(code) is not None}
+    destinations, subscriptions = await registry.put_all(found.destinations, found.subscriptions)
+    refusals = [roads.trouble(code) for code in codes if code not in troubled]
+    refusal = next((one for one in refusals if isinstance(one, TransportRefused)), None)
+    if refusal is None:
+        return
+    known, subscribed = before.destinations, before.subscriptions
+    replace = msgspec.structs.replace
+    await registry.put_all(
+        [replace(known[one.code], version=one.version) for one in destinations if one.code in known],
+        [replace(subscribed[one.key], version=one.version) for one in subscriptions if one.key in subscribed],
+    )
+    await registry.remove_all(
+        [one.code for one in destinations if one.code not in known],
+        [one.key for one in subscriptions if one.key not in subscribed],
+    )
+    raise Conflict(f"{refusal}; nothing was changed", hint=refusal.hint)
+
+
+async def _note(request: Request, principal: Principal, found: Plan) -> None:
+    """Add an entry to the audit log for each resource, as if it had been changed alone."""
+    for start in range(0, len(found.steps), _ENTRIES_AT_ONCE):
+        await asyncio.gather(
+            *(
+                add_entry(
+                    request,
+                    principal,
+                    changes=step.changes,
+                    status=_OK,
+                    method=step.method,
+                    resource=step.resource,
+                )
+                for step in found.steps[start : start + _ENTRIES_AT_ONCE]
+            )
+        )
