@@ -250,6 +250,7 @@ def _phases(connection: Connection, dial: Dial | None) -> Phases:
     dns, connect, tls = (dial.dns, dial.connect, dial.tls) if dial else (None, None, None)
     send = ((sent or ended) - begun) * 1000.0
     if not first:
-        return Phases(dns, connect, tls, send, None, None)
+        # What was waited for and did not come was waited for: a time-out then is that phase's.
+        return Phases(dns, connect, tls, send, (ended - sent) * 1000.0 if sent else None, None)
     wait = (first - sent) * 1000.0 if 0.0 < sent < first else 0.0
     return _new(Phases, (dns, connect, tls, send, wait, (ended - first) * 1000.0))

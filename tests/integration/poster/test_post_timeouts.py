@@ -27,6 +27,11 @@ async def test_silence(send):
         result = await send(server.getsockname()[1], timeout=0.5)
     assert (result.failure, result.indeterminate) == (PostFailure.TIMEOUT, True)
     assert "first byte" in result.error
+    # The time is told of the phase in which it went by.
+    assert result.phases.first_byte is not None
+    assert result.phases.connect is not None
+    assert result.phases.first_byte > 10 * result.phases.connect
+    assert result.phases.receive is None
 
 
 @pytest.mark.parametrize("seconds", [0.0, -1.0])
