@@ -17,7 +17,7 @@ from bus.domain.durations import format_duration, parse_duration
 from bus.domain.masking import MOST_RULES, check_rules
 from bus.domain.message import DEFAULT_MAX_BYTES
 from bus.domain.quota import DEFAULT_SHARE
-from bus.domain.retry import DEFAULT_SCHEDULE, RetryPolicy, format_waits, parse_waits
+from bus.domain.retry import DEFAULT_SCHEDULE, MOST_DEAD_ON, RetryPolicy, check_dead_on, format_waits, parse_waits
 from bus.domain.routing_pattern import EVERY_KEY, check_pattern
 from bus.domain.subscription import PAUSED_BY_PERSON, Secret, Subscription
 
@@ -26,6 +26,10 @@ MOST_SUBSCRIPTIONS = 10_000
 
 def _mask(rules: list[str]) -> list[str]:
     return list(check_rules(rules))
+
+
+def _dead_on(statuses: list[int]) -> list[int]:
+    return list(check_dead_on(statuses))
 
 
 class DestinationBody(Body):
@@ -99,6 +103,9 @@ class SubscriptionBody(Body):
     )
     retry_max_age: Duration = "7d"
     retry_max_attempts: Whole | None = Field(default=None, ge=1, le=1_000_000)
+    dead_on: Annotated[list[Whole], Field(max_length=MOST_DEAD_ON), AfterValidator(_dead_on)] = Field(
+        default_factory=list
+    )
     secret: str | None = None
     filter: str | None = None
     headers: dict[str, str] = Field(default_factory=dict, max_length=64)
@@ -121,6 +128,7 @@ class SubscriptionBody(Body):
             rate=self.rate,
             timeout=round(self.timeout_seconds * 1000),
             retry=RetryPolicy(parse_waits(form), parse_duration(self.retry_max_age), self.retry_max_attempts),
+            dead_on=tuple(self.dead_on),
             secrets=secrets,
             filter=self.filter or None,
             headers=self.headers,
@@ -150,6 +158,7 @@ class SubscriptionBody(Body):
             retry=retry,
             retry_max_age=format_duration(subscription.retry.max_age),
             retry_max_attempts=subscription.retry.max_attempts,
+            dead_on=list(subscription.dead_on),
             filter=subscription.filter,
             headers=subscription.headers,
             routing_pattern=subscription.routing_pattern,

@@ -35,6 +35,9 @@ def set_subscription(
     ] = None,
     retry_max_age: Annotated[str | None, typer.Option(help="Give up after, such as 7d.")] = None,
     retry_max_attempts: Annotated[int | None, typer.Option(help="Give up after so many attempts.")] = None,
+    dead_on: Annotated[
+        str | None, typer.Option(help='Statuses that end a delivery without a retry, such as "400,422"; "" for none.')
+    ] = None,
     secret: Annotated[str | None, typer.Option(help='Signing secret: "auto" makes one, or whsec_...')] = None,
     filter_: Annotated[str | None, typer.Option("--filter", help="JMESPath over body, headers, biz_id, key.")] = None,
     header: Annotated[
@@ -58,6 +61,7 @@ def set_subscription(
         "retry": _retry(retry),
         "retry_max_age": retry_max_age,
         "retry_max_attempts": retry_max_attempts,
+        "dead_on": _statuses(dead_on),
         "secret": secret,
         "filter": filter_,
         "headers": read_pairs(header, "--header"),
@@ -68,6 +72,15 @@ def set_subscription(
     given = {key: value for key, value in fields.items() if value is not None}
     with Api(bus_url, api_key) as api:
         show(put_or_patch(api, subscription_path(code, name), given), as_json=as_json)
+
+
+def _statuses(text: str | None) -> list[int] | None:
+    if text is None:
+        return None
+    try:
+        return [int(status) for status in text.split(",") if status.strip()]
+    except ValueError as error:
+        raise typer.BadParameter(f"{text!r} is no list of statuses such as 400,422", param_hint="--dead-on") from error
 
 
 def _retry(text: str | None) -> Any:

@@ -22,6 +22,7 @@ RESENT_SINCE: Final = "resent again since"
 NOT_RESENT: Final = "the job was canceled before this was resent"
 OUTCOME_UNKNOWN: Final = "resent; the job was canceled before the outcome was known, which its trace has"
 _SCHEDULED: Final = re.compile(r"deliver at (\d{4}-\d\d-\d\dT[\d:.]+Z)")
+_FINAL: Final = re.compile(r"(.+); not tried again, as the subscription says", re.DOTALL)
 _EXHAUSTED: Final = re.compile(r"(.+); retries exhausted after (\d+)", re.DOTALL)
 
 REASONS: Final = frozenset(
@@ -48,6 +49,8 @@ def reason_of(text: str, *, by: str = "") -> Said:
         return sentence("resent by {name}", name=by)
     if found := _EXHAUSTED.fullmatch(text):
         return sentence("{reason}; retries exhausted after {count}", reason=found[1], count=int(found[2]))
+    if found := _FINAL.fullmatch(text):
+        return sentence("{reason}; not tried again, as the subscription says", reason=found[1])
     if found := _SCHEDULED.fullmatch(text):
         return sentence("deliver at {time}", time=found[1])
     return text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Final
@@ -19,6 +20,22 @@ DEFAULT_SCHEDULE: Final = ("5s", "30s", "2m", "10m", "1h", "3h", "8h", "12h")
 
 # Answers in the 400s that another try may change (RFC 9110, section 15.5; RFC 8470 for 425, RFC 6585 for 429).
 _PASSING: Final = frozenset({408, 425, 429})
+_GONE: Final = 410
+MOST_DEAD_ON: Final = 16
+
+
+def check_dead_on(statuses: Iterable[int]) -> tuple[int, ...]:
+    """Return statuses of which one ends a delivery, each once and in order; raises ``ValueError`` for any other.
+
+    Failures that pass by themselves, and 410, which pauses the subscription, cannot be among them.
+    """
+    found = tuple(sorted(set(statuses)))
+    for status in found:
+        if not 400 <= status < 600 or status in _PASSING or status == _GONE:  # noqa: PLR2004 - the 400s and 500s
+            raise ValueError(f"{status} cannot be final: give statuses of 400 to 599, but 408, 410, 425 and 429")
+    if len(found) > MOST_DEAD_ON:
+        raise ValueError(f"at most {MOST_DEAD_ON} statuses can be final")
+    return found
 
 
 def is_permanent(status: int | None) -> bool:

@@ -12,7 +12,7 @@ FAILING: Final = frozenset({Status.RETRYING, Status.PARKED, Status.DEAD})
 """States of a delivery that has a signature."""
 UNKNOWN: Final = "no reason"
 MOST_CHARACTERS: Final = 200
-_EXHAUSTED: Final = re.compile(r"; retries exhausted after \d+$")
+_EXHAUSTED: Final = re.compile(r"; (?:retries exhausted after \d+|not tried again, as the subscription says)$")
 _STATUS: Final = re.compile(r"HTTP \d{3}")
 # In this order: what comes first has the others inside.
 _VARYING: Final = (

@@ -39,6 +39,8 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
         Milliseconds without an outcome after which a delivery that no road holds is compensated.
     paused_reason
         Who paused it: a person, or the subscriber by answering 410.
+    dead_on
+        Statuses after which a delivery is dead at once, without a retry.
     routing_pattern
         Which routing keys it takes, as a topic exchange of AMQP does: ``*`` is one word, ``#`` any.
     start_at
@@ -59,6 +61,7 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
     stuck_after: int = DEFAULT_STUCK_AFTER
     paused: bool = False
     paused_reason: str = ""
+    dead_on: tuple[int, ...] = ()
     routing_pattern: str = "#"
     start_at: int = 0
     created_at: int = 0

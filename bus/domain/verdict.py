@@ -9,6 +9,7 @@ from bus.domain.message import encode_message
 from bus.domain.subscription import Subscription
 
 GONE: Final = 410
+FINAL: Final = "; not tried again, as the subscription says"
 
 
 class Answer(NamedTuple):
@@ -64,7 +65,13 @@ def _failed(
 ) -> Outcome:
     tries = delivery.tries + 1
     since = delivery.since or now
-    due = subscription.retry.next_due(tries=tries, since=since, now=now, noise=noise, retry_after=answer.retry_after)
+    is_final = answer.status in subscription.dead_on
+    due = None
+    if not is_final:
+        due = subscription.retry.next_due(
+            tries=tries, since=since, now=now, noise=noise, retry_after=answer.retry_after
+        )
+    ending = FINAL if is_final else f"; retries exhausted after {tries}"
     message = delivery.message
     return Outcome(
         message_id=message.id,
@@ -75,7 +82,7 @@ def _failed(
         status=Status.DEAD if due is None else Status.RETRYING,
         generation=delivery.generation,
         at=now,
-        reason=answer.reason if due is not None else f"{answer.reason}; retries exhausted after {tries}",
+        reason=answer.reason if due is not None else f"{answer.reason}{ending}",
         attempt=attempt,
         due_at=due or 0,
         attempts=attempt.n,

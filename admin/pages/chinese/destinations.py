@@ -102,6 +102,8 @@ TEXTS = {
     "Given up after": "放弃时间",
     "Such as 7d; then the delivery is dead.": "例如 7d；之后投递标记为已放弃。",
     "or after so many attempts": "或达到尝试次数",
+    "Dead at once after": "遇到即判为死信的状态码",
+    "Statuses such as 400, 422, which a retry does not help; empty for none.": "例如 400, 422：重试无济于事的状态码；留空表示没有。",
     "Taken for stuck after": "视为卡住的时间",
     "Without an outcome and not waiting.": "没有结果且不在等待中。",
     "Filter": "过滤",

@@ -9,6 +9,7 @@ TEXTS = {
     "subscription removed": "订阅已删除",
     "the subscriber answered 410 Gone": "订阅者应答 410 Gone",
     "paused by a person": "由人员暂停",
+    "{reason}; not tried again, as the subscription says": "{reason}；按订阅的设置不再重试",
     "{reason}; retries exhausted after {count}": "{reason}；重试 {count} 次后用尽",
     "resent by a person": "由人员重发",
     "resent by {name}": "由 {name} 重发",

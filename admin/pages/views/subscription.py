@@ -170,6 +170,7 @@ def _settings(viewer: Viewer, found: Mapping[str, Any]) -> None:
                 (t("Time-out"), f"{found['timeout_seconds']:g} s"),
                 (t("Retried after"), waits),
                 (t("Given up after"), _ends(viewer, found)),
+                (t("Dead at once after"), ", ".join(map(str, found["dead_on"])) or t("none")),
                 (t("Signed"), t("yes") if found["secret"] else t("no")),
                 (t("Filter"), found["filter"] or t("none: every message")),
                 (t("Own headers"), ", ".join(found["headers"]) or t("none")),

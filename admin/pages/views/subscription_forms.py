@@ -33,6 +33,7 @@ _NEW: Final[dict[str, Any]] = {
     "headers": {},
     "routing_pattern": "#",
     "stuck_after": "5m",
+    "dead_on": [],
     "paused": False,
 }
 
@@ -96,6 +97,12 @@ def _retries(viewer: Viewer, form: Form, known: Mapping[str, Any]) -> None:
         "retry_max_attempts", t("or after so many attempts"), known["retry_max_attempts"], hint=t("Empty for no limit.")
     )
     form.text(
+        "dead_on",
+        t("Dead at once after"),
+        ", ".join(map(str, known["dead_on"])),
+        hint=t("Statuses such as 400, 422, which a retry does not help; empty for none."),
+    )
+    form.text(
         "stuck_after", t("Taken for stuck after"), known["stuck_after"], hint=t("Without an outcome and not waiting.")
     )
 
@@ -134,12 +141,19 @@ def _wanted(viewer: Viewer, form: Form) -> dict[str, Any]:
         "timeout_seconds": form.value("timeout_seconds"),
         "retry": _waits(str(form.value("retry") or "")),
         "retry_max_attempts": form.whole("retry_max_attempts"),
+        "dead_on": _statuses(str(form.value("dead_on") or "")),
         "secret": _AUTO if form.value("secret") == _AUTO else None,
         "filter": form.value("filter"),
         "headers": _headers(viewer, str(form.value("headers") or "")),
     }
     defaults = {"max_concurrency": 16, "retry_max_age": "7d", "routing_pattern": "#", "stuck_after": "5m"}
     return wanted | {name: form.whole(name) or default for name, default in defaults.items()}
+
+
+def _statuses(text: str) -> list[Any]:
+    """Return the statuses; what is no number is left to the API to refuse."""
+    found = [part.strip() for part in text.split(",") if part.strip()]
+    return [int(part) if part.isascii() and part.isdigit() else part for part in found]
 
 
 def _waits(text: str) -> Any:

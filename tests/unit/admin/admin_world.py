@@ -52,6 +52,7 @@ SUBSCRIPTION = {
     "paused": False,
     "routing_pattern": "#",
     "stuck_after": "5m",
+    "dead_on": [],
     "paused_reason": "",
 }
 

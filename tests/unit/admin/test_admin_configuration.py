@@ -119,3 +119,14 @@ async def test_what_is_configured_is_there_after_a_restart(world: World) -> None
     async with world.client() as client:
         assert (await client.get(BILLING)).json() == SUBSCRIPTION | {"rate": 2.0}
         await made(client)
+
+
+@pytest.mark.usefixtures("orders")
+async def test_statuses_that_end_a_delivery_are_kept_and_checked(world: World, client: httpx.AsyncClient) -> None:
+    answer = await client.put(BILLING, json={"url": URL, "dead_on": [422, 400]})
+    assert answer.json()["dead_on"] == [400, 422]
+    assert world.registry.subscription("orders", "billing").dead_on == (400, 422)
+    for wrong in ([410], [429], [200], ["422"], list(range(430, 447))):
+        answer = await client.put(BILLING, json={"url": URL, "dead_on": wrong})
+        assert answer.status_code == 422
+        assert "dead_on" in answer.text

@@ -177,3 +177,10 @@ def test_a_key_made_offline_is_in_the_store_that_is_configured(
     assert ran.code == 1
     assert "allowed are sqlite:///PATH and mongodb://HOST/DATABASE" in ran.err
     assert not data.exists()
+
+
+def test_statuses_that_end_a_delivery_are_numbers(cli: Cli, bus: FakeBus) -> None:
+    bus.on("PUT", SHOP, lambda asked: asked.body)
+    assert cli("subscription", "set", "orders", "shop", "--url", "http://a/", "--dead-on", "400, 422").code == 0
+    assert bus.asked[-1].body == {"url": "http://a/", "dead_on": [400, 422]}
+    assert cli("subscription", "set", "orders", "shop", "--dead-on", "x").code == 2

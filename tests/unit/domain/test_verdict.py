@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from bus.domain.delivery import Delivery, Origin, Status, compensation_of, decode_outcome, encode_outcome
 from bus.domain.message import decode_message
-from bus.domain.retry import RetryPolicy, Schedule
+from bus.domain.retry import RetryPolicy, Schedule, check_dead_on
+from bus.domain.signature import signature_of
 from bus.domain.subscription import Subscription
 from bus.domain.verdict import Answer, judge, without_post
 from bus.testing.writes import NOON, attempt, message
@@ -89,3 +91,25 @@ def test_a_resend_is_due_work_of_its_own_origin() -> None:
 @pytest.mark.parametrize("status", [Status.PENDING, Status.SKIPPED, Status.CANCELED, Status.PARKED])
 def test_other_states_leave_no_work(status: Status) -> None:
     assert compensation_of(without_post(Delivery(SENT, "billing"), SUBSCRIPTION, status, "", NOON)) is None
+
+
+@pytest.mark.parametrize("status", [400, 422])
+def test_a_status_that_the_subscription_names_is_dead_at_once_and_says_so(status: int) -> None:
+    of = msgspec.structs.replace(SUBSCRIPTION, dead_on=(400, 422))
+    delivery = Delivery(SENT, "billing", since=NOON)
+    outcome = judge(delivery, of, attempt("a", 1, NOON), Answer(status, "", 5_000), now=NOON + 10, noise=0.5)
+    assert (outcome.status, outcome.due_at, outcome.message) == (Status.DEAD, 0, b"")
+    assert outcome.reason == f"HTTP {status}; not tried again, as the subscription says"
+    assert compensation_of(outcome) is None
+    assert signature_of(outcome.reason) == signature_of(f"HTTP {status}")
+    other = judge(delivery, of, attempt("a", 1, NOON), Answer(404, "", None), now=NOON + 10, noise=0.5)
+    assert other.status is Status.RETRYING
+
+
+def test_what_passes_by_itself_and_410_cannot_be_final() -> None:
+    assert check_dead_on([422, 400, 422, 503]) == (400, 422, 503)
+    for status in (200, 302, 399, 408, 410, 425, 429, 600):
+        with pytest.raises(ValueError, match=f"{status} cannot be final"):
+            check_dead_on([status])
+    with pytest.raises(ValueError, match="at most 16"):
+        check_dead_on(range(430, 447))
