@@ -64,6 +64,7 @@ class Registry:
         self._changing = asyncio.Lock()
         self._revision = 0
         self._loaded = -1
+        self._noted = -1
         self.catalog = Catalog()
         self.rates = Rates()
         self.preference = Preference()
@@ -130,7 +131,7 @@ class Registry:
             self.put_back = decode_note(settings[NOTE]) if NOTE in settings else None
             removed = [found.key for found in await self._documents.list(REMOVED)]
             await self._enforce(Catalog(destinations, subscriptions, removed))
-            self._loaded = revision
+            self._loaded = self._noted = revision
 
     def destination(self, code: str) -> Destination:
         """Return a destination; raises ``NotFound``."""
@@ -357,9 +358,11 @@ class Registry:
     async def _bury(self, keys: Sequence[str]) -> Iterable[str]:
         """Remember, before it is so, that somebody removed these, and return all that are remembered, the latest."""
         kept = {found.key: int(found.value) for found in await self._documents.list(REMOVED)}
+        # Not the revision, which begins again in a store that was emptied, while what was put back has old ones.
+        place = max(kept.values(), default=0) + 1
         for key in keys:
-            kept[key] = self._revision
-            await self._documents.put(REMOVED, key, str(self._revision).encode())
+            kept[key] = place
+            await self._documents.put(REMOVED, key, str(place).encode())
         for key in sorted(kept, key=lambda one: kept[one])[:-MOST_REMOVED]:
             await self._documents.delete(REMOVED, key)
         return kept.keys()
@@ -379,8 +382,8 @@ class Registry:
         version = await self._documents.put(SETTINGS, _REVISION, b"")
         # When somebody else has changed something in between, that is still to be loaded.
         self._revision = version if version == before + 1 else before
-        if self._loaded == before and not self.is_old:
-            self._loaded = self._revision
+        # Only once it is in force, too, nothing is left to load.
+        self._noted = self._revision if self._loaded == before and not self.is_old else self._loaded
 
     async def _stored_revision(self) -> int:
         found = await self._documents.get(SETTINGS, _REVISION)
@@ -391,6 +394,7 @@ class Registry:
         for listener in self._listeners:
             await listener(catalog)
         self.catalog = catalog
+        self._loaded = self._noted
 
     async def _withdraw(self, catalog: Catalog) -> None:
         # The other way round: no message is accepted for a subscription whose queue is being deleted.

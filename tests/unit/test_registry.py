@@ -14,7 +14,7 @@ from bus.domain.catalog import Catalog
 from bus.domain.destination import Destination
 from bus.domain.retry import Exponential, RetryPolicy, Schedule
 from bus.domain.subscription import Secret, Subscription
-from bus.errors import ConfigurationError, Conflict, NotFound
+from bus.errors import ConfigurationError, Conflict, NotFound, SpoolError
 from bus.registry import (
     COLLECTIONS,
     DESTINATIONS,
@@ -300,6 +300,23 @@ async def test_a_change_that_was_not_noted_is_found_in_the_end(store: MemoryStor
     await asyncio.gather(following, return_exceptions=True)
 
 
+async def test_a_change_that_could_not_be_put_in_force_comes_into_force_by_itself(
+    registry: Registry, store: MemoryStore
+) -> None:
+    left = ["full"]
+
+    async def listener(_: Catalog) -> None:
+        if left:
+            raise SpoolError(left.pop())
+
+    registry.listen(listener)
+    with pytest.raises(SpoolError):
+        await registry.put_destination(ORDERS)
+    assert "orders" not in registry.catalog.destinations
+    await registry.refresh()
+    assert registry.destination("orders").version == 1
+
+
 async def test_following_reads_nothing_but_the_revision_while_nothing_changes(store: MemoryStore) -> None:
     clock = ManualClock()
     ours, theirs = await reloaded(store), await reloaded(store)
@@ -345,11 +362,23 @@ async def test_what_was_removed_is_remembered_until_it_is_made_again(registry: R
 async def test_of_what_was_removed_the_latest_are_remembered(
     registry: Registry, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bus.registry._REMOVALS_KEPT", 2)
+    monkeypatch.setattr("bus.registry.MOST_REMOVED", 2)
     for code in ("c", "a", "b"):
         await registry.put_destination(Destination(code=code))
         await registry.remove_destination(code)
     assert [found.key for found in await store.list(REMOVED)] == ["a", "b"]
+
+
+async def test_what_was_removed_in_a_store_that_was_emptied_is_remembered_before_what_was_put_back(
+    registry: Registry, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bus.registry.MOST_REMOVED", 2)
+    for code in ("x", "y"):
+        await store.put(REMOVED, code, b"4000")
+    await registry.put_destination(ORDERS)
+    await registry.remove_destination("orders")
+    assert "orders" in {found.key for found in await store.list(REMOVED)}
+    assert registry.catalog.has_left("orders")
 
 
 @pytest.fixture
