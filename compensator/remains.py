@@ -89,6 +89,10 @@ class Remains:
                     locks.callback(OwnerLock.take(process).release)
             except SpoolLocked:
                 return False
+            if gone.is_dir():  # a removal that was cut off
+                if not _is_spent(gone):
+                    return False
+                shutil.rmtree(gone)
             directory.rename(gone)
             if len(_processes(gone)) > len(processes) or not _is_spent(gone):
                 gone.rename(directory)  # somebody came back

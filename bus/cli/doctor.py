@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _FORBIDDEN: Final = 403
 _DAMAGED: Final = "see docs/operations.md, Damaged files, and bus spool show"
+_AS_OWNER: Final = "run it as the owner"
 _LACKED: Final = "wait for a subscription that the configuration lacks"
 _LACKING: Final = "make it again, or bus doctor --accept-empty-store"
 _OLDEST_SQLITE: Final = (3, 51, 3)
@@ -135,7 +136,11 @@ def _disk(directory: Path, settings: Settings | None) -> Check:
 
 def _permissions(directory: Path, *, mend: bool) -> Check:
     """Check that only its owner can read what the bus keeps: secrets of signatures, hashes of keys, messages."""
-    name, found = "permissions", opened(directory)
+    name = "permissions"
+    try:
+        found = opened(directory)
+    except OSError as error:
+        return Check(name, ok=False, detail=f"{directory} cannot be looked at: {error}", do=_AS_OWNER)
     if not found:
         return Check(name, ok=True, detail=f"what is in {directory} is its owner's alone")
     said = f"{len(found)} files and directories of {directory} are open to other users"
@@ -144,7 +149,7 @@ def _permissions(directory: Path, *, mend: bool) -> Check:
     try:
         close(found)
     except OSError as error:
-        return Check(name, ok=False, detail=f"{said}: {error}", do="run it as the owner")
+        return Check(name, ok=False, detail=f"{said}: {error}", do=_AS_OWNER)
     return Check(name, ok=True, detail=f"{said} no more")
 
 

@@ -18,7 +18,13 @@ _MARKS: Final = ("processes", "store")
 
 
 def opened(directory: Path) -> list[Path]:
-    """Return what is open to others: files, queues and directories that the bus made, the outermost first."""
+    """Return what is open to others: files, queues and directories that the bus made, the outermost first.
+
+    Raises
+    ------
+    OSError
+        The directory is somebody else's, and closed to who asks.
+    """
     return [path for path in _all(directory) if _mode(path) & _OTHERS]
 
 

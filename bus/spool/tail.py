@@ -121,23 +121,28 @@ def count_cut(file: SpoolFile, extent: Extent, frames: int, *, is_told: bool) ->
     if frames >= extent.frames:
         return
     missing = extent.appended - appended(file.load())
-    if is_told and missing <= 0:
-        return
     if missing > 0:
         row = DamageRow(0, "", 0, b"", "lost with the end of the log, unless acked before", _now(), missing)
         file.begin()
         file.set_aside([row])
         file.commit()
-    log.error(
-        "%s-wal was cut while nobody had it open: %d of %d bytes that were on disk are gone, and with them at most %d "
-        "record(s); what is in the rest, and in %s, is whole; what was acked of it in the lost part is delivered "
-        "again. Look for what cut the file, and have the producers, or the store, asked for what is missing",
-        file.path,
-        (extent.frames - frames) * FRAME_BYTES,
-        extent.frames * FRAME_BYTES,
-        max(0, missing),
-        file.path,
-    )
+        log.error(
+            "%s-wal was cut while nobody had it open: %d of %d bytes that were on disk are gone, and with them at most "
+            "%d record(s); what is in the rest, and in %s, is whole; what was acked of it in the lost part is "
+            "delivered again. Look for what cut the file, and have the producers, or the store, asked for what is "
+            "missing",
+            file.path,
+            (extent.frames - frames) * FRAME_BYTES,
+            extent.frames * FRAME_BYTES,
+            missing,
+            file.path,
+        )
+    elif not is_told:
+        log.warning(
+            "%s-wal is shorter than it was: it was cut, or an earlier version of the bus had it meanwhile; no record "
+            "is missing, and what was acked in a lost part is delivered again",
+            file.path,
+        )
 
 
 def appended(contents: Contents) -> int:

@@ -96,3 +96,15 @@ def test_a_log_that_was_emptied_into_the_file_and_begun_anew_is_whole(tmp_path: 
     spool._engine.crash()
     assert opened(tmp_path) == (0, list(range(RECORDS + 1)))
     assert opened(tmp_path) == (0, list(range(RECORDS + 1)))
+
+
+def test_an_earlier_version_that_had_the_log_meanwhile_is_no_loss(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    killed(tmp_path)
+    mark = (tmp_path / MARK).read_bytes()
+    opened(tmp_path)  # empties the log into the file, as every version does
+    (tmp_path / MARK).write_bytes(mark)  # of which an earlier one knows nothing
+    assert opened(tmp_path) == (0, list(range(RECORDS)))
+    assert not [one for one in caplog.records if one.levelno >= logging.ERROR]
+    assert "no record is missing" in caplog.text

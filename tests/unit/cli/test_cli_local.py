@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
 import pytest
@@ -140,6 +141,21 @@ def test_the_doctor_finds_all_well(cli: Cli, bus: FakeBus) -> None:
     assert "ok    store: ok" in ran.out
     assert "ok    sqlite: 3." in ran.out
     assert cli("doctor", "--json").json["ok"] is True
+
+
+def test_the_doctor_goes_on_where_a_directory_is_closed_to_who_asks(
+    cli: Cli, bus: FakeBus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    healthy(bus)
+
+    def closed(directory: Path) -> NoReturn:
+        raise PermissionError(errno.EACCES, "Permission denied", str(directory / "store"))
+
+    monkeypatch.setattr("bus.cli.doctor.opened", closed)
+    ran = cli("doctor", "--data", str(tmp_path))
+    assert ran.code == 1
+    assert f"FAIL  permissions: {tmp_path} cannot be looked at" in ran.out
+    assert "ok    store: ok" in ran.out
 
 
 def test_the_doctor_says_what_to_do(cli: Cli, bus: FakeBus, tmp_path: Path) -> None:

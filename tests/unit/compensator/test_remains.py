@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,13 @@ async def test_trace_events_go_on_and_the_directory_is_removed_whole(tmp_path: P
     assert await remains.pass_on(folder) == 2
     assert sorted(block.line for block in events.forwarded) == sorted(lines)
     assert remains.remove(data)
+    assert names(tmp_path) == set()
+
+
+async def test_a_removal_that_was_cut_off_is_finished_with_the_next_one_of_that_name(tmp_path: Path) -> None:
+    begun = (await service(tmp_path / "dispatcher-2")).rename(tmp_path / ".dispatcher-2.gone")
+    shutil.rmtree(begun / "processes")
+    assert Remains(MemoryEvents()).remove(await service(tmp_path / "dispatcher-2"))
     assert names(tmp_path) == set()
 
 
