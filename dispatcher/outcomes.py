@@ -21,7 +21,7 @@ from bus.ports.spool import NewRecord, Spool
 _log = logging.getLogger(__name__)
 RETRY: Final = "retry"
 """The consumer that holds unfinished outcomes until the store has them or their next attempt is recorded."""
-_RECENT: Final = 50_000
+_RECENT: Final = 20_000  # redeliveries come within seconds; the store knows the others
 _RETRY: Final = 0.2
 
 

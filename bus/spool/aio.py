@@ -64,7 +64,7 @@ class AsyncSpool:
         reserve
             Bytes of free disk below which only urgent records are taken. Default 0.
         cache_bytes
-            Memory for the newest records. Default 16 MiB.
+            Memory for the newest records. Default 8 MiB.
         free_space, now
             Callables for tests: free bytes of a directory's disk, and seconds since the epoch.
 

@@ -21,7 +21,7 @@ class Options:
     consumers: Sequence[str] = ("send",)
     limit: int = 10 << 30
     reserve: int = 0
-    cache_bytes: int = 16 << 20
+    cache_bytes: int = 8 << 20
     free_space: Callable[[Path], int] = free_space
     now: Callable[[], float] = time.time
     vfs: str | None = None
