@@ -31,7 +31,8 @@ class Recent:
     """Ids accepted lately, and those whose record is on its way to the disk right now.
 
     There are tens of thousands, so that they are kept as bytes, in two generations: the older one is forgotten as soon
-    as the younger one is full.
+    as the younger one is full. Ids that are ahead of the clock then go over to the new one where they are the fewer,
+    since the store is asked about all that are no later than the latest that is forgotten.
     """
 
     def __init__(self, store: TraceStore, clock: Clock) -> None:
@@ -40,7 +41,7 @@ class Recent:
         self._younger: dict[bytes, bytes] = {}
         self._older: dict[bytes, bytes] = {}
         self._storing: dict[bytes, Stored] = {}
-        self._horizon = clock.now()
+        self._set_horizon(clock.now())
 
     def begin(self, message_id: str, content: bytes | None, stored: Stored) -> None:
         """Note an id whose record is on its way to the disk; ``content`` as of ``content_of``, None for unknown."""
@@ -79,8 +80,7 @@ class Recent:
         An id that is too far ahead to be new may be of before the clock was put back.
         """
         made, now = id_time(message_id), self._clock.now()
-        self._horizon = min(self._horizon, now + MOST_AHEAD)
-        return (made < self._horizon or made > now + MOST_AHEAD) and not self.knows(message_id)
+        return (made < self._horizon() or made > now + MOST_AHEAD) and not self.knows(message_id)
 
     async def recall(self, message_id: str) -> None:
         """Ask the store about an id; one that does not answer is as one that does not know: repeating loses nothing."""
@@ -98,10 +98,28 @@ class Recent:
     def _remember(self, key: bytes, content: bytes | None) -> None:
         self._younger[key] = content or _UNKNOWN
         if len(self._younger) >= _RECENT // 2:
-            if self._older:
-                latest = int.from_bytes(max(self._older)[:_TIME_BYTES])
-                self._horizon = max(self._horizon, latest + 1)
-            self._older, self._younger = self._younger, {}
+            self._older, self._younger = self._younger, self._forget_older()
+
+    def _forget_older(self) -> dict[bytes, bytes]:
+        """Move the horizon behind the older generation; return what is not forgotten of it."""
+        after_now = (self._clock.now() + 1).to_bytes(_TIME_BYTES)
+        ahead = {key: content for key, content in self._older.items() if key >= after_now}
+        if len(ahead) > len(self._older) // 2:
+            ahead = {}  # so many would stay that there is no bound
+        if forgotten := self._older.keys() - ahead.keys():
+            self._set_horizon(max(self._horizon(), int.from_bytes(max(forgotten)[:_TIME_BYTES]) + 1))
+        return ahead
+
+    def _set_horizon(self, time: int) -> None:
+        self._forgotten, self._forgotten_at = time, self._clock.monotonic()
+
+    def _horizon(self) -> int:
+        """Return the time from which on no id is forgotten, but for those of a clock that was ahead and was put back.
+
+        No id that was new then was further ahead than is allowed, by the clock as it is now.
+        """
+        then = self._clock.now() - round((self._clock.monotonic() - self._forgotten_at) * 1000)
+        return min(self._forgotten, then + MOST_AHEAD)
 
 
 def _key(message_id: str) -> bytes:

@@ -73,6 +73,35 @@ async def test_ids_of_a_clock_that_was_ahead_are_asked_for_and_those_that_come_a
     ids = accepted(recent, 3 * _RECENT, first=DAY)
     clock.jump(-DAY)
     assert all(recent.knows(one) or recent.is_doubtful(one) for one in ids)
-    clock.jump(MOST_AHEAD)
+    await clock.advance(MOST_AHEAD / 1000)
     assert not recent.is_doubtful(new_id(clock.now()))
     assert recent.is_doubtful(new_id(clock.now() - 1))
+
+
+async def test_ids_of_an_earlier_life_are_asked_for_after_the_clock_was_put_back_for_a_moment() -> None:
+    clock = ManualClock(DAY)
+    recent = Recent(MemoryStore(), clock)
+    earlier = new_id(DAY - 1)
+    clock.jump(-DAY // 2)
+    assert recent.is_doubtful(earlier)
+    clock.jump(DAY // 2)
+    assert recent.is_doubtful(earlier)
+
+
+async def test_the_store_is_not_asked_for_everybody_because_one_producer_is_ahead() -> None:
+    clock = ManualClock(DAY)
+    recent = Recent(MemoryStore(), clock)
+    ahead = accepted(recent, 10, first=DAY + MOST_AHEAD - 20)
+    for _ in range(4):
+        accepted(recent, _RECENT // 2, first=clock.now())
+        clock.jump(_RECENT // 2)
+    assert not recent.is_doubtful(new_id(clock.now()))
+    assert all(recent.knows(one) for one in ahead)
+
+
+async def test_ids_that_are_nearly_all_ahead_are_forgotten_and_asked_for() -> None:
+    clock = ManualClock(DAY)
+    recent = Recent(MemoryStore(), clock)
+    ids = accepted(recent, 2 * _RECENT, first=DAY + MOST_AHEAD - 2 * _RECENT)
+    assert sum(map(recent.knows, ids)) <= _RECENT
+    assert all(recent.knows(one) or recent.is_doubtful(one) for one in ids)
