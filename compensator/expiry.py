@@ -17,6 +17,7 @@ from compensator.believed import BelievedTime
 _log = logging.getLogger(__name__)
 _INTERVAL: Final = 600.0
 _PATIENCE: Final = 3600.0
+_AT_START: Final = 600.0
 _IDEMPOTENCY: Final = "idempotency"
 _RESENDS: Final = ("resend-items", "resends")
 _RESENDS_KEPT: Final = 90 * DAY
@@ -27,14 +28,15 @@ _MOST_NAMED: Final = 3
 class Expiry:
     """Looks for what is past its time every ten minutes.
 
-    A clock that jumps ahead is believed after an hour: what is dropped by mistake never comes back.
+    A clock that jumps ahead is believed after an hour, and one that this process started with after ten minutes: what
+    is dropped by mistake never comes back.
     """
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
         self._rollups = RollupReader(store, clock)
-        self._believed = BelievedTime(clock, _PATIENCE)
+        self._believed = BelievedTime(clock, _PATIENCE, _AT_START)
         self._kept: list[str] = []
 
     @property
@@ -58,6 +60,8 @@ class Expiry:
     async def step(self) -> list[str]:
         """Drop what can be dropped; return the names of the partitions dropped."""
         now = self._believed.now()
+        if now is None:
+            return []
         dropped, kept = await self._store.expire(now)
         self._kept = kept
         for name in dropped:

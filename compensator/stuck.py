@@ -26,6 +26,7 @@ _INTERVAL: Final = 5.0
 _BEHIND: Final = 5_000
 # Seconds after which what the other processes told, and what is in the store, is of after a jump of the clock.
 _PATIENCE: Final = 30.0
+_AT_START: Final = 10.0
 
 
 class StuckSearch:
@@ -41,7 +42,7 @@ class StuckSearch:
         self._roads = roads
         self._waiting = waiting
         self._clock = clock
-        self._believed = BelievedTime(clock, _PATIENCE)
+        self._believed = BelievedTime(clock, _PATIENCE, _AT_START)
 
     async def run(self) -> None:
         """Search until cancelled."""
@@ -63,6 +64,8 @@ class StuckSearch:
         lags = self._roads.lags()
         claimed = 0
         now = self._believed.now()
+        if now is None:
+            return 0
         for subscription in self._registry.catalog.subscriptions.values():
             settled = now - min(_BEHIND, subscription.stuck_after // 2)
             if not self._is_held(subscription) and unseen.get(subscription.destination, settled) >= settled:

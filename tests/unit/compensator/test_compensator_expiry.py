@@ -9,19 +9,22 @@ import pytest
 from bus.domain.identity import new_id
 from bus.domain.times import DAY, day_of
 from bus.testing.writes import NOON, message
+from compensator.expiry import Expiry
 from tests.unit.compensator.compensator_world import World, delivered
 
 
 @pytest.fixture
 async def world() -> World:
-    return World()
+    world = World()
+    await world.clock.advance(600)
+    return world
 
 
 async def test_what_is_past_its_retention_and_finished_goes(world: World) -> None:
     done = message(0, expected=("billing",), retention_days=2)
     kept = message(1, expected=("billing",), retention_days=5)
     await world.store.write([done, kept, delivered(done), delivered(kept)])
-    await world.clock.advance(2 * 86_400 - 1)
+    await world.clock.advance(2 * 86_400 - 601)
     assert await world.expiry.step() == []
     await world.clock.advance(2)
     assert len(await world.expiry.step()) == 1
@@ -126,3 +129,27 @@ async def test_a_clock_that_jumps_ahead_drops_nothing_within_an_hour(world: Worl
         dropped = await world.expiry.step()
         await world.clock.advance(601)
     assert len(dropped) == 1
+
+
+async def test_a_clock_that_was_ahead_when_the_process_started_drops_nothing_once_it_is_right(world: World) -> None:
+    done = message(0, expected=("billing",), retention_days=30)
+    await world.store.write([done, delivered(done)])
+    world.clock.jump(40 * DAY)
+    expiry = Expiry(world.store, world.clock)
+    assert await expiry.step() == []
+    world.clock.jump(-40 * DAY)
+    await world.clock.advance(600)
+    assert await expiry.step() == []
+    assert await world.store.trace(done.id) is not None
+
+
+async def test_a_process_that_is_restarted_more_often_than_a_jump_of_the_clock_takes_expires_all_the_same(
+    world: World,
+) -> None:
+    done = message(0, expected=("billing",), retention_days=30)
+    await world.store.write([done, delivered(done)])
+    await world.clock.advance(31 * 86_400)
+    expiry = Expiry(world.store, world.clock)
+    assert await expiry.step() == []
+    await world.clock.advance(600)
+    assert len(await expiry.step()) == 1

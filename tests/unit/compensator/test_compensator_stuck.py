@@ -11,6 +11,7 @@ from bus.domain.message import Message, encode_message
 from bus.domain.times import DAY
 from bus.ports.spool import NewRecord
 from bus.testing.writes import DESTINATION, NOON, message, outcome
+from compensator.stuck import StuckSearch
 from tests.unit.compensator.compensator_world import LANE, MAIL, World, delivered
 
 LATER = 400.0  # seconds; stuck_after is 300 s
@@ -226,6 +227,20 @@ async def test_what_was_just_delivered_is_not_stuck_because_the_clock_jumped_ahe
         await world.clock.advance(4.9)
     await world.clock.advance(5)
     assert await world.stuck.step() == 2
+
+
+async def test_a_clock_that_was_ahead_when_the_process_started_makes_nothing_stuck_once_it_is_right(
+    world: World,
+) -> None:
+    await accepted(world, 1)
+    world.clock.jump(DAY)
+    stuck = StuckSearch(world.store, world.registry, world.roads, world.waiting(), world.clock)
+    assert await stuck.step() == 0
+    world.clock.jump(-DAY)
+    await world.clock.advance(10)
+    assert await stuck.step() == 0
+    await world.clock.advance(LATER)
+    assert await stuck.step() == 2
 
 
 async def test_a_clock_that_is_put_back_changes_nothing_of_what_is_stuck(world: World) -> None:
