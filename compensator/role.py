@@ -31,6 +31,7 @@ class CompensatorService:
         self._removal = Removal(store, registry, clock, Cancellations(store, context.rollups, context.events))
         self._retirement = Retirement(registry, roads, clock)
         self._rewinding = Rewinding(store, clock)
+        context.conditions["stuck"] = lambda: self._stuck.trouble
         context.conditions["retention"] = lambda: self._expiry.trouble
         context.async_meters.append(self._compensator.measure)
 

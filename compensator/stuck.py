@@ -20,6 +20,7 @@ from compensator.believed import BelievedTime
 
 _log = logging.getLogger(__name__)
 _BATCH: Final = 200
+_MOST_NAMED: Final = 3
 _SLACK: Final = 2_000
 _INTERVAL: Final = 5.0
 # Less than the dispatcher's memory of recent outcomes spans.
@@ -34,6 +35,7 @@ class StuckSearch:
 
     What is older than the oldest message that a road or a receiver's spool still holds has been passed by. Nothing
     is said of a destination whose outcomes wait for the store for longer than a moment, since they are not seen there.
+    Times that others tell may be ahead by as much as a clock of theirs is ahead of this process's.
     """
 
     def __init__(self, store: Store, registry: Registry, roads: Roads, waiting: Waiting, clock: Clock) -> None:
@@ -43,6 +45,25 @@ class StuckSearch:
         self._waiting = waiting
         self._clock = clock
         self._believed = BelievedTime(clock, _PATIENCE, _AT_START)
+        self._passed_over: dict[tuple[str, str], float] = {}
+
+    @property
+    def trouble(self) -> str:
+        """Which subscriptions were passed over for longer than their ``stuck_after``; empty for none."""
+        now, subscriptions = self._clock.monotonic(), self._registry.catalog.subscriptions
+        names = [
+            "/".join(key)
+            for key, since in self._passed_over.items()
+            if key in subscriptions and now - since > subscriptions[key].stuck_after / 1000
+        ]
+        if not names:
+            return ""
+        return (
+            f"deliveries of {', '.join(names[:_MOST_NAMED])}"
+            + (f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else "")
+            + " are not looked for where a broker lost them, until what waits for them from a clock that was ahead is"
+            " delivered or that time has come"
+        )
 
     async def run(self) -> None:
         """Search until cancelled."""
@@ -63,26 +84,31 @@ class StuckSearch:
         # Once for all: what waits on a road only leaves it, and what comes to one was unpublished before.
         lags = self._roads.lags()
         claimed = 0
+        lead = self._waiting.lead
         now = self._believed.now()
         if now is None:
             return 0
         for subscription in self._registry.catalog.subscriptions.values():
             settled = now - min(_BEHIND, subscription.stuck_after // 2)
             if not self._is_held(subscription) and unseen.get(subscription.destination, settled) >= settled:
-                held = self._on_roads(subscription, lags)
-                claimed += await self._claim(subscription, held, unpublished.get(subscription.destination), now)
+                held = self._on_roads(subscription, lags) + self._waiting.held_elsewhere(*subscription.key)
+                if subscription.destination in unpublished:
+                    held.append(unpublished[subscription.destination])
+                claimed += await self._claim(subscription, [time - lead for time in held], now)
+            else:
+                self._passed_over.pop(subscription.key, None)
         return claimed
 
     def _is_held(self, subscription: Subscription) -> bool:
         destination = self._registry.catalog.destinations.get(subscription.destination)
         return subscription.paused or destination is None or destination.paused
 
-    async def _claim(self, subscription: Subscription, held: list[int], unpublished: int | None, now: int) -> int:
-        oldest = held + self._waiting.held_elsewhere(*subscription.key)
-        if unpublished is not None:
-            oldest.append(unpublished)
+    async def _claim(self, subscription: Subscription, oldest: list[int], now: int) -> int:
         if any(time > now + SKEW for time in oldest):
-            return 0  # held since the clock was ahead, so that times do not tell what waits behind it
+            # Held since a clock was ahead, so that times do not tell what waits behind it.
+            self._passed_over.setdefault(subscription.key, self._clock.monotonic())
+            return 0
+        self._passed_over.pop(subscription.key, None)
         before = min([now - subscription.stuck_after, *(time - _SLACK for time in oldest)])
         stuck = await self._store.unsettled(*subscription.key, before, _BATCH)
         if stuck:

@@ -147,6 +147,7 @@ async def open_context(settings: Settings, roles: Sequence[str], url: str) -> As
             context.conditions["events"] = lambda: events.trouble
             await opened.enter_async_context(_emitting(events))
         context.conditions["configuration"] = lambda: registry.trouble
+        context.conditions["clocks"] = lambda: members.clocks
         if me.is_dispatcher:
             context.conditions["permits"] = lambda: members.trouble
         members.describe = lambda _: context.described()

@@ -47,6 +47,8 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
         When this life of it began, in milliseconds since the epoch; with ``owner`` the name of this life.
     began
         The same by its clock of now, which may have been put back since; 0 for one that does not tell.
+    told_at
+        When it told this, by its clock; 0 for one that does not tell.
     revision
         Which state of the configuration it has in force.
     view
@@ -81,6 +83,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     started_at: int
     began: int = 0
+    told_at: int = 0
     revision: int = 0
     view: View = View()
     beyond: frozenset[str] = frozenset()

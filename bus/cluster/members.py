@@ -14,6 +14,7 @@ import msgspec
 from bus.cluster.member import COLLECTION, Member
 from bus.cluster.pulse import BEAT, Pulse
 from bus.domain.shares import Shares, View
+from bus.domain.times import SKEW
 from bus.errors import Conflict, StoreError
 from bus.ports.clock import Clock
 from bus.ports.store import Document, DocumentStore
@@ -26,6 +27,7 @@ _ROTATE: Final = 10.0
 _ASK: Final = 0.1
 _FORGOTTEN: Final = 600.0
 _SHARED_WITHIN: Final = 10.0
+_AHEAD_FOR: Final = 10.0
 # What the document of a process says that the others took for gone.
 _GONE: Final = b""
 
@@ -46,11 +48,17 @@ class KeptView(Protocol):
 
 
 class _Sight(NamedTuple):
-    """A member, its document, and when that was first seen (monotonic seconds)."""
+    """A member, its document, and when that was first seen (monotonic seconds).
+
+    ``ahead`` is by how much (ms) its clock is ahead of this process's, at least: what was told took a while to come
+    here. ``too_far_since`` is since when that is more than clocks may differ by.
+    """
 
     member: Member
     document: Document
     at: float
+    ahead: int
+    too_far_since: float | None
 
 
 class _Mute(NamedTuple):
@@ -149,6 +157,28 @@ class Members:
         missing = [member for member in self.others if member.is_dispatcher and member.view != self.shares.view]
         who = ", ".join(f"{member.node} ({member.url}, {member.owner})" for member in missing) or "nobody that is known"
         return f"no permits for {seconds:.0f} s, so that what it holds waits; they are not shared out yet by {who}"
+
+    @property
+    def clocks(self) -> str:
+        """Whose clock has been too far ahead of this process's for a while; empty for nobody's."""
+        until = self._clock.monotonic() - _AHEAD_FOR
+        ahead = [
+            f"{sight.member.node} ({sight.member.url}) by {sight.ahead / 1000:.0f} s"
+            for sight in self._sights.values()
+            if sight.too_far_since is not None and sight.too_far_since <= until
+        ]
+        if not ahead:
+            return ""
+        return (
+            f"clocks may differ by {SKEW // 1000} s and are ahead of this process's on {', '.join(ahead)}: waits and"
+            " leases are shorter or longer by that; have all hosts take their time from the same servers"
+        )
+
+    def lead(self, role: str = "") -> int:
+        """Return by how much (ms) the clock of another process, of one that has a role, is ahead of this one's."""
+        return max(
+            (sight.ahead for sight in self._sights.values() if not role or role in sight.member.roles), default=0
+        )
 
     def listen(self, listener: Listener) -> None:
         """Call ``listener`` when this process's shares of permits, or ``may_start``, have changed; never while in it.
@@ -265,8 +295,11 @@ class Members:
 
     async def _put(self) -> None:
         beyond = frozenset(self.beyond())
-        began = self._clock.now() - round((self._clock.monotonic() - self._joined_at) * 1000)
-        self._me = msgspec.structs.replace(self.describe(self._me), view=self.shares.view, beyond=beyond, began=began)
+        told_at = self._clock.now()
+        began = told_at - round((self._clock.monotonic() - self._joined_at) * 1000)
+        self._me = msgspec.structs.replace(
+            self.describe(self._me), view=self.shares.view, beyond=beyond, began=began, told_at=told_at
+        )
         value = msgspec.json.encode(self._me)
         self._version = await self._documents.put(COLLECTION, self._me.owner, value, version=self._version)
 
@@ -307,7 +340,10 @@ class Members:
             self._mute[owner] = _Mute(document, now)
         else:
             self._mute.pop(owner, None)
-            self._sights[owner] = _Sight(member, document, now)
+            ahead = max(0, member.told_at - self._clock.now())
+            before = self._sights.get(owner)
+            since = before.too_far_since if before is not None and before.too_far_since is not None else now
+            self._sights[owner] = _Sight(member, document, now, ahead, since if ahead > SKEW else None)
 
     def _read(self, document: Document) -> Member | None:
         """Return what a process tells; None when it was taken for gone, or speaks another language."""

@@ -81,6 +81,11 @@ class Waiting:
         found = (member.held.get(lane) for member in self._members.others)
         return [held.oldest for held in found if held is not None and held.oldest is not None]
 
+    @property
+    def lead(self) -> int:
+        """By how much (ms) these times may be ahead of this process's clock, since another's is."""
+        return self._members.lead()
+
     def _oldest(self, spool: str, consumer: str) -> dict[str, int]:
         found = self._spools.get(spool)
         return _oldest(found.stats() if found is not None else None, consumer)

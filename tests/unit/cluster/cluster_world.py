@@ -23,11 +23,12 @@ class PausedClock:
 
     def __init__(self, base: ManualClock) -> None:
         self._base = base
+        self.ahead = 0
         self.goes = asyncio.Event()
         self.goes.set()
 
     def now(self) -> int:
-        return self._base.now()
+        return self._base.now() + self.ahead
 
     def monotonic(self) -> float:
         return self._base.monotonic()

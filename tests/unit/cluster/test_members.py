@@ -401,3 +401,19 @@ async def test_a_process_tells_when_it_began_by_the_clock_of_now(world: World) -
     await world.clock.advance(10)
     me = one.members.me
     assert world.clock.now() - 21_000 <= me.since < me.started_at - DAY + 1_000
+
+
+async def test_a_clock_that_stays_too_far_ahead_is_a_trouble_of_those_who_are_behind(world: World) -> None:
+    a, b = await both(world)
+    assert (a.members.lead(), a.members.clocks) == (0, "")
+    b.clock.ahead = 12_000
+    await world.clock.advance(5)
+    assert 10_000 < a.members.lead() == a.members.lead("dispatcher") <= 12_000  # what is told takes a while to be seen
+    assert a.members.lead("compensator") == 0
+    assert a.members.clocks == ""
+    await world.clock.advance(10)
+    assert "ahead of this process's on b (http://b) by 1" in a.members.clocks
+    assert (b.members.lead(), b.members.clocks) == (0, "")
+    b.clock.ahead = 9_000
+    await world.clock.advance(2)
+    assert a.members.clocks == ""

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
+from bus.cluster.member import COLLECTION, Member
 from bus.cluster.waiting import Waiting
 from bus.domain.delivery import Compensation, Delivery, Outcome, Status
 from bus.domain.destination import Destination
@@ -108,10 +111,31 @@ class FakeDispatching:
         return [delivery.message.id for delivery in self.offered]
 
 
+class OtherProcess:
+    """Another process of the bus, whose clock is ahead."""
+
+    def __init__(self, world: World, role: str, ahead: int) -> None:
+        self._world = world
+        self._role = role
+        self.ahead = ahead
+
+    def now(self) -> int:
+        return self._world.clock.now() + self.ahead
+
+    async def tell(self) -> None:
+        """Tell of itself, as it does every second, and have this process look."""
+        me = Member(
+            owner="other", node="node-2", url="", roles=(self._role,), version="1", started_at=0, told_at=self.now()
+        )
+        await self._world.store.put(COLLECTION, me.owner, msgspec.json.encode(me))
+        await self._world.members.step()
+
+
 class World:
     def __init__(self) -> None:
         self.clock = ManualClock()
         self.store = FickleStore()
+        self.members = alone(self.store, self.clock)
         self.road = MemoryTransport()
         self.roads = Roads([self.road], self.clock)
         self.registry = Registry(self.store, SecretBox(None))
@@ -135,7 +159,13 @@ class World:
 
     def waiting(self) -> Waiting:
         """Return what waits, for a process that begins now."""
-        return Waiting(alone(self.store, self.clock), {"receiver": self.spool, "outcomes": self.outcomes})
+        return Waiting(self.members, {"receiver": self.spool, "outcomes": self.outcomes})
+
+    async def other(self, role: str, *, ahead: int) -> OtherProcess:
+        """Have another process join whose clock is so many milliseconds ahead."""
+        other = OtherProcess(self, role, ahead)
+        await other.tell()
+        return other
 
     async def destination(self, code: str = DESTINATION, **changes: Any) -> None:
         known = self.registry.catalog.destinations.get(code)

@@ -261,3 +261,39 @@ async def test_what_waits_behind_a_message_of_a_clock_that_was_ahead_is_not_stuc
     assert await world.stuck.step() == 0
     world.road.lose(*LANE)
     assert await world.stuck.step() == 1
+
+
+async def test_what_a_broker_lost_is_found_while_the_clock_of_a_receiver_is_ahead_of_this_one(world: World) -> None:
+    (lost,) = await accepted(world, 1)
+    await world.clock.advance(LATER)
+    other = await world.other("receiver", ahead=30_000)
+    (fresh,) = await accepted(world, 2, received_at=other.now())
+    await world.publish(fresh)
+    assert await world.stuck.step() == 2
+    assert (await world.row(lost)).message_id == lost.id
+
+
+async def test_what_waits_on_a_road_is_not_stuck_because_the_clock_of_its_receiver_is_ahead(world: World) -> None:
+    other = await world.other("receiver", ahead=300_000)
+    first, behind = message(1, received_at=other.now()), message(2)
+    await world.store.write([first, behind])
+    await world.publish(first, behind)
+    await world.clock.advance(LATER)
+    await other.tell()
+    assert await world.stuck.step() == 0
+
+
+async def test_it_says_which_subscriptions_were_passed_over_for_longer_than_is_stuck(world: World) -> None:
+    ahead = await accepted(world, 1, received_at=NOON + DAY)
+    await world.publish(*ahead)
+    await world.clock.advance(LATER)
+    assert await world.stuck.step() == 0
+    await world.clock.advance(299)
+    assert world.stuck.trouble == ""
+    await world.clock.advance(2)
+    await world.stuck.step()
+    assert world.stuck.trouble.startswith("deliveries of orders/billing, orders/mail are not looked for")
+    for lane in (LANE, MAIL):
+        world.road.lose(*lane)
+    await world.stuck.step()
+    assert world.stuck.trouble == ""
