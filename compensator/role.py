@@ -30,7 +30,7 @@ class CompensatorService:
         self._expiry = Expiry(store, clock)
         self._removal = Removal(store, registry, clock, Cancellations(store, context.rollups, context.events))
         self._retirement = Retirement(registry, roads, clock)
-        self._rewinding = Rewinding(store, clock)
+        self._rewinding = Rewinding(store, context.members, clock)
         context.conditions["stuck"] = lambda: self._stuck.trouble
         context.conditions["retention"] = lambda: self._expiry.trouble
         context.async_meters.append(self._compensator.measure)

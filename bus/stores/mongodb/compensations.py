@@ -352,7 +352,8 @@ def _rewind(form: Form, row: Compensation, now: int) -> UpdateOne:
     set_again = rewound(row, now)
     times = {name: getattr(set_again, name) for name in ("due_at", "lease_until", "set_at")}
     ready_at = max(set_again.due_at, set_again.lease_until)
-    return UpdateOne(_unchanged(form), {"$set": times | {"ready_at": ready_at}})
+    as_read = {name: {"$eq": form.get(name)} for name in ("set_at", "lease_until")}  # a lease may have been ended since
+    return UpdateOne(_unchanged(form) | as_read, {"$set": times | {"ready_at": ready_at}})
 
 
 def _replace(form: Form) -> UpdateOne:

@@ -14,6 +14,7 @@ from bus.domain.selection import Selection
 from bus.domain.times import DAY
 from bus.errors import StoreError
 from bus.stores.mongodb import MongodbStore
+from bus.stores.mongodb.compensations import Compensations
 from bus.stores.mongodb.indexes import PREPARED
 from bus.testing.clock import ManualClock
 from bus.testing.writes import DESTINATION, NOON, message, outcome, row
@@ -161,3 +162,20 @@ async def test_leases_take_turns_behind_many_rows_that_are_ready(
     assert len(await store.lease(later - 1, NOON * 3, room, 99)) == 12
     assert await store.lease(later - 1, NOON * 3, room, 99) == []
     assert len(await store.lease(later, NOON * 3, room, 99)) == 6
+
+
+async def test_a_lease_that_ends_while_rows_are_rewound_is_not_brought_back(
+    store: MongodbStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.compensate([row(message())])
+    (leased,) = await store.lease(NOON + DAY, NOON + DAY + 60_000, {LANE: 1}, 1)
+    plain = Compensations._rows_in
+
+    async def rows_in(self: Compensations, forms: Any) -> Any:
+        monkeypatch.undo()
+        await store.unlease([leased])
+        return await plain(self, forms)
+
+    monkeypatch.setattr(Compensations, "_rows_in", rows_in)
+    assert await store.rewind(NOON, 0) == 0
+    assert await store.next_due() == leased.due_at
