@@ -95,12 +95,12 @@ class OutcomeLog:
 
     def has_room_for(self, destination: str) -> bool:
         """Whether a destination's outcomes leave room to those of others; it is not POSTed to while they do not."""
-        share, room = self._share_of(destination), self._spool.room(destination, urgent=True)
+        share, room = self._share_of(destination), self._spool.room(destination)
         if room.total <= share * (room.total + room.free):
             return True  # not even all outcomes fill it
         lanes = self._lanes.get(destination, set()) - {destination}
-        held = room.held + sum(self._spool.room(lane, urgent=True).held for lane in lanes)
-        return Room(held, room.total, room.free).takes(share, 0)
+        held = room.held + sum(self._spool.room(lane).held for lane in lanes)
+        return Room(held, room.total, room.free).moves(share, 0)
 
     async def room(self) -> None:
         """Return when the disk takes outcomes again."""

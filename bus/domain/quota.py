@@ -6,10 +6,15 @@ from typing import Final, NamedTuple
 
 DEFAULT_SHARE: Final = 0.66
 """One destination alone never takes the last third of a spool."""
+A_LITTLE: Final = 1 << 20
+"""Bytes of what was accepted that a lane may hold even with the disk at its reserve, so that it flows on."""
 
 
 class Room(NamedTuple):
-    """Bytes of a spool: ``held`` by one lane of the ``total`` of all; ``free`` is what it could still take."""
+    """Bytes of a spool: ``held`` by one lane of the ``total`` of all; ``free`` is what it could still take.
+
+    Free is what neither the limit nor the disk's reserve forbids; below zero when the disk is under its reserve.
+    """
 
     held: int
     total: int
@@ -24,6 +29,15 @@ class Room(NamedTuple):
         if self.held == 0 or self.free <= 0:
             return True
         return self.held + size <= share * (self.total + self.free)
+
+    def moves(self, share: float, size: int) -> bool:
+        """Whether the lane may take ``size`` more of what was accepted already, and may use the disk's reserve.
+
+        The share is the same; with the disk at its reserve a little of every lane still flows.
+        """
+        if self.held == 0 or self.free > 0:
+            return self.takes(share, size)
+        return self.held + size <= A_LITTLE
 
     def after(self, size: int) -> Room:
         """Return what it is once the lane has taken ``size`` more."""

@@ -119,8 +119,8 @@ class Spool(Protocol):
         """Return counts kept in memory; costs no disk access."""
         ...
 
-    def room(self, lane: str, *, urgent: bool = False) -> Room:
-        """Return what a lane holds, with what is being appended, and what an append could still add."""
+    def room(self, lane: str) -> Room:
+        """Return what a lane holds, with what is being appended, and what an append without urgency could add."""
         ...
 
     async def close(self) -> None:

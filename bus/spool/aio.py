@@ -207,9 +207,9 @@ class AsyncSpool:
         """Return counts kept in memory; ``oldest`` is the record's time, in milliseconds since the epoch."""
         return self._engine.stats()
 
-    def room(self, lane: str, *, urgent: bool = False) -> Room:
-        """Return what a lane holds, with what is being appended, and what an append could still add."""
-        return self._engine.room(lane, urgent)
+    def room(self, lane: str) -> Room:
+        """Return what a lane holds, with what is being appended, and what an append without urgency could add."""
+        return self._engine.room(lane)
 
     async def close(self) -> None:
         """Commit what is pending and give up the directory. Waiting callers end with SpoolClosed."""

@@ -226,11 +226,11 @@ class BlockingSpool:
         with self._turn:
             return self._engine.stats()
 
-    def room(self, lane: str, *, urgent: bool = False) -> Room:
-        """Return what a lane holds, with what is being appended, and what an append could still add."""
+    def room(self, lane: str) -> Room:
+        """Return what a lane holds, with what is being appended, and what an append without urgency could add."""
         self._check()
         with self._turn:
-            return self._engine.room(lane, urgent)
+            return self._engine.room(lane)
 
     def close(self) -> None:
         """Commit what is pending and give up the directory; waiting callers end with SpoolClosed.

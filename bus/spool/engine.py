@@ -66,6 +66,7 @@ class Engine:
         self.closed = False
         self._room = 0
         self._room_at: float | None = None
+        self._room_total = 0
         try:
             self.ledger = Ledger(options.consumers, options.cache_bytes)
             self.file, damaged, unmarked = restore.restore(directory, options, self.ledger)
@@ -96,14 +97,15 @@ class Engine:
         consumers = list(ledger.stats())
         return SpoolStats(ledger.records, ledger.bytes, self.options.limit, self.damage.count, consumers)
 
-    def room(self, name: str, urgent: bool) -> Room:
-        """Return what a lane holds, with what is being appended, and what an append could still add."""
+    def room(self, name: str) -> Room:
+        """Return what a lane holds, with what is being appended, and what an append without urgency could add."""
         lane, gathered, options = self.ledger.lanes.get(name), self.gathered, self.options
         held = (lane.bytes if lane is not None else 0) + gathered.queued_in.get(name, 0)
         total = self.ledger.bytes + gathered.queued
         free = options.limit - total
-        if options.reserve and not urgent:
-            free = min(free, self._free() - options.reserve)
+        if options.reserve:
+            # What was added since the disk was asked has taken room as well.
+            free = min(free, self._free() - options.reserve - max(total - self._room_total, 0))
         return Room(held, total, free)
 
     # Appending
@@ -145,6 +147,7 @@ class Engine:
         if self._room_at is None or abs(now - self._room_at) >= ROOM_EVERY:
             self._room = self.options.free_space(self.directory)
             self._room_at = now
+            self._room_total = self.ledger.bytes + self.gathered.queued
         return self._room
 
     # The transaction

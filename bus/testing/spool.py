@@ -193,11 +193,11 @@ class MemorySpool:
         records = sum(len(lane.records) for lane in self._lanes.values())
         return SpoolStats(records, self._bytes, self._limit, 0, consumers)
 
-    def room(self, lane: str, *, urgent: bool = False) -> Room:
-        """Return what a lane holds, and what an append could still add."""
+    def room(self, lane: str) -> Room:
+        """Return what a lane holds, and what an append without urgency could add."""
         place = self._lanes.get(lane)
         held = sum(len(record.payload) + OVERHEAD for record in place.records.values()) if place is not None else 0
-        return Room(held, self._bytes, 0 if self.full and not urgent else self._limit - self._bytes)
+        return Room(held, self._bytes, 0 if self.full else self._limit - self._bytes)
 
     def crash(self) -> None:
         """Do what a crash does: nobody holds anything any more."""

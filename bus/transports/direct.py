@@ -104,8 +104,8 @@ class DirectTransport:
         rooms: dict[str, Room] = {}
         for item in wanted:
             code = item.message.destination
-            room = rooms.get(code) or self._queue.room(code, urgent=True)
-            if room.takes(self._share_of(code), len(item.payload)):
+            room = rooms.get(code) or self._queue.room(code)
+            if room.moves(self._share_of(code), len(item.payload)):
                 rooms[code] = room.after(len(item.payload))
                 taken.append(item)
                 self._full.discard(code)

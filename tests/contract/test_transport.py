@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from bus.errors import SpoolError
+from bus.ports.spool import NewRecord
 from bus.ports.transport import Transport
 from bus.spool import AsyncSpool
 from bus.testing.contracts.transport import TransportContract, ensure, numbers, publish, receive
@@ -69,6 +71,46 @@ class TestDirectTransport(TransportContract):
         consumer = await road.consume(DESTINATION, "billing")
         consumer.ack(await receive(consumer, count=2))
         assert await publish(road, bodies[2]) == [True]
+
+    @pytest.mark.parametrize("ticks", [1, 0], ids=["asked each time", "asked once"])
+    async def test_on_a_disk_smaller_than_its_limit_a_destination_leaves_room_to_its_neighbours(
+        self, tmp_path: Path, ticks: int
+    ) -> None:
+        spools: list[AsyncSpool] = []
+        settings = {
+            "limit": 1 << 30,
+            "reserve": 1_000_000,
+            "free_space": lambda _: 10_000_000 - sum(spool.stats().bytes for spool in spools),
+            "now": itertools.count(1, ticks).__next__,
+        }
+        async with (
+            await AsyncSpool.open(tmp_path / "direct", consumers=(), **settings) as queue,
+            await AsyncSpool.open(tmp_path / "receiver", consumers=("publish",), **settings) as receiver,
+        ):
+            spools += [queue, receiver]
+            road = DirectTransport(queue, lambda _: 0.66)
+            for code in (DESTINATION, "other"):
+                await ensure(road, "billing", code=code)
+            kept = [n for n in range(100) if not all(await publish(road, message(n, body=bytes(100_000))))]
+            assert 0.6 < queue.room(DESTINATION).held / 9_000_000 <= 0.66
+            for _ in kept:
+                if receiver.room(DESTINATION).takes(0.66, 100_000):
+                    await receiver.append([NewRecord(DESTINATION, bytes(100_000), 1)])
+            assert not receiver.room(DESTINATION).takes(0.66, 100_000)
+            assert receiver.room("other").takes(0.66, 100_000)
+            await receiver.append([NewRecord("other", bytes(100_000), 1)])
+            assert await publish(road, message(1, destination="other", body=bytes(100_000))) == [True]
+
+    async def test_with_the_disk_at_its_reserve_a_little_of_each_destination_flows_on(self) -> None:
+        queue = MemorySpool(consumers=())
+        road = DirectTransport(queue, lambda _: 0.66)
+        await ensure(road, "billing")
+        await ensure(road, "billing", code="other")
+        await publish(road, *(message(number, body=bytes(1000)) for number in range(1100)))
+        queue.full = True
+        assert not any(await publish(road, message(1200)))
+        few = [message(number, destination="other") for number in range(10)]
+        assert await publish(road, *few) == [True] * 10
 
     async def test_a_record_of_another_version_stays_in_view_and_holds_up_nothing(self) -> None:
         queue = MemorySpool(consumers=())

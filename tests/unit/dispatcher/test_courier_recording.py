@@ -121,6 +121,16 @@ async def test_unfinished_outcomes_of_an_earlier_life_count_for_their_destinatio
     assert log.has_room_for("other")
 
 
+async def test_with_the_disk_at_its_reserve_a_little_of_each_destination_is_recorded(world: World) -> None:
+    log = OutcomeLog(world.spool, world.events, world.clock, lambda _: 0.66)
+    for code, size in ((DESTINATION, 2_000_000), ("other", 1000)):
+        await world.spool.append([NewRecord(code, bytes(size), 1)])
+    assert log.has_room_for(DESTINATION)
+    world.spool.full = True
+    assert not log.has_room_for(DESTINATION)
+    assert log.has_room_for("other")
+
+
 async def test_a_failed_disk_ends_the_recording(world: World) -> None:
     await world.ensure()
     world.spool.refuse = lambda: SpoolFailed("EIO")

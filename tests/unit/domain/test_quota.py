@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bus.domain.quota import DEFAULT_SHARE, Room
+from bus.domain.quota import A_LITTLE, DEFAULT_SHARE, Room
 
 LIMIT = 3000
 
@@ -32,6 +32,18 @@ def test_a_disk_smaller_than_the_limit_is_what_is_shared() -> None:
 def test_a_spool_that_takes_nothing_says_so_itself() -> None:
     assert Room(held=100, total=100, free=0).takes(0.66, 1)
     assert Room(held=100, total=100, free=-5).takes(0.66, 1)
+
+
+def test_with_the_disk_at_its_reserve_a_little_of_what_was_accepted_flows_on() -> None:
+    for free in (0, -5):
+        assert Room(held=100, total=2 * A_LITTLE, free=free).moves(0.01, 1000)
+        assert not Room(held=A_LITTLE, total=2 * A_LITTLE, free=free).moves(0.9, 1)
+        assert Room(held=0, total=2 * A_LITTLE, free=free).moves(0.9, 2 * A_LITTLE)
+
+
+def test_what_was_accepted_has_the_same_share() -> None:
+    assert Room(held=100, total=100, free=900).moves(0.5, 400)
+    assert not Room(held=100, total=100, free=900).moves(0.5, 401)
 
 
 @given(st.lists(st.integers(1, LIMIT // 3), max_size=60))
