@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -99,20 +99,33 @@ class DirectTransport:
         return message if message is not None else decode_message(record.payload)
 
     def _within_shares(self, wanted: Sequence[Outgoing]) -> list[Outgoing]:
-        """Return the messages that fit into their destination's share of the queue."""
+        """Return the messages that fit into their destination's share of the queue.
+
+        Behind one that does not, none of its destination passes: room for a large one would never gather.
+        """
         taken: list[Outgoing] = []
         rooms: dict[str, Room] = {}
+        refused: set[str] = set()
         for item in wanted:
             code = item.message.destination
             room = rooms.get(code) or self._queue.room(code)
-            if room.moves(self._share_of(code), len(item.payload)):
+            if code not in refused and room.moves(self._share_of(code), len(item.payload)):
                 rooms[code] = room.after(len(item.payload))
                 taken.append(item)
-                self._full.discard(code)
-            elif code not in self._full:
-                self._full.add(code)
-                _log.warning("%s fills its share of the direct queue; its messages stay with the receiver", code)
+            else:
+                refused.add(code)
+        self._tell(refused, rooms)
         return taken
+
+    def _tell(self, refused: set[str], rooms: Mapping[str, Room]) -> None:
+        """Name each destination once that fills its share, and again only after it held less than half of that."""
+        for code in refused - self._full:
+            _log.warning("%s fills its share of the direct queue; its messages stay with the receiver", code)
+        self._full |= refused
+        self._full -= {code for code in rooms.keys() - refused if self._is_half_empty(code, rooms[code])}
+
+    def _is_half_empty(self, code: str, room: Room) -> bool:
+        return room.moves(self._share_of(code), room.held)
 
     async def _append(self, taken: Sequence[Outgoing]) -> bool:
         try:

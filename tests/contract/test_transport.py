@@ -55,9 +55,9 @@ class TestDirectTransport(TransportContract):
         big = message(1, body=bytes(5000))
         assert await publish(road, big, message(2, destination="nowhere")) == [False, True]
         assert await publish(road, message(4)) == [True]
-        assert await publish(road, message(5), big, message(6)) == [True, False, True]
-        found = await receive(await road.consume(DESTINATION, "billing"), count=3)
-        assert numbers(found) == ["order-4", "order-5", "order-6"]
+        assert await publish(road, message(5), big) == [True, False]
+        found = await receive(await road.consume(DESTINATION, "billing"), count=2)
+        assert numbers(found) == ["order-4", "order-5"]
 
     async def test_what_fills_the_share_of_its_destination_stays_with_the_receiver(self) -> None:
         queue = MemorySpool(consumers=(), limit=10_000)
@@ -71,6 +71,45 @@ class TestDirectTransport(TransportContract):
         consumer = await road.consume(DESTINATION, "billing")
         consumer.ack(await receive(consumer, count=2))
         assert await publish(road, bodies[2]) == [True]
+
+    async def test_what_has_no_room_lets_nothing_behind_it_pass_and_is_told_once(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        road = DirectTransport(MemorySpool(consumers=(), limit=20_000), lambda _: 0.4)
+        await ensure(road, "billing")
+        await ensure(road, "billing", code="other")
+        consumer = await road.consume(DESTINATION, "billing")
+        coming = (message(number, body=bytes(1000)) for number in itertools.count(1))
+        await publish(road, *itertools.islice(coming, 6))
+        held = [message(0, body=bytes(5000))]
+        for tries in range(20):
+            held += itertools.islice(coming, 3)
+            beside = message(tries, destination="other")
+            *taken, is_beside_taken = await publish(road, *held, beside)
+            assert is_beside_taken
+            if taken[0]:
+                break
+            held = [one for one, done in zip(held, taken, strict=True) if not done]
+            consumer.ack(await receive(consumer, 1))
+        assert 4 <= tries <= 10
+        assert caplog.text.count("fills its share") == 1
+
+    async def test_a_destination_that_is_full_again_and_again_is_told_once(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        road = DirectTransport(MemorySpool(consumers=(), limit=20_000), lambda _: 0.4)
+        await ensure(road, "billing")
+        consumer = await road.consume(DESTINATION, "billing")
+        body = bytes(1000)
+        for _ in range(5):
+            while all(await publish(road, message(1, body=body))):
+                pass
+            consumer.ack(await receive(consumer, 1))
+        assert caplog.text.count("fills its share") == 1
+        consumer.ack(await receive(consumer, 100, count=5))
+        while all(await publish(road, message(1, body=body))):
+            pass
+        assert caplog.text.count("fills its share") == 2
 
     @pytest.mark.parametrize("ticks", [1, 0], ids=["asked each time", "asked once"])
     async def test_on_a_disk_smaller_than_its_limit_a_destination_leaves_room_to_its_neighbours(
