@@ -141,7 +141,8 @@ class Compensator:
         for road in dict.fromkeys((self._roads.of(destination), self._roads.fallback)):
             (confirmed,) = await road.publish([outgoing])
             now = self._clock.now()
-            self._events.emit(events_of.published(message, road.name, confirmed=confirmed, at=now))
+            if confirmed is not None:
+                self._events.emit(events_of.published(message, road.name, confirmed=confirmed, at=now))
             if confirmed:
                 self._events.emit(events_of.handed_on(message, now))
                 return True

@@ -127,7 +127,10 @@ class Leftovers:
         for road in dict.fromkeys((self._roads.of(destination), self._roads.fallback)):
             confirmed = await road.publish([item for _, item in soon])
             for (_, item), done in zip(soon, confirmed, strict=True):
-                self._events.emit(events_of.published(item.message, road.name, confirmed=done, at=self._clock.now()))
+                if done is not None:
+                    self._events.emit(
+                        events_of.published(item.message, road.name, confirmed=done, at=self._clock.now())
+                    )
             safe += [record for (record, _), done in zip(soon, confirmed, strict=True) if done]
             soon = [pair for pair, done in zip(soon, confirmed, strict=True) if not done]
         return safe

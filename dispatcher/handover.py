@@ -38,7 +38,7 @@ class HandoverApp(PeerApp):
         calls = {MESSAGES: self._messages, DELIVERIES: self._deliveries, ROOM: self._room, SAMPLE: self._sample}
         super().__init__(key, calls)
 
-    async def _messages(self, body: bytes) -> list[bool]:
+    async def _messages(self, body: bytes) -> list[bool | None]:
         """Put messages into the direct queue, for the subscriptions that they expect; durable when it returns."""
         batch = [Outgoing(decode_message(payload), payload) for payload in _payloads.decode(body)]
         if not all(self._knows(item.message) for item in batch):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -26,10 +26,19 @@ from bus.transports.roads import Roads
 _log = logging.getLogger(__name__)
 _CONSUMER: Final = "publish"
 _BATCH: Final = 256
+_PROBE: Final = 1
 _FIRST_BACKOFF: Final = 0.05
 _LONGEST_BACKOFF: Final = 5.0
 _HELD: Final = 0.1
 _NAMED: Final = 10
+
+
+class _Moved(NamedTuple):
+    """Whether ``some`` of what was claimed is safe elsewhere, how much is ``left``, and whether it lacks but room."""
+
+    some: bool
+    left: int
+    lacks_room: bool
 
 
 class Publisher:
@@ -46,6 +55,7 @@ class Publisher:
         self._clock = clock
         self._group: asyncio.TaskGroup | None = None
         self._lanes: dict[str, asyncio.Task[None]] = {}
+        self._is_store_away = False
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Publish until ``stopping``; what is not published stays in the spool."""
@@ -64,7 +74,7 @@ class Publisher:
             self._lanes[destination] = self._group.create_task(self._work(destination))
 
     async def _work(self, lane: str) -> None:
-        backoff = _FIRST_BACKOFF
+        backoff, limit = _FIRST_BACKOFF, _BATCH
         while True:
             await self._spool.wait(_CONSUMER, lane)
             destination = self._registry.catalog.destinations.get(lane)
@@ -72,10 +82,12 @@ class Publisher:
             if is_held:
                 await self._clock.sleep(_HELD)
                 continue
-            records = await self._spool.claim(_CONSUMER, _BATCH, lane)
-            if await self._move(destination, records):
+            moved = await self._move(destination, await self._spool.claim(_CONSUMER, limit, lane))
+            # Whether a road that had no room has some again, the first message tells for all.
+            limit = _PROBE if moved.lacks_room else _BATCH
+            if moved.some or not moved.left:
                 backoff = _FIRST_BACKOFF
-            else:
+            if moved.left:
                 await self._clock.sleep(backoff)
                 backoff = min(backoff * 2, _LONGEST_BACKOFF)
 
@@ -98,8 +110,8 @@ class Publisher:
         catalog = self._registry.catalog
         return destination not in catalog.destinations and (self._registry.is_old or not catalog.has_left(destination))
 
-    async def _move(self, destination: Destination | None, records: list[Record]) -> bool:
-        """Publish or schedule claimed records and ack what is safe; whether everything was."""
+    async def _move(self, destination: Destination | None, records: list[Record]) -> _Moved:
+        """Publish or schedule claimed records and ack what is safe."""
         now = self._clock.now()
         outgoing: list[tuple[Record, Outgoing]] = []
         scheduled: list[tuple[Record, Message]] = []
@@ -111,38 +123,50 @@ class Publisher:
                 scheduled.append((record, message))
             else:
                 outgoing.append((record, Outgoing(message, record.payload)))
-        whole = await self._schedule(scheduled) if scheduled else True
-        return (await self._publish(destination, outgoing) if outgoing else True) and whole
+        unscheduled = 0 if not scheduled or await self._schedule(scheduled) else len(scheduled)
+        kept, lacks_room = await self._publish(destination, outgoing) if outgoing else (0, False)
+        left = unscheduled + kept
+        # What waits for the store comes first again, and must not be all that is looked at.
+        return _Moved(left < len(scheduled) + len(outgoing), left, lacks_room and not unscheduled)
 
-    async def _publish(self, destination: Destination | None, outgoing: Sequence[tuple[Record, Outgoing]]) -> bool:
+    async def _publish(
+        self, destination: Destination | None, outgoing: Sequence[tuple[Record, Outgoing]]
+    ) -> tuple[int, bool]:
+        """Publish and ack what a road takes; return how many none took, and whether for want of room alone."""
         if destination is None:
             # Removed while messages were on their way: their traces say that nobody took them.
             self._spool.ack(_CONSUMER, [record for record, _ in outgoing])
-            return True
+            return 0, False
         road, fallback = self._roads.of(destination), self._roads.fallback
-        kept = await self._publish_on(road, destination.code, outgoing)
+        kept, failed = await self._publish_on(road, destination.code, outgoing)
         if kept and road is not fallback:
             # What no broker takes goes straight to a dispatcher.
-            kept = await self._publish_on(fallback, destination.code, kept)
+            kept, failed = await self._publish_on(fallback, destination.code, kept)
         self._spool.release(_CONSUMER, [record for record, _ in kept])
-        return not kept
+        return len(kept), bool(kept) and not failed
 
     async def _publish_on(
         self, road: Transport, code: str, outgoing: Sequence[tuple[Record, Outgoing]]
-    ) -> list[tuple[Record, Outgoing]]:
-        """Publish and ack what the road confirmed; return the rest."""
+    ) -> tuple[list[tuple[Record, Outgoing]], int]:
+        """Publish and ack what the road confirmed; return the rest, and how many of it failed.
+
+        What the road has no room for now did not fail: it is neither counted nor told of, else a destination that
+        is paused for days would have a stream of failures.
+        """
         confirmed = await road.publish([item for _, item in outgoing])
         safe = [record for (record, _), done in zip(outgoing, confirmed, strict=True) if done]
         kept = [pair for pair, done in zip(outgoing, confirmed, strict=True) if not done]
         self._spool.ack(_CONSUMER, safe)
         told = labels.DESTINATIONS.of(code)
         metrics.PUBLISHED.labels(*told, road.name, "confirmed").inc(len(safe))
-        if kept:
-            metrics.PUBLISHED.labels(*told, road.name, "failed").inc(len(kept))
+        failed = sum(done is False for done in confirmed)
+        if failed:
+            metrics.PUBLISHED.labels(*told, road.name, "failed").inc(failed)
         now = self._clock.now()
         for (_, item), done in zip(outgoing, confirmed, strict=True):
-            self._events.emit(events_of.published(item.message, road.name, confirmed=done, at=now))
-        return kept
+            if done is not None:
+                self._events.emit(events_of.published(item.message, road.name, confirmed=done, at=now))
+        return kept, failed
 
     async def _schedule(self, scheduled: Sequence[tuple[Record, Message]]) -> bool:
         """Put messages for later into the store as due rows; they stay in the spool until it has them."""
@@ -150,9 +174,12 @@ class Publisher:
         try:
             await self._store.compensate([due_row(message) for _, message in scheduled])
         except StoreError as error:
-            _log.warning("%d messages for later wait in the spool for the store: %s", len(records), error)
+            if not self._is_store_away:
+                _log.warning("messages for later wait in the spool for the store: %s", error)
+            self._is_store_away = True
             self._spool.release(_CONSUMER, records)
             return False
+        self._is_store_away = False
         self._spool.ack(_CONSUMER, records)
         return True
 

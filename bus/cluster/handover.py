@@ -23,7 +23,7 @@ from bus.ports.transport import Consumer, Lag, Outgoing
 _log = logging.getLogger(__name__)
 _ROOM_KEPT: Final = 0.2
 _BUNDLE: Final = 4 * 2**20
-_results: Final = msgspec.msgpack.Decoder(list[bool])
+_results: Final = msgspec.msgpack.Decoder(list[bool | None])
 _rooms: Final = msgspec.msgpack.Decoder(list[tuple[str, str, int]])
 
 
@@ -53,7 +53,7 @@ class HandoverTransport:
     async def remove(self, destination: str, subscription: str) -> None:
         """Do nothing: each dispatcher removes its own queues."""
 
-    async def publish(self, batch: Sequence[Outgoing]) -> list[bool]:
+    async def publish(self, batch: Sequence[Outgoing]) -> list[bool | None]:
         """Hand messages to a dispatcher, another one when it does not answer; durable there when it confirms."""
         wanted = [item for item in batch if item.message.expected]
         taken = iter(await self._hand(wanted) if wanted else ())
@@ -74,13 +74,14 @@ class HandoverTransport:
     async def close(self) -> None:
         """Do nothing: the connections belong to whoever opened them."""
 
-    async def _hand(self, batch: Sequence[Outgoing]) -> list[bool]:
-        taken: list[bool] = []
+    async def _hand(self, batch: Sequence[Outgoing]) -> list[bool | None]:
+        taken: list[bool | None] = []
         for bundle in _bundles([item.payload for item in batch]):
-            taken += await self._hand_bundle(bundle)
+            # Behind a message that has no room none passes: room for a large one would never gather.
+            taken += [None] * len(bundle) if None in taken else await self._hand_bundle(bundle)
         return taken
 
-    async def _hand_bundle(self, payloads: list[bytes]) -> list[bool]:
+    async def _hand_bundle(self, payloads: list[bytes]) -> list[bool | None]:
         for member in _in_turn(_dispatchers(self._members), next(self._turn)):
             try:
                 return _answers(await self._peers.call(member, MESSAGES, payloads), len(payloads))
@@ -154,15 +155,16 @@ class RemoteDispatching:
 
     async def _hand_bundle(self, member: Member, deliveries: list[bytes]) -> list[bool]:
         try:
-            return _answers(await self._peers.call(member, DELIVERIES, deliveries), len(deliveries))
+            answers = _answers(await self._peers.call(member, DELIVERIES, deliveries), len(deliveries))
         except PeerUnavailable as error:
             _log.warning("%d deliveries are not handed over: %s", len(deliveries), error)
             self._rooms.pop(member.owner, None)
             # What may be on its way stays leased, so that nobody else starts it as well.
             return [error.indeterminate] * len(deliveries)
+        return [bool(answer) for answer in answers]
 
 
-def _answers(content: bytes, count: int) -> list[bool]:
+def _answers(content: bytes, count: int) -> list[bool | None]:
     """Return what a dispatcher says of each of so many; raises ``PeerUnavailable`` when it says something else."""
     try:
         found = _results.decode(content)

@@ -102,11 +102,12 @@ class Transport(Protocol):
         """Delete a subscription's queue with what it holds; idempotent; raises as ``ensure`` does."""
         ...
 
-    async def publish(self, batch: Sequence[Outgoing]) -> list[bool]:
+    async def publish(self, batch: Sequence[Outgoing]) -> Sequence[bool | None]:
         """Publish messages and say for each, in order, whether the road confirmed that it holds it durably.
 
-        False is either refused or unknown; publishing again is allowed and may repeat. Never raises for the
-        network; every wait has a deadline, and while the road is known to be away the answer comes at once.
+        False is either refused or unknown; publishing again is allowed and may repeat. None is not tried: the road
+        has no room for it now, and no failure is told of. Never raises for the network; every wait has a deadline,
+        and while the road is known to be away the answer comes at once.
         What no queue was ensured for is confirmed without being held.
         """
         ...

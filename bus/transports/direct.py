@@ -14,7 +14,7 @@ from bus.domain.destination import Destination, TransportName
 from bus.domain.message import Message, decode_message
 from bus.domain.quota import Room
 from bus.domain.subscription import Subscription
-from bus.errors import SpoolError
+from bus.errors import SpoolError, SpoolFull
 from bus.ports.spool import NewRecord, Record, Spool
 from bus.ports.transport import Incoming, Lag, Outgoing
 
@@ -68,13 +68,13 @@ class DirectTransport:
         self._queue.detach(destination, subscription)
         await self._queue.settle()
 
-    async def publish(self, batch: Sequence[Outgoing]) -> list[bool]:
+    async def publish(self, batch: Sequence[Outgoing]) -> list[bool | None]:
         """Append to the queue what its destination has room for; what nobody subscribed to is confirmed unstored."""
         wanted = [item for item in batch if self._attached.get(item.message.destination)]
         taken = self._within_shares(wanted)
         stored = await self._append(taken) if taken else True
-        refused = {id(item) for item in wanted} - ({id(item) for item in taken} if stored else set())
-        return [id(item) not in refused for item in batch]
+        answers = {id(item): None for item in wanted} | {id(item): stored for item in taken}
+        return [answers.get(id(item), True) for item in batch]
 
     async def consume(self, destination: str, subscription: str) -> DirectConsumer:
         """Return the subscription's consumer."""
@@ -127,7 +127,7 @@ class DirectTransport:
     def _is_half_empty(self, code: str, room: Room) -> bool:
         return room.moves(self._share_of(code), room.held)
 
-    async def _append(self, taken: Sequence[Outgoing]) -> bool:
+    async def _append(self, taken: Sequence[Outgoing]) -> bool | None:
         try:
             positions = await self._queue.append(
                 [NewRecord(item.message.destination, item.payload, item.message.received_at) for item in taken],
@@ -135,7 +135,7 @@ class DirectTransport:
             )
         except SpoolError as error:
             _log.warning("direct queue refused %d messages, they stay with the receiver: %s", len(taken), error)
-            return False
+            return None if isinstance(error, SpoolFull) else False
         for item, position in zip(taken, positions, strict=True):
             self._remember(item.message, position)
         return True

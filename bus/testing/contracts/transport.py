@@ -22,9 +22,9 @@ ORDERS = Destination(code=DESTINATION)
 PATIENCE = 60.0
 
 
-async def publish(road: Transport, *messages: Message) -> list[bool]:
+async def publish(road: Transport, *messages: Message) -> list[bool | None]:
     """Publish messages as the receiver does."""
-    return await road.publish([Outgoing(one, encode_message(one)) for one in messages])
+    return list(await road.publish([Outgoing(one, encode_message(one)) for one in messages]))
 
 
 async def receive(consumer: Consumer, limit: int = 100, *, count: int = 1) -> list[Incoming]:

@@ -128,6 +128,13 @@ async def test_many_bytes_go_in_several_requests(peers: FakePeers) -> None:
     assert peers.handed("a") == [item.message.id for item in batch]
 
 
+async def test_behind_what_has_no_room_nothing_is_handed_over(peers: FakePeers) -> None:
+    peers.answers["a"] = lambda _, content: [True, None][: len(content)]
+    batch = [outgoing(number, body=b"x" * 1_500_000) for number in range(5)]
+    assert await road(peers, member("a")).publish(batch) == [True, None, None, None, None]
+    assert len(peers.calls) == 1
+
+
 async def test_the_road_says_when_there_is_no_dispatcher_and_consumes_nothing(peers: FakePeers) -> None:
     transport = road(peers, member("r", "receiver"))
     assert "no dispatcher" in transport.conditions()["dispatchers"]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from bus.domain.delivery import Origin
 from bus.domain.events import Stage
+from bus.ports.transport import Outgoing
 from bus.testing.writes import message, row
 from tests.unit.compensator.compensator_world import LANE, World
 
@@ -40,3 +43,20 @@ async def test_a_message_whose_time_has_come_is_told_as_published_and_handed_on(
     (published,), (handed,) = world.events.of(Stage.PUBLISHED), world.events.of(Stage.HANDED)
     assert (published.id, published.status) == (later.id, "confirmed")
     assert (handed.id, handed.subscription) == (later.id, "")
+
+
+async def test_a_message_that_its_road_has_no_room_for_is_no_failed_publication(world: World) -> None:
+    plain = world.road.publish
+
+    async def full(batch: Sequence[Outgoing]) -> list[bool | None]:
+        return [None] * len(batch)
+
+    world.road.publish = full
+    await world.store.compensate([row(message(5), "", by=Origin.ROAD)])
+    await world.clock.advance(10)
+    await world.compensator.step()
+    assert world.events.of(Stage.PUBLISHED) == []
+    world.road.publish = plain
+    await world.clock.advance(10)
+    await world.compensator.step()
+    assert [event.status for event in world.events.of(Stage.PUBLISHED)] == ["confirmed"]

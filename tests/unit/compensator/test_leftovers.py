@@ -10,10 +10,12 @@ import pytest
 from bus.clock import SystemClock
 from bus.domain.delivery import Origin, Outcome, Status, encode_outcome
 from bus.domain.destination import Destination
+from bus.domain.events import Stage
 from bus.domain.lanes import unfinished_lane
 from bus.domain.message import Message, encode_message
 from bus.errors import SpoolLocked, StoreError
 from bus.ports.spool import NewRecord
+from bus.ports.transport import Outgoing
 from bus.spool import AsyncSpool
 from bus.testing.transport import MemoryTransport
 from bus.testing.writes import DESTINATION, message, outcome
@@ -132,6 +134,16 @@ async def test_what_no_road_takes_stays(ground: Ground) -> None:
     ground.world.road.refusing = False
     assert (await ground.leftovers.drain(directory)).removed
     assert len(ground.published()) == 2
+
+
+async def test_what_the_road_has_no_room_for_stays_and_is_no_failed_publication(ground: Ground) -> None:
+    async def full(batch: Sequence[Outgoing]) -> list[bool | None]:
+        return [None] * len(batch)
+
+    ground.world.road.publish = full
+    swept = await ground.leftovers.drain(await ground.receiver(message(1), message(2)))
+    assert (swept.moved, swept.left, swept.removed) == (0, 2, False)
+    assert ground.world.events.of(Stage.PUBLISHED) == []
 
 
 async def test_outcomes_go_to_the_store_and_their_next_attempts_with_them(ground: Ground) -> None:

@@ -206,7 +206,7 @@ async def test_what_the_queue_does_not_take_is_not_confirmed(world: World, monke
         raise SpoolFull("full")
 
     monkeypatch.setattr(world.queue, "append", full)
-    assert await world.hand(expecting(1, "billing")) == [False]
+    assert await world.hand(expecting(1, "billing")) == [None]
 
 
 async def test_deliveries_and_room(world: World) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import pytest
@@ -11,8 +11,10 @@ import pytest
 from bus.domain.catalog import Catalog
 from bus.domain.delivery import Origin
 from bus.domain.destination import TransportName
+from bus.domain.events import Stage
 from bus.domain.message import decode_message
 from bus.ports.spool import NewRecord
+from bus.ports.transport import Outgoing
 from bus.registry import Registry
 from bus.security.secrets import SecretBox
 from bus.telemetry import metrics
@@ -88,6 +90,90 @@ async def test_what_the_road_refuses_stays_and_is_tried_less_and_less(world: Wor
         world.road.refusing = False
         await world.clock.advance(0.2)
         assert on_road(world) == [b"1", b"2"]
+
+
+class Narrow:
+    """A road that takes messages while it has room for them, and counts what it is asked for."""
+
+    def __init__(self, world: World) -> None:
+        self.room = 0
+        self.asked: list[int] = []
+        self._plain, world.road.publish = world.road.publish, self.publish
+
+    async def publish(self, batch: Sequence[Outgoing]) -> list[bool | None]:
+        self.asked.append(len(batch))
+        taken, self.room = batch[: self.room], self.room - min(self.room, len(batch))
+        await self._plain(taken)
+        return [True] * len(taken) + [None] * (len(batch) - len(taken))
+
+
+async def test_what_the_road_has_no_room_for_is_no_failure_and_one_message_asks_for_all(world: World) -> None:
+    failed, confirmed = published(world, "failed"), published(world, "confirmed")
+    narrow = Narrow(world)
+    for number in range(600):
+        await world.send(b"%d" % number)
+    narrow.room = 100
+    async with publishing(world):
+        await world.clock.advance(60)
+        assert len(on_road(world)) == 100
+        assert narrow.asked[0] == 256
+        assert 10 < len(narrow.asked) < 30
+        assert set(narrow.asked[1:]) == {1}
+        assert [event.status for event in world.events.of(Stage.PUBLISHED)] == ["confirmed"] * 100
+        assert (published(world, "failed"), published(world, "confirmed")) == (failed, confirmed + 100)
+        assert waiting(world) == 500
+        narrow.room = 600
+        await world.clock.advance(6)
+        assert on_road(world) == [b"%d" % number for number in range(600)]
+        assert narrow.asked[-3:] == [1, 256, 243]
+        assert waiting(world) == 0
+
+
+async def test_what_moved_at_all_has_the_rest_tried_soon(world: World) -> None:
+    narrow = Narrow(world)
+    for number in range(600):
+        await world.send(b"%d" % number)
+    async with publishing(world):
+        await world.clock.advance(60)
+        assert waiting(world) == 600
+        for _ in range(100):
+            narrow.room = 3
+            await world.clock.advance(0.2)
+        assert waiting(world) < 450
+
+
+async def test_a_store_that_is_away_holds_up_nothing_that_the_road_takes_and_is_told_once(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.store.down = True
+    await world.send(b"later", deliver_at=world.clock.now() + 3600_000)
+    async with publishing(world):
+        await world.clock.advance(60)
+        for number in range(600):
+            await world.send(b"%d" % number)
+        await world.clock.advance(6)
+        assert len(on_road(world)) == 600
+        assert caplog.text.count("wait in the spool for the store") == 1
+
+
+async def test_a_message_for_later_ahead_in_the_lane_holds_up_none_that_has_room(world: World) -> None:
+    narrow = Narrow(world)
+    world.store.down = True
+    await world.send(b"later", deliver_at=world.clock.now() + 3600_000)
+    for body in (b"1", b"2"):
+        await world.send(body)
+    async with publishing(world):
+        await world.clock.advance(60)
+        assert waiting(world) == 3
+        narrow.room = 9
+        await world.clock.advance(6)
+        assert on_road(world) == [b"1", b"2"]
+        narrow.room = 0
+        await world.send(b"3")
+        world.store.down = False
+        await world.clock.advance(6)
+        assert waiting(world) == 1
+        assert await world.store.due(0) == {("orders", ""): 1}
 
 
 async def test_what_a_broker_does_not_take_goes_straight_to_a_dispatcher(world: World) -> None:
