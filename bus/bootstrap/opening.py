@@ -97,7 +97,6 @@ async def open_context(settings: Settings, roles: Sequence[str], url: str) -> As
         kept = Snapshot(store, settings.data, COLLECTIONS | {KEYS, USERS}, MARK)
         with suppress(StoreUnavailable):  # it is looked at again as soon as it answers
             await kept.restore()
-        await opened.enter_async_context(_keeping(kept, clock))
         keyring = Keyring(kept, clock.now)
         await keyring.load()
         _refuse_strangers(settings, is_open=keyring.is_open)
@@ -122,6 +121,8 @@ async def open_context(settings: Settings, roles: Sequence[str], url: str) -> As
         metrics.BUILD_INFO.labels(VERSION, me.node).set(1)
         members = Members(store, clock, me, peers.lives, ViewFile(settings.data / "permits.json"))
         transports = _transports(settings, spools, HandoverTransport(members, peers), registry, clock)
+        # What is opened until here may refuse the start, in its own words.
+        await opened.enter_async_context(_keeping(kept, clock))
         roads = await opened.enter_async_context(_open_roads(transports, clock))
         context = Context(
             settings=settings,

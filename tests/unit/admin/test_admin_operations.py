@@ -264,6 +264,9 @@ async def test_every_route_is_in_that_list(world: World) -> None:
         ("POST", "/resends/{job_id}/resume"),
         ("POST", "/resends/{job_id}/rerun"),
         ("DELETE", "/resends/{job_id}"),
+        # In test_admin_configuration_set.
+        ("GET", "/configuration"),
+        ("PUT", "/configuration"),
         # Of whoever asks, whatever they may do.
         ("POST", "/session"),
         ("GET", "/session"),

@@ -153,6 +153,7 @@ class World:
         self.expiry = Expiry(self.store, self.clock)
 
     def restarted(self) -> Compensator:
+        self.members = alone(self.store, self.clock)
         return Compensator(
             self.store, self.registry, self.roads, self.dispatching, self.events, self.clock, OWNER, self.waiting()
         )
