@@ -14,6 +14,7 @@ from admin.repair.jobs import JobBook
 from admin.repair.resender import Resender
 from admin.repair.runner import ResendRunner
 from admin.showing.archives import Archives
+from admin.showing.causes import Causes
 from admin.showing.observatory import Observatory
 from bus.bootstrap import Context
 from bus.security.clients import networks_of
@@ -34,6 +35,7 @@ class Office:
         self.resender = Resender(context.store, context.registry, context.clock)
         self.rollups = RollupReader(context.store, context.clock)
         self.observatory = Observatory(context, self.rollups)
+        self.causes = Causes(context)
         self.book = JobBook(context.store)
         self.audit = AuditLog(context.store, context.clock)
         self.archives = Archives(context.store)

@@ -70,6 +70,11 @@ class Courier:
         return len(self._stock.waiting)
 
     @property
+    def rate_wait(self) -> float:
+        """For how many seconds the rate holds what waits here; 0 when it does not."""
+        return self._rate.wait(self._means.clock.monotonic()) if self._stock.waiting else 0.0
+
+    @property
     def carried(self) -> Lag:
         """What it has of its roads, waiting or in flight: no other process can ask the road about it."""
         return self._stock.carried

@@ -169,12 +169,18 @@ class Dispatcher:
         }
 
     def couriers(self) -> list[CourierFigures]:
-        """Return the permits of each subscription."""
+        """Return the permits of each subscription, and what its rate holds."""
         return [
             CourierFigures(
-                *key, post.courier.in_flight, self._share(configured), configured.max_concurrency, post.courier.waiting
+                *key,
+                courier.in_flight,
+                self._share(configured),
+                configured.max_concurrency,
+                courier.waiting,
+                courier.rate_wait,
             )
             for key, post in self._posts.items()
+            for courier in (post.courier,)
             if (configured := self._catalog.subscriptions.get(key)) is not None
         ]
 

@@ -76,6 +76,11 @@ async def get_trace(
     it in another language; a value may have both itself, and one called ``time`` is a time. It is null where ``what``
     are words of the subscriber's side. ``attempts_kept`` of ``attempts_made`` are in the store. Of an attempt's phases
     ``queue`` is its wait in the dispatcher that had taken it from the road.
+    Of a delivery that has not ended ``held`` says why it is not out now, as the processes say it at this moment: its
+    ``cause`` is ``paused``, ``removed``, ``scheduled``, ``retry`` (the next attempt is not due), ``nobody`` (no
+    dispatcher, or none that hands over, is alive), ``breaker``, ``permits``, ``rate``, ``queue`` (a broker or a local
+    queue) or ``under_way``; ``what`` and ``what_text`` say it to people. It is null when the dispatchers do not answer
+    within 2 s, and once the delivery has ended.
     ``edited_from`` and ``edits`` link a message with the one that it was made of by editing, and with those made of it.
     ``replay`` has the name of the replay that sent it, and the id of the message that it is a copy ``of``.
     ``masked``: its destination has masking rules; the headers that they name are ``***``, and what subscribers answered
@@ -83,7 +88,8 @@ async def get_trace(
     """
     trace = masks.trace(await trace_of(services, message_id, principal, "read"))
     origin = await services.editor.origin(trace.message) if trace.message is not None else None
-    return trace_view(trace, services.context.registry.catalog, attempts) | {
+    causes = await services.causes.of(trace)
+    return trace_view(trace, services.context.registry.catalog, causes, attempts) | {
         "masked": bool(masks.of(trace.destination)),
         "replay": replay_view(trace.message),
         "edited_from": origin_view(trace.message, origin),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from admin.models.base import optional_time
@@ -10,6 +10,7 @@ from admin.repair.editing import Link
 from admin.showing.contents import headers_of, response_text
 from admin.showing.sentences import told
 from bus.domain.catalog import Catalog
+from bus.domain.causes import Cause
 from bus.domain.delivery import Attempt, Resend, Status
 from bus.domain.hops import Hop, hops_of
 from bus.domain.message import Message
@@ -39,7 +40,7 @@ def message_row(trace: Trace) -> dict[str, Any]:
     }
 
 
-def trace_view(trace: Trace, catalog: Catalog, which: str = "all") -> dict[str, Any]:
+def trace_view(trace: Trace, catalog: Catalog, causes: Mapping[str, Cause], which: str = "all") -> dict[str, Any]:
     """Return the whole life of a message; ``which`` of the attempts: all, none, first:N or last:N."""
     attempts = {name: chosen(attempts_in_order(delivery), which) for name, delivery in trace.deliveries.items()}
     message = trace.message
@@ -62,6 +63,7 @@ def trace_view(trace: Trace, catalog: Catalog, which: str = "all") -> dict[str, 
         view["reason"] = "no subscription"
     view["deliveries"] = [
         _delivery_view(trace, name, delivery, catalog)
+        | {"held": _cause_view(causes.get(name))}
         | {"attempts": [attempt_view(attempt) for attempt in attempts[name]]}
         for name, delivery in sorted(trace.deliveries.items())
     ]
@@ -132,6 +134,10 @@ def _delivery_view(trace: Trace, name: str, delivery: DeliveryTrace, catalog: Ca
         "attempts_kept": len(delivery.attempts),
         "resends": [_resend_view(resend) for resend in delivery.resends],
     }
+
+
+def _cause_view(cause: Cause | None) -> dict[str, Any] | None:
+    return {"cause": cause.name, **told("what", cause.what)} if cause is not None else None
 
 
 def _resend_view(resend: Resend) -> dict[str, Any]:

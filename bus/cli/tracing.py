@@ -47,6 +47,8 @@ def _draw(trace: dict[str, Any]) -> None:
         tree.add(_line("", edited_from.get("at"), "made of", edited_from["id"], _by(edited_from)))
     for delivery in trace.get("deliveries", ()):
         branch = tree.add(_line(delivery["status"], delivery["subscription"], delivery.get("url"), _why(delivery)))
+        if held := _held(delivery):
+            branch.add(_line("", held))
         for attempt in delivery.get("attempts", ()):
             branch.add(_attempt(attempt))
         for resend in delivery.get("resends", ()):
@@ -69,6 +71,12 @@ def _by(done: dict[str, Any]) -> str:
 def _why(delivery: dict[str, Any]) -> str:
     due = f"due {delivery['due_at']}" if delivery.get("due_at") and delivery["status"] in ("retrying", "resend") else ""
     return " ".join(part for part in (plain(delivery.get("reason") or ""), due) if part)
+
+
+def _held(delivery: dict[str, Any]) -> str:
+    """Say why it is not out now, unless that is when the next attempt is due, which is said before."""
+    held = delivery.get("held") or {}
+    return f"now: {held['what']}" if held.get("cause") not in (None, "retry") else ""
 
 
 def _attempt(attempt: dict[str, Any]) -> Text:

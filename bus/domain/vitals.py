@@ -73,7 +73,7 @@ class CourierFigures(msgspec.Struct, frozen=True, array_like=True):
     """The permits of one subscription in one dispatcher.
 
     ``share`` of the ``total`` is what this dispatcher may use now, ``in_use`` what it does use; ``waiting`` deliveries
-    are in memory.
+    are in memory. ``rate_wait`` is how many seconds the subscription's rate holds them yet, 0 when it does not.
     """
 
     destination: str
@@ -82,6 +82,7 @@ class CourierFigures(msgspec.Struct, frozen=True, array_like=True):
     share: int
     total: int
     waiting: int
+    rate_wait: float = 0.0
 
 
 class Orphan(msgspec.Struct, frozen=True, array_like=True):

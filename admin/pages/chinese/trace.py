@@ -1,6 +1,7 @@
 """What the page of one message says."""
 
 TEXTS = {
+    "Now: {cause}": "当前：{cause}",
     "Deliveries": "投递",
     "Live": "实时",
     "There is no message with this id": "没有使用该编号的消息",

@@ -93,6 +93,7 @@ class Delivery:
         why = " · ".join(told)
         if why:
             tag("p", "pier-bidi pier-address", visible(why))
+        self._held(delivery)
         self._left_out(delivery)
         self._resends(delivery)
 
@@ -103,6 +104,13 @@ class Delivery:
             return ""
         time = self._viewer.near(due)
         return t("attempt {n}, next at {time}", n=made, time=time) if made else t("next at {time}", time=time)
+
+    def _held(self, delivery: Mapping[str, Any]) -> None:
+        """Say why it is not out now, where the lines above do not say it."""
+        held = delivery.get("held")
+        if held is not None and held["cause"] not in ("retry", delivery["reason"]):
+            told = visible(self._viewer.told(held, "what"))
+            tag("p", "pier-bidi pier-address", self._viewer.t("Now: {cause}", cause=told))
 
     def _left_out(self, delivery: Mapping[str, Any]) -> None:
         made, kept = delivery.get("attempts_made", 0), delivery.get("attempts_kept", 0)

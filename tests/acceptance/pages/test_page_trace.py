@@ -73,6 +73,19 @@ def test_a_life_is_told_from_the_producer_to_the_next_attempt(
     expect(attempt).to_have_count(0)
 
 
+def test_what_holds_a_delivery_is_told_in_both_languages(
+    look: Look, open_bus: BusProcess, subscribers: SubscriberProcess
+) -> None:
+    open_bus.admin.destination("trace.held")
+    open_bus.admin.subscription("trace.held", "slow", subscribers.url("/trace.held"), rate=0.001)
+    first, second = (send(open_bus, "trace.held", {"order": n}) for n in range(2))
+    settled(open_bus, first, "delivered")
+    slow = look().open(f"/messages/{second}").get_by_role("region", name="Delivery to slow")
+    expect(slow.get_by_text("Now: the rate of the subscription holds it: 0.001 a second")).to_be_visible()
+    page = look(language="zh").open(f"/messages/{second}")
+    expect(page.get_by_text("当前：受订阅的速率限制：每秒 0.001 条")).to_be_visible()
+
+
 @pytest.mark.usefixtures("open_bus")
 def test_a_long_row_of_attempts_stays_responsive(look: Look, tried_id: str) -> None:
     page = look().open(f"/messages/{tried_id}")

@@ -210,9 +210,9 @@ async def made(client: httpx.AsyncClient, **fields: Any) -> dict[str, Any]:
     return answer.json()
 
 
-async def subscribed() -> World:
+async def subscribed(*brokers: MemoryTransport) -> World:
     """Return a world with a destination and two subscriptions, a minute later."""
-    world = World()
+    world = World(*brokers)
     async with world.client() as client:
         await client.put("/destinations/orders", json={})
         for name in ("billing", "mail"):

@@ -193,6 +193,17 @@ def test_a_trace_is_a_timeline(cli: Cli, bus: FakeBus) -> None:
     assert cli("trace", ID, "--json").json == TRACE
 
 
+def test_a_trace_says_what_holds_a_delivery(cli: Cli, bus: FakeBus) -> None:
+    first, *rest = TRACE["deliveries"]
+    what = "the rate of the subscription holds it: 1 a second"
+    deliveries = [{**first, "held": {"cause": "rate", "what": what, "what_text": None}}, {**rest[0], "held": None}]
+    bus.on("GET", f"/api/v1/messages/{ID}", {**TRACE, "deliveries": deliveries})
+    assert f"now: {what}\n" in cli("trace", ID).out
+    due = {"cause": "retry", "what": "the next attempt is due at then", "what_text": None}
+    bus.on("GET", f"/api/v1/messages/{ID}", {**TRACE, "deliveries": [{**first, "held": due}, *rest]})
+    assert "now:" not in cli("trace", ID).out, "it is said as the due time"
+
+
 def test_a_trace_names_what_people_did(cli: Cli, bus: FakeBus) -> None:
     link = {"id": "other", "by": "ann", "reason": "mended", "at": "2026-01-31T12:00:09.000Z"}
     first, *rest = TRACE["deliveries"]

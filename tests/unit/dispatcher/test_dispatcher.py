@@ -12,6 +12,7 @@ from bus.domain.catalog import Catalog
 from bus.domain.delivery import Delivery, Status
 from bus.domain.destination import Destination
 from bus.domain.subscription import Subscription
+from bus.domain.vitals import CourierFigures
 from bus.errors import SpoolFailed
 from bus.ports.poster import PostFailure
 from bus.telemetry import metrics
@@ -246,6 +247,25 @@ async def test_gauges_tell_permits_and_breakers(world: World) -> None:
         ]
         assert values == [3, 0, 3, 1, 0, 2]
         assert dispatcher.breakers() == {(DESTINATION, "billing"): "closed", (DESTINATION, "mail"): "open"}
+        event.set()
+
+
+async def test_a_report_tells_what_permits_and_rates_hold(world: World) -> None:
+    reply, event = held()
+    world.poster.script(URL, reply)
+    of = catalog(
+        subscription(max_concurrency=3), subscription("mail", url=OTHER, rate=2), subscription("sms", url=OTHER)
+    )
+    async with dispatching(world, of) as (dispatcher, _):
+        await world.publish(9)
+        await world.clock.settle()
+        assert dispatcher.couriers() == [
+            CourierFigures(DESTINATION, "billing", 3, 3, 3, 3),
+            CourierFigures(DESTINATION, "mail", 0, 16, 16, 7, 0.5),
+            CourierFigures(DESTINATION, "sms", 0, 16, 16, 0),
+        ]
+        await world.clock.advance(4)
+        assert dispatcher.couriers()[1] == CourierFigures(DESTINATION, "mail", 0, 16, 16, 0), "nothing is left to hold"
         event.set()
 
 

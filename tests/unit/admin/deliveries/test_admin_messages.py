@@ -114,12 +114,14 @@ async def test_the_trace_tells_the_whole_life(world: World, client: httpx.AsyncC
         "generation": 0,
         "taken_at": None,
     }
+    nobody = "no dispatcher has a share of the permits yet"
     assert mail == {
         "subscription": "mail",
         "url": URL,
         "status": "pending",
         "reason": "",
         "detail": "",
+        "held": {"cause": "permits", "what": nobody, "what_text": {"template": nobody, "values": {}}},
         "at": format_time(sent.received_at),
         "due_at": None,
         "generation": 0,

@@ -1,0 +1,109 @@
+"""Why the deliveries of a trace are not out now, as the processes that are alive say it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from admin.showing.observatory import Lane
+from admin.showing.reading import Reading
+from bus.bootstrap import Context
+from bus.cluster.member import Member
+from bus.domain.causes import Cause, Moment, Place, Post, live, planned
+from bus.domain.delivery import FINAL
+from bus.domain.destination import Destination, TransportName
+from bus.domain.subscription import Subscription
+from bus.domain.trace import Trace
+from bus.domain.vitals import BreakerFigures, CourierFigures
+from bus.sentences import sentence
+
+
+class _Told(NamedTuple):
+    couriers: Mapping[Lane, CourierFigures]
+    breakers: Mapping[str, BreakerFigures]
+
+
+class Causes:
+    """Asks the dispatchers twice a second at most, however many traces are read, and only for what might be out."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._told = Reading(self._ask, context.clock, least=0.5)
+
+    async def of(self, trace: Trace) -> Mapping[str, Cause]:
+        """Return the cause of each delivery that has not ended, by subscription; what is not known is left out.
+
+        Takes as long as the dispatchers take to answer, 2 s at most.
+        """
+        catalog, now = self._context.registry.catalog, self._context.clock.now()
+        destination = catalog.destinations.get(trace.destination)
+        found: dict[str, Cause] = {}
+        rest: list[Subscription] = []
+        for name in (name for name, delivery in trace.deliveries.items() if delivery.status not in FINAL):
+            subscription = catalog.subscriptions.get((trace.destination, name))
+            if (cause := planned(trace, name, destination, subscription, now)) is not None:
+                found[name] = cause
+            elif subscription is not None:
+                rest.append(subscription)
+        if rest and destination is not None:
+            found |= await self._live(trace, destination, rest)
+        return found
+
+    async def _live(
+        self, trace: Trace, destination: Destination, subscriptions: Iterable[Subscription]
+    ) -> dict[str, Cause]:
+        told = await self._told.value() or {}
+        members = [self._context.described(), *self._context.members.others]
+        dispatchers = [member for member in members if member.is_dispatcher]
+        found: dict[str, Cause] = {}
+        for subscription in subscriptions:
+            moment = Moment(
+                now=self._context.clock.now(),
+                posts=[_post(member, told.get(member.owner), subscription.key) for member in dispatchers],
+                is_whole=all(member.owner in told for member in dispatchers),
+                has_clock=any("compensator" in member.roles for member in members),
+                places=list(_places(self._context, destination, subscription.name, members)),
+                unseen={
+                    member.node: member.unseen[destination.code]
+                    for member in members
+                    if destination.code in member.unseen
+                },
+            )
+            if (cause := live(trace, subscription, moment)) is not None:
+                found[subscription.name] = cause
+        return found
+
+    async def _ask(self) -> dict[str, _Told]:
+        """Return what the dispatchers say, by owner; who does not answer is left out."""
+        context = self._context
+        answers = await context.reports.of([member for member in context.members.all if member.is_dispatcher])
+        return {
+            answer.member.owner: _Told(
+                {(one.destination, one.subscription): one for one in answer.report.couriers}, answer.report.breakers
+            )
+            for answer in answers
+            if answer.report is not None
+        }
+
+
+def _post(member: Member, told: _Told | None, key: Lane) -> Post:
+    """Return a dispatcher's part; of one that does not answer, what it told everybody last."""
+    lane = "/".join(key)
+    if told is None:
+        return Post(member.node, breaker=member.breakers.get(lane))
+    return Post(member.node, told.couriers.get(key), told.breakers.get(lane))
+
+
+def _places(context: Context, destination: Destination, name: str, members: Sequence[Member]) -> Iterator[Place]:
+    code = destination.code
+    for member in members:
+        if (since := member.unpublished.get(code)) is not None:
+            yield Place(sentence("the local queue of the receiver on {node}", node=member.node), since)
+    for road in destination.roads:
+        lag = context.roads.lag(destination, name, road) if road is not TransportName.DIRECT else None
+        if lag is not None and lag.records:
+            yield Place(sentence("its queue in {broker}", broker=str(road)), lag.oldest or 0)
+    for member in members:
+        held = member.held.get(f"{code}/{name}")
+        if held is not None and held.queued and held.oldest is not None:
+            yield Place(sentence("the direct queue of the dispatcher on {node}", node=member.node), held.oldest)
