@@ -9,7 +9,8 @@ from fastapi import APIRouter, Query
 from admin.deps import OfficeDep, ReaderOfSome
 from admin.models.base import Time
 from admin.models.selection import SelectionBody
-from bus.domain.failures import FailureGroup
+from admin.showing.sentences import told
+from bus.domain.failures import FailureGroup, advice_on
 from bus.domain.selection import Selection
 from bus.domain.times import format_time, parse_time
 from bus.errors import InvalidMessage
@@ -31,8 +32,9 @@ async def list_failures(
     """Return the groups of deliveries that are retried, parked or dead, the largest first.
 
     The times are those of the messages' ids. ``filter`` of a group is what a search and a bulk resend take for exactly
-    its deliveries. ``complete`` is false when there are more groups, or when the time did not suffice for messages made
-    before ``complete_since``.
+    its deliveries, ``advice`` what helps: it differs for a subscriber that refuses a message as it is (4xx but 408, 425
+    and 429), one that fails, and one that does not answer. ``complete`` is false when there are more groups, or when
+    the time did not suffice for messages made before ``complete_since``.
     """
     if destination is not None:
         principal.require("read", destination)
@@ -63,6 +65,7 @@ def _view(group: FailureGroup, asked: Selection) -> dict[str, Any]:
         "destination": group.destination,
         "subscription": group.subscription,
         "signature": group.signature,
+        **told("advice", advice_on(group.signature)),
         "count": group.count,
         "deliveries": {status.value: count for status, count in sorted(group.counts.items())},
         "first_seen": format_time(group.first_at),

@@ -21,6 +21,7 @@ _COLUMNS: Final = (
     "first_seen",
     "last_seen",
     "sample",
+    "advice",
 )
 
 

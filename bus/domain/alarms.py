@@ -255,12 +255,14 @@ def _dead(facts: Facts) -> Iterator[Alarm]:
     for (destination, name), count in facts.dead.items():
         if count:
             what = sentence(
-                "{count} deliveries to {name} of {destination} died within the last hour: no retry is left",
+                "{count} deliveries to {name} of {destination} died within the last hour: they are not tried again",
                 count=count,
                 name=name,
                 destination=destination,
             )
-            step = sentence("see what they have in common (failures), repair the subscriber, then resend the group")
+            step = sentence(
+                "see what they have in common (failures): repair the subscriber and resend, or edit what it refuses"
+            )
             yield Alarm(Severity.WARNING, what, step, _subscription(destination, name), None, destination, name)
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 import msgspec
 
 from bus.domain.delivery import Status
-from bus.domain.signature import FAILING
+from bus.domain.retry import is_permanent
+from bus.domain.signature import FAILING, UNKNOWN
 from bus.domain.trace import Trace, failure_of
+from bus.sentences import Sentence, sentence
 
 
 class FailureGroup(msgspec.Struct):
@@ -55,6 +58,18 @@ class Failures(NamedTuple):
     groups: list[FailureGroup]
     left_out: int
     since: int | None = None
+
+
+def advice_on(signature: str) -> Sentence:
+    """Return what helps: a subscriber that refuses needs something else than one that fails or is not there."""
+    if signature == UNKNOWN:
+        return sentence("open the example to see what happened")
+    answered = re.fullmatch(r"HTTP (\d{3})", signature)
+    if answered is None:
+        return sentence("there was no answer: see whether it runs and can be reached, then resend")
+    if is_permanent(int(answered[1])):
+        return sentence("it refuses messages as they are, whenever they come: repair it, or edit and resend them")
+    return sentence("it answered and failed: repair it; what is retried comes by itself, resend what is dead")
 
 
 class FailureCount:

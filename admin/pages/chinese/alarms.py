@@ -48,11 +48,18 @@ TEXTS = {
         "{destination} 的 {name} 已暂停：{reason}；其消息在等待"
     ),
     "give it another URL and resume it, or remove it": "为其更换 URL 并恢复，或将其移除",
-    "{count} deliveries to {name} of {destination} died within the last hour: no retry is left": (
-        "最近一小时内，向 {destination} 的 {name} 的 {count} 个投递已放弃：重试已用尽"
+    "{count} deliveries to {name} of {destination} died within the last hour: they are not tried again": (
+        "最近一小时内，向 {destination} 的 {name} 的 {count} 个投递已放弃：不再重试"
     ),
-    "see what they have in common (failures), repair the subscriber, then resend the group": (
-        "查看其共同点（失败页），修复订阅者，然后重发该分组"
+    "see what they have in common (failures): repair the subscriber and resend, or edit what it refuses": (
+        "查看其共同点（失败页）：修复订阅者并重发，或编辑其拒绝的消息"
+    ),
+    "open the example to see what happened": "打开示例查看发生了什么",
+    "there was no answer: see whether it runs and can be reached, then resend": (
+        "没有应答：查看它是否在运行、能否访问，然后重发"
+    ),
+    "it answered and failed: repair it; what is retried comes by itself, resend what is dead": (
+        "它应答了但失败：请修复；重试中的会自行投递，已放弃的请重发"
     ),
     "{url} publishes over {transport} to {cluster}, as chosen by hand": "{url} 经 {transport} 向 {cluster} 发布（人工指定）",
     "{url} publishes over {transport} to {cluster}, since {primary} is not well": (

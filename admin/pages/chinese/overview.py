@@ -28,7 +28,9 @@ TEXTS = {
     "Oldest": "最早",
     "{count} more: show them": "另有 {count} 个：显示",
     "Open breakers": "打开的熔断器",
-    "Attempts wait and are not spent while the subscriber does not answer.": "订阅方不应答期间，尝试等待且不被消耗。",
+    "No attempt is spent meanwhile. No answer: it may be down. 4xx (not 408, 425, 429): it refuses.": (
+        "其间不消耗尝试。无应答：它可能已停机。4xx（408、425、429 除外）：它拒绝所收到的内容。"
+    ),
     "Open since": "打开自",
     "Next probe": "下次探测",
     "Last answer": "最近的应答",

@@ -78,6 +78,7 @@ TEXTS = {
     "Clear": "清除",
     "There are more groups": "还有更多分组",
     "The largest are shown: choose a destination for the others.": "只显示最大的分组：选择目的地可查看其他。",
+    "What helps": "如何处理",
     "How it fails": "失败方式",
     "Deliveries": "投递",
     "States": "状态",

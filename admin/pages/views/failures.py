@@ -83,6 +83,7 @@ class _Groups:
         columns = [
             Column("subscription", t("Subscription")),
             Column("signature", t("How it fails")),
+            Column("advice", t("What helps")),
             Column("count", t("Deliveries"), is_number=True),
             Column("states", t("States")),
             Column("first", t("First seen")),
@@ -124,6 +125,7 @@ class _Groups:
             "key": f"{code}/{name}/{group['signature']}",
             "subscription": place(f"{code} / {name}", f"/admin/destinations/{code}/subscriptions/{name}"),
             "signature": text(group["signature"] or viewer.t("no reason was recorded"), mono=True, cut=True),
+            "advice": text(viewer.told(group, "advice")),
             "count": {**place(count(group["count"]), f"/admin/find?{query}"), "title": viewer.t("See these messages")},
             "states": text(states),
             "first": moment(viewer, group["first_seen"]),

@@ -215,5 +215,9 @@ def _breaker_table(viewer: Viewer, found: list[Mapping[str, Any]]) -> None:
     ]
     with tag("section", "pier-card", aria_label=t("Open breakers")):
         tag("h2", "", t("Open breakers"))
-        tag("p", "pier-quiet", t("Attempts wait and are not spent while the subscriber does not answer."))
+        tag(
+            "p",
+            "pier-quiet",
+            t("No attempt is spent meanwhile. No answer: it may be down. 4xx (not 408, 425, 429): it refuses."),
+        )
         table(columns, rows, label=t("Open breakers"))

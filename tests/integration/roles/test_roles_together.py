@@ -65,6 +65,27 @@ async def test_failures_are_retried_until_they_are_delivered_or_dead(tmp_path: P
         assert trace["status"] == "dead"
 
 
+async def test_what_died_of_a_refusal_at_once_is_delivered_when_it_is_resent(
+    tmp_path: Path, subscriber: Subscriber
+) -> None:
+    subscriber.at("/strict", Answer(422), Answer(200))
+    async with running(tmp_path) as bus:
+        await bus.subscribe("strict", subscriber.url("/strict"), retry=QUICK, dead_on=[422])
+        message_id = await bus.send()
+        (strict,) = (await bus.traced(message_id, "dead"))["deliveries"]
+        assert (strict["reason"], strict["attempts_made"], strict["held"]) == (
+            "HTTP 422; not tried again, as the subscription says",
+            1,
+            None,
+        )
+        await bus.api("POST", f"/messages/{message_id}/resend", {"reason": "mended"}, status=202)
+        (strict,) = (await bus.traced(message_id, "delivered"))["deliveries"]
+        assert [(one["n"], one["by"], one["status_code"]) for one in strict["attempts"]] == [
+            (1, "road", 422),
+            (2, "resend", 200),
+        ]
+
+
 async def test_many_messages_reach_everybody_once_with_no_more_than_the_permits(
     tmp_path: Path, subscriber: Subscriber
 ) -> None:

@@ -16,6 +16,7 @@ GROUP = {
     "first_seen": "A",
     "last_seen": "B",
     "sample": "019a0000-0000-7000-8000-000000000001",
+    "advice": "it answered and failed",
     "filter": {"destination": "orders", "subscription": "billing", "signature": "HTTP 503"},
 }
 
@@ -30,6 +31,7 @@ def test_a_line_for_each_group(cli: Cli, bus: FakeBus) -> None:
     head, row = [line.split("\t") for line in ran.out.splitlines()]
     assert head[:4] == ["count", "destination", "subscription", "signature"]
     assert row[:5] == ["3", "orders", "billing", "HTTP 503", '{"dead":2,"retrying":1}']
+    assert row[-1] == "it answered and failed"
     assert ran.err == ""
     assert bus.asked[0].query == {"destination": "orders", "subscription": "billing", "limit": "7"}
 

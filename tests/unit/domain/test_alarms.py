@@ -159,7 +159,7 @@ def test_an_alarm_has_its_template_and_values() -> None:
     found = only(dead={("orders", "billing"): 7})
     assert (
         found.what.template
-        == "{count} deliveries to {name} of {destination} died within the last hour: no retry is left"
+        == "{count} deliveries to {name} of {destination} died within the last hour: they are not tried again"
     )
     assert found.what.values == {"count": 7, "name": "billing", "destination": "orders"}
 

@@ -37,6 +37,8 @@ async def test_groups_say_how_to_go_on(world: World, client: httpx.AsyncClient) 
         "destination": "orders",
         "subscription": "billing",
         "signature": "<address>: nobody listens on port <n>",
+        "advice": (helps := "there was no answer: see whether it runs and can be reached, then resend"),
+        "advice_text": {"template": helps, "values": {}},
         "count": 3,
         "deliveries": {"dead": 3},
         "first_seen": format_time(NOON + 12),
@@ -50,6 +52,25 @@ async def test_groups_say_how_to_go_on(world: World, client: httpx.AsyncClient) 
     }
     assert [(item["signature"], item["deliveries"]) for item in found["items"][1:]] == [("HTTP 500", {"retrying": 1})]
     assert (found["next"], found["complete"], found["complete_since"]) == (None, True, None)
+
+
+@pytest.mark.parametrize(
+    ("reason", "helps"),
+    [
+        ("HTTP 422; not tried again, as the subscription says", "it refuses messages as they are"),
+        ("HTTP 404; retries exhausted after 3", "it refuses messages as they are"),
+        ("HTTP 429; retries exhausted after 3", "it answered and failed"),
+        ("HTTP 503", "it answered and failed"),
+        ("127.0.0.1: nobody listens on port 80", "there was no answer"),
+        ("", "open the example"),
+    ],
+)
+async def test_a_refusal_needs_other_help_than_a_dead_host(
+    world: World, client: httpx.AsyncClient, reason: str, helps: str
+) -> None:
+    await fail(world, 1, reason)
+    (group,) = (await failures(client))["items"]
+    assert group["advice"].startswith(helps)
 
 
 async def test_a_group_is_resent_and_nothing_else(world: World, client: httpx.AsyncClient) -> None:
