@@ -20,6 +20,7 @@ from bus.domain.events import TraceEvent
 from bus.domain.identity import new_id
 from bus.domain.message import Message
 from bus.domain.subscription import PAUSED_BY_410, PAUSED_BY_PERSON, Subscription
+from bus.domain.verdict import FINAL as FINAL_ANSWER
 from bus.ports.store import Store
 from bus.registry import DESTINATIONS, SUBSCRIPTIONS
 from bus.testing.writes import NOON, attempt, message, outcome
@@ -93,6 +94,7 @@ def every_shape(start: int = NOON) -> list[Shape]:
         _for_nobody(next(times)),
         _tried_for_days(next(times)),
         _bare_attempt(next(times)),
+        _dead_at_once(next(times)),
     ]
 
 
@@ -188,3 +190,11 @@ def _bare_attempt(at: int) -> Shape:
     bare = replace(attempt("a", 1, at), status_code=None, error="", phases=(None,) * 6, node="")
     end = outcome(sent, "shop", Status.PARKED, attempt=bare)
     return Shape("bare", [sent, end], [], [events.accepted(sent), _event(end, sent)], "parked")
+
+
+def _dead_at_once(at: int) -> Shape:
+    """Return a delivery that its subscription gave up after the first attempt, since it was refused."""
+    sent = _message(at, ends=True)
+    refused = replace(attempt("a", 1, at), status_code=422, error="")
+    end = outcome(sent, "shop", Status.DEAD, attempt=refused, reason=f"HTTP 422{FINAL_ANSWER}")
+    return Shape("dead after the first attempt", [sent, end], [], [events.accepted(sent), _event(end, sent)], "dead")
