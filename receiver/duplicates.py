@@ -20,7 +20,7 @@ IDEMPOTENCY: Final = "idempotency"
 MOST_AHEAD: Final = 600_000
 """By how many milliseconds the time of a new id may be ahead."""
 # An hour at 50 messages a second is to have its most memory within ten minutes; the store is asked for older ids.
-_RECENT: Final = 40_000
+_RECENT: Final = 30_000
 _RECENT_KEYS: Final = 20_000  # the store is asked for the others
 _UNKNOWN: Final = b"?"
 _TIME_BYTES: Final = 6  # of an id, milliseconds
