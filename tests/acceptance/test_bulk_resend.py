@@ -44,7 +44,7 @@ def test_a_bulk_resend_survives_kills(bus: BusProcess, subscriber: SubscriberPro
     body = {"filter": {"destination": "orders", "status": "delivered"}, "dry_run": True}
     shown = bus.admin.call("POST", "/api/v1/resends", json=body).raise_for_status().json()
     assert (shown["count"], shown["complete"]) == (SENT, True)
-    body = {"filter": shown["filter"], "rate": 400, "reason": "the shop lost its orders"}
+    body = {"filter": shown["filter"], "rate": 200, "reason": "the shop lost its orders"}
     job_id = bus.admin.call("POST", "/api/v1/resends", json=body).raise_for_status().json()["id"]
 
     def delivered(at_least: int) -> bool:
