@@ -112,7 +112,7 @@ def test_a_key_over_its_rate_is_refused_and_the_other_is_not(bus: BusProcess) ->
 def test_a_producer_waits_with_one_destination_and_goes_on_with_the_others(
     shared_bus: BusProcess, shared_subscriber: SubscriberProcess, tmp_path: Path
 ) -> None:
-    shared_bus.admin.destination("limited", rate=20, burst=1)
+    shared_bus.admin.destination("limited", rate=20, burst=10)
     shared_bus.admin.destination("free")
     for code in ("limited", "free"):
         shared_bus.admin.subscription(code, "s", shared_subscriber.url(f"/{code}"))

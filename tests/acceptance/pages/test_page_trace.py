@@ -15,6 +15,7 @@ from tests.acceptance.pages.history import TIMES
 from tests.acceptance.pages.sending import attempted, send, settled
 from tests.harness.bus_process import BusProcess
 from tests.harness.subscribers import SubscriberProcess
+from tests.harness.waiting import wait_until
 
 EVIL = "<script>window.hacked = 1</script>{{ 7 * 7 }} \u202e gnp.exe \x1b[31m"
 
@@ -80,6 +81,8 @@ def test_what_holds_a_delivery_is_told_in_both_languages(
     open_bus.admin.subscription("trace.held", "slow", subscribers.url("/trace.held"), rate=0.001)
     first, second = (send(open_bus, "trace.held", {"order": n}) for n in range(2))
     settled(open_bus, first, "delivered")
+    known = f"/api/v1/messages/{second}"
+    wait_until(lambda: open_bus.admin.call("GET", known).is_success, within=30, what="the second in the store")
     slow = look().open(f"/messages/{second}").get_by_role("region", name="Delivery to slow")
     expect(slow.get_by_text("Now: the rate of the subscription holds it: 0.001 a second")).to_be_visible()
     page = look(language="zh").open(f"/messages/{second}")
