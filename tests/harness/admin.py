@@ -130,16 +130,17 @@ class Admin:
             if not FINAL.issuperset(found.values()):
                 return False
             missing = set(ids) - found.keys() - renamed
-            renamed.update(filter(lambda one: self._is_known(destination, one), missing))
+            renamed.update(filter(lambda one: self._is_renamed(destination, one), missing))
             return missing <= renamed
 
         what = f"{len(ids)} messages of {destination} known and final"
         wait_until(drained, within=within, what=what, every=0.3, state=lambda: self.statuses(destination))
         return Counter(found.values())
 
-    def _is_known(self, destination: str, first_id: str) -> bool:
+    def _is_renamed(self, destination: str, first_id: str) -> bool:
         query = {"destination": destination, "ref": first_id, "limit": 1}
-        return bool(self._document("GET", "/api/v1/messages", params=query)["items"])
+        # One that is found by its own id has come since the search, and is in the next one.
+        return any(item["id"] != first_id for item in self._document("GET", "/api/v1/messages", params=query)["items"])
 
     def _document(self, verb: str, path: str, **options: Any) -> dict[str, Any]:
         answer = self._http.request(verb, path, **options)
