@@ -20,9 +20,17 @@ _SHARES = {"p50_ms": 0.5, "p95_ms": 0.95, "p99_ms": 0.99}
 
 
 def read_rollups(spark: SparkSession, lake: Lake) -> dict[Key, Row]:
-    """Return the rollups by minute, one row each."""
-    rows = readable(merged(lake.read(spark, ROLLUPS, line=ROLLUP_LINE))).collect()
-    return {(_ms(row.minute), row.destination, row.subscription): row.asDict() for row in rows}
+    """Return the rollups of traffic that has one stage, by minute, one row each."""
+    rows = read_all_rollups(spark, lake)
+    found = {(_ms(row["minute"]), row["destination"], row["subscription"]): row for row in rows}
+    assert len(found) == len(rows)
+    return found
+
+
+def read_all_rollups(spark: SparkSession, lake: Lake) -> list[Row]:
+    """Return the rollups of all stages, in an order of their own."""
+    rows = [row.asDict() for row in readable(merged(lake.read(spark, ROLLUPS, line=ROLLUP_LINE))).collect()]
+    return sorted(rows, key=lambda row: (row["minute"], row["stage"], row["destination"], row["subscription"]))
 
 
 def read_side(spark: SparkSession, lake: Lake) -> list[tuple[Any, ...]]:

@@ -27,7 +27,7 @@ from pipeline.lake.lake import Lake
 from pipeline.lake.storage import Storage
 from pipeline.schemas import ROLLUPS
 from pipeline.sources.store import partitions_of, read_messages
-from tests.harness.rollups import read_rollups
+from tests.harness.rollups import read_all_rollups
 from tests.harness.spark import SEVERAL, partitioned
 from tests.harness.trace_shapes import PAUSED, every_shape, fill
 
@@ -102,12 +102,12 @@ def test_events_are_rolled_up_and_again_from_the_lake(spark: SparkSession, batch
     every = sum(len(shape.told) for shape in world.shapes)
     code, document = batch
     assert (code, document["events"], document["side"]) == (0, every, 0)
-    rollups = read_rollups(spark, world.lake)
+    rollups = read_all_rollups(spark, world.lake)
     counted = world.lake.read(spark, ROLLUPS, line=ROLLUP_LINE).agg(F.sum("events")).collect()
     assert counted[0][0] == every
     world.lake.storage.remove(f"_manifests/{ROLLUP_LINE}")
     assert told_by("rebuild", "--lake", world.lake.storage.root) == (0, {"line": ROLLUP_LINE, "built": 1})
-    assert read_rollups(spark, world.lake) == rollups
+    assert read_all_rollups(spark, world.lake) == rollups
 
 
 def test_nothing_is_missing_and_nothing_contradicted(proof: Told, world: World) -> None:
