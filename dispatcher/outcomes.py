@@ -21,7 +21,8 @@ from bus.ports.spool import NewRecord, Spool
 _log = logging.getLogger(__name__)
 RETRY: Final = "retry"
 """The consumer that holds unfinished outcomes until the store has them or their next attempt is recorded."""
-_RECENT: Final = 20_000  # redeliveries come within seconds; the store knows the others
+# More seconds of outcomes than the stuck search looks behind, also at many thousands a second.
+_RECENT: Final = 50_000
 _RETRY: Final = 0.2
 
 
