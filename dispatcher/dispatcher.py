@@ -173,14 +173,13 @@ class Dispatcher:
         return [
             CourierFigures(
                 *key,
-                courier.in_flight,
+                post.courier.in_flight,
                 self._share(configured),
                 configured.max_concurrency,
-                courier.waiting,
-                courier.rate_wait,
+                post.courier.waiting,
+                post.courier.rate_wait,
             )
             for key, post in self._posts.items()
-            for courier in (post.courier,)
             if (configured := self._catalog.subscriptions.get(key)) is not None
         ]
 

@@ -7,7 +7,6 @@ from typing import Any
 from admin.configuring.planning import clusters_view, rates_view
 from admin.models.configuration import DestinationBody, SubscriptionBody
 from bus.bootstrap import Context
-from bus.domain.subscription import Subscription
 from bus.security.keys import Action
 from bus.security.principals import Principal
 
@@ -19,7 +18,9 @@ def exported(context: Context, principal: Principal) -> dict[str, Any]:
     destinations = [
         {
             **_said(DestinationBody.of(catalog.destinations[code])),
-            "subscriptions": [_subscription(one) for one in sorted(catalog.of(code), key=lambda one: one.name)],
+            "subscriptions": [
+                _said(SubscriptionBody.of(one)) for one in sorted(catalog.of(code), key=lambda one: one.name)
+            ],
         }
         for code in codes
     ]
@@ -27,10 +28,6 @@ def exported(context: Context, principal: Principal) -> dict[str, Any]:
     if principal.may(Action.CONFIGURE, None):
         found |= {"rates": rates_view(context).model_dump(), "clusters": clusters_view(context).model_dump()}
     return found
-
-
-def _subscription(subscription: Subscription) -> dict[str, Any]:
-    return _said(SubscriptionBody.of(subscription))
 
 
 def _said(body: DestinationBody | SubscriptionBody) -> dict[str, Any]:

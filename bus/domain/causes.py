@@ -68,7 +68,6 @@ class Moment(NamedTuple):
     """
 
     now: int
-
     posts: Sequence[Post]
     is_whole: bool
     has_clock: bool

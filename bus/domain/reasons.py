@@ -22,7 +22,8 @@ RESENT_SINCE: Final = "resent again since"
 NOT_RESENT: Final = "the job was canceled before this was resent"
 OUTCOME_UNKNOWN: Final = "resent; the job was canceled before the outcome was known, which its trace has"
 _SCHEDULED: Final = re.compile(r"deliver at (\d{4}-\d\d-\d\dT[\d:.]+Z)")
-_FINAL: Final = re.compile(r"(.+); not tried again, as the subscription says", re.DOTALL)
+NOT_AGAIN: Final = "; not tried again, as the subscription says"
+_FINAL: Final = re.compile(rf"(.+){NOT_AGAIN}", re.DOTALL)
 _EXHAUSTED: Final = re.compile(r"(.+); retries exhausted after (\d+)", re.DOTALL)
 
 REASONS: Final = frozenset(

@@ -6,10 +6,10 @@ from typing import Final, NamedTuple
 
 from bus.domain.delivery import Attempt, Delivery, Outcome, Status
 from bus.domain.message import encode_message
+from bus.domain.reasons import NOT_AGAIN
 from bus.domain.subscription import Subscription
 
 GONE: Final = 410
-FINAL: Final = "; not tried again, as the subscription says"
 
 
 class Answer(NamedTuple):
@@ -71,7 +71,7 @@ def _failed(
         due = subscription.retry.next_due(
             tries=tries, since=since, now=now, noise=noise, retry_after=answer.retry_after
         )
-    ending = FINAL if is_final else f"; retries exhausted after {tries}"
+    ending = NOT_AGAIN if is_final else f"; retries exhausted after {tries}"
     message = delivery.message
     return Outcome(
         message_id=message.id,

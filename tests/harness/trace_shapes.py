@@ -19,8 +19,8 @@ from bus.domain.destination import Destination
 from bus.domain.events import TraceEvent
 from bus.domain.identity import new_id
 from bus.domain.message import Message
+from bus.domain.reasons import NOT_AGAIN
 from bus.domain.subscription import PAUSED_BY_410, PAUSED_BY_PERSON, Subscription
-from bus.domain.verdict import FINAL as FINAL_ANSWER
 from bus.ports.store import Store
 from bus.registry import DESTINATIONS, SUBSCRIPTIONS
 from bus.testing.writes import NOON, attempt, message, outcome
@@ -196,5 +196,5 @@ def _dead_at_once(at: int) -> Shape:
     """Return a delivery that its subscription gave up after the first attempt, since it was refused."""
     sent = _message(at, ends=True)
     refused = replace(attempt("a", 1, at), status_code=422, error="")
-    end = outcome(sent, "shop", Status.DEAD, attempt=refused, reason=f"HTTP 422{FINAL_ANSWER}")
+    end = outcome(sent, "shop", Status.DEAD, attempt=refused, reason=f"HTTP 422{NOT_AGAIN}")
     return Shape("dead after the first attempt", [sent, end], [], [events.accepted(sent), _event(end, sent)], "dead")
