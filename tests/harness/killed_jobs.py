@@ -61,10 +61,10 @@ def batches_noted(lake: Path, what: str) -> int:
 
 
 @contextmanager
-def appears(folder: Path, part: str = "") -> Iterator[Seen]:
-    """See a file that was not there when the job was started."""
+def appears(folder: Path, suffix: str) -> Iterator[Seen]:
+    """See a file that was not there when the job was started, under the name that it keeps."""
     before = files_below(folder)
-    yield lambda: any(part in name for name in files_below(folder) - before)
+    yield lambda: any(name.endswith(suffix) for name in files_below(folder) - before)
 
 
 @contextmanager
