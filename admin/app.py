@@ -33,13 +33,13 @@ from admin.routes import (
     people,
     processes,
     resends,
-    roads,
     samples,
     saved,
     secrets,
     sessions,
     stats,
     subscriptions,
+    transports,
 )
 from admin.services import Office
 from bus.bootstrap import VERSION
@@ -49,7 +49,7 @@ _MODULES: Final = (
     destinations,
     subscriptions,
     samples,
-    roads,
+    transports,
     actions,
     exports,  # before messages, whose ids may be any text
     messages,

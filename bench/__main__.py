@@ -11,7 +11,20 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from bench import deliveries, freshness, hung, ingest, kill, latency, memory, parts, pipeline, roads, search, telling
+from bench import (
+    deliveries,
+    freshness,
+    hung,
+    ingest,
+    kill,
+    latency,
+    memory,
+    parts,
+    pipeline,
+    search,
+    telling,
+    transports,
+)
 from bench.report import Report, Row
 from bench.run import FULL, NORMAL, QUICK, Run
 from tests.servers import KNOWN, InstallFailed
@@ -21,7 +34,7 @@ SECTIONS: dict[str, Callable[[Run], list[Row]]] = {
     "parts": parts.measure,
     "ingest": ingest.measure,
     "deliveries": deliveries.measure,
-    "roads": roads.measure,
+    "transports": transports.measure,
     "latency": latency.measure,
     "isolation": hung.measure,
     "memory": memory.measure,

@@ -1,4 +1,4 @@
-"""Each broker's own client with nothing of the bus around it, on the servers and in the topic that the road uses.
+"""Each broker's own client with nothing of the bus around it, on the servers and in the topic that the transport uses.
 
 Each publishes the bodies of a batch at once, and returns when the broker confirmed every one.
 """

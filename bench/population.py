@@ -131,7 +131,7 @@ class Population:
             at=at,
             reason=reason,
             attempt=Attempt(
-                name, n, Origin.ROAD if n == 1 else Origin.RETRY, at - 3, 2.7, phases, code, error, answer, "n1"
+                name, n, Origin.TRANSPORT if n == 1 else Origin.RETRY, at - 3, 2.7, phases, code, error, answer, "n1"
             ),
             due_at=self.end + 12 * _HOUR if unfinished else 0,
             attempts=n,

@@ -1,4 +1,4 @@
-"""How fast a road publishes, beside the bare client: ``python -m bench.publishing ROAD``, its servers in ``BUS_*``.
+"""How fast a transport publishes beside the bare client: ``python -m bench.publishing NAME``, servers in ``BUS_*``.
 
 Both publish one batch after the other, each confirmed by the broker before the next begins, as the receiver does. The
 two take turns of a fraction of a second, so that they see the same machine. It prints one line of JSON.
@@ -38,23 +38,27 @@ TURN_WITHIN = 30.0
 
 @asynccontextmanager
 async def opened(name: str, settings: Settings) -> AsyncIterator[Publish]:
-    """Open a road as ``bus up`` does, with one subscription whose messages stay where they are."""
-    (road,) = [road for road in open_brokers(settings, ForbiddenQuarantine(), SystemClock()) if road.name == name]
+    """Open a transport as ``bus up`` does, with one subscription whose messages stay where they are."""
+    (transport,) = [
+        transport
+        for transport in open_brokers(settings, ForbiddenQuarantine(), SystemClock())
+        if transport.name == name
+    ]
 
     async def publish(batch: Sequence[Outgoing]) -> None:
-        confirmed = await road.publish(batch)
+        confirmed = await transport.publish(batch)
         if not all(confirmed):
             raise RuntimeError(f"{name}: {confirmed.count(False)} of {len(batch)} messages were not confirmed")
 
     try:
         async with asyncio.TaskGroup() as group:
-            running = group.create_task(road.run())
+            running = group.create_task(transport.run())
             subscription = Subscription(destination=CODE, name="one", url="http://127.0.0.1:9/")
-            await road.ensure(Destination(code=CODE), [subscription])
+            await transport.ensure(Destination(code=CODE), [subscription])
             yield publish
             running.cancel()
     finally:
-        await road.close()
+        await transport.close()
 
 
 async def seconds(publish: Publish, messages: Sequence[Outgoing], batch: int) -> float:
@@ -86,24 +90,24 @@ async def rates(
 
 
 async def measure(name: str, settings: Settings, count: int, windows: int) -> dict[int, dict[str, list[float]]]:
-    """Return the rates of the road and of the bare client by the size of a batch."""
+    """Return the rates of the transport and of the bare client by the size of a batch."""
     numbers = range(math.ceil(count / TURN) * TURN)
     messages = [message(n, destination=CODE, body=body_of(FIRST_SEQ + n, BODY_BYTES)) for n in numbers]
     outgoing = [Outgoing(one, encode_message(one)) for one in messages]
     found = {}
     async with opened(name, settings) as ours, BARE_CLIENTS[name].open(settings, CODE) as theirs:
         for batch in BATCHES:
-            found[batch] = await rates({"road": ours, "bare": theirs}, outgoing, batch, windows)
+            found[batch] = await rates({"transport": ours, "bare": theirs}, outgoing, batch, windows)
     return found
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.publishing")
-    parser.add_argument("road", choices=BARE_CLIENTS)
+    parser.add_argument("transport", choices=BARE_CLIENTS)
     parser.add_argument("--count", type=int, default=1_250, help="messages of each side in a window, at least")
     parser.add_argument("--windows", type=int, default=12, help="windows for each size of a batch")
     given = parser.parse_args()
-    print(json.dumps(uvloop.run(measure(given.road, Settings(), given.count, given.windows))))
+    print(json.dumps(uvloop.run(measure(given.transport, Settings(), given.count, given.windows))))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.systems import Nsq, Pier, Road, System
+from bench.systems import BenchedTransport, Nsq, Pier, System
 from tests.harness.subscribers import SubscriberProcess
 
 
@@ -58,7 +58,7 @@ class Run:
                 yield system.start()
 
     @contextmanager
-    def bus(self, urls: Sequence[str], *, topic: str, road: Road) -> Iterator[Pier]:
-        """Run a bus whose destination takes a road, with a subscription for each URL."""
-        with self.place() as folder, closing(Pier(folder, urls, topic=topic, road=road)) as bus:
+    def bus(self, urls: Sequence[str], *, topic: str, transport: BenchedTransport) -> Iterator[Pier]:
+        """Run a bus whose destination takes a transport, with a subscription for each URL."""
+        with self.place() as folder, closing(Pier(folder, urls, topic=topic, transport=transport)) as bus:
             yield bus.start()

@@ -59,7 +59,7 @@ def outcome(message: Message, subscription: str, status: Status = Status.DELIVER
     attempt = Attempt(
         f"{message.id}.{subscription}",
         1,
-        Origin.ROAD,
+        Origin.TRANSPORT,
         at - 3,
         2.5,
         (None, None, None, 0.1, 2.2, 0.2),

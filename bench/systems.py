@@ -19,14 +19,14 @@ CONCURRENCY = 100
 START_WITHIN = 30.0
 
 
-class Road(NamedTuple):
+class BenchedTransport(NamedTuple):
     """A transport, and the bus's settings for its servers."""
 
     name: str
     env: dict[str, str]
 
 
-DIRECT = Road("direct", {})
+DIRECT = BenchedTransport("direct", {})
 
 
 class System(Protocol):
@@ -145,13 +145,19 @@ class Pier:
     name = "bus"
 
     def __init__(
-        self, folder: Path, urls: Sequence[str], *, topic: str = TOPIC, road: Road = DIRECT, **fields: object
+        self,
+        folder: Path,
+        urls: Sequence[str],
+        *,
+        topic: str = TOPIC,
+        transport: BenchedTransport = DIRECT,
+        **fields: object,
     ) -> None:
         self._urls = urls
         self._topic = topic
-        self._road = road
+        self._transport = transport
         self._fields = {"max_concurrency": CONCURRENCY} | fields
-        self.bus = BusProcess(folder / "bus", log=folder / "bus.log", env=road.env)
+        self.bus = BusProcess(folder / "bus", log=folder / "bus.log", env=transport.env)
         self.publish_url = f"{self.bus.url}/v1/messages/{topic}"
 
     @property
@@ -160,7 +166,7 @@ class Pier:
 
     def start(self) -> Self:
         self.bus.start()
-        self.bus.admin.destination(self._topic, transport=self._road.name)
+        self.bus.admin.destination(self._topic, transport=self._transport.name)
         for number, url in enumerate(self._urls):
             self.bus.admin.subscription(self._topic, f"s{number}", url, **self._fields)
         return self

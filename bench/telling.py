@@ -13,7 +13,7 @@ import psutil
 from bench.deliveries import WARM_UP, push
 from bench.report import Row
 from bench.run import Run
-from bench.systems import Road, System
+from bench.systems import BenchedTransport, System
 from tests.harness.subscribers import SubscriberProcess
 
 SECTION = "trace events"
@@ -62,8 +62,8 @@ def _swapped_pair(run: Run, subscribers: int) -> dict[str, float]:
 
 def _bus(stack: ExitStack, run: Run, kind: str, paths: Sequence[str]) -> _Bus:
     sink = stack.enter_context(run.sink())
-    road = Road("direct", {"BUS_EVENTS": kind})
-    return stack.enter_context(run.system("bus", [sink.url(path) for path in paths], road=road)), sink
+    transport = BenchedTransport("direct", {"BUS_EVENTS": kind})
+    return stack.enter_context(run.system("bus", [sink.url(path) for path in paths], transport=transport)), sink
 
 
 def _both(buses: Mapping[str, _Bus], paths: Sequence[str], count: int) -> dict[str, float]:

@@ -24,7 +24,7 @@ from bus.ports.transport import Outgoing
 from bus.registry import Registry
 from bus.telemetry import labels, metrics
 from bus.telemetry.outage import Outage
-from bus.transports.roads import Roads
+from bus.transports.router import TransportRouter
 
 _log = logging.getLogger(__name__)
 _BATCH: Final = 256
@@ -44,7 +44,7 @@ class Compensator:
         self,
         store: Store,
         registry: Registry,
-        roads: Roads,
+        router: TransportRouter,
         dispatching: Dispatching,
         events: Events,
         clock: Clock,
@@ -53,7 +53,7 @@ class Compensator:
     ) -> None:
         self._store = store
         self._registry = registry
-        self._roads = roads
+        self._router = router
         self._dispatching = dispatching
         self._events = events
         self._clock = clock
@@ -120,7 +120,7 @@ class Compensator:
         return lease_time(subscription.timeout for subscription in self._registry.catalog.subscriptions.values())
 
     async def _publish(self, rows: Sequence[Compensation]) -> None:
-        """Send messages whose time has come the normal road."""
+        """Publish messages whose time has come as any other."""
         for row in rows:
             destination = self._registry.catalog.destinations.get(row.destination)
             if destination is None:
@@ -138,11 +138,11 @@ class Compensator:
 
     async def _publish_one(self, destination: Destination, outgoing: Outgoing) -> bool:
         message = outgoing.message
-        for road in dict.fromkeys((self._roads.of(destination), self._roads.fallback)):
-            (confirmed,) = await road.publish([outgoing])
+        for transport in dict.fromkeys((self._router.of(destination), self._router.fallback)):
+            (confirmed,) = await transport.publish([outgoing])
             now = self._clock.now()
             if confirmed is not None:
-                self._events.emit(events_of.published(message, road.name, confirmed=confirmed, at=now))
+                self._events.emit(events_of.published(message, transport.name, confirmed=confirmed, at=now))
             if confirmed:
                 self._events.emit(events_of.handed_on(message, now))
                 return True

@@ -24,7 +24,7 @@ from bus.registry import Registry
 from bus.spool import AsyncSpool
 from bus.spool.retire import remove
 from bus.stores.feed import StoreFeed
-from bus.transports.roads import Roads
+from bus.transports.router import TransportRouter
 
 _log = logging.getLogger(__name__)
 _BATCH: Final = 256
@@ -52,14 +52,14 @@ class Leftovers:
         self,
         store: Store,
         registry: Registry,
-        roads: Roads,
+        router: TransportRouter,
         events: Events,
         clock: Clock,
         count: Callable[[Sequence[Message | Outcome]], None],
     ) -> None:
         self._store = store
         self._registry = registry
-        self._roads = roads
+        self._router = router
         self._events = events
         self._clock = clock
         self._count = count
@@ -124,12 +124,12 @@ class Leftovers:
             (record, Outgoing(message, record.payload)) for record, message in messages if message.deliver_at <= now
         ]
         safe = [record for record, _ in later]
-        for road in dict.fromkeys((self._roads.of(destination), self._roads.fallback)):
-            confirmed = await road.publish([item for _, item in soon])
+        for transport in dict.fromkeys((self._router.of(destination), self._router.fallback)):
+            confirmed = await transport.publish([item for _, item in soon])
             for (_, item), done in zip(soon, confirmed, strict=True):
                 if done is not None:
                     self._events.emit(
-                        events_of.published(item.message, road.name, confirmed=done, at=self._clock.now())
+                        events_of.published(item.message, transport.name, confirmed=done, at=self._clock.now())
                     )
             safe += [record for (record, _), done in zip(soon, confirmed, strict=True) if done]
             soon = [pair for pair, done in zip(soon, confirmed, strict=True) if not done]
@@ -148,7 +148,9 @@ class Leftovers:
                 readable = [record for record in records if _is_message(record)]
                 messages = [decode_message(record.payload) for record in readable]
                 now = self._clock.now()
-                await self._store.compensate([untried_row(one, found.consumer, now, Origin.ROAD) for one in messages])
+                await self._store.compensate(
+                    [untried_row(one, found.consumer, now, Origin.TRANSPORT) for one in messages]
+                )
                 spool.ack(found.consumer, readable)
 
     async def _feed(self, spool: Spool, decode: Callable[[bytes], Message | Outcome]) -> None:

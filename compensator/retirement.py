@@ -1,4 +1,4 @@
-"""Roads that a destination has left are given up when their time is over and they are empty."""
+"""Transports that a destination has left are given up when their time is over and they are empty."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from typing import Final
 
 import msgspec
 
-from bus.domain.destination import Destination, FormerRoad
+from bus.domain.destination import Destination, FormerTransport
 from bus.errors import StoreError
 from bus.ports.clock import Clock
 from bus.registry import Registry
-from bus.transports.roads import Roads
+from bus.transports.router import TransportRouter
 
 _log = logging.getLogger(__name__)
 _INTERVAL: Final = 60.0
 
 
 class Retirement:
-    """Looks every minute; a road that cannot be asked, or that still holds something, stays."""
+    """Looks every minute; a transport that cannot be asked, or that still holds something, stays."""
 
-    def __init__(self, registry: Registry, roads: Roads, clock: Clock) -> None:
+    def __init__(self, registry: Registry, router: TransportRouter, clock: Clock) -> None:
         self._registry = registry
-        self._roads = roads
+        self._router = router
         self._clock = clock
 
     async def run(self) -> None:
@@ -34,19 +34,19 @@ class Retirement:
     async def step(self) -> None:
         """Give up what can be given up; its queues are deleted then."""
         for destination in list(self._registry.catalog.destinations.values()):
-            left = tuple(road for road in destination.former if not self._is_over(destination, road))
+            left = tuple(transport for transport in destination.former if not self._is_over(destination, transport))
             if left == destination.former:
                 continue
             try:
                 await self._registry.put_destination(msgspec.structs.replace(destination, former=left))
             except StoreError as error:  # somebody else changed it, or the store is away
-                _log.info("former roads of %s are given up later: %s", destination.code, error)
+                _log.info("former transports of %s are given up later: %s", destination.code, error)
 
-    def _is_over(self, destination: Destination, road: FormerRoad) -> bool:
-        if self._clock.now() < road.until:
+    def _is_over(self, destination: Destination, transport: FormerTransport) -> bool:
+        if self._clock.now() < transport.until:
             return False
         lags = [
-            self._roads.lag(destination, found.name, road.transport)
+            self._router.lag(destination, found.name, transport.transport)
             for found in self._registry.catalog.of(destination.code)
         ]
         return all(lag is not None and lag.oldest is None for lag in lags)

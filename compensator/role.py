@@ -21,15 +21,15 @@ class CompensatorService:
     """The watches over the clock."""
 
     def __init__(self, context: Context) -> None:
-        store, registry, roads, clock = context.store, context.registry, context.roads, context.clock
+        store, registry, transports, clock = context.store, context.registry, context.router, context.clock
         waiting = Waiting(context.members, context.spools)
         self._compensator = Compensator(
-            store, registry, roads, context.dispatching, context.events, clock, context.owner, waiting
+            store, registry, transports, context.dispatching, context.events, clock, context.owner, waiting
         )
-        self._stuck = StuckSearch(store, registry, roads, waiting, clock)
+        self._stuck = StuckSearch(store, registry, transports, waiting, clock)
         self._expiry = Expiry(store, clock)
         self._removal = Removal(store, registry, clock, Cancellations(store, context.rollups, context.events))
-        self._retirement = Retirement(registry, roads, clock)
+        self._retirement = Retirement(registry, transports, clock)
         self._rewinding = Rewinding(store, context.members, clock)
         context.conditions["stuck"] = lambda: self._stuck.trouble
         context.conditions["retention"] = lambda: self._expiry.trouble

@@ -1,4 +1,4 @@
-"""Deliveries that no road holds any more and that have no outcome: they are compensated."""
+"""Deliveries that no transport holds any more and that have no outcome: they are compensated."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bus.ports.clock import Clock
 from bus.ports.store import Store
 from bus.registry import Registry
 from bus.telemetry.outage import Outage
-from bus.transports.roads import Lags, Roads
+from bus.transports.router import Lags, TransportRouter
 from compensator.believed import BelievedTime
 
 _log = logging.getLogger(__name__)
@@ -31,17 +31,19 @@ _AT_START: Final = 10.0
 
 
 class StuckSearch:
-    """Finds expected deliveries without an outcome for longer than ``stuck_after`` that are on no road.
+    """Finds expected deliveries without an outcome for longer than ``stuck_after`` that are on no transport.
 
-    What is older than the oldest message that a road or a receiver's spool still holds has been passed by. Nothing
+    What is older than the oldest message that a transport or a receiver's spool still holds has been passed by. Nothing
     is said of a destination whose outcomes wait for the store for longer than a moment, since they are not seen there.
     Times that others tell may be ahead by as much as a clock of theirs is ahead of this process's.
     """
 
-    def __init__(self, store: Store, registry: Registry, roads: Roads, waiting: Waiting, clock: Clock) -> None:
+    def __init__(
+        self, store: Store, registry: Registry, router: TransportRouter, waiting: Waiting, clock: Clock
+    ) -> None:
         self._store = store
         self._registry = registry
-        self._roads = roads
+        self._router = router
         self._waiting = waiting
         self._clock = clock
         self._believed = BelievedTime(clock, _PATIENCE, _AT_START)
@@ -81,8 +83,8 @@ class StuckSearch:
         """Look through all subscriptions once; return how many deliveries were claimed."""
         unpublished = self._waiting.unpublished()
         unseen = self._waiting.unseen()
-        # Once for all: what waits on a road only leaves it, and what comes to one was unpublished before.
-        lags = self._roads.lags()
+        # Once for all: what waits on a transport only leaves it, and what comes to one was unpublished before.
+        lags = self._router.lags()
         claimed = 0
         lead = self._waiting.lead
         now = self._believed.now()
@@ -91,7 +93,7 @@ class StuckSearch:
         for subscription in self._registry.catalog.subscriptions.values():
             settled = now - min(_BEHIND, subscription.stuck_after // 2)
             if not self._is_held(subscription) and unseen.get(subscription.destination, settled) >= settled:
-                held = self._on_roads(subscription, lags) + self._waiting.held_elsewhere(*subscription.key)
+                held = self._on_transports(subscription, lags) + self._waiting.held_elsewhere(*subscription.key)
                 if subscription.destination in unpublished:
                     held.append(unpublished[subscription.destination])
                 claimed += await self._claim(subscription, [time - lead for time in held], now)
@@ -113,7 +115,7 @@ class StuckSearch:
         stuck = await self._store.unsettled(*subscription.key, before, _BATCH)
         if stuck:
             _log.warning(
-                "%d deliveries of %s/%s are on no road and have no outcome; they are compensated",
+                "%d deliveries of %s/%s are on no transport and have no outcome; they are compensated",
                 len(stuck),
                 *subscription.key,
             )
@@ -122,13 +124,17 @@ class StuckSearch:
             )
         return len(stuck)
 
-    def _on_roads(self, subscription: Subscription, lags: Mapping[str, Lags | None]) -> list[int]:
-        """Return since when the roads that answer have held something for a subscription.
+    def _on_transports(self, subscription: Subscription, lags: Mapping[str, Lags | None]) -> list[int]:
+        """Return since when the transports that answer have held something for a subscription.
 
-        What a road that is down may hold is stuck there: it is compensated, and the copy that the road still has
-        is recognised by the store when it comes back.
+        What a transport that is down may hold is stuck there: it is compensated, and the copy that the transport still
+        has is recognised by the store when it comes back.
         """
         destination = self._registry.destination(subscription.destination)
-        found = (lags.get(road) for road in destination.roads)
-        held = (of_road[subscription.key] for of_road in found if of_road is not None and subscription.key in of_road)
+        found = (lags.get(transport) for transport in destination.transports)
+        held = (
+            of_transport[subscription.key]
+            for of_transport in found
+            if of_transport is not None and subscription.key in of_transport
+        )
         return [lag.oldest for lag in held if lag.oldest is not None]

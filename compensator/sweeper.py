@@ -46,7 +46,7 @@ class SweeperService:
         self._remains = Remains(context.events)
         self._gone_since: dict[Path, float] = {}
         self._leftovers = Leftovers(
-            context.store, context.registry, context.roads, context.events, context.clock, context.rollups.count
+            context.store, context.registry, context.router, context.events, context.clock, context.rollups.count
         )
 
     def routes(self) -> dict[str, Callable[..., Any]]:

@@ -1,1 +1,1 @@
-"""Takes messages from the roads and POSTs them to each subscriber's URL; every outcome is recorded before the ack."""
+"""Takes messages from the transports and POSTs them to each subscriber; an outcome is recorded before the ack."""

@@ -76,12 +76,12 @@ class Courier:
 
     @property
     def carried(self) -> Lag:
-        """What it has of its roads, waiting or in flight: no other process can ask the road about it."""
+        """What it has of its transports, waiting or in flight: no other process can ask the transport about it."""
         return self._stock.carried
 
     @property
     def carries(self) -> bool:
-        """Whether it has anything of its roads."""
+        """Whether it has anything of its transports."""
         return self._stock.carries
 
     @property
@@ -164,7 +164,7 @@ class Courier:
             self._stock.give_back()
 
     def listen_again(self) -> None:
-        """Turn to the road anew: more than one may meet there now."""
+        """Turn to the transport anew: more than one may meet there now."""
         if self._group is not None and self._pumping is not None and not self._stopping.is_set():
             self._pumping.cancel()
             self._pumping = self._group.create_task(self._pump())
@@ -174,11 +174,11 @@ class Courier:
         self._stopping.set()
 
     async def close(self) -> None:
-        """Leave the road; called after the last outcome was recorded."""
+        """Leave the transport; called after the last outcome was recorded."""
         await self._consumer.close()
 
     def recorded(self, tokens: Sequence[object]) -> None:
-        """Ack on the road what is now durable in the outcome spool."""
+        """Ack on the transport what is now durable in the outcome spool."""
         parcels = [token for token in tokens if isinstance(token, Parcel)]
         self._unrecorded -= len(parcels)
         self._stock.ack(parcels)

@@ -21,8 +21,8 @@ from bus.domain.subscription import Subscription
 from bus.domain.vitals import BreakerFigures, CourierFigures
 from bus.ports.sampling import PERMIT_PATIENCE, Sampled
 from bus.ports.transport import Lag
-from bus.transports.crossing import Crossing
-from bus.transports.roads import Roads
+from bus.transports.merged import MergedConsumer
+from bus.transports.router import TransportRouter
 from dispatcher.courier import Courier
 from dispatcher.means import Means
 from dispatcher.meter import Permits, fill_permits
@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 class _Post(NamedTuple):
     courier: Courier
-    crossing: Crossing
+    merged: MergedConsumer
     task: asyncio.Task[None]
 
 
@@ -43,8 +43,8 @@ class Dispatcher:
     subscription's permits it uses the share that ``shares`` allows; without any it leaves the brokers to others.
     """
 
-    def __init__(self, roads: Roads, means: Means, shares: Shares) -> None:
-        self._roads = roads
+    def __init__(self, router: TransportRouter, means: Means, shares: Shares) -> None:
+        self._router = router
         self._means = means
         self._shares = shares
         self._catalog = Catalog()
@@ -57,7 +57,7 @@ class Dispatcher:
         self._changing = asyncio.Lock()
 
     async def run(self, catalog: Catalog, stopping: asyncio.Event) -> None:
-        """Deliver until ``stopping``; then start nothing new, finish what is in flight, and leave the roads."""
+        """Deliver until ``stopping``; then start nothing new, finish what is in flight, and leave the transports."""
         async with asyncio.TaskGroup() as group:
             log = group.create_task(self._means.outcomes.run())
             self._group = group
@@ -135,7 +135,7 @@ class Dispatcher:
         return [self.take(delivery, is_leased=True) or self._has_room(delivery) for delivery in deliveries]
 
     def carried(self) -> dict[tuple[str, str], Lag]:
-        """Return what the couriers have of their roads, by subscription; those that have nothing are left out."""
+        """Return what the couriers have of their transports, by subscription; those that have nothing are left out."""
         return {key: post.courier.carried for key, post in self._posts.items() if post.courier.carries}
 
     def measure(self) -> Callable[[], None]:
@@ -210,7 +210,7 @@ class Dispatcher:
         )
 
     def take(self, delivery: Delivery, *, is_leased: bool = False) -> bool:
-        """Take a delivery that did not come by a road, if there is a courier with room; a lease that ends frees it."""
+        """Take a delivery that came by no transport, if there is a courier with room; a lease that ends frees it."""
         message = delivery.message
         post = self._posts.get((message.destination, delivery.subscription))
         if post is None or self._means.outcomes.overtaken(
@@ -248,23 +248,23 @@ class Dispatcher:
             post.courier.update(subscription)
         else:
             post.courier.look_again()
-        if await self._meet(post.crossing, destination, subscription):
+        if await self._meet(post.merged, destination, subscription):
             post.courier.listen_again()
 
     async def _hire(self, group: asyncio.TaskGroup, destination: Destination, subscription: Subscription) -> None:
         if (former := self._leaving.pop(subscription.key, None)) is not None:
             former.task.cancel()
             await self._dismiss([former])
-        crossing = Crossing()
-        await self._meet(crossing, destination, subscription)
-        courier = Courier(subscription, crossing, self._means)
-        self._posts[subscription.key] = _Post(courier, crossing, group.create_task(courier.run()))
+        merged = MergedConsumer()
+        await self._meet(merged, destination, subscription)
+        courier = Courier(subscription, merged, self._means)
+        self._posts[subscription.key] = _Post(courier, merged, group.create_task(courier.run()))
 
-    async def _meet(self, crossing: Crossing, destination: Destination, subscription: Subscription) -> bool:
-        """Bring a subscription's roads in step; without a share only its own queue, which nobody else serves."""
+    async def _meet(self, merged: MergedConsumer, destination: Destination, subscription: Subscription) -> bool:
+        """Bring a subscription's transports in step; without a share only its own queue, which nobody else serves."""
         configured = self._catalog.subscriptions[subscription.key]
-        roads = destination.roads if self._share(configured) else (self._roads.fallback.name,)
-        return await self._roads.meet(crossing, destination, subscription.name, roads)
+        transports = destination.transports if self._share(configured) else (self._router.fallback.name,)
+        return await self._router.meet(merged, destination, subscription.name, transports)
 
     async def _dismiss(self, posts: Iterable[_Post]) -> None:
         leaving = list(posts)

@@ -25,7 +25,7 @@ _payloads: Final = msgspec.msgpack.Decoder(list[bytes])
 
 
 class HandoverApp(PeerApp):
-    """What a dispatcher takes from the other processes; ``direct`` is this process's direct road."""
+    """What a dispatcher takes from the other processes; ``direct`` is this process's direct transport."""
 
     def __init__(
         self, direct: Transport, dispatching: Dispatching, sampling: Sampling, registry: Registry, key: PeerKey

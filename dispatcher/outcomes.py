@@ -1,4 +1,4 @@
-"""Outcomes are durable before the road's delivery is acked."""
+"""Outcomes are durable before the transport's delivery is acked."""
 
 from __future__ import annotations
 

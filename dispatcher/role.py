@@ -47,7 +47,7 @@ class DispatcherService:
             passed=self._retrier.passed,
             may_start=lambda: context.members.may_start,
         )
-        self._dispatcher = Dispatcher(context.roads, means, context.members.shares)
+        self._dispatcher = Dispatcher(context.router, means, context.members.shares)
         registry = context.registry
         self._feed = StoreFeed(
             spool,
@@ -75,7 +75,7 @@ class DispatcherService:
         """Return what other processes hand over to."""
         context = self._context
         app = HandoverApp(
-            context.roads.fallback, self._dispatcher, self._dispatcher, context.registry, context.peer_key
+            context.router.fallback, self._dispatcher, self._dispatcher, context.registry, context.peer_key
         )
         return {PREFIX: app}
 

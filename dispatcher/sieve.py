@@ -1,4 +1,4 @@
-"""Which messages of a road are to be delivered here."""
+"""Which messages of a transport are to be delivered here."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Sieve:
 
 
 def _is_routed_elsewhere(subscription: Subscription, item: Incoming) -> bool:
-    """Whether the message is not for this subscription, on a road that does not route by itself."""
+    """Whether the message is not for this subscription, on a transport that does not route by itself."""
     pattern, message = subscription.routing_pattern, item.message
     return (
         pattern != EVERY_KEY and subscription.name not in message.expected and not matches(pattern, message.routing_key)

@@ -1,4 +1,4 @@
-"""What a courier has: deliveries that wait or are in flight, with what their roads want back for them."""
+"""What a courier has: deliveries that wait or are in flight, with what their transports want back for them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bus.ports.transport import Consumer, Incoming, Lag
 
 
 class Parcel(NamedTuple):
-    """A delivery, and what the road wants back for it; None when it was handed over.
+    """A delivery, and what the transport wants back for it; None when it was handed over.
 
     One that is leased must be started before ``until`` (monotonic seconds): afterwards it is somebody else's.
     """
@@ -32,9 +32,9 @@ class Stock:
 
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
-        # What is here by message id, each with the copies of it that came meanwhile, by another road as a rule.
+        # What is here by message id, each with the copies of it that came meanwhile, by another transport as a rule.
         self._held: dict[str, list[Incoming]] = {}
-        # Of those that came by a road, when they were received.
+        # Of those that came by a transport, when they were received.
         self._carried: dict[str, int] = {}
         self.waiting: deque[Parcel] = deque()
 
@@ -43,12 +43,12 @@ class Stock:
 
     @property
     def carried(self) -> Lag:
-        """What is here of the roads, waiting or in flight."""
+        """What is here of the transports, waiting or in flight."""
         return Lag(len(self._carried), min(self._carried.values(), default=None))
 
     @property
     def carries(self) -> bool:
-        """Whether anything is here of the roads."""
+        """Whether anything is here of the transports."""
         return bool(self._carried)
 
     def add(self, parcel: Parcel) -> None:
@@ -68,7 +68,7 @@ class Stock:
         return True
 
     def ack(self, parcels: Iterable[Parcel]) -> None:
-        """Ack on the road parcels whose outcome is durable, with their copies, and have them no more."""
+        """Ack on the transport parcels whose outcome is durable, with their copies, and have them no more."""
         done: list[Incoming] = []
         for parcel in parcels:
             done += self._forget(parcel)
@@ -77,12 +77,12 @@ class Stock:
         self._consumer.ack(done)
 
     def let_go(self, parcel: Parcel) -> None:
-        """Give a delivery that was not made back to its road, with its copies."""
+        """Give a delivery that was not made back to its transport, with its copies."""
         copies = self._forget(parcel)
         self._consumer.release(copies if parcel.incoming is None else [parcel.incoming, *copies])
 
     def give_back(self) -> None:
-        """Return to the road what was not started; what was handed over stays, as its lease does."""
+        """Return to the transport what was not started; what was handed over stays, as its lease does."""
         for parcel in self.waiting:
             if parcel.incoming is not None:
                 self.let_go(parcel)
@@ -91,7 +91,7 @@ class Stock:
         self.waiting.extend(kept)
 
     def forget_overdue(self, now: float) -> None:
-        """Drop what waited for longer than its lease allows; a copy that came by a road goes back there."""
+        """Drop what waited for longer than its lease allows; a copy that came by a transport goes back there."""
         for parcel in [parcel for parcel in self.waiting if parcel.until < now]:
             self.waiting.remove(parcel)
             self.let_go(parcel)

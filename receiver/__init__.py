@@ -1,1 +1,1 @@
-"""Accepts messages durably, publishes them to their road and writes them to the store."""
+"""Accepts messages durably, publishes them to their transport and writes them to the store."""

@@ -1,4 +1,4 @@
-"""From the receiver's spool to the destination's road."""
+"""From the receiver's spool to the destination's transport."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from bus.ports.store import Store
 from bus.ports.transport import Outgoing, Transport
 from bus.registry import Registry
 from bus.telemetry import labels, metrics
-from bus.transports.roads import Roads
+from bus.transports.router import TransportRouter
 
 _log = logging.getLogger(__name__)
 _CONSUMER: Final = "publish"
@@ -42,13 +42,13 @@ class _Moved(NamedTuple):
 
 
 class Publisher:
-    """One worker for each destination that has had messages, so that a stalled road holds up no other."""
+    """One worker for each destination that has had messages, so that a stalled transport holds up no other."""
 
     def __init__(
-        self, registry: Registry, roads: Roads, spool: Spool, store: Store, events: Events, clock: Clock
+        self, registry: Registry, router: TransportRouter, spool: Spool, store: Store, events: Events, clock: Clock
     ) -> None:
         self._registry = registry
-        self._roads = roads
+        self._router = router
         self._spool = spool
         self._store = store
         self._events = events
@@ -83,7 +83,7 @@ class Publisher:
                 await self._clock.sleep(_HELD)
                 continue
             moved = await self._move(destination, await self._spool.claim(_CONSUMER, limit, lane))
-            # Whether a road that had no room has some again, the first message tells for all.
+            # Whether a transport that had no room has some again, the first message tells for all.
             limit = _PROBE if moved.lacks_room else _BATCH
             if moved.some or not moved.left:
                 backoff = _FIRST_BACKOFF
@@ -132,40 +132,40 @@ class Publisher:
     async def _publish(
         self, destination: Destination | None, outgoing: Sequence[tuple[Record, Outgoing]]
     ) -> tuple[int, bool]:
-        """Publish and ack what a road takes; return how many none took, and whether for want of room alone."""
+        """Publish and ack what a transport takes; return how many none took, and whether for want of room alone."""
         if destination is None:
             # Removed while messages were on their way: their traces say that nobody took them.
             self._spool.ack(_CONSUMER, [record for record, _ in outgoing])
             return 0, False
-        road, fallback = self._roads.of(destination), self._roads.fallback
-        kept, failed = await self._publish_on(road, destination.code, outgoing)
-        if kept and road is not fallback:
+        transport, fallback = self._router.of(destination), self._router.fallback
+        kept, failed = await self._publish_on(transport, destination.code, outgoing)
+        if kept and transport is not fallback:
             # What no broker takes goes straight to a dispatcher.
             kept, failed = await self._publish_on(fallback, destination.code, kept)
         self._spool.release(_CONSUMER, [record for record, _ in kept])
         return len(kept), bool(kept) and not failed
 
     async def _publish_on(
-        self, road: Transport, code: str, outgoing: Sequence[tuple[Record, Outgoing]]
+        self, transport: Transport, code: str, outgoing: Sequence[tuple[Record, Outgoing]]
     ) -> tuple[list[tuple[Record, Outgoing]], int]:
-        """Publish and ack what the road confirmed; return the rest, and how many of it failed.
+        """Publish and ack what the transport confirmed; return the rest, and how many of it failed.
 
-        What the road has no room for now did not fail: it is neither counted nor told of, else a destination that
+        What the transport has no room for now did not fail: it is neither counted nor told of, else a destination that
         is paused for days would have a stream of failures.
         """
-        confirmed = await road.publish([item for _, item in outgoing])
+        confirmed = await transport.publish([item for _, item in outgoing])
         safe = [record for (record, _), done in zip(outgoing, confirmed, strict=True) if done]
         kept = [pair for pair, done in zip(outgoing, confirmed, strict=True) if not done]
         self._spool.ack(_CONSUMER, safe)
         told = labels.DESTINATIONS.of(code)
-        metrics.PUBLISHED.labels(*told, road.name, "confirmed").inc(len(safe))
+        metrics.PUBLISHED.labels(*told, transport.name, "confirmed").inc(len(safe))
         failed = sum(done is False for done in confirmed)
         if failed:
-            metrics.PUBLISHED.labels(*told, road.name, "failed").inc(failed)
+            metrics.PUBLISHED.labels(*told, transport.name, "failed").inc(failed)
         now = self._clock.now()
         for (_, item), done in zip(outgoing, confirmed, strict=True):
             if done is not None:
-                self._events.emit(events_of.published(item.message, road.name, confirmed=done, at=now))
+                self._events.emit(events_of.published(item.message, transport.name, confirmed=done, at=now))
         return kept, failed
 
     async def _schedule(self, scheduled: Sequence[tuple[Record, Message]]) -> bool:

@@ -28,7 +28,7 @@ class ReceiverService:
 
     def __init__(self, context: Context) -> None:
         spool, registry, clock = context.spools["receiver"], context.registry, context.clock
-        self._publisher = Publisher(registry, context.roads, spool, context.store, context.events, clock)
+        self._publisher = Publisher(registry, context.router, spool, context.store, context.events, clock)
         self._feed = StoreFeed(
             spool,
             context.store,

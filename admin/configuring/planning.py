@@ -108,7 +108,7 @@ def _plan_destination(context: Context, found: Plan, body: DestinationSetBody, w
     if known is not None and "paused" not in body.model_fields_set:
         wanted = body.model_copy(update={"paused": known.paused}).to_domain(body.code, known.version)
     try:
-        context.roads.check(wanted)
+        context.router.check(wanted)
     except InvalidMessage as error:
         raise InvalidMessage(error.said, hint=error.hint_said, field=f"{where}.{error.field}") from error
     before = DestinationBody.of(known).model_dump() if known is not None else {}
@@ -148,7 +148,7 @@ def _plan_rest(context: Context, principal: Principal, found: Plan, wanted: Conf
             found.steps.append(Step("PUT", "rates", changes))
             found.rates = rates
     if wanted.clusters is not None:
-        context.roads.choice.check(wanted.clusters.preferred)
+        context.router.preference.check(wanted.clusters.preferred)
         if changes := compared(clusters_view(context).model_dump(), wanted.clusters.model_dump()):
             principal.require(Action.CONFIGURE, None)
             found.steps.append(Step("PUT", "clusters", changes))
@@ -172,7 +172,7 @@ async def _plan_removals(context: Context, principal: Principal, found: Plan, wa
     for key in found.unsubscribed:
         before = whole(catalog.subscriptions[key])
         resource = f"destinations/{key[0]}/subscriptions/{key[1]}"
-        waiting = due.get(key, 0) + _on_roads(context, *key)
+        waiting = due.get(key, 0) + _on_transports(context, *key)
         found.steps.append(Step("DELETE", resource, compared(before, {}), waiting=waiting))
     for code in found.without:
         check_removable(catalog.destinations[code], ())
@@ -180,10 +180,10 @@ async def _plan_removals(context: Context, principal: Principal, found: Plan, wa
         found.steps.append(Step("DELETE", f"destinations/{code}", compared(before, {})))
 
 
-def _on_roads(context: Context, code: str, name: str) -> int:
+def _on_transports(context: Context, code: str, name: str) -> int:
     """Return how many messages wait in a subscription's queues, here and at other processes, as far as is known."""
     destination = context.registry.destination(code)
-    lags = [context.roads.lag(destination, name, road) for road in destination.roads]
+    lags = [context.router.lag(destination, name, transport) for transport in destination.transports]
     held = [member.held.get(f"{code}/{name}") for member in context.members.others]
     return sum(lag.records for lag in lags if lag is not None) + sum(one.records for one in held if one is not None)
 

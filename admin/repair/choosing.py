@@ -101,9 +101,9 @@ class Chooser:
     async def unended(self, destination: str, deliveries: Sequence[tuple[str, str]]) -> list[Item]:
         """Return the items that bring deliveries (message's id, subscription) to an end.
 
-        One that has ended well is skipped, and so is one that a road may still hold, or that waits because somebody
-        paused it. One that is pending for longer than a road holds anything gets the item of ``HAND_OVER``, any other
-        one that resends it.
+        One that has ended well is skipped, and so is one that a transport may still hold, or that waits because
+        somebody paused it. One that is pending for longer than a transport holds anything gets the item of
+        ``HAND_OVER``, any other one that resends it.
         """
         traces = {message_id: await self._store.trace(message_id) for message_id in {each[0] for each in deliveries}}
         return [self._unended(destination, traces[message_id], message_id, name) for message_id, name in deliveries]

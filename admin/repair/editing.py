@@ -24,7 +24,7 @@ from bus.registry import Registry
 
 EDITS: Final = "edits"
 DUE_WORK: Final = "store"
-"""What stands for the road of an edited message: the rows of due work that are written with it."""
+"""What stands for the transport of an edited message: the rows of due work that are written with it."""
 _SHOWN: Final = 100
 _CHUNK: Final = 500
 _FIRST: Final = 1

@@ -16,7 +16,7 @@ from bus.registry import Registry
 from bus.sentences import sentence
 
 HAND_OVER: Final = 0
-"""The generation of a target that keeps its own: it is pending, on no road, and goes to a dispatcher as it is."""
+"""The generation of a target that keeps its own: it is pending, on no transport, and goes to a dispatcher as it is."""
 
 
 class Target(NamedTuple):

@@ -26,10 +26,10 @@ async def put_unless_refused(
     Conflict
         The broker refused what the change needs; everything is as it was.
     """
-    roads = services.context.roads
-    before = roads.trouble(code)
+    router = services.context.router
+    before = router.trouble(code)
     stored = await change()
-    trouble = roads.trouble(code)
+    trouble = router.trouble(code)
     if before is None and isinstance(trouble, TransportRefused):
         await undo(stored)
         raise Conflict(f"{trouble}; nothing was changed", hint=trouble.hint)

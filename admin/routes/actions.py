@@ -33,8 +33,8 @@ async def get_destination_actions(code: Code, services: OfficeDep, principal: Re
     context = services.context
     destination = context.registry.destination(code)
     configure = partial(principal.require, Action.CONFIGURE, code)
-    roads = {
-        name: partial(context.roads.check, msgspec.structs.replace(destination, transport=name))
+    transports = {
+        name: partial(context.router.check, msgspec.structs.replace(destination, transport=name))
         for name in TransportName
         if name is not destination.transport
     }
@@ -44,7 +44,7 @@ async def get_destination_actions(code: Code, services: OfficeDep, principal: Re
         "add_subscription": _verdict(configure),
         "resend": _verdict(partial(principal.require, Action.RESEND, code)),
         "remove": _verdict(configure, partial(check_removable, destination, context.registry.catalog.of(code))),
-        "switch": {name: _verdict(configure, check) for name, check in roads.items()},
+        "switch": {name: _verdict(configure, check) for name, check in transports.items()},
     }
 
 

@@ -79,12 +79,12 @@ async def _apply(services: Office, found: Plan) -> None:
 
 async def _put(services: Office, found: Plan) -> None:
     """Put what was made or changed; everything is as it was when a broker refuses its queues."""
-    registry, roads = services.context.registry, services.context.roads
+    registry, router = services.context.registry, services.context.router
     before = registry.catalog
     codes = sorted({one.code for one in found.destinations} | {one.destination for one in found.subscriptions})
-    troubled = {code for code in codes if roads.trouble(code) is not None}
+    troubled = {code for code in codes if router.trouble(code) is not None}
     destinations, subscriptions = await registry.put_all(found.destinations, found.subscriptions)
-    refusals = [roads.trouble(code) for code in codes if code not in troubled]
+    refusals = [router.trouble(code) for code in codes if code not in troubled]
     refusal = next((one for one in refusals if isinstance(one, TransportRefused)), None)
     if refusal is None:
         return

@@ -75,7 +75,7 @@ async def delete_destination(code: Code, services: OfficeDep, _: Configurer) -> 
 
 async def _put(services: Office, noting: Noting, destination: Destination) -> DestinationBody:
     context = services.context
-    context.roads.check(destination)
+    context.router.check(destination)
     known = context.registry.catalog.destinations.get(destination.code)
     registry = context.registry
 

@@ -75,7 +75,7 @@ async def get_trace(
     its own (``missing``). A hop's ``what_text`` has the ``template`` of the English sentence and its ``values``, to say
     it in another language; a value may have both itself, and one called ``time`` is a time. It is null where ``what``
     are words of the subscriber's side. ``attempts_kept`` of ``attempts_made`` are in the store. Of an attempt's phases
-    ``queue`` is its wait in the dispatcher that had taken it from the road.
+    ``queue`` is its wait in the dispatcher that had taken it from the transport.
     Of a delivery that has not ended ``held`` says why it is not out now, as the processes say it at this moment: its
     ``cause`` is ``paused``, ``removed``, ``scheduled``, ``retry`` (the next attempt is not due), ``nobody`` (no
     dispatcher, or none that hands over, is alive), ``breaker``, ``permits``, ``rate``, ``queue`` (a broker or a local

@@ -49,7 +49,7 @@ async def list_clusters(services: OfficeDep, _: Reader) -> dict[str, Any]:
 @router.put("/clusters")
 async def put_clusters(body: PreferenceBody, services: OfficeDep, noting: NotingDep, _: Configurer) -> dict[str, Any]:
     """Choose the cluster to publish to, in every process; at once if it is well, else as soon as it is."""
-    services.context.roads.choice.check(body.preferred)
+    services.context.router.preference.check(body.preferred)
     noting.compare({"preferred": services.context.registry.preference.cluster}, {"preferred": body.preferred})
     await services.context.registry.set_preference(Preference(body.preferred))
     await services.settle()
@@ -86,7 +86,8 @@ def _waited_for(context: Context) -> set[str]:
 
 
 def _clusters_view(context: Context) -> dict[str, Any]:
-    choice, conditions, notes = context.roads.choice, context.own_conditions(), context.roads.choice.notes()
+    preference, conditions = context.router.preference, context.own_conditions()
+    notes = preference.notes()
     preferred, publishers = context.registry.preference.cluster, context.publishers()
     items = [
         {
@@ -97,7 +98,7 @@ def _clusters_view(context: Context) -> dict[str, Any]:
             "detail": conditions.get(name) or notes.get(name, ""),
             "published_by": [url for url, active in publishers.items() if active.get(transport) == name],
         }
-        for name, transport in choice.clusters.items()
+        for name, transport in preference.clusters.items()
     ]
     return {"preferred": preferred, "items": items, "next": None}
 

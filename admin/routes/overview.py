@@ -30,7 +30,7 @@ async def get_overview(
     """Return how the bus is now, in one call that may be repeated every two seconds; it never looks at messages.
 
     ``now`` has the rates of the present minute and the one before; null, as ``retrying``, while the store does not
-    answer. ``backlog`` is what waits on the roads, null where a broker cannot say; ``retrying`` waits for another
+    answer. ``backlog`` is what waits on the transports, null where a broker cannot say; ``retrying`` waits for another
     attempt; ``scheduled`` are messages for later. ``destinations`` and ``subscriptions`` are those with the most
     waiting and going on, at most ``limit`` of each; ``left_out`` says how many are not shown. An alarm's ``link`` is
     the path below ``/api/v1`` of what it is about; ``what_text`` and ``next_step_text`` have the ``template`` of the

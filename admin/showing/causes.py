@@ -99,10 +99,10 @@ def _places(context: Context, destination: Destination, name: str, members: Sequ
     for member in members:
         if (since := member.unpublished.get(code)) is not None:
             yield Place(sentence("the local queue of the receiver on {node}", node=member.node), since)
-    for road in destination.roads:
-        lag = context.roads.lag(destination, name, road) if road is not TransportName.DIRECT else None
+    for transport in destination.transports:
+        lag = context.router.lag(destination, name, transport) if transport is not TransportName.DIRECT else None
         if lag is not None and lag.records:
-            yield Place(sentence("its queue in {broker}", broker=str(road)), lag.oldest or 0)
+            yield Place(sentence("its queue in {broker}", broker=str(transport)), lag.oldest or 0)
     for member in members:
         held = member.held.get(f"{code}/{name}")
         if held is not None and held.queued and held.oldest is not None:

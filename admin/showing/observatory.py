@@ -1,4 +1,4 @@
-"""The whole bus as this process sees it now: what every process told last, the roads, and counters; no message."""
+"""The whole bus as this process sees it now: what every process told last, the transports, and counters; no message."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Rates(NamedTuple):
 
 
 class Backlog(NamedTuple):
-    """What waits on the roads of a subscription, None where a broker cannot say; ``oldest`` in ms, None for none."""
+    """What waits on a subscription's transports, None where a broker cannot say; ``oldest`` in ms, None for none."""
 
     records: int | None
     oldest: int | None
@@ -119,16 +119,16 @@ def _everything(_: str) -> bool:
 
 def _backlogs(context: Context, members: list[Member]) -> Iterator[tuple[Lane, Backlog]]:
     """Yield what waits for each subscription: in the direct queues of all dispatchers, and on its brokers."""
-    catalog, transports = context.registry.catalog, {one.name: one for one in context.roads.transports}
+    catalog, transports = context.registry.catalog, {one.name: one for one in context.router.transports}
     lags = {name: one.lags() for name, one in transports.items() if name != TransportName.DIRECT}
     for key in catalog.subscriptions:
         destination = catalog.destinations.get(key[0])
         held = [found for member in members if (found := member.held.get("/".join(key))) is not None]
         records: int | None = sum(found.queued for found in held)
         times = [found.oldest for found in held if found.oldest is not None]
-        for road in destination.roads if destination is not None else ():
-            if road in lags:
-                known = lags[road]
+        for transport in destination.transports if destination is not None else ():
+            if transport in lags:
+                known = lags[transport]
                 lag = known.get(key) if known is not None else None
                 records = None if known is None or records is None else records + (lag.records if lag else 0)
                 times += [lag.oldest] if lag is not None and lag.oldest is not None else []
@@ -170,7 +170,7 @@ def breakers(members: list[Member]) -> Iterator[OpenBreaker]:
 
 def _publishing(context: Context, members: list[Member]) -> Iterator[Publishing]:
     primaries: dict[str, str] = {}
-    for cluster, transport in context.roads.choice.clusters.items():
+    for cluster, transport in context.router.preference.clusters.items():
         primaries.setdefault(transport, cluster)
     preferred = context.registry.preference.cluster
     for member in members:

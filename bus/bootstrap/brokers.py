@@ -1,4 +1,4 @@
-"""A road for each broker whose servers the settings name; what only one of them needs is imported for it alone."""
+"""A transport for each broker whose servers the settings name; what only one of them needs is imported for it alone."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def open_brokers(settings: Settings, quarantine: Quarantine, clock: Clock) -> list[Transport]:
-    """Return the roads; none connects before ``run``. Raises ``ConfigurationError`` with the setting that is wrong."""
+    """Return the transports; none connects before ``run``. Raises ``ConfigurationError`` with the wrong setting."""
     found: list[Transport] = []
     if settings.kafka_bootstrap:
         found.append(_kafka(settings, quarantine, clock))

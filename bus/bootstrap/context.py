@@ -31,7 +31,7 @@ from bus.security.egress import EgressPolicy
 from bus.security.keyring import Keyring
 from bus.settings import Settings
 from bus.stores.rollups import Rollups
-from bus.transports.roads import Roads
+from bus.transports.router import TransportRouter
 
 _PUBLISHER: Final = "receiver"
 _BREAKERS_TOLD: Final = 100
@@ -44,9 +44,9 @@ class Context:
     """What roles of one process share.
 
     ``owner`` names its leases, also after a restart; ``dispatching`` is the dispatcher's role when it is there,
-    else the way to those of other processes; ``carried`` is what its couriers have of their roads, ``couriers`` their
-    permits, ``breakers`` those that are not closed; ``sampling`` sends samples. ``orphans`` is what its sweeper sees
-    below ``swept``; ``rejected`` is what its receiver refused for good, ``turned_away`` what it refuses for now.
+    else the way to those of other processes; ``carried`` is what its couriers have of their transports, ``couriers``
+    their permits, ``breakers`` those that are not closed; ``sampling`` sends samples. ``orphans`` is what its sweeper
+    sees below ``swept``; ``rejected`` is what its receiver refused for good, ``turned_away`` what it refuses for now.
     ``spools`` has those that its roles need. A meter looks at what is to be measured, and returns what sets the gauges
     of it, which runs in a thread.
     """
@@ -59,7 +59,7 @@ class Context:
     store: Store
     registry: Registry
     keyring: Keyring
-    roads: Roads
+    router: TransportRouter
     poster: Poster
     egress: EgressPolicy
     spools: dict[str, Spool]
@@ -84,7 +84,7 @@ class Context:
 
     def health(self) -> dict[str, Any]:
         """Return a line for each part: its name, whether it is well, and what is wrong."""
-        found, notes = self.own_conditions(), self.roads.choice.notes()
+        found, notes = self.own_conditions(), self.router.preference.notes()
         for member in self.members.others:
             where = f"{'+'.join(member.roles)} {member.url}"
             found |= {f"{name} ({where})": trouble for name, trouble in member.troubles.items()}
@@ -97,7 +97,7 @@ class Context:
     def publishers(self) -> dict[str, dict[str, str]]:
         """Return, by receiver's URL, the cluster that its messages go to, by transport."""
         me = self.members.me
-        own = {me.url: self.roads.choice.published_to} if "receiver" in me.roles else {}
+        own = {me.url: self.router.preference.published_to} if "receiver" in me.roles else {}
         return own | {other.url: other.published_to for other in self.members.others if other.published_to}
 
     @property
@@ -120,7 +120,7 @@ class Context:
             unpublished=waiting.unpublished,
             unseen=waiting.unseen,
             held=waiting.held,
-            published_to=self.roads.choice.published_to if _PUBLISHER in me.roles else {},
+            published_to=self.router.preference.published_to if _PUBLISHER in me.roles else {},
             troubles={name: text for name, text in self.own_conditions().items() if text},
             spools=waiting.spools,
             breakers={lane: breakers[lane] for lane in oldest},
@@ -148,7 +148,7 @@ class Context:
 
     def own_conditions(self) -> dict[str, str]:
         """Return what is wrong with each part of this process, by name; empty text for one that is well."""
-        return {name: condition() for name, condition in self.conditions.items()} | self.roads.conditions()
+        return {name: condition() for name, condition in self.conditions.items()} | self.router.conditions()
 
 
 Asgi = Callable[..., Any]

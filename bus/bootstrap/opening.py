@@ -46,7 +46,7 @@ from bus.stores.snapshot import Snapshot, read_kept
 from bus.telemetry import metrics
 from bus.transports.direct import DirectTransport
 from bus.transports.quarantine import OPERATOR, NoQuarantine, SpoolQuarantine
-from bus.transports.roads import Roads
+from bus.transports.router import TransportRouter
 
 _log = logging.getLogger(__name__)
 VERSION: Final = version("pier-bus")
@@ -71,7 +71,7 @@ _SPOOLS: Final = {
 
 @asynccontextmanager
 async def open_context(settings: Settings, roles: Sequence[str], url: str) -> AsyncIterator[Context]:
-    """Open stores, spools and roads under the data directory, and close them in the opposite order.
+    """Open stores, spools and transports under the data directory, and close them in the opposite order.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ async def open_context(settings: Settings, roles: Sequence[str], url: str) -> As
         transports = _transports(settings, spools, HandoverTransport(members, peers), registry, clock)
         # What is opened until here may refuse the start, in its own words.
         await opened.enter_async_context(_keeping(kept, clock))
-        roads = await opened.enter_async_context(_open_roads(transports, clock))
+        router = await opened.enter_async_context(_open_router(transports, clock))
         context = Context(
             settings=settings,
             node=me.node,
@@ -133,7 +133,7 @@ async def open_context(settings: Settings, roles: Sequence[str], url: str) -> As
             store=store,
             registry=registry,
             keyring=keyring,
-            roads=roads,
+            router=router,
             poster=poster,
             egress=egress,
             spools=spools,
@@ -152,8 +152,8 @@ async def open_context(settings: Settings, roles: Sequence[str], url: str) -> As
         if me.is_dispatcher:
             context.conditions["permits"] = lambda: members.trouble
         members.describe = lambda _: context.described()
-        registry.listen(_choosing(registry, roads))
-        registry.listen(roads.apply)
+        registry.listen(_choosing(registry, router))
+        registry.listen(router.apply)
         registry.listen(_telling(members))
         # First, so that the secret is in the snapshot of all settings that the registry reads.
         await _load(peer_key)
@@ -178,11 +178,11 @@ async def _load(peer_key: PeerKey) -> None:
         _log.warning("the secret of the bus's processes is read later: %s", error)
 
 
-def _choosing(registry: Registry, roads: Roads) -> Listener:
+def _choosing(registry: Registry, router: TransportRouter) -> Listener:
     """Return what has messages published to the cluster that a person wants."""
 
     async def listener(_: Catalog) -> None:
-        roads.choice.prefer(registry.preference.cluster)
+        router.preference.prefer(registry.preference.cluster)
 
     return listener
 
@@ -243,7 +243,7 @@ async def _beside(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
 def _transports(
     settings: Settings, spools: Mapping[str, Spool], handover: HandoverTransport, registry: Registry, clock: Clock
 ) -> list[Transport]:
-    """Return all roads: with a dispatcher the direct one ends here, without at another process."""
+    """Return all transports: with a dispatcher the direct one ends here, without at another process."""
     if "direct" not in spools:
         return [handover, *open_brokers(settings, NoQuarantine(), clock)]
     quarantine = SpoolQuarantine(spools["quarantine"], clock)
@@ -260,11 +260,11 @@ async def _open_spools(settings: Settings, roles: Sequence[str], opened: AsyncEx
 
 
 @asynccontextmanager
-async def _open_roads(transports: Sequence[Transport], clock: Clock) -> AsyncIterator[Roads]:
-    """Keep the roads up while this is open."""
-    roads = Roads(transports, clock)
-    async with _beside(roads.run()):
-        yield roads
+async def _open_router(transports: Sequence[Transport], clock: Clock) -> AsyncIterator[TransportRouter]:
+    """Keep the transports up while this is open."""
+    router = TransportRouter(transports, clock)
+    async with _beside(router.run()):
+        yield router
     for transport in transports:
         await transport.close()
 

@@ -28,7 +28,7 @@ _rooms: Final = msgspec.msgpack.Decoder(list[tuple[str, str, int]])
 
 
 class HandoverTransport:
-    """The direct road of a process without a dispatcher: it ends in the direct queue of one that lives."""
+    """The direct transport of a process without a dispatcher: it ends in the direct queue of one that lives."""
 
     def __init__(self, members: Members, peers: Peers) -> None:
         self._members = members

@@ -60,7 +60,7 @@ TRIED: Final = frozenset({Status.RETRYING, Status.RESEND, Status.CANCELED, Statu
 class Origin(enum.StrEnum):
     """Why an attempt was made."""
 
-    ROAD = "road"
+    TRANSPORT = "road"
     RETRY = "retry"
     STUCK = "stuck"
     RESEND = "resend"
@@ -88,7 +88,7 @@ class Attempt(msgspec.Struct, frozen=True, array_like=True, gc=False):
     generation
         That of its delivery: which resend it belongs to, 0 for none.
     taken_at
-        When the dispatcher took the delivery from the road (ms); 0 when it was handed over instead.
+        When the dispatcher took the delivery from the transport (ms); 0 when it was handed over instead.
     """
 
     id: str
@@ -135,7 +135,7 @@ class Delivery(msgspec.Struct, frozen=True, gc=False):
     Attributes
     ----------
     generation
-        0 on the road, raised by each resend.
+        0 on the transport, raised by each resend.
     attempts
         POSTs made so far, over all generations.
     tries
@@ -143,7 +143,7 @@ class Delivery(msgspec.Struct, frozen=True, gc=False):
     since
         When this generation began, in milliseconds since the epoch; retries' age counts from here.
     handed_over
-        It did not come by the road, so the store is asked before the POST whether it is finished.
+        It did not come by the transport, so the store is asked before the POST whether it is finished.
     """
 
     message: Message
@@ -152,7 +152,7 @@ class Delivery(msgspec.Struct, frozen=True, gc=False):
     attempts: int = 0
     tries: int = 0
     since: int = 0
-    by: Origin = Origin.ROAD
+    by: Origin = Origin.TRANSPORT
     handed_over: bool = False
 
 
@@ -172,7 +172,7 @@ class Outcome(msgspec.Struct, frozen=True, array_like=True, gc=False):
     message
         The whole encoded message while the delivery is unfinished, so that a retry never waits for a store write.
     ready_at
-        When the message could be delivered first, with the first success of the road; else 0.
+        When the message could be delivered first, with the first success of the transport; else 0.
     resend
         Where it comes from, when it is the beginning of a resend.
     """
@@ -271,7 +271,7 @@ def untried_row(message: Message, subscription: str, now: int, by: Origin) -> Co
 
 def due_row(message: Message) -> Compensation:
     """Return the row of a message to publish at its ``deliver_at``."""
-    row = untried_row(message, "", message.received_at, Origin.ROAD)
+    row = untried_row(message, "", message.received_at, Origin.TRANSPORT)
     return msgspec.structs.replace(row, due_at=message.deliver_at)
 
 

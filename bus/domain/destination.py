@@ -18,7 +18,7 @@ FORMER_KEPT: Final = DAY
 
 
 class TransportName(enum.StrEnum):
-    """The roads that a destination can take."""
+    """The transports that a destination can take."""
 
     DIRECT = "direct"
     KAFKA = "kafka"
@@ -26,8 +26,8 @@ class TransportName(enum.StrEnum):
     NSQ = "nsq"
 
 
-class FormerRoad(msgspec.Struct, frozen=True):
-    """A road that a destination has left; dispatchers consume it until it is empty, and at least until ``until``."""
+class FormerTransport(msgspec.Struct, frozen=True):
+    """A transport that a destination has left; consumed until it is empty, and at least until ``until``."""
 
     transport: TransportName
     until: int
@@ -56,7 +56,7 @@ class Destination(msgspec.Struct, frozen=True, kw_only=True):
     paused
         Messages are accepted and held.
     former
-        Roads that it has left and that are still consumed.
+        TransportRouter that it has left and that are still consumed.
     mask
         Which parts of its messages are masked for those who may not see everything (`bus.domain.masking`).
     """
@@ -71,27 +71,28 @@ class Destination(msgspec.Struct, frozen=True, kw_only=True):
     burst: int | None = None
     max_bytes: int = DEFAULT_MAX_BYTES
     paused: bool = False
-    former: tuple[FormerRoad, ...] = ()
+    former: tuple[FormerTransport, ...] = ()
     mask: tuple[str, ...] = ()
     version: int = 0
 
     @property
-    def roads(self) -> tuple[TransportName, ...]:
-        """Every road on which its messages may be: the one in use first, then those left, then the fallback."""
-        names = (self.transport, *(road.transport for road in self.former), TransportName.DIRECT)
+    def transports(self) -> tuple[TransportName, ...]:
+        """Every transport on which its messages may be: the one in use first, then those left, then the fallback."""
+        names = (self.transport, *(left.transport for left in self.former), TransportName.DIRECT)
         return tuple(dict.fromkeys(names))
 
 
 def switched(known: Destination | None, wanted: Destination, now: int) -> Destination:
-    """Return the destination as it is wanted, with the roads that it leaves by that (semantics.md, "Transports").
+    """Return the destination as it is wanted, with the transports that it leaves by that (semantics.md, "Transports").
 
-    A receiver that has not yet heard of the change goes on with the old road, so that one stays attached for a day.
+    A receiver that has not yet heard of the change goes on with the old transport, so that one stays attached for a
+    day.
     """
     if known is None:
         return wanted
-    former = {road.transport: road for road in known.former}
+    former = {left.transport: left for left in known.former}
     if known.transport is not wanted.transport:
-        former[known.transport] = FormerRoad(known.transport, now + FORMER_KEPT)
+        former[known.transport] = FormerTransport(known.transport, now + FORMER_KEPT)
     former.pop(wanted.transport, None)
     return msgspec.structs.replace(wanted, former=tuple(former.values()))
 
@@ -115,7 +116,7 @@ def check_removable(destination: Destination, subscriptions: Collection[object])
 
 
 def is_drained(waiting: Iterable[int | None]) -> bool | None:
-    """Whether a road holds nothing for any subscription; None when that is not known of one and no other has some."""
+    """Whether a transport holds nothing for any subscription; None when one cannot say and no other has some."""
     found = list(waiting)
     if any(found):
         return False

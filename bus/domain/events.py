@@ -41,7 +41,7 @@ class Stage(enum.StrEnum):
 
     SENT = "sent"  # on the producer's disk
     ACCEPTED = "accepted"  # durable at a receiver
-    PUBLISHED = "published"  # a road took it, or refused
+    PUBLISHED = "published"  # a transport took it, or refused
     SETTLED = "settled"  # one outcome of one delivery is durable
     HANDED = "handed"  # a compensator handed it to a dispatcher, or published it at its time
 
@@ -56,13 +56,13 @@ class TraceEvent(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, forb
     expected
         The subscriptions expected at ``accepted``.
     status
-        The delivery's after ``settled``; whether the road took it at ``published``.
+        The delivery's after ``settled``; whether the transport took it at ``published``.
     attempt, attempt_id
         Number and id of the POST; 0 and empty without one.
     code
         The HTTP status; 0 for none.
     transport
-        The road of ``published``.
+        The transport of ``published``.
     bytes
         Length of the body.
     latency_us
@@ -210,7 +210,7 @@ def accepted(message: Message) -> TraceEvent:
 
 
 def published(message: Message, transport: str, *, confirmed: bool, at: int) -> TraceEvent:
-    """Tell whether a road took a message at a time in milliseconds since the epoch."""
+    """Tell whether a transport took a message at a time in milliseconds since the epoch."""
     return TraceEvent(
         _PUBLISHED,
         at,
@@ -264,7 +264,7 @@ def _settled_alone(outcome: Outcome, message: Message) -> TraceEvent:
     """Tell of a state without a POST."""
     return msgspec.structs.replace(
         canceled(outcome),
-        origin=Origin.ROAD,
+        origin=Origin.TRANSPORT,
         bytes=len(message.body),
         biz_id=message.biz_id,
         source=message.source,

@@ -15,7 +15,7 @@ from bus.domain.trace import DeliveryTrace, Trace
 from bus.sentences import Said, sentence
 
 _ATTEMPT: Final = {
-    Origin.ROAD: "attempt {n}",
+    Origin.TRANSPORT: "attempt {n}",
     Origin.RETRY: "attempt {n}, a retry that the compensator handed over",
     Origin.STUCK: "attempt {n}, stuck until the compensator handed it over",
     Origin.RESEND: "attempt {n}, a resend that the compensator handed over",

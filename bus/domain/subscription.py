@@ -36,7 +36,7 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
     headers
         Constant headers of each POST.
     stuck_after
-        Milliseconds without an outcome after which a delivery that no road holds is compensated.
+        Milliseconds without an outcome after which a delivery that no transport holds is compensated.
     paused_reason
         Who paused it: a person, or the subscriber by answering 410.
     dead_on
@@ -44,7 +44,7 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
     routing_pattern
         Which routing keys it takes, as a topic exchange of AMQP does: ``*`` is one word, ``#`` any.
     start_at
-        Where a new one starts on a road that keeps what was delivered (Kafka), in milliseconds since the epoch;
+        Where a new one starts on a transport that keeps what was delivered (Kafka), in milliseconds since the epoch;
         0 is the next message.
     """
 

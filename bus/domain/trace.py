@@ -1,6 +1,6 @@
 """The life of a message as one document, built from writes that arrive in any order and more than once.
 
-Messages and outcomes travel on different roads, so every merge here commutes and is idempotent: the greatest
+Messages and outcomes travel on different transports, so every merge here commutes and is idempotent: the greatest
 (generation, rank, attempts) of a delivery wins, and attempts are a map by id. Of a delivery that fails for days the map
 keeps the first and the last attempts, and the same holds for resends, so that no document grows without end.
 """

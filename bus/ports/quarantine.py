@@ -1,4 +1,4 @@
-"""Where records go that a road delivered but that are not ours."""
+"""Where records go that a transport delivered but that are not ours."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class Foreign(NamedTuple):
 
     Attributes
     ----------
-    road
+    transport
         The transport's name.
     place
         Where it lay, as the broker names it: topic, partition and offset, or the queue.
@@ -22,7 +22,7 @@ class Foreign(NamedTuple):
         Its bytes as they came.
     """
 
-    road: str
+    transport: str
     place: str
     reason: str
     headers: dict[str, str]

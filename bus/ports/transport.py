@@ -1,4 +1,4 @@
-"""A road between the receiver and the dispatcher."""
+"""What carries messages from the receiver to the dispatcher."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from bus.domain.subscription import Subscription
 
 
 class Outgoing(NamedTuple):
-    """A message to publish, and its encoded form, so that a road that needs only bytes does not encode again."""
+    """A message to publish, and its encoded form, so that a transport that needs only bytes does not encode again."""
 
     message: Message
     payload: bytes
 
 
 class Incoming(NamedTuple):
-    """A message that a road delivers to one subscription.
+    """A message that a transport delivers to one subscription.
 
-    ``token`` is the road's own; ``suspect`` means that it may have been delivered before a crash or a takeover.
+    ``token`` is the transport's own; ``suspect`` means that it may have been delivered before a crash or a takeover.
     """
 
     message: Message
@@ -29,7 +29,7 @@ class Incoming(NamedTuple):
 
 
 class Lag(NamedTuple):
-    """What a road still holds for a subscription.
+    """What a transport still holds for a subscription.
 
     ``records`` waiting or in flight; ``oldest`` the ``received_at`` (ms) below which it holds none for sure, None
     when it holds nothing.
@@ -40,7 +40,7 @@ class Lag(NamedTuple):
 
 
 class Consumer(Protocol):
-    """One subscription's end of a road."""
+    """One subscription's end of a transport."""
 
     async def receive(self, limit: int) -> list[Incoming]:
         """Wait for messages and return at least one, at most ``limit``; cancelling loses none.
@@ -61,7 +61,7 @@ class Consumer(Protocol):
         ...
 
     async def close(self) -> None:
-        """Make acks durable as far as the road answers, release what is held, and leave; has a deadline of its own."""
+        """Make acks durable as far as the transport answers, release what is held, and leave; has its own deadline."""
         ...
 
 
@@ -77,7 +77,7 @@ class Transport(Protocol):
         ...
 
     def check(self, destination: Destination) -> None:
-        """Raise ``InvalidDestination`` when this road cannot name or carry the destination; costs no network."""
+        """Raise ``InvalidDestination`` when this transport cannot name or carry the destination; costs no network."""
         ...
 
     async def run(self) -> None:
@@ -103,11 +103,11 @@ class Transport(Protocol):
         ...
 
     async def publish(self, batch: Sequence[Outgoing]) -> Sequence[bool | None]:
-        """Publish messages and say for each, in order, whether the road confirmed that it holds it durably.
+        """Publish messages and say for each, in order, whether the transport confirmed that it holds it durably.
 
-        False is either refused or unknown; publishing again is allowed and may repeat. None is not tried: the road
+        False is either refused or unknown; publishing again is allowed and may repeat. None is not tried: the transport
         has no room for it now, and no failure is told of. Never raises for the network; every wait has a deadline,
-        and while the road is known to be away the answer comes at once.
+        and while the transport is known to be away the answer comes at once.
         What no queue was ensured for is confirmed without being held.
         """
         ...
@@ -117,7 +117,7 @@ class Transport(Protocol):
         ...
 
     def lags(self) -> dict[tuple[str, str], Lag] | None:
-        """Return what the road holds for each (destination, subscription) that was ensured here.
+        """Return what the transport holds for each (destination, subscription) that was ensured here.
 
         Costs no network: ``run`` keeps it current within seconds. None while the broker does not answer.
         """
@@ -128,7 +128,7 @@ class Transport(Protocol):
         ...
 
     async def close(self) -> None:
-        """Leave the road; called after ``run`` was cancelled."""
+        """Leave the transport; called after ``run`` was cancelled."""
         ...
 
 

@@ -24,7 +24,7 @@ async def measured(context: Context) -> list[Fill]:
     """Look at all that a process measures, and return what sets its gauges."""
     fills = [meter() for meter in context.meters]
     fills += [await meter() for meter in context.async_meters]
-    fills += [_measure_broker(transport) for transport in context.roads.transports]
+    fills += [_measure_broker(transport) for transport in context.router.transports]
     return [*fills, partial(_fill_health, context.health()["checks"])]
 
 

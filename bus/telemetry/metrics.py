@@ -28,7 +28,7 @@ TURNED_AWAY: Final = Counter(
 )
 PUBLISHED: Final = Counter(
     "bus_messages_published",
-    "Messages handed to a road, by result.",
+    "Messages handed to a transport, by result.",
     ["destination", "transport", "result"],
     registry=REGISTRY,
 )
@@ -83,7 +83,7 @@ SPOOL_OLDEST: Final = Gauge(
 SPOOL_DAMAGED: Final = Gauge("bus_spool_damaged", "Damaged records set aside.", ["spool"], registry=REGISTRY)
 BACKLOG: Final = Gauge(
     "bus_broker_backlog",
-    "Messages that a road holds for a subscription.",
+    "Messages that a transport holds for a subscription.",
     ["destination", "subscription", "transport", "cluster"],
     registry=REGISTRY,
 )

@@ -1,4 +1,4 @@
-"""A road in memory."""
+"""A transport in memory."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class MemoryTransport:
     Attributes
     ----------
     refusing
-        Set it to have the road confirm nothing.
+        Set it to have the transport confirm nothing.
     unreachable
         Set it to have ``lags`` know nothing and ``ensure`` and ``remove`` fail.
     """
@@ -107,7 +107,7 @@ class MemoryTransport:
 
     def _reach(self) -> None:
         if self.unreachable:
-            raise TransportUnavailable(f"the road {self._name} does not answer; nothing is lost")
+            raise TransportUnavailable(f"the transport {self._name} does not answer; nothing is lost")
 
     def crash(self) -> None:
         """Do what a broker does when its consumers die: what they held waits again, and is suspect."""
@@ -142,7 +142,7 @@ class MemoryTransport:
 
 
 class MemoryConsumer:
-    """One subscription's end of a road in memory."""
+    """One subscription's end of a transport in memory."""
 
     def __init__(self, transport: MemoryTransport, lane: tuple[str, str]) -> None:
         self._transport = transport
@@ -183,5 +183,5 @@ class MemoryConsumer:
 def _numbers(incoming: Sequence[Incoming]) -> list[int]:
     numbers = [item.token for item in incoming]
     if not all(isinstance(number, int) for number in numbers):
-        raise TypeError("this delivery came by another road")
+        raise TypeError("this delivery came by another transport")
     return [number for number in numbers if isinstance(number, int)]

@@ -51,7 +51,9 @@ def outcome(of: Message, subscription: str, status: Status, attempts: int = 1, *
 
 def attempt(name: str, n: int, started_at: int) -> Attempt:
     """Make one POST."""
-    return Attempt(name, n, Origin.ROAD, started_at, 2.5, (None, None, None, 0.5, 1.5, 0.5), 200, "", b"", "node-1")
+    return Attempt(
+        name, n, Origin.TRANSPORT, started_at, 2.5, (None, None, None, 0.5, 1.5, 0.5), 200, "", b"", "node-1"
+    )
 
 
 def row(of: Message, subscription: str = "billing", **changes: Any) -> Compensation:

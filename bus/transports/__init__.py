@@ -1,1 +1,1 @@
-"""Roads from the receiver to the dispatcher; they do not know each other."""
+"""Transports from the receiver to the dispatcher; they do not know each other."""

@@ -1,4 +1,4 @@
-"""The direct road: a durable queue in the dispatcher, with one cursor per subscription."""
+"""The direct transport: a durable queue in the dispatcher, with one cursor per subscription."""
 
 from __future__ import annotations
 
@@ -201,5 +201,5 @@ class DirectConsumer:
 
 def _record(incoming: Incoming) -> Record:
     if not isinstance(incoming.token, Record):
-        raise TypeError("this delivery came by another road")
+        raise TypeError("this delivery came by another transport")
     return incoming.token

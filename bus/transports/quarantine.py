@@ -19,7 +19,7 @@ OPERATOR: Final = "operator"
 
 
 class SpoolQuarantine:
-    """A spool of its own, a lane for each road; ``bus spool ls`` and ``bus spool show`` read it."""
+    """A spool of its own, a lane for each transport; ``bus spool ls`` and ``bus spool show`` read it."""
 
     def __init__(self, spool: Spool, clock: Clock) -> None:
         self._spool = spool
@@ -27,8 +27,8 @@ class SpoolQuarantine:
 
     async def keep(self, foreign: Foreign) -> None:
         """Append it; durable when it returns. Raises ``SpoolError`` when the disk does not take it."""
-        await self._spool.append([NewRecord(foreign.road, msgspec.msgpack.encode(foreign), self._clock.now())])
-        metrics.QUARANTINED.labels(foreign.road).inc()
+        await self._spool.append([NewRecord(foreign.transport, msgspec.msgpack.encode(foreign), self._clock.now())])
+        metrics.QUARANTINED.labels(foreign.transport).inc()
         _log.error("set aside %s: %s; the others behind it go on", foreign.place, foreign.reason)
 
 

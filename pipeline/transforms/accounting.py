@@ -33,7 +33,8 @@ def accounted(
     words
         Of all witnesses (``transforms.witnesses``).
     buckets
-        Their keys and ``state``, whether the road has ``passed`` them, and what the store says (``transforms.stored``).
+        Their keys and ``state``, whether the transport has ``passed`` them, and what the store says
+        (``transforms.stored``).
     due
         What the compensator has to do (``transforms.stored.Store``); None where no store was asked.
     now, allowance
@@ -49,8 +50,8 @@ def accounted(
         F.max(F.when(F.col("last.stage").isNotNull(), F.col("last"))).alias("last"),
         F.max("stored").alias("stored"),
     )
-    on_a_road = (F.col("hop") == PUBLISH) & F.col("closed")
-    placed = single.withColumn("published", F.max(on_a_road).over(Window.partitionBy("id")))
+    on_a_transport = (F.col("hop") == PUBLISH) & F.col("closed")
+    placed = single.withColumn("published", F.max(on_a_transport).over(Window.partitionBy("id")))
     known = F.broadcast(buckets.select(*KEY, "state", "passed", "paused", "remembered"))
     joined = _with_owners(placed.join(known, list(KEY)), due)
     return joined.withColumn("finding", _finding(F.lit(now - dt.timedelta(seconds=allowance))))

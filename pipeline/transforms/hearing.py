@@ -78,10 +78,10 @@ def watermark_of(emitters: Iterable[Row], patience: Patience) -> dt.datetime | N
 
 
 def with_front(buckets: DataFrame, patience: Patience) -> DataFrame:
-    """Add to buckets of level one whether the road has ``passed`` them.
+    """Add to buckets of level one whether the transport has ``passed`` them.
 
-    Roads keep about the order in which messages came: where deliveries of the same subscription have ended that are
-    younger by more than the allowance, one that was never attempted does not wait in a backlog any more.
+    TransportRouter keep about the order in which messages came: where deliveries of the same subscription have ended
+    that are younger by more than the allowance, one that was never attempted does not wait in a backlog any more.
     """
     lane = Window.partitionBy("destination", "subscription")
     ended = (F.col("hop") == DELIVER) & (F.col("settled") + F.col("dead") + F.col("parked") > 0)

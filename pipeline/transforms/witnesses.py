@@ -27,7 +27,7 @@ def said_by_events(events: DataFrame, buckets: DataFrame) -> DataFrame:
     """Return what events (``schemas.EVENTS``) say of the deliveries of some buckets.
 
     ``says`` is ``expected``, ``settled`` (for a hop before delivery: it got further), the ``status`` being the
-    delivery's, or ``seen``. What is said of the hop to the roads is among them for all messages of these buckets.
+    delivery's, or ``seen``. What is said of the hop to the transports is among them for all messages of these buckets.
     """
     near = buckets.select("destination", F.col("minute").alias("sent_minute")).distinct()
     words = events.join(F.broadcast(near), ["destination", "sent_minute"], "left_semi").select(
@@ -134,6 +134,6 @@ def _empty(name: str) -> Column:
 
 
 def _within(words: DataFrame, buckets: DataFrame) -> DataFrame:
-    roads = buckets.select(F.lit(PUBLISH).alias("hop"), "destination", F.lit("").alias("subscription"), "minute")
-    keys = buckets.select(*KEY).union(roads).distinct()
+    transports = buckets.select(F.lit(PUBLISH).alias("hop"), "destination", F.lit("").alias("subscription"), "minute")
+    keys = buckets.select(*KEY).union(transports).distinct()
     return words.join(F.broadcast(keys), list(KEY), "left_semi")

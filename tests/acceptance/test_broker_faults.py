@@ -31,7 +31,7 @@ class Ground(NamedTuple):
 
     transport: str
     store: str
-    road: Part
+    broker: Part
     base: Part
 
 
@@ -40,14 +40,14 @@ def ground(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ground]:
     """Run the broker and the store that the test's parameters name."""
     transport, store = request.param
     with ExitStack() as stack:
-        road = stack.enter_context(BROKERS[transport](tmp_path / transport))
-        yield Ground(transport, store, road, stack.enter_context(STORES[store](tmp_path / store)))
+        broker = stack.enter_context(BROKERS[transport](tmp_path / transport))
+        yield Ground(transport, store, broker, stack.enter_context(STORES[store](tmp_path / store)))
 
 
 def prove(folder: Path, plan: Plan, ground: Ground, broker: tuple[int, int, int], kept: int) -> None:
     """Run the plan; ``broker`` counts restarts, pauses and wipes of brokers, ``kept`` restarts of the store."""
-    harm = [*harms(ground.road, plan, *broker), *harms(ground.base, plan, kept, 0, 0)]
-    run = KillRun(folder, plan, transport=ground.transport, env=ground.road.env | ground.base.env, harms=harm)
+    harm = [*harms(ground.broker, plan, *broker), *harms(ground.base, plan, kept, 0, 0)]
+    run = KillRun(folder, plan, transport=ground.transport, env=ground.broker.env | ground.base.env, harms=harm)
     found = run.run()
     print({"transport": ground.transport, "store": ground.store, "carried": run.carried, **found.figures()})
     assert found.passed, found.complaints

@@ -28,7 +28,7 @@ MENDED_WITHIN = 90.0
 
 @dataclass
 class World:
-    """A bus on brokers and on MongoDB, a destination on each road, with a sound and a flaky subscriber each."""
+    """A bus on brokers and on MongoDB, a destination on each transport, with a sound and a flaky subscriber each."""
 
     bus: BusProcess
     subscriber: SubscriberProcess
@@ -38,11 +38,11 @@ class World:
 
     def configure(self) -> None:
         """Make the destinations."""
-        for road in self.sent:
-            self.bus.admin.destination(road, transport=road)
+        for transport in self.sent:
+            self.bus.admin.destination(transport, transport=transport)
             for name in ("sound", "flaky"):
-                url = self.subscriber.url(f"/{road}/{name}")
-                self.bus.admin.subscription(road, name, url, retry=["200ms"], stuck_after="5s")
+                url = self.subscriber.url(f"/{transport}/{name}")
+                self.bus.admin.subscription(transport, name, url, retry=["200ms"], stuck_after="5s")
 
     def servers(self, name: str) -> list[LocalServer]:
         """Return the servers that are harmed with a part."""
@@ -52,9 +52,9 @@ class World:
 
     def send(self) -> None:
         """Send to every destination; each is acknowledged."""
-        for road, sent in self.sent.items():
+        for transport, sent in self.sent.items():
             for _ in range(SENT):
-                answer = self.bus.admin.send(road, b'{"n":%d}' % next(self.numbers))
+                answer = self.bus.admin.send(transport, b'{"n":%d}' % next(self.numbers))
                 assert answer.status_code == 202, answer.text
                 sent.append(answer.json()["id"])
 
@@ -79,8 +79,10 @@ class World:
         for call in self.subscriber.calls():
             if call.status < 300:
                 got.setdefault(call.path, set()).add(call.id)
-        paths = {f"/{road}/{name}": road for road in self.sent for name in ("sound", "flaky")}
-        missing = {path: len(set(self.sent[road][since:]) - got.get(path, set())) for path, road in paths.items()}
+        paths = {f"/{transport}/{name}": transport for transport in self.sent for name in ("sound", "flaky")}
+        missing = {
+            path: len(set(self.sent[transport][since:]) - got.get(path, set())) for path, transport in paths.items()
+        }
         return {path: count for path, count in missing.items() if count}
 
     def ill(self) -> set[str]:
@@ -100,7 +102,7 @@ class World:
     def is_kept(self, directory: Path) -> bool:
         """Whether the kept configuration has every subscription."""
         found = directory / "subscriptions.snapshot"
-        return found.exists() and all(f"{road}/flaky".encode() in found.read_bytes() for road in self.sent)
+        return found.exists() and all(f"{transport}/flaky".encode() in found.read_bytes() for transport in self.sent)
 
     def wait_well(self) -> None:
         """Wait until nothing is ill, and the metric agrees."""
@@ -156,15 +158,15 @@ def covering() -> Iterator[tuple[Trouble, Trouble]]:
 
 
 @contextmanager
-def world(folder: Path, roads: Sequence[str], **settings: str) -> Iterator[World]:
+def world(folder: Path, transports: Sequence[str], **settings: str) -> Iterator[World]:
     with ExitStack() as stack:
-        parts = {road: stack.enter_context(BROKERS[road](folder / road)) for road in roads}
+        parts = {transport: stack.enter_context(BROKERS[transport](folder / transport)) for transport in transports}
         parts["mongodb"] = stack.enter_context(STORES["mongodb"](folder / "mongodb"))
         env = settings | {key: value for part in parts.values() for key, value in part.env.items()}
-        flaky = [f"/{road}/flaky=fail:0.3" for road in roads]
+        flaky = [f"/{transport}/flaky=fail:0.3" for transport in transports]
         subscriber = stack.enter_context(SubscriberProcess(folder, *flaky))
         bus = stack.enter_context(BusProcess(folder / "data", log=folder / "bus.log", env=env))
-        made = World(bus, subscriber, parts, {road: [] for road in roads})
+        made = World(bus, subscriber, parts, {transport: [] for transport in transports})
         made.configure()
         made.wait_well()
         yield made
@@ -217,8 +219,8 @@ def survive(world: World, *troubles: Trouble, calm: bool = True) -> None:
     world.wait_well()
     world.send()
     world.wait_delivered()
-    for road, sent in world.sent.items():
-        world.bus.admin.wait_drained(road, sent, within=MENDED_WITHIN)
+    for transport, sent in world.sent.items():
+        world.bus.admin.wait_drained(transport, sent, within=MENDED_WITHIN)
 
 
 def test_messages_flow_and_events_wait_while_kafka_is_stopped(small: World) -> None:
@@ -258,8 +260,8 @@ def test_the_bus_starts_while_its_store_is_away(storeless: World) -> None:
     storeless.wait_delivered()
     storeless.servers("mongodb")[0].start()
     storeless.wait_well()
-    for road, sent in storeless.sent.items():
-        storeless.bus.admin.wait_drained(road, sent, within=MENDED_WITHIN)
+    for transport, sent in storeless.sent.items():
+        storeless.bus.admin.wait_drained(transport, sent, within=MENDED_WITHIN)
 
 
 @pytest.mark.proof
@@ -293,5 +295,5 @@ def test_nothing_is_lost_when_a_broker_loses_everything(shared: World, name: str
     shared.send()
     shared.wait_delivered()
     shared.wait_well()
-    for road, sent in shared.sent.items():
-        shared.bus.admin.wait_drained(road, sent, within=MENDED_WITHIN)
+    for transport, sent in shared.sent.items():
+        shared.bus.admin.wait_drained(transport, sent, within=MENDED_WITHIN)

@@ -1,4 +1,4 @@
-"""A destination changes its road again and again under load, and nothing is lost or left behind."""
+"""A destination changes its transport again and again under load, and nothing is lost or left behind."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ FULL = Plan(messages=20_000, rate=200, kills=0, seed=3, drain_within=300)
 
 
 def prove(folder: Path, plan: Plan, names: Sequence[str], rounds: int) -> None:
-    """Begin on the last road, switch around, heal the subscriber that hung, and look for what is left."""
+    """Begin on the last transport, switch around, heal the subscriber that hung, and look for what is left."""
     with ExitStack() as stack:
         parts = {name: stack.enter_context(BROKERS[name](folder / name)) for name in names}
         env = {key: value for part in parts.values() for key, value in part.env.items()}
-        roads = itertools.cycle(names)
+        transports = itertools.cycle(names)
         left: dict[str, int] = {}
 
         def switch() -> None:
-            run.bus.admin.destination(DESTINATION, transport=next(roads))
+            run.bus.admin.destination(DESTINATION, transport=next(transports))
 
         def heal() -> None:
             run.subscriber.configure("/hung=hang:false")
@@ -38,7 +38,7 @@ def prove(folder: Path, plan: Plan, names: Sequence[str], rounds: int) -> None:
             wait_until(
                 lambda: not any(run.bus.admin.backlogs().values()),
                 within=60,
-                what="no road holds anything",
+                what="no transport holds anything",
                 state=lambda: {key: count for key, count in run.bus.admin.backlogs().items() if count},
             )
             left.update(run.bus.admin.backlogs())
@@ -60,11 +60,11 @@ def prove(folder: Path, plan: Plan, names: Sequence[str], rounds: int) -> None:
     assert {name for name in names if any(f'transport="{name}"' in labels for labels in left)} == set(names)
 
 
-def test_nothing_is_lost_when_the_road_changes_under_load(tmp_path: Path) -> None:
+def test_nothing_is_lost_when_the_transport_changes_under_load(tmp_path: Path) -> None:
     prove(tmp_path, SMALL, FEW, 2)
 
 
 @pytest.mark.proof
 @pytest.mark.timeout(900)
-def test_nothing_is_lost_when_the_road_changes_many_times(tmp_path: Path) -> None:
+def test_nothing_is_lost_when_the_transport_changes_many_times(tmp_path: Path) -> None:
     prove(tmp_path, FULL, ROUND, 5)

@@ -67,9 +67,9 @@ def test_what_an_operator_sees_of_a_bus_in_several_processes(tmp_path: Path) -> 
         )
         alarms = get(bus, "overview")["alarms"]
         assert any(alarm["link"] == "destinations/orders/subscriptions/gone" for alarm in alarms), alarms
-        roads = get(bus, "destinations/orders/roads")
-        assert roads["items"][0]["subscriptions"][0]["waiting"] is not None
-        assert roads["complete"] is True
+        transports = get(bus, "destinations/orders/transports")
+        assert transports["items"][0]["subscriptions"][0]["waiting"] is not None
+        assert transports["complete"] is True
 
         receiver.child.signal(signal.SIGSTOP)
         try:

@@ -1,4 +1,4 @@
-"""The Kafka road keeps the contract: with as many partitions as by default, and with one."""
+"""The Kafka transport keeps the contract: with as many partitions as by default, and with one."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tests.servers.kafka_fixtures import changed, opened, quick, shared
 
 class TestKafkaTransport(TransportContract):
     @pytest.fixture
-    async def road(self) -> AsyncIterator[KafkaTransport]:
-        async with opened(quick(shared())) as road:
-            yield road
+    async def transport(self) -> AsyncIterator[KafkaTransport]:
+        async with opened(quick(shared())) as transport:
+            yield transport
 
 
 class TestKafkaTransportOfOnePartition(TransportContract):
     @pytest.fixture
-    async def road(self) -> AsyncIterator[KafkaTransport]:
-        async with opened(changed(quick(shared()), partitions=1)) as road:
-            yield road
+    async def transport(self) -> AsyncIterator[KafkaTransport]:
+        async with opened(changed(quick(shared()), partitions=1)) as transport:
+            yield transport

@@ -1,4 +1,4 @@
-"""The NSQ road keeps the contract: on two nsqds found through two nsqlookupds, and on a single one."""
+"""The NSQ transport keeps the contract: on two nsqds found through two nsqlookupds, and on a single one."""
 
 from __future__ import annotations
 
@@ -50,15 +50,15 @@ def forget(places: nsq.Places) -> None:
 
 class TestNsqTransportOnTwo(TransportContract):
     @pytest.fixture
-    async def road(self, places: nsq.Places) -> AsyncIterator[NsqTransport]:
+    async def transport(self, places: nsq.Places) -> AsyncIterator[NsqTransport]:
         forget(places)
-        async with opened(NsqConfig(lookupd=parse_lookupd(places.lookupd), **QUICK)) as road:
-            yield road
+        async with opened(NsqConfig(lookupd=parse_lookupd(places.lookupd), **QUICK)) as transport:
+            yield transport
 
 
 class TestNsqTransportOnOne(TransportContract):
     @pytest.fixture
-    async def road(self, places: nsq.Places) -> AsyncIterator[NsqTransport]:
+    async def transport(self, places: nsq.Places) -> AsyncIterator[NsqTransport]:
         forget(places)
-        async with opened(NsqConfig(nsqd=parse_nsqd(places.nsqd)[:1], **QUICK)) as road:
-            yield road
+        async with opened(NsqConfig(nsqd=parse_nsqd(places.nsqd)[:1], **QUICK)) as transport:
+            yield transport

@@ -1,4 +1,4 @@
-"""The RabbitMQ road keeps the contract: on one cluster, and on two, whichever of them is published to."""
+"""The RabbitMQ transport keeps the contract: on one cluster, and on two, whichever of them is published to."""
 
 from __future__ import annotations
 
@@ -47,21 +47,21 @@ async def opened(*urls: str) -> AsyncIterator[RabbitmqTransport]:
 
 class TestRabbitmqTransport(TransportContract):
     @pytest.fixture
-    async def road(self, primary: str) -> AsyncIterator[RabbitmqTransport]:
+    async def transport(self, primary: str) -> AsyncIterator[RabbitmqTransport]:
         async with opened(primary) as transport:
             yield transport
 
 
 class TestRabbitmqTransportOnTwo(TransportContract):
     @pytest.fixture
-    async def road(self, primary: str, backup: str) -> AsyncIterator[RabbitmqTransport]:
+    async def transport(self, primary: str, backup: str) -> AsyncIterator[RabbitmqTransport]:
         async with opened(primary, backup) as transport:
             yield transport
 
 
 class TestRabbitmqTransportOnItsBackup(TransportContract):
     @pytest.fixture
-    async def road(self, primary: str, backup: str) -> AsyncIterator[RabbitmqTransport]:
+    async def transport(self, primary: str, backup: str) -> AsyncIterator[RabbitmqTransport]:
         async with opened(primary, backup) as transport:
             transport.prefer(BACKUP)
             assert transport.active == BACKUP

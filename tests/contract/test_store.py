@@ -158,7 +158,7 @@ class OverwritesStatistics(MemoryStore):
         (LateOutcomesWin, "test_every_order_gives_the_same_document_and_the_same_rows"),
         (ForgetsRows, "test_a_failed_outcome_makes_a_row_that_carries_the_delivery_on"),
         (ForgetsRows, "test_each_end_of_a_delivery_deletes_its_row"),
-        (KeepsRows, "test_a_road_outcome_deletes_the_row_of_a_claim"),
+        (KeepsRows, "test_a_transport_outcome_deletes_the_row_of_a_claim"),
         (NoFence, "test_unlease_is_fenced"),
         (RewindsWhatSomebodyChose, "test_what_a_clock_set_that_was_ahead_keeps_its_wait"),
         (ListsOutcomesOnly, "test_an_outcome_may_come_first"),

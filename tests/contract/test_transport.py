@@ -1,4 +1,4 @@
-"""Every road keeps the contract; and the suite catches roads that do not."""
+"""Every transport keeps the contract; and the suite catches transports that do not."""
 
 from __future__ import annotations
 
@@ -22,70 +22,70 @@ from bus.transports.direct import DirectTransport
 
 class TestMemoryTransport(TransportContract):
     @pytest.fixture
-    async def road(self) -> MemoryTransport:
+    async def transport(self) -> MemoryTransport:
         return MemoryTransport()
 
 
 class TestDirectTransport(TransportContract):
     @pytest.fixture
-    async def road(self, tmp_path: Path) -> AsyncIterator[DirectTransport]:
+    async def transport(self, tmp_path: Path) -> AsyncIterator[DirectTransport]:
         async with await AsyncSpool.open(tmp_path, consumers=()) as queue:
             yield DirectTransport(queue)
 
     async def test_a_restart_keeps_what_was_not_acked_and_suspects_what_was_held(self, tmp_path: Path) -> None:
         spool = tmp_path / "again"
         async with await AsyncSpool.open(spool, consumers=()) as queue:
-            road = DirectTransport(queue)
-            await ensure(road, "billing")
-            await publish(road, *(message(n) for n in range(4)))
-            consumer = await road.consume(DESTINATION, "billing")
+            transport = DirectTransport(queue)
+            await ensure(transport, "billing")
+            await publish(transport, *(message(n) for n in range(4)))
+            consumer = await transport.consume(DESTINATION, "billing")
             found = await receive(consumer, 3, count=3)
             consumer.ack(found[:2])
             await consumer.close()
         async with await AsyncSpool.open(spool, consumers=()) as queue:
-            road = DirectTransport(queue)
-            await ensure(road, "billing")
-            again = await receive(await road.consume(DESTINATION, "billing"), count=2)
+            transport = DirectTransport(queue)
+            await ensure(transport, "billing")
+            again = await receive(await transport.consume(DESTINATION, "billing"), count=2)
             assert [item.message for item in again] == [message(2), message(3)]
 
     async def test_a_queue_that_is_full_confirms_nothing_and_keeps_what_it_has(self) -> None:
         queue = MemorySpool(consumers=(), limit=4000)
-        road = DirectTransport(queue)
-        await ensure(road, "billing")
+        transport = DirectTransport(queue)
+        await ensure(transport, "billing")
         big = message(1, body=bytes(5000))
-        assert await publish(road, big, message(2, destination="nowhere")) == [None, True]
-        assert await publish(road, message(4)) == [True]
-        assert await publish(road, message(5), big) == [True, None]
-        found = await receive(await road.consume(DESTINATION, "billing"), count=2)
+        assert await publish(transport, big, message(2, destination="nowhere")) == [None, True]
+        assert await publish(transport, message(4)) == [True]
+        assert await publish(transport, message(5), big) == [True, None]
+        found = await receive(await transport.consume(DESTINATION, "billing"), count=2)
         assert numbers(found) == ["order-4", "order-5"]
 
     async def test_what_fills_the_share_of_its_destination_stays_with_the_receiver(self) -> None:
         queue = MemorySpool(consumers=(), limit=10_000)
-        road = DirectTransport(queue, lambda _: 0.5)
-        await ensure(road, "billing")
-        await ensure(road, "billing", code="other")
+        transport = DirectTransport(queue, lambda _: 0.5)
+        await ensure(transport, "billing")
+        await ensure(transport, "billing", code="other")
         bodies = [message(number, body=bytes(2000)) for number in range(4)]
-        assert await publish(road, *bodies) == [True, True, None, None]
-        assert await publish(road, bodies[2]) == [None]
-        assert await publish(road, message(9, destination="other")) == [True]
-        consumer = await road.consume(DESTINATION, "billing")
+        assert await publish(transport, *bodies) == [True, True, None, None]
+        assert await publish(transport, bodies[2]) == [None]
+        assert await publish(transport, message(9, destination="other")) == [True]
+        consumer = await transport.consume(DESTINATION, "billing")
         consumer.ack(await receive(consumer, count=2))
-        assert await publish(road, bodies[2]) == [True]
+        assert await publish(transport, bodies[2]) == [True]
 
     async def test_what_has_no_room_lets_nothing_behind_it_pass_and_is_told_once(
         self, caplog: pytest.LogCaptureFixture
     ) -> None:
-        road = DirectTransport(MemorySpool(consumers=(), limit=20_000), lambda _: 0.4)
-        await ensure(road, "billing")
-        await ensure(road, "billing", code="other")
-        consumer = await road.consume(DESTINATION, "billing")
+        transport = DirectTransport(MemorySpool(consumers=(), limit=20_000), lambda _: 0.4)
+        await ensure(transport, "billing")
+        await ensure(transport, "billing", code="other")
+        consumer = await transport.consume(DESTINATION, "billing")
         coming = (message(number, body=bytes(1000)) for number in itertools.count(1))
-        await publish(road, *itertools.islice(coming, 6))
+        await publish(transport, *itertools.islice(coming, 6))
         held = [message(0, body=bytes(5000))]
         for tries in range(20):
             held += itertools.islice(coming, 3)
             beside = message(tries, destination="other")
-            *taken, is_beside_taken = await publish(road, *held, beside)
+            *taken, is_beside_taken = await publish(transport, *held, beside)
             assert is_beside_taken
             if taken[0]:
                 break
@@ -97,17 +97,17 @@ class TestDirectTransport(TransportContract):
     async def test_a_destination_that_is_full_again_and_again_is_told_once(
         self, caplog: pytest.LogCaptureFixture
     ) -> None:
-        road = DirectTransport(MemorySpool(consumers=(), limit=20_000), lambda _: 0.4)
-        await ensure(road, "billing")
-        consumer = await road.consume(DESTINATION, "billing")
+        transport = DirectTransport(MemorySpool(consumers=(), limit=20_000), lambda _: 0.4)
+        await ensure(transport, "billing")
+        consumer = await transport.consume(DESTINATION, "billing")
         body = bytes(1000)
         for _ in range(5):
-            while all(await publish(road, message(1, body=body))):
+            while all(await publish(transport, message(1, body=body))):
                 pass
             consumer.ack(await receive(consumer, 1))
         assert caplog.text.count("fills its share") == 1
         consumer.ack(await receive(consumer, 100, count=5))
-        while all(await publish(road, message(1, body=body))):
+        while all(await publish(transport, message(1, body=body))):
             pass
         assert caplog.text.count("fills its share") == 2
 
@@ -127,10 +127,10 @@ class TestDirectTransport(TransportContract):
             await AsyncSpool.open(tmp_path / "receiver", consumers=("publish",), **settings) as receiver,
         ):
             spools += [queue, receiver]
-            road = DirectTransport(queue, lambda _: 0.66)
+            transport = DirectTransport(queue, lambda _: 0.66)
             for code in (DESTINATION, "other"):
-                await ensure(road, "billing", code=code)
-            kept = [n for n in range(100) if not all(await publish(road, message(n, body=bytes(100_000))))]
+                await ensure(transport, "billing", code=code)
+            kept = [n for n in range(100) if not all(await publish(transport, message(n, body=bytes(100_000))))]
             assert 0.6 < queue.room(DESTINATION).held / 9_000_000 <= 0.66
             for _ in kept:
                 if receiver.room(DESTINATION).takes(0.66, 100_000):
@@ -138,31 +138,31 @@ class TestDirectTransport(TransportContract):
             assert not receiver.room(DESTINATION).takes(0.66, 100_000)
             assert receiver.room("other").takes(0.66, 100_000)
             await receiver.append([NewRecord("other", bytes(100_000), 1)])
-            assert await publish(road, message(1, destination="other", body=bytes(100_000))) == [True]
+            assert await publish(transport, message(1, destination="other", body=bytes(100_000))) == [True]
 
     async def test_with_the_disk_at_its_reserve_a_little_of_each_destination_flows_on(self) -> None:
         queue = MemorySpool(consumers=())
-        road = DirectTransport(queue, lambda _: 0.66)
-        await ensure(road, "billing")
-        await ensure(road, "billing", code="other")
-        await publish(road, *(message(number, body=bytes(1000)) for number in range(1100)))
+        transport = DirectTransport(queue, lambda _: 0.66)
+        await ensure(transport, "billing")
+        await ensure(transport, "billing", code="other")
+        await publish(transport, *(message(number, body=bytes(1000)) for number in range(1100)))
         queue.full = True
-        assert not any(await publish(road, message(1200)))
+        assert not any(await publish(transport, message(1200)))
         few = [message(number, destination="other") for number in range(10)]
-        assert await publish(road, *few) == [True] * 10
+        assert await publish(transport, *few) == [True] * 10
 
     async def test_a_record_of_another_version_stays_in_view_and_holds_up_nothing(self) -> None:
         queue = MemorySpool(consumers=())
-        road = DirectTransport(queue)
-        await ensure(road, "billing")
-        await publish(road, message(0))
+        transport = DirectTransport(queue)
+        await ensure(transport, "billing")
+        await publish(transport, message(0))
         (position,) = [record.position for record in await queue.claim("billing", 1, DESTINATION)]
         queue._lanes[DESTINATION].records[position] = queue._lanes[DESTINATION].records[position]._replace(payload=b"?")
         queue.release("billing", [queue._lanes[DESTINATION].records[position]])
-        await publish(road, message(1))
-        road._recent.clear()
-        assert numbers(await receive(await road.consume(DESTINATION, "billing"))) == ["order-1"]
-        assert (road.lags() or {})[DESTINATION, "billing"].records == 2
+        await publish(transport, message(1))
+        transport._recent.clear()
+        assert numbers(await receive(await transport.consume(DESTINATION, "billing"))) == ["order-1"]
+        assert (transport.lags() or {})[DESTINATION, "billing"].records == 2
 
 
 class LosesOnCancel(MemoryTransport):
@@ -233,9 +233,9 @@ async def test_the_contract_catches(broken: type[Transport], check: str, monkeyp
 
 async def test_a_spool_that_is_closed_is_not_a_confirmation() -> None:
     queue = MemorySpool(consumers=())
-    road = DirectTransport(queue)
-    await ensure(road, "billing")
+    transport = DirectTransport(queue)
+    await ensure(transport, "billing")
     await queue.close()
-    assert await publish(road, message()) == [False]
+    assert await publish(transport, message()) == [False]
     with pytest.raises(SpoolError):
-        await ensure(road, "mail")
+        await ensure(transport, "mail")

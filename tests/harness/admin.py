@@ -71,12 +71,12 @@ class Admin:
         return sum(float(line.rpartition(" ")[2]) for line in lines)
 
     def backlogs(self) -> dict[str, int]:
-        """Return how many messages wait, by the labels of the road and the subscription."""
+        """Return how many messages wait, by the labels of the transport and the subscription."""
         lines = (line.rpartition(" ") for line in self.metrics().splitlines() if line.startswith("bus_broker_backlog{"))
         return {labels: int(float(count)) for labels, _, count in lines}
 
     def carried(self, transport: str) -> int:
-        """Return how many messages a road has confirmed since the bus was started."""
+        """Return how many messages a transport has confirmed since the bus was started."""
         lines = (line.rpartition(" ") for line in self.metrics().splitlines())
         wanted = f'result="confirmed",transport="{transport}"}}'
         counts = [count for labels, _, count in lines if labels.startswith(_PUBLISHED) and labels.endswith(wanted)]

@@ -93,12 +93,12 @@ class Victim:
 
 
 class KillRun:
-    """One run below a folder; ``run`` tells how it went, and ``carried`` how many messages took the road.
+    """One run below a folder; ``run`` tells how it went, and ``carried`` how many messages took the transport.
 
     Parameters
     ----------
     transport
-        The road of its destination.
+        The transport of its destination.
     env
         Settings of the bus, such as where the broker is.
     clock

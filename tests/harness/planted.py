@@ -34,7 +34,7 @@ def ack_before_fsync() -> None:
 
 
 def ack_before_outcome() -> None:
-    """The dispatcher acks the road before the POST has an outcome that is on disk."""
+    """The dispatcher acks the transport before the POST has an outcome that is on disk."""
     deliver = Courier._deliver
 
     async def hasty(self: Courier, parcel: Any) -> None:

@@ -43,7 +43,7 @@ def accepted(at: int, *expected: str, **fields: Any) -> Event:
 
 
 def published(at: int, **fields: Any) -> Event:
-    """Return the event of a message that a road took."""
+    """Return the event of a message that a transport took."""
     return {**sent(at), "stage": "published", "status": "confirmed", "transport": "direct", **fields}
 
 

@@ -9,7 +9,16 @@ _WORDS: Final = {
     "attack": ("acceptance/attack/",),
     "pipeline": ("pipeline", "test_reconcile", "test_spark"),
     "pages": ("acceptance/pages/", "test_api_fuzz", "unit/admin/"),
-    "brokers": ("kafka", "rabbitmq", "nsq", "mongodb", "broker_faults", "degradation", "live_switch", "bench_roads"),
+    "brokers": (
+        "kafka",
+        "rabbitmq",
+        "nsq",
+        "mongodb",
+        "broker_faults",
+        "degradation",
+        "live_switch",
+        "bench_transports",
+    ),
 }
 _OTHERWISE: Final = "kills"
 PARTS: Final = (_OTHERWISE, *reversed(_WORDS))

@@ -1,4 +1,4 @@
-"""A Kafka for tests that share one, and roads on it that know nothing of each other."""
+"""A Kafka for tests that share one, and transports on it that know nothing of each other."""
 
 from __future__ import annotations
 
@@ -72,15 +72,15 @@ def quick(bootstrap: str) -> KafkaConfig:
 
 @asynccontextmanager
 async def opened(config: KafkaConfig, kept: MemoryQuarantine | None = None) -> AsyncIterator[KafkaTransport]:
-    """Yield a road that runs; close it with all its consumers."""
-    road = KafkaTransport(config, kept or MemoryQuarantine(), SystemClock())
-    running = asyncio.create_task(road.run())
+    """Yield a transport that runs; close it with all its consumers."""
+    transport = KafkaTransport(config, kept or MemoryQuarantine(), SystemClock())
+    running = asyncio.create_task(transport.run())
     try:
-        yield road
+        yield transport
     finally:
         running.cancel()
         await asyncio.wait([running])
-        await road.close()
+        await transport.close()
         if not running.cancelled():
             running.result()
 

@@ -1,6 +1,6 @@
-"""The bus on spools, a store, a road and a poster in memory, on a simulated clock.
+"""The bus on spools, a store, a transport and a poster in memory, on a simulated clock.
 
-The roles are the real ones. A crash drops all objects of a life and keeps what spools, store and road hold.
+The roles are the real ones. A crash drops all objects of a life and keeps what spools, store and transport hold.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from bus.testing.poster import MemoryPoster, MemoryTarget, Reply
 from bus.testing.spool import MemorySpool
 from bus.testing.store import MemoryStore
 from bus.testing.transport import MemoryTransport
-from bus.transports.roads import Roads
+from bus.transports.router import TransportRouter
 from compensator.role import CompensatorService
 from dispatcher.role import DispatcherService
 from receiver.draft import Draft
@@ -133,8 +133,8 @@ class Life:
 
     def __init__(self, world: World) -> None:
         self.registry = Registry(world.store, SecretBox(None))
-        roads = Roads([world.road], world.clock)
-        self.registry.listen(roads.apply)
+        router = TransportRouter([world.transport], world.clock)
+        self.registry.listen(router.apply)
         self.context = Context(
             settings=Settings(),
             node="node-1",
@@ -144,7 +144,7 @@ class Life:
             store=world.store,
             registry=self.registry,
             keyring=Keyring(world.store, world.clock.now),
-            roads=roads,
+            router=router,
             poster=world.poster,
             egress=EgressPolicy(allow_loopback=True),
             spools={**world.spools},
@@ -174,7 +174,7 @@ class World:
         self.clock = ManualClock()
         self.noise = random.Random(seed)
         self.store = Store(self.noise)
-        self.road = MemoryTransport()
+        self.transport = MemoryTransport()
         self.spools = {
             "receiver": Spool(consumers=("publish", "store")),
             "direct": Spool(consumers=()),
@@ -225,7 +225,7 @@ class World:
         self.store.down = False
 
     def _lose_grip(self) -> None:
-        self.road.crash()
+        self.transport.crash()
         for spool in self.spools.values():
             spool.crash()
 
@@ -240,8 +240,8 @@ class World:
             self.resends[message_id, name] += 1
 
     def is_at_rest(self) -> bool:
-        """Whether every delivery has ended, and neither a road nor a spool nor the store has work left."""
-        lags = self.road.lags() or {}
+        """Whether every delivery has ended, and neither a transport nor a spool nor the store has work left."""
+        lags = self.transport.lags() or {}
         left = [lag.records for lag in lags.values()] + [spool.stats().records for spool in self.spools.values()]
         return not (any(left) or self.store._rows or self.unfinished())
 

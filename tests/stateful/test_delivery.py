@@ -90,12 +90,12 @@ class DeliveryMachine(RuleBasedStateMachine):
 
     @rule(name=NAMES)
     def lose(self, name: str) -> None:
-        """The road loses what waits for a subscription."""
-        self.world.road.lose(CODE, name)
+        """The transport loses what waits for a subscription."""
+        self.world.transport.lose(CODE, name)
 
     @rule(is_refusing=st.booleans())
     def refuse(self, is_refusing: bool) -> None:
-        self.world.road.refusing = is_refusing
+        self.world.transport.refusing = is_refusing
 
     @rule(name=NAMES, is_paused=st.booleans())
     def pause(self, name: str, is_paused: bool) -> None:
@@ -152,7 +152,7 @@ class DeliveryMachine(RuleBasedStateMachine):
     async def _end(self) -> None:
         """Let all be well, and see what becomes of it."""
         world = self.world
-        world.store.down = world.road.refusing = False
+        world.store.down = world.transport.refusing = False
         for name in PERMITS:
             world.poster.script(url(name), GOOD)
             await world.subscribe(name)

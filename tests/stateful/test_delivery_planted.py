@@ -29,7 +29,7 @@ def acks_before_the_outcome(patch: pytest.MonkeyPatch) -> None:
         plain(self, outcome, Nobody(), token)
 
     patch.setattr(OutcomeLog, "record", record)
-    # The road has passed what was acked, so that nothing but the outcome could carry it on.
+    # The transport has passed what was acked, so that nothing but the outcome could carry it on.
     patch.setattr("compensator.stuck.StuckSearch._claim", _claims_nothing)
 
 

@@ -23,7 +23,7 @@ from bus.stores.snapshot import Snapshot, read_kept
 from bus.testing.cluster import all_permits
 from bus.testing.store import MemoryStore
 from bus.testing.transport import MemoryTransport
-from bus.transports.roads import Roads
+from bus.transports.router import TransportRouter
 from dispatcher.dispatcher import Dispatcher
 from tests.unit.dispatcher.dispatcher_world import World
 
@@ -49,7 +49,7 @@ class Counted(MemoryStore):
         return await super().put(collection, key, value, version=version)
 
 
-class CountedRoad(MemoryTransport):
+class CountedTransport(MemoryTransport):
     def __init__(self) -> None:
         super().__init__(TransportName.DIRECT)
         self.ensured: list[str] = []
@@ -110,14 +110,14 @@ async def test_a_change_of_somebody_else_is_still_read(tmp_path: Path) -> None:
 
 
 async def test_one_queue_is_made_and_one_courier_changed(monkeypatch: pytest.MonkeyPatch) -> None:
-    world, road = World(), CountedRoad()
-    roads = Roads([road], world.clock)
+    world, transport = World(), CountedTransport()
+    router = TransportRouter([transport], world.clock)
     catalog = Catalog([ORDERS], [subscription(number) for number in range(MANY)])
-    await roads.apply(catalog)
-    dispatcher, stopping = Dispatcher(roads, world.means(), all_permits()), asyncio.Event()
+    await router.apply(catalog)
+    dispatcher, stopping = Dispatcher(router, world.means(), all_permits()), asyncio.Event()
     running = asyncio.create_task(dispatcher.run(catalog, stopping))
     await world.clock.settle()
-    road.ensured.clear()
+    transport.ensured.clear()
     targets: list[str] = []
     target = world.poster.target
 
@@ -128,9 +128,9 @@ async def test_one_queue_is_made_and_one_courier_changed(monkeypatch: pytest.Mon
     monkeypatch.setattr(world.poster, "target", counted)
     for changed in (subscription(MANY), subscription(7, "http://127.0.0.1:8000/other")):
         catalog = catalog.changed(subscriptions=[changed])
-        await roads.apply(catalog)
+        await router.apply(catalog)
         await dispatcher.apply(catalog)
-    assert road.ensured == [f"s{MANY}"]
+    assert transport.ensured == [f"s{MANY}"]
     assert set(targets) == {"http://127.0.0.1:8000/hook", "http://127.0.0.1:8000/other"}
     assert len(targets) <= 3
     stopping.set()

@@ -116,10 +116,10 @@ async def test_listeners_are_told_in_turn_before_a_new_subscription_is_in_force(
         return listen
 
     await registry.put_destination(ORDERS)
-    registry.listen(listener("roads"))
+    registry.listen(listener("transports"))
     registry.listen(listener("dispatcher"))
     await registry.put_subscription(BILLING)
-    assert told == [("roads", ("billing",), ()), ("dispatcher", ("billing",), ())]
+    assert told == [("transports", ("billing",), ()), ("dispatcher", ("billing",), ())]
     assert registry.catalog.names("orders") == ("billing",)
 
 

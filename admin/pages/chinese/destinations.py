@@ -70,7 +70,7 @@ TEXTS = {
     "Masked": "脱敏",
     "nothing": "无",
     "What producers send to: letters, digits, . _ -": "生产者发送的目标：字母、数字、. _ -",
-    "Can be changed while messages flow: the old road is drained.": "可在消息流动时更改：旧通道会被排空。",
+    "Can be changed while messages flow: the old transport is drained.": "可在消息流动时更改：旧通道会被排空。",
     "Kept for (days)": "保留（天）",
     "Then whole days are dropped.": "到期后整天删除。",
     "Larger ones are refused (413).": "更大的会被拒绝 (413)。",
@@ -80,7 +80,7 @@ TEXTS = {
         "除主动查看的管理员外均隐藏：body.card.number, headers.authorization"
     ),
     "Move {code} from {old} to {new}?": "将 {code} 从 {old} 迁移到 {new}？",
-    "New messages take the new road at once; what is on the old one is delivered from there. Nothing is lost.": (
+    "New messages take the new transport at once; the old one is drained. Nothing is lost.": (
         "新消息立即走新通道；旧通道上的消息仍从那里投递。不会丢失任何消息。"
     ),
     "Move it": "迁移",
@@ -141,17 +141,17 @@ TEXTS = {
     "no": "否",
     "none: every message": "无：全部消息",
     "none": "无",
-    "Roads": "通道",
+    "TransportRouter": "通道",
     "in use": "使用中",
     "being left": "正在离开",
     "if the other is away": "另一通道不可用时",
-    "{confirmed} of {alive} receivers use the new road.": "{alive} 个接收器中有 {confirmed} 个使用新通道。",
+    "{confirmed} of {alive} receivers use the new transport.": "{alive} 个接收器中有 {confirmed} 个使用新通道。",
     "going over": "迁移中",
     "not known": "未知",
     "drained": "已排空",
     "draining": "排空中",
     "attached until {time}": "保持连接到 {time}",
-    "Waiting on {road}": "在 {road} 上等待",
+    "Waiting on {transport}": "在 {transport} 上等待",
     "Who changed what": "变更记录",
     "No change is on record": "没有变更记录",
     "When": "时间",

@@ -17,7 +17,7 @@ TEXTS = {
     "accepted a second": "每秒接收",
     "delivered a second": "每秒送达",
     "p50 / p99 latency": "延迟 p50 / p99",
-    "waiting on the roads": "通道中等待",
+    "waiting on the transports": "通道中等待",
     "waiting for a retry": "等待重试",
     "records in spools": "队列文件中的记录",
     "open breakers": "打开的熔断器",

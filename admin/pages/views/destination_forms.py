@@ -59,7 +59,7 @@ def _form(viewer: Viewer, code: str | None, known: Mapping[str, Any]) -> None:
                 t("Transport"),
                 list(TransportName),
                 known["transport"],
-                hint=t("Can be changed while messages flow: the old road is drained."),
+                hint=t("Can be changed while messages flow: the old transport is drained."),
             )
             form.number(
                 "retention_days", t("Kept for (days)"), known["retention_days"], hint=t("Then whole days are dropped.")
@@ -122,7 +122,7 @@ async def _switches(viewer: Viewer, code: str, known: Mapping[str, Any], wanted:
     return await confirmed(
         viewer,
         t("Move {code} from {old} to {new}?", code=code, old=known["transport"], new=wanted["transport"]),
-        t("New messages take the new road at once; what is on the old one is delivered from there. Nothing is lost."),
+        t("New messages take the new transport at once; the old one is drained. Nothing is lost."),
         action=t("Move it"),
         danger=False,
     )

@@ -13,12 +13,12 @@ from admin.pages.parts.dialogs import confirmed
 from admin.pages.parts.figures import count, figures, pairs, share, size
 from admin.pages.parts.history import history
 from admin.pages.parts.notes import empty, note
-from admin.pages.parts.roads import roads
 from admin.pages.parts.spans import SPANS, span_links, span_of
 from admin.pages.parts.states import chip
 from admin.pages.parts.tables import Column, badge, number, place, table, text
 from admin.pages.parts.tags import tag
 from admin.pages.parts.times import took
+from admin.pages.parts.transports import transports
 from admin.pages.parts.volume import volume_charts
 from admin.pages.viewer import Viewer
 from bus.security.keys import Action
@@ -90,7 +90,7 @@ async def destination(viewer: Viewer) -> None:
     await _subscriptions(viewer, code, subscriptions)
     with tag("div", "pier-grid q-mb-md"):
         _settings(viewer, found)
-        await roads(viewer, code)
+        await transports(viewer, code)
     await history(viewer, f"destinations/{code}")
 
 

@@ -101,7 +101,7 @@ class _Now:
                 (t("delivered a second"), rate(now.get("delivered_per_second")), ""),
                 (t("success of attempts"), share(now.get("success_rate")), ""),
                 (t("p50 / p99 latency"), took(now.get("p50_ms")), f"/ {took(now.get('p99_ms'))}"),
-                (t("waiting on the roads"), count(found["backlog"]), ""),
+                (t("waiting on the transports"), count(found["backlog"]), ""),
                 (t("waiting for a retry"), count(found["retrying"]), ""),
                 (t("records in spools"), count(in_spools), ""),
                 (t("open breakers"), count(len(found["breakers"])), ""),

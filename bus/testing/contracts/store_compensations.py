@@ -60,7 +60,7 @@ class CompensationContract:
         assert await store.next_due() is None
         assert await lease_all(store) == []
 
-    async def test_a_road_outcome_deletes_the_row_of_a_claim(self, store: Store) -> None:
+    async def test_a_transport_outcome_deletes_the_row_of_a_claim(self, store: Store) -> None:
         sent = message()
         await store.write([sent])
         await store.compensate([row(sent, attempts=0, by=Origin.STUCK)])
@@ -256,14 +256,14 @@ class CompensationContract:
 
     async def test_cancel_ends_messages_to_publish_but_not_later_ones(self, store: Store) -> None:
         sent = [message(n) for n in range(320)]
-        await store.compensate([row(one, "", by=Origin.ROAD, attempts=0) for one in sent])
+        await store.compensate([row(one, "", by=Origin.TRANSPORT, attempts=0) for one in sent])
         await store.compensate([row(message(601), "", message=b"broken")])
         assert await store.cancel(DESTINATION, "", sent[279].received_at) == 0
         left = {row.message_id for row in await lease_all(store)}
         assert left == {one.id for one in sent[280:]}
 
     async def test_a_message_to_publish_is_a_row_without_subscription(self, store: Store) -> None:
-        await store.compensate([row(message(), "", by=Origin.ROAD, attempts=0)])
+        await store.compensate([row(message(), "", by=Origin.TRANSPORT, attempts=0)])
         assert await store.due(NOON) == {(DESTINATION, ""): 1}
         (leased,) = await lease_all(store)
         await store.finish([leased])

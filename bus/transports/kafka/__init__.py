@@ -1,4 +1,4 @@
-"""Kafka as a road; needs the extra ``kafka``."""
+"""Kafka as a transport; needs the extra ``kafka``."""
 
 from bus.transports.kafka.config import KafkaConfig, parse_bootstrap
 from bus.transports.kafka.event_sink import KafkaEventSink

@@ -1,4 +1,4 @@
-"""How the Kafka road reaches its cluster, what it makes there, and how long it waits."""
+"""How the Kafka transport reaches its cluster, what it makes there, and how long it waits."""
 
 from __future__ import annotations
 

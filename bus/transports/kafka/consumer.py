@@ -1,4 +1,4 @@
-"""One subscription's end of the Kafka road."""
+"""One subscription's end of the Kafka transport."""
 
 from __future__ import annotations
 

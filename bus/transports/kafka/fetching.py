@@ -17,7 +17,7 @@ from bus.transports.kafka.holdings import Holdings
 from bus.transports.kafka.records import headers_as_text, read_record
 
 _log = logging.getLogger(__name__)
-_ROAD: Final = "kafka"
+_TRANSPORT: Final = "kafka"
 _AT_ONCE: Final = 200
 _POLL_MS: Final = 1000
 _BLOCKED_POLL_MS: Final = 50
@@ -141,4 +141,4 @@ class Fetching:
 
 def _foreign(partition: TopicPartition, record: Any, reason: str) -> Foreign:
     place = f"{partition.topic}/{partition.partition}@{record.offset}"
-    return Foreign(_ROAD, place, reason, headers_as_text(record.headers), record.value or b"")
+    return Foreign(_TRANSPORT, place, reason, headers_as_text(record.headers), record.value or b"")

@@ -184,7 +184,7 @@ class Holdings:
     def _token(self, item: Incoming) -> Held:
         token = item.token
         if not isinstance(token, Held) or token.owner is not self:
-            raise TypeError("this delivery came by another road")
+            raise TypeError("this delivery came by another transport")
         return token
 
     # --- leaving ---------------------------------------------------------------------------------------------

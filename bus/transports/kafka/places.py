@@ -42,7 +42,7 @@ _CLEANUP: Final = "cleanup.policy"
 
 @dataclass
 class Place:
-    """One destination on this road.
+    """One destination on this transport.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""The Kafka road: a topic for each destination, a consumer group for each subscription."""
+"""The Kafka transport: a topic for each destination, a consumer group for each subscription."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keeps the road up: notices within a moment that the cluster is away or back, and mends what it lost."""
+"""Keeps the transport up: notices within a moment that the cluster is away or back, and mends what it lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The NSQ road, on a client of its own."""
+"""The NSQ transport, on a client of its own."""
 
 from bus.transports.nsq.config import Compression, NsqConfig, parse_lookupd, parse_nsqd, verifying
 from bus.transports.nsq.transport import NsqTransport

@@ -231,7 +231,7 @@ def _foreign(held: Held, lane: Lane, reason: str) -> Foreign:
     published, attempts, message_id = read_message(held.payload)
     name = message_id.decode("ascii", "replace")
     return Foreign(
-        road=TransportName.NSQ,
+        transport=TransportName.NSQ,
         place=f"topic {lane.topic}, channel {lane.channel}, nsqd {held.intake.address}, message {name}",
         reason=reason,
         headers={"timestamp": str(published), "attempts": str(attempts)},
@@ -241,7 +241,7 @@ def _foreign(held: Held, lane: Lane, reason: str) -> Foreign:
 
 def _held(incoming: Incoming) -> Held:
     if not isinstance(incoming.token, Held):
-        raise TypeError("this delivery came by another road")
+        raise TypeError("this delivery came by another transport")
     return incoming.token
 
 

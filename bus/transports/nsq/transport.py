@@ -1,10 +1,10 @@
-"""NSQ as a road: a topic for each destination, a channel for each subscription.
+"""NSQ as a transport: a topic for each destination, a channel for each subscription.
 
 What an nsqd confirmed is held by that one process. It should run with ``--mem-queue-size=0``, so that messages wait on
 its disk; what is in flight or waits to be sent again is in its memory even then, and what it has not synced (2 s by
 default, ``--sync-timeout``) it may not find again. An nsqd that is killed can lose all of that, and with its machine
 everything. So NSQ is never the only copy: the store has each message with its expected deliveries, and those that no
-road holds any more are found there and compensated.
+transport holds any more are found there and compensated.
 
 Bodies travel with the bus's own envelope, which makes them some hundred bytes larger; nsqd's ``--max-msg-size``
 (1 MiB by default) must be larger than the largest message.

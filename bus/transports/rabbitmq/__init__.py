@@ -1,4 +1,4 @@
-"""RabbitMQ as a road."""
+"""RabbitMQ as a transport."""
 
 from bus.transports.rabbitmq.config import ClusterUrl, Patience, RabbitmqConfig, parse_cluster
 from bus.transports.rabbitmq.transport import BACKUP, PRIMARY, RabbitmqTransport

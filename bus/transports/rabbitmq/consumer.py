@@ -85,5 +85,5 @@ class RabbitmqConsumer:
 def _parcels(incoming: Sequence[Incoming]) -> list[Parcel]:
     parcels = [item.token for item in incoming]
     if not all(isinstance(parcel, Parcel) for parcel in parcels):
-        raise TypeError("this delivery came by another road")
+        raise TypeError("this delivery came by another transport")
     return [parcel for parcel in parcels if isinstance(parcel, Parcel)]

@@ -1,4 +1,4 @@
-"""RabbitMQ as a road: a topic exchange for each destination, a quorum queue for each subscription, two clusters."""
+"""RabbitMQ as a transport: a topic exchange for each destination, a quorum queue for each subscription, 2 clusters."""
 
 from __future__ import annotations
 

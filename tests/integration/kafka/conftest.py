@@ -27,6 +27,6 @@ def config() -> KafkaConfig:
 
 
 @pytest.fixture
-async def road(config: KafkaConfig) -> AsyncIterator[KafkaTransport]:
-    async with opened(config) as road:
-        yield road
+async def transport(config: KafkaConfig) -> AsyncIterator[KafkaTransport]:
+    async with opened(config) as transport:
+        yield transport

@@ -14,14 +14,14 @@ from tests.servers.kafka_fixtures import changed, opened, quick
 
 async def main(settings: dict[str, str], every: int) -> None:
     config: KafkaConfig = changed(quick(settings["bootstrap"]), prefix=settings["prefix"])
-    async with opened(config) as road:
-        await road.ensure(Destination(code=CODE), [subscription()])
-        consumer = await road.consume(CODE, "billing")
+    async with opened(config) as transport:
+        await transport.ensure(Destination(code=CODE), [subscription()])
+        consumer = await transport.consume(CODE, "billing")
         found = await receive(consumer, count=300)
         unfinished = found[::every]
         consumer.ack([item for item in found if item not in unfinished])
         while True:
-            lag = (road.lags() or {}).get((CODE, "billing"))
+            lag = (transport.lags() or {}).get((CODE, "billing"))
             if lag is not None and lag.records == len(unfinished):
                 break
             await asyncio.sleep(0.02)

@@ -36,16 +36,16 @@ def subscription(name: str = "billing", **changes: object) -> Subscription:
     return Subscription(destination=CODE, name=name, url="http://subscriber/hook", **changes)
 
 
-async def ensure_once(road: KafkaTransport, *names: str) -> None:
-    await road.ensure(Destination(code=CODE), [subscription(name) for name in names or ("billing",)])
+async def ensure_once(transport: KafkaTransport, *names: str) -> None:
+    await transport.ensure(Destination(code=CODE), [subscription(name) for name in names or ("billing",)])
 
 
-async def ensure(road: KafkaTransport, *names: str) -> None:
+async def ensure(transport: KafkaTransport, *names: str) -> None:
     """Make subscriptions, again and again while the broker does not answer, as the bus does."""
     async with asyncio.timeout(PATIENCE):
         while True:
             try:
-                return await ensure_once(road, *names)
+                return await ensure_once(transport, *names)
             except TransportUnavailable:
                 await asyncio.sleep(0.1)
 
@@ -54,18 +54,18 @@ def outgoing(messages: Sequence[Message]) -> list[Outgoing]:
     return [Outgoing(one, encode_message(one)) for one in messages]
 
 
-async def publish(road: KafkaTransport, *messages: Message) -> list[bool]:
-    return await road.publish(outgoing(messages))
+async def publish(transport: KafkaTransport, *messages: Message) -> list[bool]:
+    return await transport.publish(outgoing(messages))
 
 
 async def publish_all(
-    road: KafkaTransport, messages: Sequence[Message], unconfirmed: Counter[str] | None = None
+    transport: KafkaTransport, messages: Sequence[Message], unconfirmed: Counter[str] | None = None
 ) -> None:
     """Publish until every message is confirmed, as the receiver does; count how often each was not."""
     left = list(messages)
     async with asyncio.timeout(PATIENCE):
         while left:
-            held = await publish(road, *left)
+            held = await publish(transport, *left)
             left = [one for one, done in zip(left, held, strict=True) if not done]
             if unconfirmed is not None:
                 unconfirmed.update(one.id for one in left)
@@ -131,8 +131,8 @@ class Flow:
         Each delivery, and the consumers that got any.
     """
 
-    def __init__(self, road: KafkaTransport, batch: int) -> None:
-        self._road = road
+    def __init__(self, transport: KafkaTransport, batch: int) -> None:
+        self._transport = transport
         self._batch = batch
         self.published: list[Message] = []
         self.unconfirmed: Counter[str] = Counter()
@@ -144,7 +144,7 @@ class Flow:
         """Publish until it is over."""
         while not self.over:
             some = numbered(self._batch, first=len(self.published))
-            await publish_all(self._road, some, self.unconfirmed)
+            await publish_all(self._transport, some, self.unconfirmed)
             self.published += some
 
     async def receive(self, consumer: Consumer) -> None:
@@ -173,9 +173,9 @@ class Flow:
 
 
 @asynccontextmanager
-async def flowing(road: KafkaTransport, *consumers: Consumer, batch: int = 20) -> AsyncIterator[Flow]:
+async def flowing(transport: KafkaTransport, *consumers: Consumer, batch: int = 20) -> AsyncIterator[Flow]:
     """Keep messages flowing meanwhile, and wait until everything that was confirmed has come in."""
-    flow = Flow(road, batch)
+    flow = Flow(transport, batch)
     async with asyncio.TaskGroup() as group:
         publishing = group.create_task(flow.publish())
         receiving = [group.create_task(flow.receive(consumer)) for consumer in consumers]
@@ -208,7 +208,7 @@ def group(config: KafkaConfig, name: str = "billing") -> str:
 
 @asynccontextmanager
 async def operator(config: KafkaConfig) -> AsyncIterator[AIOKafkaAdminClient]:
-    """Yield a client that looks at the cluster, and changes it, behind the road's back."""
+    """Yield a client that looks at the cluster, and changes it, behind the transport's back."""
     client = AIOKafkaAdminClient(bootstrap_servers=list(config.bootstrap), client_id=f"operator-{next(_numbers)}")
     try:
         await client.start()

@@ -37,78 +37,78 @@ MEBIBYTE = 1_048_576
 
 async def test_wrong_credentials_are_said_to_be_wrong(broker: KafkaServer) -> None:
     login = changed(quick(broker.sasl_bootstrap), username=USER, password="guess")
-    async with opened(login) as road:
+    async with opened(login) as transport:
         with pytest.raises(TransportRefused, match="connecting to ") as refused:
-            await ensure(road)
+            await ensure(transport)
         assert "password" in refused.value.hint
         assert "guess" not in f"{refused.value} {refused.value.hint} {login}"
-        assert road.lags() is None
-        assert road.conditions()["kafka"]
-        assert await publish(road, message(0)) == [False]
+        assert transport.lags() is None
+        assert transport.conditions()["kafka"]
+        assert await publish(transport, message(0)) == [False]
 
 
 async def test_right_credentials_publish_and_consume(broker: KafkaServer) -> None:
-    async with opened(changed(quick(broker.sasl_bootstrap), username=USER, password=PASSWORD)) as road:
-        await ensure(road)
-        assert await publish(road, *numbered(3)) == [True] * 3
-        await receive_ids(await road.consume(CODE, "billing"), ids_of(numbered(3)))
+    async with opened(changed(quick(broker.sasl_bootstrap), username=USER, password=PASSWORD)) as transport:
+        await ensure(transport)
+        assert await publish(transport, *numbered(3)) == [True] * 3
+        await receive_ids(await transport.consume(CODE, "billing"), ids_of(numbered(3)))
 
 
 async def test_a_mechanism_that_the_broker_does_not_know_is_named(broker: KafkaServer) -> None:
     login = changed(quick(broker.sasl_bootstrap), username=USER, password=PASSWORD, mechanism="SCRAM-SHA-512")
-    async with opened(login) as road:
+    async with opened(login) as transport:
         with pytest.raises(TransportRefused):
-            await ensure(road)
+            await ensure(transport)
 
 
 async def test_a_destination_that_is_forbidden_harms_no_other(broker: KafkaServer) -> None:
     config = changed(quick(broker.sasl_bootstrap), username=USER, password=PASSWORD)
     await forbid(changed(config, bootstrap=(broker.bootstrap,), username=None, password=None), USER)
-    async with opened(config) as road:
-        await road.ensure(Destination(code="other"), [subscription("mail")])
+    async with opened(config) as transport:
+        await transport.ensure(Destination(code="other"), [subscription("mail")])
         with pytest.raises(TransportRefused, match="making destination orders") as refused:
-            await ensure(road)
+            await ensure(transport)
         assert "grant" in refused.value.hint
-        consumer = await road.consume("other", "mail")
+        consumer = await transport.consume("other", "mail")
         for n in range(5):  # figures are as of another look at the topics
-            assert await publish(road, message(n, destination="other")) == [True]
-            await eventually(lambda: (road.lags() or {})["other", "mail"].records == 1)
+            assert await publish(transport, message(n, destination="other")) == [True]
+            await eventually(lambda: (transport.lags() or {})["other", "mail"].records == 1)
             consumer.ack(await receive(consumer))
-            await eventually(lambda: (road.lags() or {})["other", "mail"] == (0, None))
-        assert await publish(road, message(0)) == [False]
-        assert "orders" in road.conditions()["kafka"]
+            await eventually(lambda: (transport.lags() or {})["other", "mail"] == (0, None))
+        assert await publish(transport, message(0)) == [False]
+        assert "orders" in transport.conditions()["kafka"]
 
 
 async def test_the_lag_of_a_group_that_may_not_be_asked_for_is_unknown(broker: KafkaServer) -> None:
     """Else the bus would take what waits there for lost."""
     config = changed(quick(broker.sasl_bootstrap), username=USER, password=PASSWORD)
-    async with opened(config) as road:
-        await ensure(road)
-        await eventually(lambda: (road.lags() or {})[CODE, "billing"] == (0, None))
+    async with opened(config) as transport:
+        await ensure(transport)
+        await eventually(lambda: (transport.lags() or {})[CODE, "billing"] == (0, None))
         await forbid(changed(config, bootstrap=(broker.bootstrap,), username=None, password=None), USER, group(config))
-        await publish_all(road, numbered(3))
-        await eventually(lambda: (road.lags() or {})[CODE, "billing"].oldest == 0, within=30)
+        await publish_all(transport, numbered(3))
+        await eventually(lambda: (transport.lags() or {})[CODE, "billing"].oldest == 0, within=30)
 
 
 async def test_an_encrypted_connection_publishes_and_consumes(broker: KafkaServer, tmp_path: Path) -> None:
-    async with opened(encrypted(broker, broker.ca, broker.ca, tmp_path)) as road:
-        await ensure(road)
-        assert await publish(road, *numbered(3)) == [True] * 3
-        await receive_ids(await road.consume(CODE, "billing"), ids_of(numbered(3)))
+    async with opened(encrypted(broker, broker.ca, broker.ca, tmp_path)) as transport:
+        await ensure(transport)
+        assert await publish(transport, *numbered(3)) == [True] * 3
+        await receive_ids(await transport.consume(CODE, "billing"), ids_of(numbered(3)))
 
 
 async def test_a_broker_that_is_not_trusted_is_refused(broker: KafkaServer, tmp_path: Path) -> None:
-    async with opened(encrypted(broker, trustme.CA(), broker.ca, tmp_path)) as road:
+    async with opened(encrypted(broker, trustme.CA(), broker.ca, tmp_path)) as transport:
         with pytest.raises(TransportRefused, match="certificate verify failed") as refused:
-            await ensure(road)
+            await ensure(transport)
     assert "authorities" in refused.value.hint
 
 
 async def test_a_certificate_that_the_broker_does_not_trust_is_refused(broker: KafkaServer, tmp_path: Path) -> None:
-    async with opened(encrypted(broker, broker.ca, trustme.CA(), tmp_path)) as road:
+    async with opened(encrypted(broker, broker.ca, trustme.CA(), tmp_path)) as transport:
         with pytest.raises(TransportError):
-            await ensure_once(road)
-        assert road.conditions()["kafka"]
+            await ensure_once(transport)
+        assert transport.conditions()["kafka"]
 
 
 async def forbid(config: KafkaConfig, user: str, group: str = "") -> None:

@@ -57,9 +57,9 @@ def config(broker: KafkaServer) -> KafkaConfig:
 
 
 @pytest.fixture
-async def road(config: KafkaConfig) -> AsyncIterator[KafkaTransport]:
-    async with opened(config) as road:
-        yield road
+async def transport(config: KafkaConfig) -> AsyncIterator[KafkaTransport]:
+    async with opened(config) as transport:
+        yield transport
 
 
 @pytest.fixture(scope="module")
@@ -70,11 +70,11 @@ def toxiproxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toxiproxy]:
 
 @pytest.mark.parametrize("kills", [1, pytest.param(3, marks=pytest.mark.proof)])
 async def test_what_is_confirmed_while_the_broker_dies_is_held(
-    broker: KafkaServer, road: KafkaTransport, kills: int
+    broker: KafkaServer, transport: KafkaTransport, kills: int
 ) -> None:
-    await ensure(road)
-    consumer = await road.consume(CODE, "billing")
-    async with flowing(road, consumer) as flow:
+    await ensure(transport)
+    consumer = await transport.consume(CODE, "billing")
+    async with flowing(transport, consumer) as flow:
         for _ in range(kills):
             await flow.goes_on()
             await asyncio.to_thread(broker.kill)
@@ -88,44 +88,44 @@ async def test_a_broker_that_is_dead_fails_all_at_once_and_soon_works_again(
     broker: KafkaServer, config: KafkaConfig
 ) -> None:
     patient = changed(config, request_timeout=LONG, publish_timeout=LONG, ensure_timeout=LONG)
-    async with opened(patient) as road:
-        await ensure(road)
-        assert await publish(road, *numbered(3)) == [True] * 3
+    async with opened(patient) as transport:
+        await ensure(transport)
+        assert await publish(transport, *numbered(3)) == [True] * 3
         with at_once():
             await asyncio.to_thread(broker.kill)
-            await eventually(lambda: road.lags() is None, what="the road notices")
+            await eventually(lambda: transport.lags() is None, what="the transport notices")
         with at_once():
-            assert await publish(road, *numbered(3)) == [False] * 3
-        assert "kafka" in road.conditions()["kafka"]
+            assert await publish(transport, *numbered(3)) == [False] * 3
+        assert "kafka" in transport.conditions()["kafka"]
         with at_once(), pytest.raises(TransportUnavailable):
-            await ensure_once(road)
+            await ensure_once(transport)
         async with opened(quick(broker.bootstrap)) as early:
             consumer = await starts_before_its_broker(early)
             await asyncio.to_thread(broker.start)
             with at_once():
-                await publish_all(road, numbered(3))
-            assert road.conditions() == {"kafka": ""}
-            await eventually(lambda: road.lags() is not None)
+                await publish_all(transport, numbered(3))
+            assert transport.conditions() == {"kafka": ""}
+            await eventually(lambda: transport.lags() is not None)
             await publish_all(early, numbered(3))
             await receive_ids(consumer, ids_of(numbered(3)))
 
 
-async def starts_before_its_broker(road: KafkaTransport) -> Consumer:
-    assert road.lags() is None
+async def starts_before_its_broker(transport: KafkaTransport) -> Consumer:
+    assert transport.lags() is None
     with pytest.raises(TransportUnavailable, match=r"connecting to 127\.0\.0\.1"):
-        await ensure_once(road)
-    assert await publish(road, *numbered(1)) == [False], "what could not be ensured yet is not confirmed"
-    return await road.consume(CODE, "billing")
+        await ensure_once(transport)
+    assert await publish(transport, *numbered(1)) == [False], "what could not be ensured yet is not confirmed"
+    return await transport.consume(CODE, "billing")
 
 
 @pytest.mark.proof
 async def test_a_consumer_knocks_seldom_at_a_broker_that_is_dead_and_says_so_once(
     broker: KafkaServer, config: KafkaConfig, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with opened(changed(config, request_timeout=3.0)) as road:
-        await ensure(road)
-        consumer = await road.consume(CODE, "billing")
-        await publish_all(road, numbered(3))
+    async with opened(changed(config, request_timeout=3.0)) as transport:
+        await ensure(transport)
+        consumer = await transport.consume(CODE, "billing")
+        await publish_all(transport, numbered(3))
         await receive_ids(consumer, ids_of(numbered(3)))
         await asyncio.to_thread(broker.kill)
         started = time.monotonic()
@@ -144,39 +144,39 @@ def tries(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
 
 async def test_publishing_to_a_broker_that_hangs_ends_in_time(broker: KafkaServer, config: KafkaConfig) -> None:
     """Nothing else notices before the publish time-out that it hangs."""
-    async with opened(changed(config, request_timeout=LONG, publish_timeout=2.0)) as road:
-        await ensure(road)
+    async with opened(changed(config, request_timeout=LONG, publish_timeout=2.0)) as transport:
+        await ensure(transport)
         broker.pause()
         with at_once():
-            assert await publish(road, *numbered(3)) == [False] * 3
+            assert await publish(transport, *numbered(3)) == [False] * 3
         broker.resume()
 
 
 async def test_a_broker_that_hangs_bounds_every_wait(broker: KafkaServer, config: KafkaConfig) -> None:
-    """The road notices by the request time-out, and ends what waits for longer ones."""
+    """The transport notices by the request time-out, and ends what waits for longer ones."""
     config = changed(config, request_timeout=3.0, publish_timeout=LONG, ensure_timeout=LONG)
-    async with opened(config) as road:
-        await ensure(road)
+    async with opened(config) as transport:
+        await ensure(transport)
         broker.pause()
         with at_once():
-            assert await publish(road, *numbered(3)) == [False] * 3
-        await eventually(lambda: road.lags() is None)
+            assert await publish(transport, *numbered(3)) == [False] * 3
+        await eventually(lambda: transport.lags() is None)
         with at_once():
-            assert await publish(road, *numbered(3)) == [False] * 3
+            assert await publish(transport, *numbered(3)) == [False] * 3
         with at_once(), pytest.raises(TransportUnavailable):
-            await ensure_once(road, "mail")
+            await ensure_once(transport, "mail")
         broker.resume()
         with at_once():
-            await publish_all(road, numbered(3))
-        consumer = await road.consume(CODE, "billing")
+            await publish_all(transport, numbered(3))
+        consumer = await transport.consume(CODE, "billing")
         await receive_ids(consumer, ids_of(numbered(3)))
 
 
-async def test_a_road_leaves_in_time_though_the_broker_hangs(broker: KafkaServer, config: KafkaConfig) -> None:
-    async with opened(changed(config, request_timeout=3.0)) as road:
-        await ensure(road)
-        await publish_all(road, numbered(5))
-        consumer = await road.consume(CODE, "billing")
+async def test_a_transport_leaves_in_time_though_the_broker_hangs(broker: KafkaServer, config: KafkaConfig) -> None:
+    async with opened(changed(config, request_timeout=3.0)) as transport:
+        await ensure(transport)
+        await publish_all(transport, numbered(5))
+        consumer = await transport.consume(CODE, "billing")
         consumer.ack(await receive(consumer, count=5))
         broker.pause()
         started = time.monotonic()
@@ -184,10 +184,10 @@ async def test_a_road_leaves_in_time_though_the_broker_hangs(broker: KafkaServer
     broker.resume()
 
 
-async def test_a_wiped_broker_gets_its_topics_and_groups_back(broker: KafkaServer, road: KafkaTransport) -> None:
-    await ensure(road, "billing", "mail")
-    consumer = await road.consume(CODE, "billing")
-    await publish_all(road, numbered(30))
+async def test_a_wiped_broker_gets_its_topics_and_groups_back(broker: KafkaServer, transport: KafkaTransport) -> None:
+    await ensure(transport, "billing", "mail")
+    consumer = await transport.consume(CODE, "billing")
+    await publish_all(transport, numbered(30))
     old = await receive(consumer, count=30)
     consumer.ack(old[:10])
     past = quick(broker.bootstrap)
@@ -195,35 +195,35 @@ async def test_a_wiped_broker_gets_its_topics_and_groups_back(broker: KafkaServe
         await ensure(ended)
         await publish_all(ended, numbered(5))
     await asyncio.to_thread(broker.wipe)
-    # Nobody calls ensure: the road mends what it had made, and nothing published from now on is missed.
+    # Nobody calls ensure: the transport mends what it had made, and nothing published from now on is missed.
     after = numbered(50, first=100)
-    await publish_all(road, after)
+    await publish_all(transport, after)
     consumer.ack(old[10:])
     found = await receive_ids(consumer, ids_of(after))
     assert {item.message.id for item in found} == ids_of(after)
-    mail = await road.consume(CODE, "mail")
+    mail = await transport.consume(CODE, "mail")
     assert {item.message.id for item in await receive_ids(mail, ids_of(after))} == ids_of(after)
-    await eventually(lambda: (road.lags() or {}).get((CODE, "billing")) == (0, None))
+    await eventually(lambda: (transport.lags() or {}).get((CODE, "billing")) == (0, None))
     async with opened(past) as new:
         await works_for_a_process_that_is_new(new)
 
 
-async def works_for_a_process_that_is_new(road: KafkaTransport) -> None:
-    await ensure(road)
-    assert await publish(road, *numbered(5, first=10)) == [True] * 5
-    consumer = await road.consume(CODE, "billing")
+async def works_for_a_process_that_is_new(transport: KafkaTransport) -> None:
+    await ensure(transport)
+    assert await publish(transport, *numbered(5, first=10)) == [True] * 5
+    consumer = await transport.consume(CODE, "billing")
     assert [item.message.id for item in await receive(consumer, count=5)] == [m.id for m in numbered(5, first=10)]
 
 
 async def test_a_topic_that_was_deleted_and_made_anew_is_read_from_its_beginning(config: KafkaConfig) -> None:
     """What others put into the new one at once lies at offsets that were finished in the old one."""
     config = changed(config, partitions=1)
-    async with opened(config) as road, operator(config) as client:
-        await ensure(road, "billing", "mail")
-        consumer = await road.consume(CODE, "billing")
-        await publish_all(road, numbered(10))
+    async with opened(config) as transport, operator(config) as client:
+        await ensure(transport, "billing", "mail")
+        consumer = await transport.consume(CODE, "billing")
+        await publish_all(transport, numbered(10))
         consumer.ack(await receive(consumer, count=10))
-        await eventually(lambda: (road.lags() or {}).get((CODE, "billing")) == (0, None))
+        await eventually(lambda: (transport.lags() or {}).get((CODE, "billing")) == (0, None))
         await client.delete_topics([topic(config)])
         await make_anew(client, topic(config))
         async with stranger(config) as producer:
@@ -231,22 +231,22 @@ async def test_a_topic_that_was_deleted_and_made_anew_is_read_from_its_beginning
                 record = record_of(one)
                 await producer.send(topic(config), record.value, headers=record.headers)
             await producer.flush()
-        await publish_all(road, numbered(10, first=200))
+        await publish_all(transport, numbered(10, first=200))
         expected = ids_of([*numbered(30, first=100), *numbered(10, first=200)])
         await receive_ids(consumer, expected)
-        await eventually(lambda: (road.lags() or {}).get((CODE, "billing")) == (0, None))
+        await eventually(lambda: (transport.lags() or {}).get((CODE, "billing")) == (0, None))
         # One that did not read meanwhile, and whose commits the broker may have deleted with the topic.
-        await receive_ids(await road.consume(CODE, "mail"), expected)
+        await receive_ids(await transport.consume(CODE, "mail"), expected)
 
 
 async def test_a_topic_that_was_deleted_is_made_anew(config: KafkaConfig) -> None:
-    async with opened(config) as road, operator(config) as client:
-        await ensure(road)
-        consumer = await road.consume(CODE, "billing")
-        await publish_all(road, numbered(10))
+    async with opened(config) as transport, operator(config) as client:
+        await ensure(transport)
+        consumer = await transport.consume(CODE, "billing")
+        await publish_all(transport, numbered(10))
         consumer.ack(await receive(consumer, count=10))
         await client.delete_topics([topic(config)])
-        await publish_all(road, numbered(40, first=100))
+        await publish_all(transport, numbered(40, first=100))
         await receive_ids(consumer, ids_of(numbered(40, first=100)))
 
 
@@ -265,17 +265,17 @@ async def test_a_slow_network_holds_up_nothing_but_time(
     config = changed(config, request_timeout=LONG, publish_timeout=LONG, session_timeout=LONG)
     proxy = toxiproxy.proxy("slow", broker.behind_proxy, port=broker.proxy_port)
     try:
-        async with opened(changed(config, bootstrap=(proxy.address,))) as road:
+        async with opened(changed(config, bootstrap=(proxy.address,))) as transport:
             for stream in ("upstream", "downstream"):
                 proxy.add("latency", stream=stream, latency=100, jitter=50)
-            await ensure(road)
-            consumer = await road.consume(CODE, "billing")
+            await ensure(transport)
+            consumer = await transport.consume(CODE, "billing")
             messages = numbered(200)
             for n in range(0, len(messages), 50):
-                assert await publish(road, *messages[n : n + 50]) == [True] * 50
+                assert await publish(transport, *messages[n : n + 50]) == [True] * 50
             found = await receive_ids(consumer, ids_of(messages))
             assert len(found) == len(messages), "nothing came twice"
-            await eventually(lambda: (road.lags() or {}).get((CODE, "billing")) == (0, None))
+            await eventually(lambda: (transport.lags() or {}).get((CODE, "billing")) == (0, None))
     finally:
         proxy.delete()
 
@@ -285,10 +285,10 @@ async def test_a_network_that_is_cut_again_and_again_loses_nothing(
 ) -> None:
     proxy = toxiproxy.proxy("cut", broker.behind_proxy, port=broker.proxy_port)
     try:
-        async with opened(changed(config, bootstrap=(proxy.address,))) as road:
-            await ensure(road)
-            consumer = await road.consume(CODE, "billing")
-            async with flowing(road, consumer, batch=100) as flow:
+        async with opened(changed(config, bootstrap=(proxy.address,))) as transport:
+            await ensure(transport)
+            consumer = await transport.consume(CODE, "billing")
+            async with flowing(transport, consumer, batch=100) as flow:
                 for _ in range(2):
                     await flow.goes_on()
                     proxy.disable()
@@ -305,16 +305,16 @@ async def test_a_connection_that_is_half_open_is_given_up(
     config = changed(config, request_timeout=3.0, publish_timeout=LONG)
     proxy = toxiproxy.proxy("kafka", broker.behind_proxy, port=broker.proxy_port)
     try:
-        async with opened(changed(config, bootstrap=(proxy.address,))) as road:
-            await ensure(road)
-            assert await publish(road, *numbered(2)) == [True] * 2
+        async with opened(changed(config, bootstrap=(proxy.address,))) as transport:
+            await ensure(transport)
+            assert await publish(transport, *numbered(2)) == [True] * 2
             swallowing = [proxy.add("timeout", stream=stream, timeout=0) for stream in ("upstream", "downstream")]
             with at_once():
-                assert await publish(road, *numbered(2)) == [False] * 2
+                assert await publish(transport, *numbered(2)) == [False] * 2
             for toxic in swallowing:
                 proxy.remove(toxic)
             with at_once():
-                await publish_all(road, numbered(2))
+                await publish_all(transport, numbered(2))
     finally:
         proxy.delete()
 
@@ -328,11 +328,11 @@ async def test_a_broker_that_comes_back_elsewhere_is_found(tmp_path: Path) -> No
     with ExitStack() as servers:
         servers.callback(after.close)
         servers.enter_context(before)
-        async with opened(config) as road, opened(config) as other:
-            await ensure(road)
+        async with opened(config) as transport, opened(config) as other:
+            await ensure(transport)
             await ensure(other)
-            consumers = [await each.consume(CODE, "billing") for each in (road, other)]
-            async with flowing(road, *consumers) as flow:
+            consumers = [await each.consume(CODE, "billing") for each in (transport, other)]
+            async with flowing(transport, *consumers) as flow:
                 await flow.goes_on()
                 await members_come(before, config, 2)
                 await asyncio.to_thread(before.stop)

@@ -1,4 +1,4 @@
-"""Trace events go to Kafka by the settings of the road: over an encrypted connection, and with a password."""
+"""Trace events go to Kafka by the settings of the transport: over an encrypted connection, and with a password."""
 
 from __future__ import annotations
 

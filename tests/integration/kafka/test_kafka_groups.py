@@ -39,55 +39,55 @@ pytestmark = pytest.mark.timeout(300)
 
 
 async def test_a_takeover_after_a_kill_repeats_only_what_was_not_finished(
-    config: KafkaConfig, road: KafkaTransport, tmp_path: Path
+    config: KafkaConfig, transport: KafkaTransport, tmp_path: Path
 ) -> None:
     """The process that dies has finished all but every tenth message, and its bitmap says so."""
-    await ensure(road)
+    await ensure(transport)
     messages = numbered(300)
-    await publish_all(road, messages)
+    await publish_all(transport, messages)
     settings = json.dumps({"bootstrap": config.bootstrap[0], "prefix": config.prefix})
     worker = Child(module("tests.integration.kafka.kafka_worker", settings, 10), log=tmp_path / "worker.log")
     with worker:
         unfinished = set(worker.ready_line()["unfinished"])
         worker.kill()
     assert len(unfinished) == 30
-    consumer = await road.consume(CODE, "billing")
+    consumer = await transport.consume(CODE, "billing")
     again = await receive(consumer, count=len(unfinished))
     assert {item.message.id for item in again} == unfinished
     assert all(item.suspect for item in again), "the one that died may have delivered them"
     later = numbered(20, first=1000)
-    await publish_all(road, later)
+    await publish_all(transport, later)
     fresh = await receive(consumer, count=len(later))
     assert not any(item.suspect for item in fresh), "nobody else can have had what came after the takeover"
 
 
 async def test_a_consumer_that_leaves_in_order_leaves_nothing_in_doubt(
-    config: KafkaConfig, road: KafkaTransport
+    config: KafkaConfig, transport: KafkaTransport
 ) -> None:
-    await ensure(road)
-    await publish_all(road, numbered(40))
-    first = await road.consume(CODE, "billing")
+    await ensure(transport)
+    await publish_all(transport, numbered(40))
+    first = await transport.consume(CODE, "billing")
     found = await receive(first, count=40)
     first.ack(found)
     await first.close()
     assert await members(config) == []
-    second = await road.consume(CODE, "billing")
+    second = await transport.consume(CODE, "billing")
     later = numbered(10, first=100)
-    await publish_all(road, later)
+    await publish_all(transport, later)
     fresh = await receive(second, count=10)
     assert {item.message.id for item in fresh} == ids_of(later)
     assert not any(item.suspect for item in fresh)
 
 
 async def test_a_consumer_that_is_told_twice_to_join_again_leaves_nobody_behind(
-    config: KafkaConfig, road: KafkaTransport
+    config: KafkaConfig, transport: KafkaTransport
 ) -> None:
     """It is interrupted while it leaves: by another order to join again, and by its end."""
-    await ensure(road)
-    consumer = await road.consume(CODE, "billing")
+    await ensure(transport)
+    consumer = await transport.consume(CODE, "billing")
     for first in (0, 100, 200):
         messages = numbered(10, first=first)
-        await publish_all(road, messages)
+        await publish_all(transport, messages)
         await receive_ids(consumer, ids_of(messages))
         assert len(await members(config)) == 1
         for _ in range(50):
@@ -97,12 +97,12 @@ async def test_a_consumer_that_is_told_twice_to_join_again_leaves_nobody_behind(
     assert await members(config) == []
 
 
-async def test_two_processes_share_the_partitions(config: KafkaConfig, road: KafkaTransport) -> None:
-    await ensure(road)
+async def test_two_processes_share_the_partitions(config: KafkaConfig, transport: KafkaTransport) -> None:
+    await ensure(transport)
     async with opened(config) as other:
         await ensure(other)
-        mine, theirs = await road.consume(CODE, "billing"), await other.consume(CODE, "billing")
-        async with flowing(road, mine, theirs, batch=200) as flow:
+        mine, theirs = await transport.consume(CODE, "billing"), await other.consume(CODE, "billing")
+        async with flowing(transport, mine, theirs, batch=200) as flow:
             await eventually(lambda: len(flow.receivers) == 2, what="both receive")
         assert not flow.unexplained()
 
@@ -129,10 +129,10 @@ async def test_long_churn_loses_nothing(config: KafkaConfig) -> None:
 async def test_a_subscriber_that_hangs_causes_no_rebalance(config: KafkaConfig) -> None:
     """Nothing is received for longer than the interval within which a consumer must poll."""
     config = changed(config, max_poll_interval=5.0, buffer_records=10)
-    async with opened(config) as road:
-        await ensure(road)
-        await publish_all(road, numbered(500))
-        consumer = await road.consume(CODE, "billing")
+    async with opened(config) as transport:
+        await ensure(transport)
+        await publish_all(transport, numbered(500))
+        consumer = await transport.consume(CODE, "billing")
         first = await receive(consumer, limit=5, count=5)
         before = await members(config)
         await asyncio.sleep(1.5 * config.max_poll_interval)
@@ -143,13 +143,13 @@ async def test_a_subscriber_that_hangs_causes_no_rebalance(config: KafkaConfig) 
 
 
 async def test_what_is_in_hand_over_a_rebalance_is_not_handed_out_again(
-    config: KafkaConfig, road: KafkaTransport
+    config: KafkaConfig, transport: KafkaTransport
 ) -> None:
     """A request that takes longer than the drain goes on; its ack counts when the partition stayed here."""
-    await ensure(road)
+    await ensure(transport)
     for n in range(6):
-        await publish_all(road, numbered(10, first=10 * n))
-    consumer = await road.consume(CODE, "billing")
+        await publish_all(transport, numbered(10, first=10 * n))
+    consumer = await transport.consume(CODE, "billing")
     held = await receive(consumer, count=60)
     async with opened(config) as other:
         await ensure(other)
@@ -159,17 +159,17 @@ async def test_what_is_in_hand_over_a_rebalance_is_not_handed_out_again(
     before = {item.message.id for item in held}
     assert {item.message.id for item in theirs} <= before
     consumer.ack(held)
-    await eventually(lambda: (road.lags() or {}).get((CODE, "billing")) == (0, None), what="the late acks count")
+    await eventually(lambda: (transport.lags() or {}).get((CODE, "billing")) == (0, None), what="the late acks count")
 
 
 async def test_a_window_that_is_full_lets_others_go_on(config: KafkaConfig) -> None:
     """One message hangs; its partition is read as far as the window, the others to their end."""
-    async with opened(changed(config, window=50, partitions=2)) as road:
-        await ensure(road, "billing", "mail")
+    async with opened(changed(config, window=50, partitions=2)) as transport:
+        await ensure(transport, "billing", "mail")
         messages = numbered(400)
-        await publish_all(road, [one for n, one in enumerate(messages) if n % 2])
-        await publish_all(road, [one for n, one in enumerate(messages) if not n % 2])
-        consumer = await road.consume(CODE, "billing")
+        await publish_all(transport, [one for n, one in enumerate(messages) if n % 2])
+        await publish_all(transport, [one for n, one in enumerate(messages) if not n % 2])
+        consumer = await transport.consume(CODE, "billing")
         hung = (await receive(consumer, limit=1))[0]
         finished: set[str] = set()
         behind = [0]
@@ -185,8 +185,8 @@ async def test_a_window_that_is_full_lets_others_go_on(config: KafkaConfig) -> N
         going = asyncio.create_task(go_on())
         await eventually(lambda: behind[0] >= 49, what="the partition is read to its window")
         more = numbered(200, first=1000)
-        await publish_all(road, more)
-        everything = await receive_ids(await road.consume(CODE, "mail"), ids_of([*messages, *more]))
+        await publish_all(transport, more)
+        everything = await receive_ids(await transport.consume(CODE, "mail"), ids_of([*messages, *more]))
         others = {item.message.id for item in everything if item.token.partition != hung.token.partition}
         assert others & ids_of(more)
         await eventually(lambda: others <= finished, what="the other partition is read to its end")
@@ -197,17 +197,17 @@ async def test_a_window_that_is_full_lets_others_go_on(config: KafkaConfig) -> N
 
 
 async def test_partitions_that_are_added_are_read_from_their_beginning(
-    config: KafkaConfig, road: KafkaTransport
+    config: KafkaConfig, transport: KafkaTransport
 ) -> None:
     from aiokafka.admin import NewPartitions  # noqa: PLC0415
 
-    await ensure(road)
-    consumer = await road.consume(CODE, "billing")
-    await publish_all(road, numbered(10))
+    await ensure(transport)
+    consumer = await transport.consume(CODE, "billing")
+    await publish_all(transport, numbered(10))
     consumer.ack(await receive(consumer, count=10))
     async with operator(config) as client:
         await client.create_partitions({topic(config): NewPartitions(8)})
-    async with flowing(road, consumer, batch=50) as flow:
+    async with flowing(transport, consumer, batch=50) as flow:
         await eventually(
             lambda: {item.token.partition for item in flow.received} == set(range(8)),
             what="messages come from every partition",
@@ -215,25 +215,25 @@ async def test_partitions_that_are_added_are_read_from_their_beginning(
 
 
 async def test_the_bitmap_of_a_commit_tells_what_is_finished(config: KafkaConfig) -> None:
-    async with opened(changed(config, partitions=1)) as road:
-        await ensure(road)
-        await publish_all(road, numbered(100))
-        consumer = await road.consume(CODE, "billing")
+    async with opened(changed(config, partitions=1)) as transport:
+        await ensure(transport)
+        await publish_all(transport, numbered(100))
+        consumer = await transport.consume(CODE, "billing")
         found = await receive(consumer, count=100)
         consumer.ack(found[1::2])
-        await eventually(lambda: (road.lags() or {})[CODE, "billing"].records == 50)
+        await eventually(lambda: (transport.lags() or {})[CODE, "billing"].records == 50)
         (commit,) = (await commits(changed(config))).values()
         decoded = decode_commit(commit.offset, commit.metadata)
         assert commit.offset == 0
         assert [offset for offset in range(100) if decoded.is_done(offset)] == list(range(1, 100, 2))
         consumer.ack(found[0::2])
-        await eventually(lambda: (road.lags() or {})[CODE, "billing"] == (0, None))
+        await eventually(lambda: (transport.lags() or {})[CODE, "billing"] == (0, None))
         (commit,) = (await commits(changed(config))).values()
         assert commit.offset == 100
 
 
 class Churn:
-    """Consumers on three roads that come and go while messages flow, and somebody who looks at the commits.
+    """Consumers on three transports that come and go while messages flow, and somebody who looks at the commits.
 
     Parameters
     ----------
@@ -263,12 +263,12 @@ class Churn:
     async def run(self, *, within: float) -> None:
         """Run until every message was acked."""
         async with opened(self.config) as first, opened(self.config) as second, opened(self.config) as third:
-            roads = [first, second, third]
-            for road in roads:
-                await ensure(road)
+            transports = [first, second, third]
+            for transport in transports:
+                await ensure(transport)
             async with asyncio.timeout(within), asyncio.TaskGroup() as group:
-                for road in roads:
-                    group.create_task(self._come_and_go(road))
+                for transport in transports:
+                    group.create_task(self._come_and_go(transport))
                 group.create_task(self._look())
                 group.create_task(self._publish(first))
 
@@ -280,17 +280,17 @@ class Churn:
     def _over(self) -> bool:
         return self._all_published and len(self.acked) == len(self.published)
 
-    async def _publish(self, road: KafkaTransport) -> None:
+    async def _publish(self, transport: KafkaTransport) -> None:
         while len(self.published) < self._least or self.joins < self._least_joins:
             some = numbered(30, first=len(self.published))
-            await publish_all(road, some, self.unconfirmed)
+            await publish_all(transport, some, self.unconfirmed)
             self.published += some
             await asyncio.sleep(0.1)  # a pace that leaves messages for those who come later
         self._all_published = True
 
-    async def _come_and_go(self, road: KafkaTransport) -> None:
+    async def _come_and_go(self, transport: KafkaTransport) -> None:
         while not self._over:
-            consumer = await road.consume(CODE, "billing")
+            consumer = await transport.consume(CODE, "billing")
             self.joins += 1
             async with asyncio.TaskGroup() as acks:
                 await self._stay(consumer, acks)

@@ -1,4 +1,4 @@
-"""What tests of the NSQ road share: an open road, messages with numbers, and waiting for what becomes true."""
+"""What tests of NSQ share: an open transport, messages with numbers, and waiting for what becomes true."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ def config(nsqds: Iterable[NsqdServer] = (), lookupds: Iterable[NsqLookupServer]
 
 @asynccontextmanager
 async def opened(settings: NsqConfig, shelf: MemoryQuarantine | None = None) -> AsyncIterator[NsqTransport]:
-    """Give a road that runs."""
-    road = NsqTransport(settings, shelf or MemoryQuarantine(), SystemClock(), lambda: 0.5)
-    running = asyncio.create_task(road.run())
+    """Give a transport that runs."""
+    transport = NsqTransport(settings, shelf or MemoryQuarantine(), SystemClock(), lambda: 0.5)
+    running = asyncio.create_task(transport.run())
     try:
-        yield road
+        yield transport
     finally:
         ended_by_itself = running.done()
         running.cancel()
         await asyncio.wait([running])
-        await road.close()
+        await transport.close()
     assert not ended_by_itself, running
 
 
@@ -56,16 +56,16 @@ def outgoing(code: str, numbers: Iterable[int], body: bytes = b"") -> list[Outgo
     return [Outgoing(one, encode_message(one)) for one in messages]
 
 
-async def publish(road: NsqTransport, code: str, numbers: Iterable[int]) -> None:
+async def publish(transport: NsqTransport, code: str, numbers: Iterable[int]) -> None:
     """Publish as the receiver does: again and again until everything is confirmed."""
     batch = outgoing(code, numbers)
     async with asyncio.timeout(PATIENCE):
-        while batch := await _unconfirmed(road, batch):  # noqa: ASYNC110 - an answer, not an event
+        while batch := await _unconfirmed(transport, batch):  # noqa: ASYNC110 - an answer, not an event
             await asyncio.sleep(0.05)  # as long as the receiver waits at first
 
 
-async def _unconfirmed(road: NsqTransport, batch: Sequence[Outgoing]) -> list[Outgoing]:
-    confirmed = await road.publish(batch)
+async def _unconfirmed(transport: NsqTransport, batch: Sequence[Outgoing]) -> list[Outgoing]:
+    confirmed = await transport.publish(batch)
     return [item for item, done in zip(batch, confirmed, strict=True) if not done]
 
 
@@ -98,9 +98,9 @@ async def eventually(check: Callable[[], object], within: float = PATIENCE) -> N
             await asyncio.sleep(0.02)
 
 
-def well(road: NsqTransport) -> bool:
-    """Whether the road has no trouble."""
-    return not any(road.conditions().values())
+def well(transport: NsqTransport) -> bool:
+    """Whether the transport has no trouble."""
+    return not any(transport.conditions().values())
 
 
 def in_flight(nsqd: NsqdServer, code: str) -> int:

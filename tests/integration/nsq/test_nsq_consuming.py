@@ -36,22 +36,22 @@ def ready(nsqd: nsq.NsqdServer, code: str) -> int:
 async def test_what_nobody_asks_for_goes_back_for_another_dispatcher(
     alone: nsq.NsqdServer, code: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with opened(config([alone], msg_timeout=3.0)) as road:
-        await road.ensure(*subscribed(code, "billing"))
-        slow = await road.consume(code, "billing")
+    async with opened(config([alone], msg_timeout=3.0)) as transport:
+        await transport.ensure(*subscribed(code, "billing"))
+        slow = await transport.consume(code, "billing")
         asking = asyncio.create_task(slow.receive(10))
-        await publish(road, code, [0])
+        await publish(transport, code, [0])
         held = await asking
-        await publish(road, code, range(1, 6))
+        await publish(transport, code, range(1, 6))
         await eventually(lambda: in_flight(alone, code) == 6)
         monkeypatch.setattr("bus.transports.nsq.consumer._IDLE_AFTER", 0.5)
-        quick = await road.consume(code, "billing")
+        quick = await transport.consume(code, "billing")
         assert set(numbers(await receive(quick, 5))) == {1, 2, 3, 4, 5}
         await eventually(lambda: in_flight(alone, code) == 1)
         slow.ack(held)
         asking = asyncio.create_task(receive(slow, 1))
         await quick.close()
-        await publish(road, code, [6])
+        await publish(transport, code, [6])
         assert numbers(await asking) == [6]
 
 
@@ -59,10 +59,10 @@ async def test_giving_back_again_and_again_waits_longer_each_time(
     shared: nsq.NsqServers, code: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bus.transports.nsq.consumer._FIRST_PAUSE", 0.25)
-    async with opened(config(shared.nsqds)) as road:
-        await road.ensure(*subscribed(code, "billing"))
-        await publish(road, code, range(2))
-        consumer = await road.consume(code, "billing")
+    async with opened(config(shared.nsqds)) as transport:
+        await transport.ensure(*subscribed(code, "billing"))
+        await publish(transport, code, range(2))
+        consumer = await transport.consume(code, "billing")
         times = []
         for _ in range(6):
             found = await receive(consumer, 2, ack=False)
@@ -72,7 +72,7 @@ async def test_giving_back_again_and_again_waits_longer_each_time(
         # Each may be shortened by up to a half.
         assert all(wait >= 0.125 * 2**n for n, wait in enumerate(waits[1:]))
         consumer.ack(await receive(consumer, 2, ack=False))
-        await publish(road, code, range(2, 4))
+        await publish(transport, code, range(2, 4))
         began = time.monotonic()
         found = await receive(consumer, 2, ack=False)
         consumer.release(found)
@@ -83,9 +83,9 @@ async def test_giving_back_again_and_again_waits_longer_each_time(
 async def test_messages_in_flight_are_shared_out_over_the_nsqds(shared: nsq.NsqServers, code: str) -> None:
     first, second = shared.nsqds
 
-    async with opened(config(shared.nsqds, max_in_flight=50)) as road:
-        await road.ensure(*subscribed(code, "billing"))
-        consumer = await road.consume(code, "billing")
+    async with opened(config(shared.nsqds, max_in_flight=50)) as transport:
+        await transport.ensure(*subscribed(code, "billing"))
+        consumer = await transport.consume(code, "billing")
         asking = asyncio.create_task(receive(consumer, 400, limit=40))
         await eventually(lambda: ready(first, code) == ready(second, code) == 20)
         async with opened(config([first])) as one:
@@ -111,13 +111,13 @@ async def test_messages_in_flight_are_shared_out_over_the_nsqds(shared: nsq.NsqS
 
 
 async def test_no_more_is_in_flight_than_allowed(shared: nsq.NsqServers, code: str) -> None:
-    async with opened(config(shared.nsqds, max_in_flight=10)) as road:
-        await road.ensure(*subscribed(code, "billing"))
-        consumer = await road.consume(code, "billing")
+    async with opened(config(shared.nsqds, max_in_flight=10)) as transport:
+        await transport.ensure(*subscribed(code, "billing"))
+        consumer = await transport.consume(code, "billing")
         receiving = asyncio.create_task(receive(consumer, 8, limit=500, ack=False))
         await eventually(lambda: [ready(nsqd, code) for nsqd in shared.nsqds] == [5, 5])
         for batch in range(6):
-            await publish(road, code, range(batch * 20, batch * 20 + 20))
+            await publish(transport, code, range(batch * 20, batch * 20 + 20))
         held = await receiving
         # While shares move from one nsqd to the other, what is on its way already counts for both.
         assert sum(in_flight(nsqd, code) for nsqd in shared.nsqds) <= 20
@@ -128,13 +128,13 @@ async def test_no_more_is_in_flight_than_allowed(shared: nsq.NsqServers, code: s
 async def test_what_is_not_ours_is_set_aside_and_the_others_go_on(shared: nsq.NsqServers, code: str) -> None:
     shelf = MemoryQuarantine()
     nsqd = shared.nsqds[0]
-    async with opened(config(shared.nsqds), shelf) as road:
-        await road.ensure(*subscribed(code, "billing"))
+    async with opened(config(shared.nsqds), shelf) as transport:
+        await transport.ensure(*subscribed(code, "billing"))
         strange = [b"{}", wrap(b"\xc1"), HEADER[:-1] + b"\x07later", b"\x00"]
         for body in strange:
             nsqd.call("/pub", body, topic=code)
-        await publish(road, code, [1])
-        consumer = await road.consume(code, "billing")
+        await publish(transport, code, [1])
+        consumer = await transport.consume(code, "billing")
         assert numbers(await receive(consumer, 1)) == [1]
         waiting = asyncio.create_task(consumer.receive(1))
         await eventually(lambda: len(shelf.kept) == 4)
@@ -146,17 +146,17 @@ async def test_what_is_not_ours_is_set_aside_and_the_others_go_on(shared: nsq.Ns
         assert "damaged" in reasons[strange[1]]
         assert "version 7" in reasons[strange[2]]
         kept = shelf.kept[0]
-        assert kept.road == "nsq"
+        assert kept.transport == "nsq"
         assert kept.headers["attempts"] == "1"
         assert f"topic {code}, channel billing, nsqd {nsqd.tcp}, message " in kept.place
 
 
 async def test_what_cannot_be_set_aside_stays_in_nsq(alone: nsq.NsqdServer, code: str) -> None:
     shelf = MemoryQuarantine(is_full=True)
-    async with opened(config([alone], msg_timeout=1.0), shelf) as road:
-        await road.ensure(*subscribed(code, "billing"))
+    async with opened(config([alone], msg_timeout=1.0), shelf) as transport:
+        await transport.ensure(*subscribed(code, "billing"))
         alone.call("/pub", b"strange", topic=code)
-        consumer = await road.consume(code, "billing")
+        consumer = await transport.consume(code, "billing")
         waiting = asyncio.create_task(consumer.receive(10))
         await eventually(lambda: shelf.tries > 2)
         assert in_flight(alone, code) == 1
@@ -164,7 +164,7 @@ async def test_what_cannot_be_set_aside_stays_in_nsq(alone: nsq.NsqdServer, code
         await stop(waiting)
         await eventually(lambda: alone.stats(code, "billing")["depth"] == 1)
         shelf.is_full = False
-        waiting = asyncio.create_task((await road.consume(code, "billing")).receive(10))
+        waiting = asyncio.create_task((await transport.consume(code, "billing")).receive(10))
         await eventually(lambda: [foreign.payload for foreign in shelf.kept] == [b"strange"])
         await eventually(lambda: in_flight(alone, code) == alone.stats(code, "billing")["depth"] == 0)
         await stop(waiting)
@@ -172,12 +172,12 @@ async def test_what_cannot_be_set_aside_stays_in_nsq(alone: nsq.NsqdServer, code
 
 async def test_what_cannot_be_set_aside_does_not_stop_the_others(alone: nsq.NsqdServer, code: str) -> None:
     shelf = MemoryQuarantine(is_full=True)
-    async with opened(config([alone]), shelf) as road:
-        await road.ensure(*subscribed(code, "billing"))
+    async with opened(config([alone]), shelf) as transport:
+        await transport.ensure(*subscribed(code, "billing"))
         for _ in range(25):
             alone.call("/pub", b"strange", topic=code)
-        await publish(road, code, [1])
-        consumer = await road.consume(code, "billing")
+        await publish(transport, code, [1])
+        consumer = await transport.consume(code, "billing")
         assert numbers(await receive(consumer, 1, limit=10)) == [1]
         assert in_flight(alone, code) >= 25
         shelf.is_full = False
@@ -189,8 +189,8 @@ async def test_two_dispatchers_share_the_messages(shared: nsq.NsqServers, code: 
         await one.ensure(*subscribed(code, "billing"))
         found: list[list[int]] = [[], []]
 
-        async def work(road: NsqTransport, mine: list[int]) -> None:
-            consumer = await road.consume(code, "billing")
+        async def work(transport: NsqTransport, mine: list[int]) -> None:
+            consumer = await transport.consume(code, "billing")
             while True:
                 items = await consumer.receive(8)
                 mine += numbers(items)
@@ -198,7 +198,9 @@ async def test_two_dispatchers_share_the_messages(shared: nsq.NsqServers, code: 
                 await asyncio.sleep(0.001)
 
         async with asyncio.TaskGroup() as group:
-            working = [group.create_task(work(road, mine)) for road, mine in zip((one, two), found, strict=True)]
+            working = [
+                group.create_task(work(transport, mine)) for transport, mine in zip((one, two), found, strict=True)
+            ]
             for batch in range(20):
                 await publish(one, code, range(batch * 50, batch * 50 + 50))
             await eventually(lambda: sum(map(len, found)) >= 1000)
@@ -212,14 +214,14 @@ async def test_two_dispatchers_share_the_messages(shared: nsq.NsqServers, code: 
 async def test_a_single_message_does_not_wait_in_a_buffer(
     shared: nsq.NsqServers, code: str, compression: Compression
 ) -> None:
-    async with opened(config(shared.nsqds, compression=compression)) as road:
-        await road.ensure(*subscribed(code, "billing"))
-        consumer = await road.consume(code, "billing")
+    async with opened(config(shared.nsqds, compression=compression)) as transport:
+        await transport.ensure(*subscribed(code, "billing"))
+        consumer = await transport.consume(code, "billing")
         asking = asyncio.create_task(receive(consumer, 1, limit=32))
         times = []
         for n in range(20):
             began = time.monotonic()
-            await publish(road, code, [n])
+            await publish(transport, code, [n])
             await asking
             times.append(time.monotonic() - began)
             asking = asyncio.create_task(receive(consumer, 1, limit=32))
@@ -229,10 +231,10 @@ async def test_a_single_message_does_not_wait_in_a_buffer(
 
 
 async def test_closing_that_is_cancelled_leaves_nothing_behind(shared: nsq.NsqServers, code: str) -> None:
-    async with opened(config(shared.nsqds)) as road:
-        await road.ensure(*subscribed(code, "billing"))
-        await publish(road, code, range(4))
-        consumer = await road.consume(code, "billing")
+    async with opened(config(shared.nsqds)) as transport:
+        await transport.ensure(*subscribed(code, "billing"))
+        await publish(transport, code, range(4))
+        consumer = await transport.consume(code, "billing")
         await receive(consumer, 4, ack=False)
         closing = asyncio.create_task(consumer.close())
         await asyncio.sleep(0)
@@ -241,10 +243,10 @@ async def test_closing_that_is_cancelled_leaves_nothing_behind(shared: nsq.NsqSe
 
 
 async def test_what_is_acked_twice_in_one_call_counts_once(shared: nsq.NsqServers, code: str) -> None:
-    async with opened(config(shared.nsqds[:1])) as road:
-        await road.ensure(*subscribed(code, "billing"))
-        consumer = await road.consume(code, "billing")
-        await publish(road, code, range(5))
+    async with opened(config(shared.nsqds[:1])) as transport:
+        await transport.ensure(*subscribed(code, "billing"))
+        consumer = await transport.consume(code, "billing")
+        await publish(transport, code, range(5))
         held = await receive(consumer, 5, limit=5, ack=False)
         consumer.ack([held[0]] * 5)
         # Four are still held, so that twelve may be in flight when eight more are asked for.
@@ -269,19 +271,19 @@ def double_on_disk(nsqd: nsq.NsqdServer, code: str) -> None:
 
 
 async def test_copies_of_one_message_in_flight_do_not_use_up_what_is_allowed(alone: nsq.NsqdServer, code: str) -> None:
-    async with opened(config([alone])) as road:
-        await road.ensure(*subscribed(code, "billing"))
-        await publish(road, code, range(3))
+    async with opened(config([alone])) as transport:
+        await transport.ensure(*subscribed(code, "billing"))
+        await publish(transport, code, range(3))
     alone.stop()
     double_on_disk(alone, code)
     alone.start()
-    async with opened(config([alone], max_in_flight=6)) as road:
-        await road.ensure(*subscribed(code, "billing"))
-        consumer = await road.consume(code, "billing")
+    async with opened(config([alone], max_in_flight=6)) as transport:
+        await transport.ensure(*subscribed(code, "billing"))
+        consumer = await transport.consume(code, "billing")
         held = await receive(consumer, 3)
         await eventually(lambda: alone.stats(code, "billing")["depth"] == 0)
         consumer.ack(held)
-        await publish(road, code, range(3, 33))
+        await publish(transport, code, range(3, 33))
         async with asyncio.timeout(PATIENCE):
             left = set(range(3, 33))
             while left:
@@ -294,16 +296,16 @@ async def test_copies_of_one_message_in_flight_do_not_use_up_what_is_allowed(alo
 async def test_a_copy_in_flight_at_another_consumer_does_not_use_up_what_is_allowed(
     alone: nsq.NsqdServer, code: str
 ) -> None:
-    async with opened(config([alone])) as road:
-        await road.ensure(*subscribed(code, "billing"))
-        await publish(road, code, [0])
+    async with opened(config([alone])) as transport:
+        await transport.ensure(*subscribed(code, "billing"))
+        await publish(transport, code, [0])
     alone.stop()
     double_on_disk(alone, code)
     alone.start()
     one_each = config([alone], max_in_flight=1)
     async with opened(one_each) as one, opened(one_each) as two, asyncio.timeout(PATIENCE):
         await one.ensure(*subscribed(code, "billing"))
-        consumers = [await road.consume(code, "billing") for road in (one, two)]
+        consumers = [await transport.consume(code, "billing") for transport in (one, two)]
         copies = await asyncio.gather(*[consumer.receive(1) for consumer in consumers])
         assert [numbers(copy) for copy in copies] == [[0], [0]]
         for consumer, copy in zip(consumers, copies, strict=True):
@@ -332,7 +334,7 @@ async def test_what_nsqd_gave_up_waiting_for_allows_no_more_in_flight(
     one_each = config([alone], max_in_flight=1, msg_timeout=1.0)
     async with opened(one_each) as one, opened(one_each) as two, asyncio.timeout(PATIENCE):
         await one.ensure(*subscribed(code, "billing"))
-        slow, quick = [await road.consume(code, "billing") for road in (one, two)]
+        slow, quick = [await transport.consume(code, "billing") for transport in (one, two)]
         asking = asyncio.create_task(slow.receive(1))
         await publish(one, code, [0])
         held = await asking

@@ -9,10 +9,10 @@ from tests.servers import nsq
 async def test_a_topic_that_comes_later_to_a_known_nsqd_is_read_as_well(own: nsq.NsqServers, code: str) -> None:
     mine, other = own.nsqds
     late = f"{code}-late"
-    async with opened(config([mine], own.lookupds)) as road, opened(config([other])) as elsewhere:
-        await road.ensure(*subscribed(code, "billing"))
-        await road.ensure(*subscribed(late, "billing"))
-        known, new = await road.consume(code, "billing"), await road.consume(late, "billing")
+    async with opened(config([mine], own.lookupds)) as transport, opened(config([other])) as elsewhere:
+        await transport.ensure(*subscribed(code, "billing"))
+        await transport.ensure(*subscribed(late, "billing"))
+        known, new = await transport.consume(code, "billing"), await transport.consume(late, "billing")
         await elsewhere.ensure(*subscribed(code, "billing"))
         await publish(elsewhere, code, [1])
         assert numbers(await receive(known, 1)) == [1]
@@ -25,17 +25,17 @@ async def test_an_nsqd_that_the_nsqlookupds_forgot_is_read_as_long_as_it_is_ther
     own: nsq.NsqServers, code: str
 ) -> None:
     mine, other = own.nsqds
-    async with opened(config([other])) as elsewhere, opened(config([mine], own.lookupds)) as road:
+    async with opened(config([other])) as elsewhere, opened(config([mine], own.lookupds)) as transport:
         await elsewhere.ensure(*subscribed(code, "billing"))
-        await road.ensure(*subscribed(code, "billing"))
-        consumer = await road.consume(code, "billing")
+        await transport.ensure(*subscribed(code, "billing"))
+        consumer = await transport.consume(code, "billing")
         await publish(elsewhere, code, [1])
         assert numbers(await receive(consumer, 1)) == [1]
         for lookupd in own.lookupds:
             lookupd.kill()
             lookupd.start()
         # nsqds tell a new nsqlookupd of themselves only after up to 15 seconds.
-        await eventually(lambda: not road._cluster._lookup.nodes)
-        await road.ensure(*subscribed(code, "billing", "mail"))
+        await eventually(lambda: not transport._cluster._lookup.nodes)
+        await transport.ensure(*subscribed(code, "billing", "mail"))
         await publish(elsewhere, code, [2])
         assert numbers(await receive(consumer, 1)) == [2]

@@ -73,10 +73,10 @@ async def test_every_connection_is_encrypted(
     start: Start, authority: Authority, code: str, compression: Compression
 ) -> None:
     nsqd = start(*authority.options("127.0.0.1"), "-tls-required=tcp-https")
-    async with opened(config([nsqd], tls=verifying(authority.file), compression=compression)) as road:
-        await road.ensure(*subscribed(code, "billing"))
-        consumer = await road.consume(code, "billing")
-        await publish(road, code, range(500))
+    async with opened(config([nsqd], tls=verifying(authority.file), compression=compression)) as transport:
+        await transport.ensure(*subscribed(code, "billing"))
+        consumer = await transport.consume(code, "billing")
+        await publish(transport, code, range(500))
         assert numbers(await receive(consumer, 500)) == list(range(500))
         (client,) = nsqd.stats(code, "billing")["clients"]
         assert client["tls"]
@@ -87,10 +87,10 @@ async def test_every_connection_is_encrypted(
 async def test_a_big_body_passes_encrypted(start: Start, authority: Authority, code: str) -> None:
     nsqd = start(*authority.options("127.0.0.1"))
     body = bytes(range(256)) * 8192
-    async with opened(config([nsqd], tls=verifying(authority.file))) as road:
-        await road.ensure(*subscribed(code, "billing"))
-        assert await road.publish(outgoing(code, [1], body)) == [True]
-        (found,) = await receive(await road.consume(code, "billing"), 1)
+    async with opened(config([nsqd], tls=verifying(authority.file))) as transport:
+        await transport.ensure(*subscribed(code, "billing"))
+        assert await transport.publish(outgoing(code, [1], body)) == [True]
+        (found,) = await receive(await transport.consume(code, "billing"), 1)
         assert found.message.body == body
 
 
@@ -98,23 +98,23 @@ async def test_an_nsqd_that_wants_tls_for_its_http_api_too_is_served(
     start: Start, authority: Authority, code: str
 ) -> None:
     nsqd = start(*authority.options("127.0.0.1"), "-tls-required=true")
-    async with opened(config([nsqd], tls=verifying(authority.file))) as road:
-        await road.ensure(*subscribed(code, "billing"))
-        await publish(road, code, range(3))
-        assert numbers(await receive(await road.consume(code, "billing"), 3)) == [0, 1, 2]
-        await eventually(lambda: (road.lags() or {}).get((code, "billing")) == (0, None))
+    async with opened(config([nsqd], tls=verifying(authority.file))) as transport:
+        await transport.ensure(*subscribed(code, "billing"))
+        await publish(transport, code, range(3))
+        assert numbers(await receive(await transport.consume(code, "billing"), 3)) == [0, 1, 2]
+        await eventually(lambda: (transport.lags() or {}).get((code, "billing")) == (0, None))
 
 
 async def test_an_nsqd_whose_https_port_is_another_one_after_a_restart_is_served(
     start: Start, authority: Authority, code: str
 ) -> None:
     nsqd = start(*authority.options("127.0.0.1"), "-tls-required=true")
-    async with opened(config([nsqd], tls=verifying(authority.file))) as road:
-        await road.ensure(*subscribed(code, "billing"))
+    async with opened(config([nsqd], tls=verifying(authority.file))) as transport:
+        await transport.ensure(*subscribed(code, "billing"))
         nsqd.kill()
         nsqd.start()  # the system chooses the port
-        await eventually(lambda: well(road))
-        await publish(road, code, range(3))
+        await eventually(lambda: well(transport))
+        await publish(transport, code, range(3))
 
 
 @pytest.mark.parametrize("name", ["127.0.0.1", "nsqd.example.org"])
@@ -126,17 +126,17 @@ async def test_a_certificate_of_somebody_else_or_for_another_name_is_refused(
     if name == "127.0.0.1":
         trusted = tmp_path / "other.pem"
         trustme.CA().cert_pem.write_to_path(str(trusted))
-    async with opened(config([nsqd], tls=verifying(trusted))) as road:
+    async with opened(config([nsqd], tls=verifying(trusted))) as transport:
         with pytest.raises(TransportRefused, match="certificate"):
-            await road.ensure(*subscribed(code, "billing"))
-        assert await road.publish(outgoing(code, [0])) == [False]
-        assert "certificate verify failed" in road.conditions()[f"nsqd {nsqd.tcp}"]
+            await transport.ensure(*subscribed(code, "billing"))
+        assert await transport.publish(outgoing(code, [0])) == [False]
+        assert "certificate verify failed" in transport.conditions()[f"nsqd {nsqd.tcp}"]
 
 
 async def test_tls_is_never_left_out(alone: nsq.NsqdServer, code: str) -> None:
-    async with opened(config([alone], tls=ssl.create_default_context())) as road:
+    async with opened(config([alone], tls=ssl.create_default_context())) as transport:
         with pytest.raises(TransportRefused, match="offers no TLS"):
-            await road.ensure(*subscribed(code, "billing"))
+            await transport.ensure(*subscribed(code, "billing"))
 
 
 @pytest.mark.parametrize("where", ["true", "tcp-https"])
@@ -144,9 +144,9 @@ async def test_an_nsqd_that_wants_tls_says_so_to_one_without(
     start: Start, authority: Authority, code: str, where: str
 ) -> None:
     nsqd = start(*authority.options("127.0.0.1"), f"-tls-required={where}")
-    async with opened(config([nsqd])) as road:
+    async with opened(config([nsqd])) as transport:
         with pytest.raises(TransportRefused, match="TLS"):
-            await road.ensure(*subscribed(code, "billing"))
+            await transport.ensure(*subscribed(code, "billing"))
 
 
 def test_an_authority_that_cannot_be_read_stops_the_start(tmp_path: Path) -> None:
@@ -160,11 +160,11 @@ def test_an_authority_that_cannot_be_read_stops_the_start(tmp_path: Path) -> Non
 async def test_a_secret_opens_the_door(start: Start, auth: AuthServer, code: str) -> None:
     auth.permissions["s3cret"] = ["publish", "subscribe"]
     nsqd = start(f"-auth-http-address={auth.address}")
-    async with opened(config([nsqd], auth_secret="s3cret")) as road:
-        await road.ensure(*subscribed(code, "billing"))
-        await publish(road, code, range(3))
-        assert numbers(await receive(await road.consume(code, "billing"), 3)) == [0, 1, 2]
-        assert well(road)
+    async with opened(config([nsqd], auth_secret="s3cret")) as transport:
+        await transport.ensure(*subscribed(code, "billing"))
+        await publish(transport, code, range(3))
+        assert numbers(await receive(await transport.consume(code, "billing"), 3)) == [0, 1, 2]
+        assert well(transport)
 
 
 async def test_a_secret_passes_after_tls_and_compression(
@@ -175,10 +175,10 @@ async def test_a_secret_passes_after_tls_and_compression(
     settings = config(
         [nsqd], auth_secret="s3cret", tls=verifying(authority.file), compression=Compression.SNAPPY, timeout=5.0
     )
-    async with opened(settings) as road:
-        await road.ensure(*subscribed(code, "billing"))
-        await publish(road, code, range(3))
-        assert numbers(await receive(await road.consume(code, "billing"), 3)) == [0, 1, 2]
+    async with opened(settings) as transport:
+        await transport.ensure(*subscribed(code, "billing"))
+        await publish(transport, code, range(3))
+        assert numbers(await receive(await transport.consume(code, "billing"), 3)) == [0, 1, 2]
 
 
 @pytest.mark.parametrize(("secret", "why"), [("wrong", "E_UNAUTHORIZED"), ("", "asks for a secret")])
@@ -186,14 +186,14 @@ async def test_a_wrong_or_missing_secret_is_refused(
     start: Start, auth: AuthServer, code: str, secret: str, why: str
 ) -> None:
     nsqd = start(f"-auth-http-address={auth.address}")
-    async with opened(config([nsqd], auth_secret=secret)) as road:
+    async with opened(config([nsqd], auth_secret=secret)) as transport:
         with pytest.raises(TransportRefused, match=why):
-            await road.ensure(*subscribed(code, "billing"))
-        assert await road.publish(outgoing(code, [0])) == [False]
+            await transport.ensure(*subscribed(code, "billing"))
+        assert await transport.publish(outgoing(code, [0])) == [False]
         # As soon as it is let in, it goes on by itself.
         if secret:
             auth.permissions[secret] = ["publish", "subscribe"]
-            await publish(road, code, [0])
+            await publish(transport, code, [0])
 
 
 async def test_who_may_only_subscribe_is_told_and_disturbs_nobody(start: Start, auth: AuthServer, code: str) -> None:

@@ -37,10 +37,10 @@ async def test_what_is_held_for_longer_than_nsqds_time_out_does_not_come_again(
     shared: nsq.NsqServers, aged: str
 ) -> None:
     nsqd = shared.nsqds[0]
-    async with opened(config([nsqd], msg_timeout=2.5)) as road:
-        await road.ensure(*subscribed(aged, "billing"))
-        await publish(road, aged, range(3))
-        consumer = await road.consume(aged, "billing")
+    async with opened(config([nsqd], msg_timeout=2.5)) as transport:
+        await transport.ensure(*subscribed(aged, "billing"))
+        await publish(transport, aged, range(3))
+        consumer = await transport.consume(aged, "billing")
         held = await receive(consumer, 3, ack=False)
         began = time.monotonic()
         again = asyncio.create_task(consumer.receive(10))
@@ -58,15 +58,15 @@ async def test_what_a_dispatcher_that_died_held_comes_to_another_one_as_suspect(
     shared: nsq.NsqServers, aged: str
 ) -> None:
     nsqd = shared.nsqds[0]
-    async with opened(config([nsqd], msg_timeout=1.0)) as road:
-        await road.ensure(*subscribed(aged, "billing"))
-        await publish(road, aged, range(3))
+    async with opened(config([nsqd], msg_timeout=1.0)) as transport:
+        await transport.ensure(*subscribed(aged, "billing"))
+        await publish(transport, aged, range(3))
         dead = await connect(Address("127.0.0.1", int(nsqd.tcp.rpartition(":")[2])), config(msg_timeout=1.0))
         dead.deliver = lambda _: None
         await dead.ask(commands.sub(aged, "billing"))
         dead.send(commands.rdy(2))
         await eventually(lambda: in_flight(nsqd, aged) == 2)
-        consumer = await road.consume(aged, "billing")
+        consumer = await transport.consume(aged, "billing")
         await dead.close()
         found = await receive(consumer, 3)
         assert {n: item.suspect for n, item in zip(numbers(found), found, strict=True)} == {0: True, 1: True, 2: False}
@@ -76,10 +76,10 @@ async def test_what_is_still_held_when_a_connection_is_lost_is_not_handed_out_tw
     shared: nsq.NsqServers, aged: str
 ) -> None:
     nsqd = shared.nsqds[0]
-    async with opened(config([nsqd], msg_timeout=1.0)) as road:
-        await road.ensure(*subscribed(aged, "billing"))
-        await publish(road, aged, range(2))
-        consumer = await road.consume(aged, "billing")
+    async with opened(config([nsqd], msg_timeout=1.0)) as transport:
+        await transport.ensure(*subscribed(aged, "billing"))
+        await publish(transport, aged, range(2))
+        consumer = await transport.consume(aged, "billing")
         held = await receive(consumer, 2, limit=2, ack=False)
         (intake,) = consumer._intakes.values()
         intake._connection._transport.abort()
@@ -89,16 +89,16 @@ async def test_what_is_still_held_when_a_connection_is_lost_is_not_handed_out_tw
         assert not again.done()
         consumer.ack(held)
         await eventually(lambda: in_flight(nsqd, aged) == 0)
-        await publish(road, aged, [2])
+        await publish(transport, aged, [2])
         assert numbers(await again) == [2]
 
 
 async def test_finishing_on_a_lost_connection_has_no_effect(shared: nsq.NsqServers, aged: str) -> None:
     nsqd = shared.nsqds[0]
-    async with opened(config([nsqd], msg_timeout=1.0)) as road:
-        await road.ensure(*subscribed(aged, "billing"))
-        await publish(road, aged, range(3))
-        consumer = await road.consume(aged, "billing")
+    async with opened(config([nsqd], msg_timeout=1.0)) as transport:
+        await transport.ensure(*subscribed(aged, "billing"))
+        await publish(transport, aged, range(3))
+        consumer = await transport.consume(aged, "billing")
         held = await receive(consumer, 3, ack=False)
         (intake,) = consumer._intakes.values()
         intake._connection._transport.abort()

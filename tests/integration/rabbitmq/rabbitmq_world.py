@@ -137,7 +137,7 @@ async def receive(consumer: Consumer, count: int, *, within: float = LONG) -> li
 
 
 async def drain(found: World, consumer: Consumer, expected: Iterable[str], *, within: float = LONG) -> list[str]:
-    """Receive and ack until all that is expected has come and the road holds nothing more; return all ids that came.
+    """Receive and ack until all that is expected came and the transport holds nothing more; return the ids that came.
 
     What has not come in time is missing in the result.
     """

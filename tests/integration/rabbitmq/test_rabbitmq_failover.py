@@ -186,7 +186,7 @@ async def _is_filled_before_it_is_published_to(found: World, backup: RabbitmqSer
 async def test_while_both_are_away_nothing_is_confirmed_and_afterwards_everything_is_there(
     primary: RabbitmqServer, backup: RabbitmqServer
 ) -> None:
-    """One comes back before the other: to another road, for which they are the other way round, its backup is away."""
+    """One comes back before the other: for a transport with the two the other way round, its backup is away."""
     async with (
         world(primary.url, backup.url, patience=QUICK._replace(confirm=30.0)) as found,
         world(backup.url, primary.url) as turned,

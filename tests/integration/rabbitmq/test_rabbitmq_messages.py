@@ -140,7 +140,7 @@ async def test_a_message_of_somebody_else_is_set_aside(primary: RabbitmqServer) 
         assert ids(await receive(consumer, 1)) == [sent.id]
         await eventually(lambda: found.quarantine.kept)
         (kept,) = found.quarantine.kept
-        assert kept.road == "rabbitmq"
+        assert kept.transport == "rabbitmq"
         assert found.queue in kept.place
         assert "not a message of the bus" in kept.reason
         assert kept.headers["x"] == "1"

@@ -234,7 +234,7 @@ async def test_a_paused_destination_holds(tmp_path: Path, subscriber: Subscriber
         await bus.traced(message_id, "delivered")
 
 
-async def test_a_message_lost_from_the_road_is_found_and_delivered(
+async def test_a_message_lost_from_the_transport_is_found_and_delivered(
     tmp_path: Path, subscriber: Subscriber, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Planted: the queue of one subscription loses what it holds."""
@@ -245,7 +245,7 @@ async def test_a_message_lost_from_the_road_is_found_and_delivered(
         lost = await bus.send(b"lost")
         await bus.traced(lost, "pending")
         queue = bus.context.spools["direct"]
-        await until(lambda: queue.stats().records == 1, "it is on the road")
+        await until(lambda: queue.stats().records == 1, "it is on the transport")
         queue.ack("billing", await queue.claim("billing", 1, "orders"))
         await bus.api("PATCH", "/destinations/orders/subscriptions/billing", {"paused": False})
         kept = await bus.send(b"kept")

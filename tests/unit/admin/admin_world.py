@@ -31,7 +31,7 @@ from bus.testing.spool import MemorySpool
 from bus.testing.store import MemoryStore
 from bus.testing.transport import MemoryTransport
 from bus.testing.writes import attempt, message, outcome
-from bus.transports.roads import Roads
+from bus.transports.router import TransportRouter
 
 URL = "http://127.0.0.1:9000/hook"
 BILLING = "/destinations/orders/subscriptions/billing"
@@ -102,12 +102,12 @@ class FickleStore(MemoryStore):
 
 
 class World:
-    """``brokers`` are further roads."""
+    """``brokers`` are further transports."""
 
     def __init__(self, *brokers: MemoryTransport) -> None:
         self.clock = ManualClock()
         self.store = FickleStore()
-        self.road = MemoryTransport()
+        self.transport = MemoryTransport()
         self.brokers = brokers
         self.keyring = Keyring(self.store, self.clock.now)
         self.egress = EgressPolicy(allow_loopback=True)
@@ -117,9 +117,9 @@ class World:
 
     def restart(self) -> None:
         """Begin another life on the same store."""
-        roads = Roads([self.road, *self.brokers], self.clock)
+        router = TransportRouter([self.transport, *self.brokers], self.clock)
         registry = Registry(self.store, SecretBox(None))
-        registry.listen(roads.apply)
+        registry.listen(router.apply)
         self.context = Context(
             settings=Settings(),
             node="node-1",
@@ -129,7 +129,7 @@ class World:
             store=self.store,
             registry=registry,
             keyring=self.keyring,
-            roads=roads,
+            router=router,
             poster=MemoryPoster(self.egress, sleep=self.clock.sleep),
             egress=self.egress,
             spools=dict(self.spools),

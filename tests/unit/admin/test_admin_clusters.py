@@ -16,7 +16,7 @@ PRIMARY, BACKUP = "rabbitmq-primary", "rabbitmq-backup"
 
 
 class Paired(MemoryTransport):
-    """A road of one or two clusters, each well or not; who is preferred is used when well."""
+    """A transport of one or two clusters, each well or not; who is preferred is used when well."""
 
     def __init__(self, *clusters: str) -> None:
         super().__init__(TransportName.RABBITMQ)
@@ -36,30 +36,30 @@ class Paired(MemoryTransport):
         return self.troubles
 
 
-def world_of(*roads: MemoryTransport) -> World:
-    """Return a world whose roads hear of what a person chooses, as those of a process do."""
-    world = World(*roads)
+def world_of(*transports: MemoryTransport) -> World:
+    """Return a world whose transports hear of what a person chooses, as those of a process do."""
+    world = World(*transports)
 
     async def listener(_: Catalog) -> None:
-        world.context.roads.choice.prefer(world.registry.preference.cluster)
+        world.context.router.preference.prefer(world.registry.preference.cluster)
 
     world.registry.listen(listener)
     return world
 
 
 @pytest.fixture
-def road() -> Paired:
+def transport() -> Paired:
     return Paired(PRIMARY, BACKUP)
 
 
 @pytest.fixture
-async def client(road: Paired) -> AsyncIterator[httpx.AsyncClient]:
-    async with world_of(road).client() as found:
+async def client(transport: Paired) -> AsyncIterator[httpx.AsyncClient]:
+    async with world_of(transport).client() as found:
         yield found
 
 
-async def test_clusters_are_listed(road: Paired, client: httpx.AsyncClient) -> None:
-    road.troubles[BACKUP] = "away"
+async def test_clusters_are_listed(transport: Paired, client: httpx.AsyncClient) -> None:
+    transport.troubles[BACKUP] = "away"
     same = {"transport": "rabbitmq", "preferred": False, "published_by": []}
     assert (await client.get("/clusters")).json() == {
         "preferred": None,
@@ -71,24 +71,26 @@ async def test_clusters_are_listed(road: Paired, client: httpx.AsyncClient) -> N
     }
 
 
-async def test_a_choice_is_in_force_at_once_and_until_it_is_taken_back(road: Paired, client: httpx.AsyncClient) -> None:
+async def test_a_choice_is_in_force_at_once_and_until_it_is_taken_back(
+    transport: Paired, client: httpx.AsyncClient
+) -> None:
     for _ in range(2):
         found = (await client.put("/clusters", json={"preferred": BACKUP})).json()
         assert (found["preferred"], [item["preferred"] for item in found["items"]]) == (BACKUP, [False, True])
-    assert road.preferred == [BACKUP]
+    assert transport.preferred == [BACKUP]
     assert (await client.get("/clusters")).json() == found
     assert (await client.put("/clusters", json={"preferred": None})).json()["preferred"] is None
-    assert road.preferred == [BACKUP, None]
+    assert transport.preferred == [BACKUP, None]
 
 
-async def test_health_says_where_publishing_goes_by_hand(road: Paired, client: httpx.AsyncClient) -> None:
+async def test_health_says_where_publishing_goes_by_hand(transport: Paired, client: httpx.AsyncClient) -> None:
     async def details() -> dict[str, str]:
         return {check["name"]: check["detail"] for check in (await client.get("/health")).json()["checks"]}
 
     assert set((await details()).values()) == {""}
     await client.put("/clusters", json={"preferred": BACKUP})
     assert "chosen by hand" in (await details())[BACKUP]
-    road.troubles[BACKUP] = "away"
+    transport.troubles[BACKUP] = "away"
     assert (await details())[BACKUP] == "away"
     assert BACKUP in (await details())[PRIMARY]
     assert (await client.get("/health")).json()["status"] == "degraded"
@@ -103,8 +105,8 @@ async def test_health_says_where_publishing_goes_by_hand(road: Paired, client: h
     ],
 )
 async def test_an_impossible_choice_says_why(clusters: tuple[str, ...], chosen: str, said: str, hint: str) -> None:
-    roads = [Paired(*clusters)] if clusters else []
-    world = world_of(*roads)
+    transports = [Paired(*clusters)] if clusters else []
+    world = world_of(*transports)
     async with world.client() as client:
         answer = await client.put("/clusters", json={"preferred": chosen})
         problem(answer, 422, "preferred")

@@ -97,7 +97,7 @@ async def test_a_broker_that_refused_before_or_is_away_holds_up_no_change() -> N
         kafka.unreachable = True
         await made(client)
         kafka.unreachable, kafka.refused = False, {"billing"}
-        await world.context.roads.apply(world.registry.catalog)
+        await world.context.router.apply(world.registry.catalog)
         assert (await client.patch(BILLING, json={"paused": True})).json()["paused"]
 
 

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from bus.domain.delivery import Origin
-from bus.domain.destination import FORMER_KEPT, FormerRoad, TransportName
+from bus.domain.destination import FORMER_KEPT, FormerTransport, TransportName
 from bus.testing.transport import MemoryTransport
 from bus.testing.writes import message, row
 from tests.unit.admin.admin_world import BILLING, World, made, problem
@@ -103,7 +103,7 @@ async def test_a_destination_is_removed_once_it_is_empty(world: World, client: h
     problem(await client.delete("/destinations/orders"), 409)
     await client.delete(BILLING)
     later = message(1, destination="orders", deliver_at=2**42)
-    await world.store.compensate([row(later, "", by=Origin.ROAD)])
+    await world.store.compensate([row(later, "", by=Origin.TRANSPORT)])
     await world.clock.advance(1)
     assert (await client.delete("/destinations/orders")).status_code == 204
     for method in ("GET", "DELETE"):
@@ -112,12 +112,12 @@ async def test_a_destination_is_removed_once_it_is_empty(world: World, client: h
     assert await world.rows() == []
 
 
-async def test_a_change_of_road_keeps_the_former_one() -> None:
+async def test_a_change_of_transport_keeps_the_former_one() -> None:
     world = World(MemoryTransport("kafka"))
     direct, kafka = TransportName.DIRECT, TransportName.KAFKA
     until = world.clock.now() + FORMER_KEPT
 
-    def former() -> tuple[FormerRoad, ...]:
+    def former() -> tuple[FormerTransport, ...]:
         return world.registry.destination("orders").former
 
     async with world.client() as client:
@@ -125,12 +125,12 @@ async def test_a_change_of_road_keeps_the_former_one() -> None:
         await made(client)
         assert former() == ()
         assert (await client.put("/destinations/orders", json={"transport": "kafka"})).status_code == 200
-        assert former() == (FormerRoad(direct, until),)
+        assert former() == (FormerTransport(direct, until),)
         await world.clock.advance(60)
         await client.patch("/destinations/orders", json={"paused": True})
         await client.put("/destinations/orders", json={"transport": "kafka"})
-        assert former() == (FormerRoad(direct, until),)
+        assert former() == (FormerTransport(direct, until),)
         await client.patch("/destinations/orders", json={"transport": "direct"})
-        assert former() == (FormerRoad(kafka, until + 60_000),)
-    for road in (world.road, *world.brokers):
-        assert ("orders", "billing") in (road.lags() or {})
+        assert former() == (FormerTransport(kafka, until + 60_000),)
+    for transport in (world.transport, *world.brokers):
+        assert ("orders", "billing") in (transport.lags() or {})

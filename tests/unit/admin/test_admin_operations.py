@@ -155,7 +155,7 @@ READ = [
     "/overview",
     *("/views", "/views/V", "/messages/export"),
 ]
-READ += ["/destinations/orders/roads", "/destinations/orders/actions", f"{BILLING}/actions"]
+READ += ["/destinations/orders/transports", "/destinations/orders/actions", f"{BILLING}/actions"]
 READ += ["/history?resource=destinations/orders"]
 READ += ["/processes", "/processes/owner-1", "/compensations", "/orphans"]
 OWN = [("PUT", "/views/V", {"page": "find"}), ("DELETE", "/views/V", None)]

@@ -56,7 +56,7 @@ OPERATIONS = {
     "DELETE /api/v1/destinations/{code}/subscriptions/{name}": Wanted("configure", "orders"),
     "POST /api/v1/destinations/{code}/subscriptions/{name}/rotate-secret": Wanted("configure", "orders", {}),
     "POST /api/v1/destinations/{code}/subscriptions/{name}/sample": Wanted("configure", "orders", {"body": 1}),
-    "GET /api/v1/destinations/{code}/roads": Wanted("read", "orders"),
+    "GET /api/v1/destinations/{code}/transports": Wanted("read", "orders"),
     "GET /api/v1/destinations/{code}/actions": Wanted("read", "orders"),
     "GET /api/v1/destinations/{code}/subscriptions/{name}/actions": Wanted("read", "orders"),
     "GET /api/v1/messages/export": Wanted("read", "orders", query={"destination": "orders"}),

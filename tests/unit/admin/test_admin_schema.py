@@ -80,7 +80,7 @@ async def _make() -> tuple[Gateway, str, dict[str, str]]:
     await world.keyring.add_user("ann", "viewer")
     context = world.context
     spool = context.spools["receiver"]
-    publisher = Publisher(context.registry, context.roads, spool, context.store, context.events, context.clock)
+    publisher = Publisher(context.registry, context.router, spool, context.store, context.events, context.clock)
     recent, keys = Recent(context.store, context.clock), IdempotencyKeys(context.store, context.clock)
     quotas = Quotas(spool, TurnedAway(context.clock), context.clock)
     ingest = IngestApp(

@@ -19,7 +19,7 @@ async def test_a_subscription_has_the_defaults_of_the_contract(world: World, cli
     assert await made(client) == SUBSCRIPTION
     assert (await client.get(BILLING)).json() == SUBSCRIPTION
     assert (await client.get("/destinations/orders/subscriptions")).json() == {"items": [SUBSCRIPTION], "next": None}
-    assert set(world.road.lags() or {}) == {("orders", "billing")}
+    assert set(world.transport.lags() or {}) == {("orders", "billing")}
 
 
 @pytest.mark.usefixtures("orders")
@@ -96,7 +96,7 @@ async def test_an_impossible_field_of_a_subscription_is_a_422(
     assert found["field"].split(".")[0] == field
     assert "[" not in found["field"]
     problem(await client.get(BILLING), 404)
-    assert world.road.lags() == {}
+    assert world.transport.lags() == {}
     await made(client)
     found = problem(await client.patch(BILLING, json={field: value}), 422)
     assert found["field"].split(".")[0] == field
@@ -211,7 +211,7 @@ async def test_removing_a_subscription_cancels_what_is_open(world: World, client
         (one.id, "billing", "canceled") for one in sent[:2]
     }
     assert await world.rows() == []
-    assert world.road.lags() == {}
+    assert world.transport.lags() == {}
     for method in ("GET", "DELETE"):
         problem(await client.request(method, BILLING), 404)
 

@@ -85,12 +85,12 @@ def peers() -> FakePeers:
     return FakePeers()
 
 
-def road(peers: FakePeers, *found: Member) -> HandoverTransport:
+def handing_over(peers: FakePeers, *found: Member) -> HandoverTransport:
     return HandoverTransport(Crowd(*found), peers)  # type: ignore[arg-type]
 
 
 async def test_messages_go_to_one_dispatcher_and_to_another_one_the_next_time(peers: FakePeers) -> None:
-    transport = road(peers, member("r", "receiver"), member("a"), member("b"))
+    transport = handing_over(peers, member("r", "receiver"), member("a"), member("b"))
     for number in range(4):
         assert await transport.publish([outgoing(number)]) == [True]
     assert [owner for owner, _, _ in peers.calls] == ["a", "b", "a", "b"]
@@ -99,31 +99,31 @@ async def test_messages_go_to_one_dispatcher_and_to_another_one_the_next_time(pe
 @pytest.mark.parametrize("indeterminate", [False, True])
 async def test_when_one_does_not_answer_another_one_has_it(peers: FakePeers, indeterminate: bool) -> None:
     peers.answers["a"] = away(indeterminate=indeterminate)
-    assert await road(peers, member("a"), member("b")).publish([outgoing(1)]) == [True]
+    assert await handing_over(peers, member("a"), member("b")).publish([outgoing(1)]) == [True]
     assert len(peers.handed("b")) == 1
 
 
 async def test_when_nobody_answers_or_nobody_is_there_nothing_is_confirmed(peers: FakePeers) -> None:
     peers.answers["a"] = away()
-    for transport in (road(peers, member("a")), road(peers, member("r", "receiver"))):
+    for transport in (handing_over(peers, member("a")), handing_over(peers, member("r", "receiver"))):
         batch = [outgoing(1), outgoing(2, expected=()), outgoing(3)]
         assert await transport.publish(batch) == [False, True, False]
 
 
 async def test_what_a_dispatcher_does_not_hold_is_not_confirmed(peers: FakePeers) -> None:
     peers.answers["a"] = lambda *_: [False, True]
-    assert await road(peers, member("a")).publish([outgoing(1), outgoing(2)]) == [False, True]
+    assert await handing_over(peers, member("a")).publish([outgoing(1), outgoing(2)]) == [False, True]
 
 
 @pytest.mark.parametrize("answer", [b"\xc1", [True], ["yes", "no"], {}])
 async def test_an_answer_that_is_none_confirms_nothing(peers: FakePeers, answer: Any) -> None:
     peers.answers["a"] = lambda *_: answer
-    assert await road(peers, member("a")).publish([outgoing(1), outgoing(2)]) == [False, False]
+    assert await handing_over(peers, member("a")).publish([outgoing(1), outgoing(2)]) == [False, False]
 
 
 async def test_many_bytes_go_in_several_requests(peers: FakePeers) -> None:
     batch = [outgoing(number, body=b"x" * 1_500_000) for number in range(5)]
-    assert await road(peers, member("a")).publish(batch) == [True] * 5
+    assert await handing_over(peers, member("a")).publish(batch) == [True] * 5
     assert [len(content) for _, _, content in peers.calls] == [2, 2, 1]
     assert peers.handed("a") == [item.message.id for item in batch]
 
@@ -131,14 +131,14 @@ async def test_many_bytes_go_in_several_requests(peers: FakePeers) -> None:
 async def test_behind_what_has_no_room_nothing_is_handed_over(peers: FakePeers) -> None:
     peers.answers["a"] = lambda _, content: [True, None][: len(content)]
     batch = [outgoing(number, body=b"x" * 1_500_000) for number in range(5)]
-    assert await road(peers, member("a")).publish(batch) == [True, None, None, None, None]
+    assert await handing_over(peers, member("a")).publish(batch) == [True, None, None, None, None]
     assert len(peers.calls) == 1
 
 
-async def test_the_road_says_when_there_is_no_dispatcher_and_consumes_nothing(peers: FakePeers) -> None:
-    transport = road(peers, member("r", "receiver"))
+async def test_the_transport_says_when_there_is_no_dispatcher_and_consumes_nothing(peers: FakePeers) -> None:
+    transport = handing_over(peers, member("r", "receiver"))
     assert "no dispatcher" in transport.conditions()["dispatchers"]
-    assert road(peers, member("a")).conditions() == {"dispatchers": ""}
+    assert handing_over(peers, member("a")).conditions() == {"dispatchers": ""}
     assert transport.lags() == {}
     with pytest.raises(TransportUnavailable):
         await transport.consume(*LANE)

@@ -28,7 +28,7 @@ from bus.testing.spool import MemorySpool
 from bus.testing.store import MemoryStore
 from bus.testing.transport import MemoryTransport
 from bus.testing.writes import DESTINATION, message, outcome
-from bus.transports.roads import Roads
+from bus.transports.router import TransportRouter
 from compensator.compensator import Compensator
 from compensator.expiry import Expiry
 from compensator.removal import Removal
@@ -136,16 +136,16 @@ class World:
         self.clock = ManualClock()
         self.store = FickleStore()
         self.members = alone(self.store, self.clock)
-        self.road = MemoryTransport()
-        self.roads = Roads([self.road], self.clock)
+        self.transport = MemoryTransport()
+        self.router = TransportRouter([self.transport], self.clock)
         self.registry = Registry(self.store, SecretBox(None))
-        self.registry.listen(self.roads.apply)
+        self.registry.listen(self.router.apply)
         self.dispatching = FakeDispatching()
         self.events = MemoryEvents()
         self.spool = MemorySpool(consumers=("publish", "store"))
         self.outcomes = MemorySpool(consumers=("store",))
         self.compensator = self.restarted()
-        self.stuck = StuckSearch(self.store, self.registry, self.roads, self.waiting(), self.clock)
+        self.stuck = StuckSearch(self.store, self.registry, self.router, self.waiting(), self.clock)
         self.rollups = Rollups(self.store, self.clock, OWNER, lambda: None)
         self.removal = Removal(
             self.store, self.registry, self.clock, Cancellations(self.store, self.rollups, self.events)
@@ -155,7 +155,7 @@ class World:
     def restarted(self) -> Compensator:
         self.members = alone(self.store, self.clock)
         return Compensator(
-            self.store, self.registry, self.roads, self.dispatching, self.events, self.clock, OWNER, self.waiting()
+            self.store, self.registry, self.router, self.dispatching, self.events, self.clock, OWNER, self.waiting()
         )
 
     def waiting(self) -> Waiting:
@@ -185,7 +185,7 @@ class World:
         return sent
 
     async def publish(self, *messages: Message) -> None:
-        await self.road.publish([Outgoing(one, encode_message(one)) for one in messages])
+        await self.transport.publish([Outgoing(one, encode_message(one)) for one in messages])
 
     async def row(self, of: Message, name: str = "billing") -> Compensation:
         return self.store._rows[of.id, name]

@@ -127,15 +127,15 @@ async def test_what_was_not_taken_though_there_is_room_stays_leased(world: World
 
 async def test_a_paused_destination_holds_its_due_work(world: World) -> None:
     await world.failed(1)
-    await world.store.compensate([row(message(2), "", by=Origin.ROAD)])
+    await world.store.compensate([row(message(2), "", by=Origin.TRANSPORT)])
     await world.destination(paused=True)
     await world.compensator.step()
     assert world.dispatching.offered == []
-    assert world.road._messages == []
+    assert world.transport._messages == []
     await world.destination()
     await world.compensator.step()
     assert len(world.dispatching.offered) == 1
-    assert len(world.road._messages) == 1
+    assert len(world.transport._messages) == 1
 
 
 async def test_work_of_a_subscription_nobody_dispatches_waits(world: World) -> None:
@@ -144,38 +144,38 @@ async def test_work_of_a_subscription_nobody_dispatches_waits(world: World) -> N
     assert world.dispatching.offered == []
 
 
-async def test_a_message_whose_time_has_come_takes_the_normal_road(world: World) -> None:
+async def test_a_message_whose_time_has_come_takes_the_normal_transport(world: World) -> None:
     later = message(5, deliver_at=world.clock.now() + 1000)
-    await world.store.compensate([row(later, "", by=Origin.ROAD, attempts=0, due_at=later.deliver_at)])
+    await world.store.compensate([row(later, "", by=Origin.TRANSPORT, attempts=0, due_at=later.deliver_at)])
     await world.compensator.step()
-    assert world.road._messages == []
+    assert world.transport._messages == []
     await world.clock.advance(1)
     await world.compensator.step()
-    assert world.road._messages == [later]
+    assert world.transport._messages == [later]
     assert world.dispatching.offered == []
     assert await world.store.due(0) == {}
 
 
-async def test_a_road_that_refuses_is_asked_again_but_not_all_the_time(world: World) -> None:
-    world.road.refusing = True
-    plain, calls = world.road.publish, 0
+async def test_a_transport_that_refuses_is_asked_again_but_not_all_the_time(world: World) -> None:
+    world.transport.refusing = True
+    plain, calls = world.transport.publish, 0
 
     async def counted(batch):
         nonlocal calls
         calls += 1
         return await plain(batch)
 
-    world.road.publish = counted
-    await world.store.compensate([row(message(1), "", by=Origin.ROAD)])
+    world.transport.publish = counted
+    await world.store.compensate([row(message(1), "", by=Origin.TRANSPORT)])
     running = asyncio.create_task(world.compensator.run())
     await world.clock.advance(10)
     assert 8 <= calls <= 12
     await world.failed(2)
     await world.clock.advance(0.3)
     assert len(world.dispatching.offered) == 1
-    world.road.refusing = False
+    world.transport.refusing = False
     await world.clock.advance(1.5)
-    assert world.road._messages == [message(1)]
+    assert world.transport._messages == [message(1)]
     assert await world.store.due(0) == {LANE: 1}
     running.cancel()
 
@@ -184,10 +184,10 @@ async def test_a_row_of_another_version_harms_nobody(world: World) -> None:
     await world.store.compensate([row(message(1), message=b"?"), row(message(2), "", message=b"?")])
     sent = await world.failed(3)
     later = message(4)
-    await world.store.compensate([row(later, "", by=Origin.ROAD)])
+    await world.store.compensate([row(later, "", by=Origin.TRANSPORT)])
     await world.compensator.step()
     assert world.dispatching.ids == [sent.id]
-    assert world.road._messages == [later]
+    assert world.transport._messages == [later]
     assert await world.store.due(0) == {LANE: 2, (DESTINATION, ""): 1}
 
 

@@ -35,7 +35,7 @@ async def test_a_delivery_that_is_handed_over_is_told(world: World) -> None:
 
 async def test_a_message_whose_time_has_come_is_told_as_published_and_handed_on(world: World) -> None:
     later = message(5, deliver_at=world.clock.now() + 1000)
-    await world.store.compensate([row(later, "", by=Origin.ROAD, attempts=0, due_at=later.deliver_at)])
+    await world.store.compensate([row(later, "", by=Origin.TRANSPORT, attempts=0, due_at=later.deliver_at)])
     await world.compensator.step()
     assert world.events.told == []
     await world.clock.advance(1)
@@ -45,18 +45,18 @@ async def test_a_message_whose_time_has_come_is_told_as_published_and_handed_on(
     assert (handed.id, handed.subscription) == (later.id, "")
 
 
-async def test_a_message_that_its_road_has_no_room_for_is_no_failed_publication(world: World) -> None:
-    plain = world.road.publish
+async def test_a_message_that_its_transport_has_no_room_for_is_no_failed_publication(world: World) -> None:
+    plain = world.transport.publish
 
     async def full(batch: Sequence[Outgoing]) -> list[bool | None]:
         return [None] * len(batch)
 
-    world.road.publish = full
-    await world.store.compensate([row(message(5), "", by=Origin.ROAD)])
+    world.transport.publish = full
+    await world.store.compensate([row(message(5), "", by=Origin.TRANSPORT)])
     await world.clock.advance(10)
     await world.compensator.step()
     assert world.events.of(Stage.PUBLISHED) == []
-    world.road.publish = plain
+    world.transport.publish = plain
     await world.clock.advance(10)
     await world.compensator.step()
     assert [event.status for event in world.events.of(Stage.PUBLISHED)] == ["confirmed"]

@@ -1,15 +1,15 @@
-"""A road that a destination has left goes when its time is over and nothing is on it."""
+"""A transport that a destination has left goes when its time is over and nothing is on it."""
 
 from __future__ import annotations
 
 import pytest
 
-from bus.domain.destination import FORMER_KEPT, FormerRoad, TransportName
+from bus.domain.destination import FORMER_KEPT, FormerTransport, TransportName
 from bus.domain.message import encode_message
 from bus.ports.transport import Lag, Outgoing
 from bus.testing.transport import MemoryTransport
 from bus.testing.writes import DESTINATION, message
-from bus.transports.roads import Roads
+from bus.transports.router import TransportRouter
 from compensator.retirement import Retirement
 from tests.unit.compensator.compensator_world import World
 
@@ -20,20 +20,20 @@ OLD = TransportName.NSQ
 async def world() -> World:
     found = World()
     found.old = MemoryTransport(OLD)
-    found.roads = Roads([found.road, found.old], found.clock)
-    found.registry.listen(found.roads.apply)
-    found.retirement = Retirement(found.registry, found.roads, found.clock)
+    found.router = TransportRouter([found.transport, found.old], found.clock)
+    found.registry.listen(found.router.apply)
+    found.retirement = Retirement(found.registry, found.router, found.clock)
     await found.destination(transport=OLD)
     await found.subscription()
-    await found.destination(former=(FormerRoad(OLD, found.clock.now() + FORMER_KEPT),))
+    await found.destination(former=(FormerTransport(OLD, found.clock.now() + FORMER_KEPT),))
     return found
 
 
 def former(world: World) -> list[TransportName]:
-    return [road.transport for road in world.registry.destination(DESTINATION).former]
+    return [transport.transport for transport in world.registry.destination(DESTINATION).former]
 
 
-async def test_an_empty_road_goes_when_its_time_is_over(world: World) -> None:
+async def test_an_empty_transport_goes_when_its_time_is_over(world: World) -> None:
     await world.retirement.step()
     assert former(world) == [OLD]
     world.clock.jump(FORMER_KEPT)
@@ -42,7 +42,7 @@ async def test_an_empty_road_goes_when_its_time_is_over(world: World) -> None:
     assert not world.old.lags()
 
 
-async def test_a_road_that_holds_something_or_cannot_be_asked_stays(world: World) -> None:
+async def test_a_transport_that_holds_something_or_cannot_be_asked_stays(world: World) -> None:
     sent = message()
     await world.old.publish([Outgoing(sent, encode_message(sent))])
     world.clock.jump(FORMER_KEPT)
@@ -58,7 +58,7 @@ async def test_a_road_that_holds_something_or_cannot_be_asked_stays(world: World
     assert former(world) == []
 
 
-async def test_a_road_that_may_hold_something_stays(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_transport_that_may_hold_something_stays(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(world.old, "lags", lambda: {(DESTINATION, "billing"): Lag(0, 0)})
     world.clock.jump(FORMER_KEPT)
     await world.retirement.step()

@@ -1,4 +1,4 @@
-"""Stuck: expected, without an outcome, and on no road; not what waits in a backlog, is paused, or is for later."""
+"""Stuck: expected, without an outcome, and on no transport; not what waits in a backlog, is paused, or is for later."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ async def rows(world: World) -> dict[tuple[str, str], int]:
     return await world.store.due(0)
 
 
-async def test_a_message_lost_from_the_road_is_found_and_handed_over(world: World) -> None:
+async def test_a_message_lost_from_the_transport_is_found_and_handed_over(world: World) -> None:
     sent = await accepted(world, 1, 2, 3)
     await world.publish(*sent)
-    world.road.lose(*LANE)
+    world.transport.lose(*LANE)
     await world.clock.advance(LATER)
     assert await world.stuck.step() == 3
     assert await rows(world) == {LANE: 3}
@@ -72,7 +72,7 @@ async def test_what_waits_in_a_backlog_is_not_stuck(world: World) -> None:
     await world.publish(*sent)
     await world.clock.advance(LATER)
     assert await world.stuck.step() == 0
-    consumer = await world.road.consume(*LANE)
+    consumer = await world.transport.consume(*LANE)
     await consumer.receive(3)
     assert await world.stuck.step() == 0
 
@@ -129,14 +129,14 @@ async def test_what_has_an_outcome_is_not_stuck(world: World) -> None:
     assert await rows(world) == before
 
 
-async def test_what_a_road_that_is_down_may_hold_is_stuck(world: World) -> None:
+async def test_what_a_transport_that_is_down_may_hold_is_stuck(world: World) -> None:
     await world.publish(*await accepted(world, 1))
-    world.road.unreachable = True
+    world.transport.unreachable = True
     assert await world.stuck.step() == 0
     await world.clock.advance(LATER)
-    world.road.unreachable = False
+    world.transport.unreachable = False
     assert await world.stuck.step() == 0
-    world.road.unreachable = True
+    world.transport.unreachable = True
     assert await world.stuck.step() == 2
 
 
@@ -150,7 +150,7 @@ async def test_a_message_for_later_is_not_stuck_before_its_time(world: World) ->
 
 
 async def test_a_message_for_later_that_waits_in_a_backlog_is_not_stuck(world: World) -> None:
-    """Its place on the road is that of its time, not that of its acceptance."""
+    """Its place on the transport is that of its time, not that of its acceptance."""
     (later,) = await accepted(world, 0, deliver_at=NOON + 3_600_000)
     await world.clock.advance(3600)
     ahead = await accepted(world, 3_600_000 - 10)
@@ -234,7 +234,7 @@ async def test_a_clock_that_was_ahead_when_the_process_started_makes_nothing_stu
 ) -> None:
     await accepted(world, 1)
     world.clock.jump(DAY)
-    stuck = StuckSearch(world.store, world.registry, world.roads, world.waiting(), world.clock)
+    stuck = StuckSearch(world.store, world.registry, world.router, world.waiting(), world.clock)
     assert await stuck.step() == 0
     world.clock.jump(-DAY)
     await world.clock.advance(10)
@@ -259,7 +259,7 @@ async def test_what_waits_behind_a_message_of_a_clock_that_was_ahead_is_not_stuc
     await world.publish(first, behind)
     await world.clock.advance(LATER)
     assert await world.stuck.step() == 0
-    world.road.lose(*LANE)
+    world.transport.lose(*LANE)
     assert await world.stuck.step() == 1
 
 
@@ -273,7 +273,7 @@ async def test_what_a_broker_lost_is_found_while_the_clock_of_a_receiver_is_ahea
     assert (await world.row(lost)).message_id == lost.id
 
 
-async def test_what_waits_on_a_road_is_not_stuck_because_the_clock_of_its_receiver_is_ahead(world: World) -> None:
+async def test_what_waits_on_a_transport_is_not_stuck_because_the_clock_of_its_receiver_is_ahead(world: World) -> None:
     other = await world.other("receiver", ahead=300_000)
     first, behind = message(1, received_at=other.now()), message(2)
     await world.store.write([first, behind])
@@ -294,6 +294,6 @@ async def test_it_says_which_subscriptions_were_passed_over_for_longer_than_is_s
     await world.stuck.step()
     assert world.stuck.trouble.startswith("deliveries of orders/billing, orders/mail are not looked for")
     for lane in (LANE, MAIL):
-        world.road.lose(*lane)
+        world.transport.lose(*lane)
     await world.stuck.step()
     assert world.stuck.trouble == ""

@@ -42,7 +42,7 @@ class Ground:
         self.store = world.store = Store()
         self.counted: list[Message | Outcome] = []
         self.leftovers = Leftovers(
-            self.store, world.registry, world.roads, world.events, SystemClock(), self.counted.extend
+            self.store, world.registry, world.router, world.events, SystemClock(), self.counted.extend
         )
 
     def now(self) -> int:
@@ -71,7 +71,7 @@ class Ground:
         return await self.spool("direct", records, attach=[(DESTINATION, name) for name in names])
 
     def published(self) -> list[str]:
-        return [one.id for one in self.world.road._messages]
+        return [one.id for one in self.world.transport._messages]
 
 
 @pytest.fixture
@@ -126,21 +126,21 @@ async def test_what_cannot_be_read_stays_and_holds_up_nothing(ground: Ground) ->
     assert ground.published() == [message(1).id, later.id]
 
 
-async def test_what_no_road_takes_stays(ground: Ground) -> None:
-    ground.world.road.refusing = True
+async def test_what_no_transport_takes_stays(ground: Ground) -> None:
+    ground.world.transport.refusing = True
     directory = await ground.receiver(message(1), message(2))
     swept = await ground.leftovers.drain(directory)
     assert (swept.moved, swept.left, swept.removed) == (0, 2, False)
-    ground.world.road.refusing = False
+    ground.world.transport.refusing = False
     assert (await ground.leftovers.drain(directory)).removed
     assert len(ground.published()) == 2
 
 
-async def test_what_the_road_has_no_room_for_stays_and_is_no_failed_publication(ground: Ground) -> None:
+async def test_what_the_transport_has_no_room_for_stays_and_is_no_failed_publication(ground: Ground) -> None:
     async def full(batch: Sequence[Outgoing]) -> list[bool | None]:
         return [None] * len(batch)
 
-    ground.world.road.publish = full
+    ground.world.transport.publish = full
     swept = await ground.leftovers.drain(await ground.receiver(message(1), message(2)))
     assert (swept.moved, swept.left, swept.removed) == (0, 2, False)
     assert ground.world.events.of(Stage.PUBLISHED) == []
@@ -171,7 +171,7 @@ async def test_what_waited_in_the_direct_queue_becomes_due_work_for_each_subscri
     assert swept == (directory, 2, 0, True)
     assert await ground.store.due(0) == {LANE: 2, (DESTINATION, "mail"): 2}
     row = await ground.world.row(sent[0])
-    assert (row.message, row.by, row.generation, row.attempts) == (encode_message(sent[0]), Origin.ROAD, 0, 0)
+    assert (row.message, row.by, row.generation, row.attempts) == (encode_message(sent[0]), Origin.TRANSPORT, 0, 0)
     assert row.due_at <= ground.now()
 
 
@@ -215,7 +215,7 @@ async def test_outcomes_are_swept_before_the_direct_queue(ground: Ground) -> Non
 async def test_a_broker_that_is_away_sends_them_straight_to_a_dispatcher(ground: Ground) -> None:
     broker = MemoryTransport("kafka")
     broker.refusing = True
-    ground.world.roads._transports["kafka"] = broker
+    ground.world.router._transports["kafka"] = broker
     await ground.world.registry.put_destination(
         Destination(code=DESTINATION, transport="kafka", version=ground.world.registry.destination(DESTINATION).version)
     )

@@ -42,7 +42,7 @@ class Ground:
             settings=settings,
             store=world.store,
             registry=world.registry,
-            roads=world.roads,
+            router=world.router,
             events=world.events,
             clock=SystemClock(),
             members=SimpleNamespace(all=self.members),

@@ -65,7 +65,7 @@ class World:
         self.clock = ManualClock()
         self.store = MemoryStore()
         self.spool = GatedSpool()
-        self.road = MemoryTransport()
+        self.transport = MemoryTransport()
         self.poster = MemoryPoster(EgressPolicy(allow_loopback=True), sleep=self.clock.sleep)
         self.events = MemoryEvents()
         self.log = OutcomeLog(self.spool, self.events, self.clock)
@@ -90,18 +90,20 @@ class World:
 
     async def publish(self, count: int = 1, **changes: Any) -> list[Message]:
         messages = [fresh(next(self.made), self.clock, **changes) for _ in range(count)]
-        await self.road.publish([Outgoing(one, encode_message(one)) for one in messages])
+        await self.transport.publish([Outgoing(one, encode_message(one)) for one in messages])
         return messages
 
     async def ensure(self, *names: str) -> None:
-        await self.road.ensure(Destination(code=DESTINATION), [subscription(name) for name in names or ("billing",)])
+        await self.transport.ensure(
+            Destination(code=DESTINATION), [subscription(name) for name in names or ("billing",)]
+        )
 
     @asynccontextmanager
     async def courier(self, of: Subscription | None = None, **means: Any) -> AsyncIterator[Courier]:
         """Run a courier and the outcome log; stopped in order at the end."""
         chosen = of or subscription()
         await self.ensure(chosen.name)
-        courier = Courier(chosen, await self.road.consume(*chosen.key), self.means(**means))
+        courier = Courier(chosen, await self.transport.consume(*chosen.key), self.means(**means))
         recording = asyncio.create_task(self.log.run())
         running = asyncio.create_task(courier.run())
         await self.clock.settle()
@@ -126,8 +128,8 @@ class World:
         return found
 
     def holds(self, name: str = "billing") -> int:
-        """Return how many messages the road still holds."""
-        lags = self.road.lags()
+        """Return how many messages the transport still holds."""
+        lags = self.transport.lags()
         assert lags is not None
         return lags[DESTINATION, name].records
 

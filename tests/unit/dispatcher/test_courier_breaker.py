@@ -158,7 +158,7 @@ async def test_pausing_gives_back_and_resuming_probes_again(world: World) -> Non
         await opened(world, courier, 6)
         courier.update(subscription(max_concurrency=1, paused=True))
         await world.clock.settle()
-        assert world.road.queue((DESTINATION, "billing")).held == {}
+        assert world.transport.queue((DESTINATION, "billing")).held == {}
         await world.clock.advance(100)
         assert world.poster.posted == []
         world.poster.script(URL, Reply())
@@ -193,5 +193,5 @@ async def test_stop_during_a_probe_gives_the_message_back_unspent(world: World) 
         event.set()
         await world.clock.settle()
         assert await world.outcomes() == []
-        assert world.road.queue((DESTINATION, "billing")).held == {}
+        assert world.transport.queue((DESTINATION, "billing")).held == {}
         assert world.holds() == 1

@@ -50,7 +50,7 @@ async def test_a_message_is_delivered_recorded_and_acked(world: World) -> None:
             URL,
         )
         assert done.attempt is not None
-        assert (done.attempt.n, done.attempt.by, done.attempt.node) == (1, Origin.ROAD, "node-1")
+        assert (done.attempt.n, done.attempt.by, done.attempt.node) == (1, Origin.TRANSPORT, "node-1")
         assert done.attempt.status_code == 200
         assert world.holds() == 0
 

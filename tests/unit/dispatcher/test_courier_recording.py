@@ -89,7 +89,7 @@ async def test_a_full_disk_stops_the_posts_of_who_had_nothing_to_record(world: W
 
 
 def _beside(world: World) -> World:
-    """Return another world that shares the spool, the log and the road."""
+    """Return another world that shares the spool, the log and the transport."""
     other = World()
     other.__dict__.update(world.__dict__)
     other.log = world.log

@@ -99,7 +99,7 @@ async def test_a_paused_subscription_holds_and_gives_back(world: World) -> None:
         courier.update(subscription(max_concurrency=1, paused=True))
         await world.clock.settle()
         assert courier.room == 0
-        assert len(world.road.queue((DESTINATION, "billing")).held) == 1
+        assert len(world.transport.queue((DESTINATION, "billing")).held) == 1
         event.set()
         await world.clock.advance(60)
         assert len(world.poster.posted) == 1
@@ -115,7 +115,7 @@ async def test_what_comes_while_paused_is_not_started(world: World) -> None:
         await world.publish(5)
         await world.clock.advance(60)
         assert world.poster.posted == []
-        assert world.road.queue((DESTINATION, "billing")).held == {}
+        assert world.transport.queue((DESTINATION, "billing")).held == {}
         assert not courier.offer(handed(fresh(99, world.clock)))
         courier.update(subscription())
         await world.clock.settle()
@@ -134,7 +134,7 @@ async def test_stop_finishes_what_is_in_flight_and_starts_nothing_new(world: Wor
         await world.clock.settle()
     assert len(world.poster.posted) == 2
     assert statuses(await world.outcomes()) == [Status.DELIVERED] * 2
-    queue = world.road.queue((DESTINATION, "billing"))
+    queue = world.transport.queue((DESTINATION, "billing"))
     assert (len(queue.waiting), len(queue.held)) == (8, 0)
 
 
@@ -149,7 +149,7 @@ async def test_stop_does_not_wait_for_what_may_not_start(world: World, why: str)
         assert before < 5
         courier.stop()
         await world.clock.settle()
-        held_now = len(world.road.queue((DESTINATION, "billing")).held)
+        held_now = len(world.transport.queue((DESTINATION, "billing")).held)
         assert held_now <= (1 if why == "disk" else 0)
         world.spool.refuse = lambda: None
         await world.clock.advance(3600 * 24)
@@ -169,7 +169,7 @@ async def test_cancelling_gives_back_what_is_in_flight(world: World) -> None:
     await asyncio.gather(running, return_exceptions=True)
     assert courier.in_flight == 0
     assert world.poster.in_flight == 0
-    queue = world.road.queue((DESTINATION, "billing"))
+    queue = world.transport.queue((DESTINATION, "billing"))
     assert (len(queue.waiting), len(queue.held)) == (3, 0)
     assert await world.outcomes() == []
     with pytest.raises(asyncio.CancelledError):

@@ -22,7 +22,7 @@ async def test_what_is_routed_elsewhere_is_acked_without_an_outcome(world: World
         assert world.holds() == 0
 
 
-async def test_a_duplicate_on_the_road_is_posted_once(world: World) -> None:
+async def test_a_duplicate_on_the_transport_is_posted_once(world: World) -> None:
     reply, event = held()
     world.poster.script(URL, reply)
     async with world.courier():
@@ -64,8 +64,8 @@ async def test_a_suspect_is_checked_against_the_store(world: World, why: str) ->
         started_at = world.clock.now()
     elif why == "held before":
         done, open_ = await world.publish(2)
-        await (await world.road.consume(DESTINATION, "billing")).receive(2)
-        world.road.crash()
+        await (await world.transport.consume(DESTINATION, "billing")).receive(2)
+        world.transport.crash()
     else:
         await world.clock.advance(1)
         done, open_ = await world.publish(2, received_at=started_at - 600_000)

@@ -1,4 +1,4 @@
-"""What a courier has of its road: told, with its copies acked or given back, and never lost."""
+"""What a courier has of its transport: told, with its copies acked or given back, and never lost."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from bus.testing.writes import DESTINATION, message
 from tests.unit.dispatcher.dispatcher_world import URL, World, handed, held, subscription
 
 
-async def test_what_it_has_of_its_road_is_told_until_the_road_has_the_ack(world: World) -> None:
+async def test_what_it_has_of_its_transport_is_told_until_the_transport_has_the_ack(world: World) -> None:
     reply, event = held()
     world.poster.script(URL, reply)
     async with world.courier(subscription(max_concurrency=2)) as courier:
@@ -53,11 +53,11 @@ async def test_copies_are_given_back_with_the_first(world: World) -> None:
         courier._group._abort()  # type: ignore[union-attr]
         await world.clock.settle()
         assert world.holds() == 2
-        consumer = await world.road.consume(DESTINATION, "billing")
+        consumer = await world.transport.consume(DESTINATION, "billing")
         assert len(await consumer.receive(10)) == 2
 
 
-async def test_turning_to_the_road_anew_loses_nothing(world: World) -> None:
+async def test_turning_to_the_transport_anew_loses_nothing(world: World) -> None:
     async with world.courier() as courier:
         for number in range(5):
             await world.publish()
@@ -68,7 +68,7 @@ async def test_turning_to_the_road_anew_loses_nothing(world: World) -> None:
         assert world.holds() == 0
 
 
-async def test_turning_to_the_road_anew_while_the_store_is_asked_loses_nothing(world: World) -> None:
+async def test_turning_to_the_transport_anew_while_the_store_is_asked_loses_nothing(world: World) -> None:
     asked, answer = asyncio.Event(), asyncio.Event()
     plain = world.store.finished
 

@@ -19,7 +19,7 @@ from bus.telemetry import metrics
 from bus.testing.cluster import all_permits
 from bus.testing.poster import Reply
 from bus.testing.writes import DESTINATION
-from bus.transports.roads import Roads
+from bus.transports.router import TransportRouter
 from dispatcher.dispatcher import Dispatcher
 from tests.unit.dispatcher.dispatcher_world import URL, World, fresh, handed, held, statuses, subscription
 
@@ -34,16 +34,16 @@ def catalog(*subscriptions: Subscription) -> Catalog:
 @asynccontextmanager
 async def dispatching(
     world: World, of: Catalog, *, at_stop: Callable[[], Awaitable[None]] | None = None
-) -> AsyncIterator[tuple[Dispatcher, Roads]]:
+) -> AsyncIterator[tuple[Dispatcher, TransportRouter]]:
     """Run a dispatcher; ``at_stop`` is awaited when it was told to stop."""
-    roads = Roads([world.road], world.clock)
-    await roads.apply(of)
-    dispatcher = Dispatcher(roads, world.means(), all_permits())
+    router = TransportRouter([world.transport], world.clock)
+    await router.apply(of)
+    dispatcher = Dispatcher(router, world.means(), all_permits())
     stopping = asyncio.Event()
     running = asyncio.create_task(dispatcher.run(of, stopping))
     await world.clock.settle()
     try:
-        yield dispatcher, roads
+        yield dispatcher, router
     finally:
         stopping.set()
         if at_stop is not None:
@@ -114,9 +114,9 @@ async def test_the_lease_stays_of_what_is_here_already_and_ends_of_what_has_no_r
 
 
 async def test_a_subscription_that_is_added_takes_part(world: World) -> None:
-    async with dispatching(world, catalog(subscription())) as (dispatcher, roads):
+    async with dispatching(world, catalog(subscription())) as (dispatcher, router):
         changed = catalog(subscription(), subscription("mail", url=OTHER))
-        await roads.apply(changed)
+        await router.apply(changed)
         await dispatcher.apply(changed)
         await world.publish()
         await world.clock.settle()
@@ -134,10 +134,10 @@ async def test_a_changed_subscription_is_changed_in_place(world: World) -> None:
 async def test_nobody_waits_for_what_a_removed_subscription_has_in_flight(world: World) -> None:
     reply, event = held()
     world.poster.script(URL, reply)
-    async with dispatching(world, catalog(subscription(max_concurrency=1))) as (dispatcher, roads):
+    async with dispatching(world, catalog(subscription(max_concurrency=1))) as (dispatcher, router):
         await world.publish(2)
         await world.clock.settle()
-        await roads.apply(catalog())
+        await router.apply(catalog())
         await asyncio.wait_for(dispatcher.apply(catalog()), 5)
         assert await dispatcher.room() == {}
         assert await dispatcher.offer([handed(fresh(9, world.clock))]) == [False]
@@ -151,11 +151,11 @@ async def test_a_subscription_that_comes_back_has_its_permits_to_itself(world: W
     reply, event = held()
     world.poster.script(URL, reply)
     of = catalog(subscription(max_concurrency=2))
-    async with dispatching(world, of) as (dispatcher, roads):
+    async with dispatching(world, of) as (dispatcher, router):
         await world.publish(4)
         await world.clock.settle()
         for changed in (catalog(), of):
-            await roads.apply(changed)
+            await router.apply(changed)
             await asyncio.wait_for(dispatcher.apply(changed), 5)
         await world.publish(4)
         await world.clock.settle()
@@ -182,7 +182,7 @@ async def test_stop_waits_for_what_is_in_flight_and_for_its_outcomes(world: Worl
         await world.clock.settle()
     assert len(await world.outcomes()) == 3
     assert world.holds() == 2
-    assert world.road.queue((DESTINATION, "billing")).held == {}
+    assert world.transport.queue((DESTINATION, "billing")).held == {}
 
 
 async def test_stop_waits_for_a_removed_subscription_as_well(world: World) -> None:
@@ -193,10 +193,10 @@ async def test_stop_waits_for_a_removed_subscription_as_well(world: World) -> No
         await world.clock.settle()
         event.set()
 
-    async with dispatching(world, catalog(subscription()), at_stop=stopped) as (dispatcher, roads):
+    async with dispatching(world, catalog(subscription()), at_stop=stopped) as (dispatcher, router):
         await world.publish()
         await world.clock.settle()
-        await roads.apply(catalog())
+        await router.apply(catalog())
         await dispatcher.apply(catalog())
     assert statuses(await world.outcomes()) == [Status.DELIVERED]
 
@@ -216,9 +216,9 @@ async def test_a_subscription_without_its_destination_is_left_out(world: World) 
 
 async def test_a_failed_disk_ends_the_dispatcher(world: World) -> None:
     of = catalog(subscription())
-    roads = Roads([world.road], world.clock)
-    await roads.apply(of)
-    running = asyncio.create_task(Dispatcher(roads, world.means(), all_permits()).run(of, asyncio.Event()))
+    router = TransportRouter([world.transport], world.clock)
+    await router.apply(of)
+    running = asyncio.create_task(Dispatcher(router, world.means(), all_permits()).run(of, asyncio.Event()))
     world.spool.refuse = lambda: SpoolFailed("EIO")
     await world.publish()
     await world.clock.settle()

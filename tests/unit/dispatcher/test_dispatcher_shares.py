@@ -13,7 +13,7 @@ from bus.testing.spool import MemorySpool
 from bus.testing.transport import MemoryTransport
 from bus.testing.writes import DESTINATION
 from bus.transports.direct import DirectTransport
-from bus.transports.roads import Roads
+from bus.transports.router import TransportRouter
 from dispatcher.dispatcher import Dispatcher
 from tests.unit.dispatcher.dispatcher_world import URL, World, fresh, handed, held, subscription
 
@@ -21,19 +21,19 @@ NAME = f"{DESTINATION}/billing"
 
 
 class Sharing:
-    """A dispatcher called a, on a broker's road and its own queue."""
+    """A dispatcher called a, on a broker's transport and its own queue."""
 
     def __init__(self, world: World, catalog: Catalog) -> None:
         self.world = world
         self.catalog = catalog
         self.queue = MemorySpool(consumers=())
-        world.road = MemoryTransport(TransportName.KAFKA)
-        self.roads = Roads([world.road, DirectTransport(self.queue)], world.clock)
+        world.transport = MemoryTransport(TransportName.KAFKA)
+        self.router = TransportRouter([world.transport, DirectTransport(self.queue)], world.clock)
         self.shares = Shares("a")
         self.shares.resume(View(("a",)))
         self.may_start = True
         means = world.means(may_start=lambda: self.may_start)
-        self.dispatcher = Dispatcher(self.roads, means, self.shares)
+        self.dispatcher = Dispatcher(self.router, means, self.shares)
 
     async def go_by(self, *owners: str, rotation: int = 0) -> None:
         self.shares.resume(View(owners, rotation))
@@ -41,15 +41,15 @@ class Sharing:
         await self.world.clock.settle()
 
     def attached(self) -> set[str]:
-        """Return the roads that the subscription consumes."""
-        return self.dispatcher._posts[DESTINATION, "billing"].crossing.roads
+        """Return the transports that the subscription consumes."""
+        return self.dispatcher._posts[DESTINATION, "billing"].merged.transports
 
 
 @asynccontextmanager
 async def sharing(world: World, **changes: object) -> AsyncIterator[Sharing]:
     destination = Destination(code=DESTINATION, transport=TransportName.KAFKA)
     made = Sharing(world, Catalog([destination], [subscription(**changes)]))
-    await made.roads.apply(made.catalog)
+    await made.router.apply(made.catalog)
     stopping = asyncio.Event()
     running = asyncio.create_task(made.dispatcher.run(made.catalog, stopping))
     await world.clock.settle()

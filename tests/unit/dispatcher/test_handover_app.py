@@ -23,7 +23,7 @@ from bus.testing.spool import MemorySpool
 from bus.testing.store import MemoryStore
 from bus.testing.writes import DESTINATION, message
 from bus.transports.direct import DirectTransport
-from bus.transports.roads import Roads
+from bus.transports.router import TransportRouter
 from dispatcher.handover import HandoverApp
 
 
@@ -71,7 +71,7 @@ class World:
         self.queue = MemorySpool(consumers=())
         self.direct = DirectTransport(self.queue)
         self.registry = Registry(self.store, SecretBox(None))
-        self.registry.listen(Roads([self.direct], self.clock).apply)
+        self.registry.listen(TransportRouter([self.direct], self.clock).apply)
         self.elsewhere = Registry(self.store, SecretBox(None))
         self.key = PeerKey(self.store, self.clock)
         self.dispatching = FakeDispatching()

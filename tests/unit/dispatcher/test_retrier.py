@@ -19,7 +19,7 @@ from bus.testing.cluster import all_permits
 from bus.testing.poster import Reply
 from bus.testing.store import MemoryStore
 from bus.testing.writes import DESTINATION
-from bus.transports.roads import Roads
+from bus.transports.router import TransportRouter
 from dispatcher.dispatcher import Dispatcher
 from dispatcher.outcomes import RETRY
 from dispatcher.retrying import Retrier
@@ -55,10 +55,10 @@ class Retrying(World):
             return offers[0].take(delivery)
 
         self.retrier = retrier = Retrier(self.spool, self.log, offer, self.clock)
-        roads = Roads([self.road], self.clock)
+        router = TransportRouter([self.transport], self.clock)
         configured = Catalog([Destination(code=DESTINATION)], [subscription()])
-        await roads.apply(configured)
-        dispatcher = Dispatcher(roads, self.means(passed=retrier.passed), all_permits())
+        await router.apply(configured)
+        dispatcher = Dispatcher(router, self.means(passed=retrier.passed), all_permits())
         offers.append(dispatcher)
         feed = StoreFeed(
             self.spool,
@@ -111,7 +111,7 @@ async def test_a_failure_is_retried_while_the_store_is_away_until_it_is_delivere
         delivery = trace.deliveries["billing"]
         assert delivery.status is Status.DELIVERED
         assert sorted((one.n, one.by) for one in delivery.attempts.values()) == [
-            (1, Origin.ROAD),
+            (1, Origin.TRANSPORT),
             (2, Origin.RETRY),
             (3, Origin.RETRY),
         ]

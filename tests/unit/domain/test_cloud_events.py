@@ -8,7 +8,7 @@ from bus.domain.message import Message
 from bus.testing.writes import NOON, message
 
 
-def test_no_field_of_a_message_is_lost_on_a_road() -> None:
+def test_no_field_of_a_message_is_lost_on_a_transport() -> None:
     texts = ("key", "routing_key", "traceparent", "tracestate", "original_id", "idempotency_key", "edited_from")
     sent = message(
         content_type="text/plain",

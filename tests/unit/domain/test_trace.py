@@ -40,7 +40,7 @@ attempts = st.builds(
     Attempt,
     id=st.sampled_from(["1", "2"]),
     n=SMALL,
-    by=st.just(Origin.ROAD),
+    by=st.just(Origin.TRANSPORT),
     started_at=SMALL,
     duration=st.sampled_from([0.5, 1.0]),
     phases=st.sampled_from([(None,) * 6, (None, 1.0, None, None, None, None)]),

@@ -32,18 +32,18 @@ class Published:
 async def test_sides_take_turns_and_every_other_turn_is_in_the_opposite_order(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(publishing, "TURN", 2)
     published = Published()
-    sides = {name: published.side(name) for name in ("road", "bare")}
+    sides = {name: published.side(name) for name in ("transport", "bare")}
     rates = await publishing.rates(sides, MESSAGES, 1, windows=2)
-    warm_up, turns = ["road"] * 6 + ["bare"] * 6, ["road", "bare", "bare", "road"] * 3
+    warm_up, turns = ["transport"] * 6 + ["bare"] * 6, ["transport", "bare", "bare", "transport"] * 3
     assert published.batches == [(name, 1) for name in [*warm_up, *(name for name in turns for _ in range(2))]]
-    assert {name: len(found) for name, found in rates.items()} == {"road": 2, "bare": 2}
+    assert {name: len(found) for name, found in rates.items()} == {"transport": 2, "bare": 2}
     assert all(rate > 0 for found in rates.values() for rate in found)
 
 
 async def test_what_is_published_at_once_is_a_batch() -> None:
     published = Published()
-    assert await publishing.seconds(published.side("road"), MESSAGES, 4) > 0
-    assert published.batches == [("road", 4), ("road", 2)]
+    assert await publishing.seconds(published.side("transport"), MESSAGES, 4) > 0
+    assert published.batches == [("transport", 4), ("transport", 2)]
 
 
 async def test_a_turn_that_hangs_ends_at_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:

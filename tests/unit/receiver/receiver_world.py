@@ -21,7 +21,7 @@ from bus.testing.events import MemoryEvents
 from bus.testing.spool import MemorySpool
 from bus.testing.store import MemoryStore
 from bus.testing.transport import MemoryTransport
-from bus.transports.roads import Roads
+from bus.transports.router import TransportRouter
 from receiver.app import IngestApp
 from receiver.draft import Draft
 from receiver.duplicates import IdempotencyKeys, Recent
@@ -84,17 +84,17 @@ class World:
         self.events = MemoryEvents()
         self.store = SlowStore()
         self.spool = GatedSpool()
-        self.road = MemoryTransport()
-        self.roads = Roads([self.road], self.clock)
+        self.transport = MemoryTransport()
+        self.router = TransportRouter([self.transport], self.clock)
         self.old = False
         self.registry = Registry(self.store, SecretBox(None), lambda: self.old)
-        self.registry.listen(self.roads.apply)
+        self.registry.listen(self.router.apply)
         self.keyring = Keyring(self.store, self.clock.now)
         self.restart()
 
     def restart(self) -> None:
         """Begin another life of the receiver on the same spool and store."""
-        self.publisher = Publisher(self.registry, self.roads, self.spool, self.store, self.events, self.clock)
+        self.publisher = Publisher(self.registry, self.router, self.spool, self.store, self.events, self.clock)
         self.turned_away = TurnedAway(self.clock)
         self.ingest = Ingest(
             self.registry,

@@ -1,4 +1,4 @@
-"""A receiver tells of a message once it is durable, and of each road that was tried."""
+"""A receiver tells of a message once it is durable, and of each transport that was tried."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def test_a_repetition_and_a_refusal_are_not_told(world: World) -> None:
     assert [event.id for event in world.events.of(Stage.ACCEPTED)] == [first.id]
 
 
-async def test_a_road_that_refuses_and_one_that_takes_are_told(world: World) -> None:
+async def test_a_transport_that_refuses_and_one_that_takes_are_told(world: World) -> None:
     accepted = await world.send()
     stopping = asyncio.Event()
     running = asyncio.create_task(world.publisher.run(stopping))

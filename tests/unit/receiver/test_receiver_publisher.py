@@ -1,4 +1,4 @@
-"""From the receiver's spool to the destination's road, or into the store for later."""
+"""From the receiver's spool to the destination's transport, or into the store for later."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bus.registry import Registry
 from bus.security.secrets import SecretBox
 from bus.telemetry import metrics
 from bus.testing.transport import MemoryTransport
-from bus.transports.roads import Roads
+from bus.transports.router import TransportRouter
 from tests.unit.receiver.receiver_world import World
 
 
@@ -44,8 +44,8 @@ async def publishing(world: World) -> AsyncIterator[None]:
         running.result()
 
 
-def on_road(world: World, destination: str = "orders") -> list[bytes]:
-    return [one.body for one in world.road._messages if one.destination == destination]
+def on_transport(world: World, destination: str = "orders") -> list[bytes]:
+    return [one.body for one in world.transport._messages if one.destination == destination]
 
 
 def waiting(world: World, lane: str = "orders") -> int:
@@ -63,14 +63,14 @@ async def test_what_is_accepted_is_published_in_order(world: World) -> None:
         for number in range(5):
             await world.send(b"%d" % number)
         await world.clock.settle()
-        assert on_road(world) == [b"earlier life", b"0", b"1", b"2", b"3", b"4"]
+        assert on_transport(world) == [b"earlier life", b"0", b"1", b"2", b"3", b"4"]
         assert waiting(world) == 0
         assert published(world, "confirmed") == before + 6
 
 
-async def test_what_the_road_refuses_stays_and_is_tried_less_and_less(world: World) -> None:
+async def test_what_the_transport_refuses_stays_and_is_tried_less_and_less(world: World) -> None:
     before = published(world, "failed")
-    world.road.refusing = True
+    world.transport.refusing = True
     async with publishing(world):
         await world.send(b"1")
         await world.clock.advance(1)
@@ -80,25 +80,25 @@ async def test_what_the_road_refuses_stays_and_is_tried_less_and_less(world: Wor
         assert 4 <= early <= 6
         assert late == pytest.approx(22, abs=3)
         assert waiting(world) == 1
-        world.road.refusing = False
+        world.transport.refusing = False
         await world.clock.advance(5)
-        assert on_road(world) == [b"1"]
+        assert on_transport(world) == [b"1"]
         assert waiting(world) == 0
-        world.road.refusing = True
+        world.transport.refusing = True
         await world.send(b"2")
         await world.clock.advance(0.06)
-        world.road.refusing = False
+        world.transport.refusing = False
         await world.clock.advance(0.2)
-        assert on_road(world) == [b"1", b"2"]
+        assert on_transport(world) == [b"1", b"2"]
 
 
 class Narrow:
-    """A road that takes messages while it has room for them, and counts what it is asked for."""
+    """A transport that takes messages while it has room for them, and counts what it is asked for."""
 
     def __init__(self, world: World) -> None:
         self.room = 0
         self.asked: list[int] = []
-        self._plain, world.road.publish = world.road.publish, self.publish
+        self._plain, world.transport.publish = world.transport.publish, self.publish
 
     async def publish(self, batch: Sequence[Outgoing]) -> list[bool | None]:
         self.asked.append(len(batch))
@@ -107,7 +107,7 @@ class Narrow:
         return [True] * len(taken) + [None] * (len(batch) - len(taken))
 
 
-async def test_what_the_road_has_no_room_for_is_no_failure_and_one_message_asks_for_all(world: World) -> None:
+async def test_what_the_transport_has_no_room_for_is_no_failure_and_one_message_asks_for_all(world: World) -> None:
     failed, confirmed = published(world, "failed"), published(world, "confirmed")
     narrow = Narrow(world)
     for number in range(600):
@@ -115,7 +115,7 @@ async def test_what_the_road_has_no_room_for_is_no_failure_and_one_message_asks_
     narrow.room = 100
     async with publishing(world):
         await world.clock.advance(60)
-        assert len(on_road(world)) == 100
+        assert len(on_transport(world)) == 100
         assert narrow.asked[0] == 256
         assert 10 < len(narrow.asked) < 30
         assert set(narrow.asked[1:]) == {1}
@@ -124,7 +124,7 @@ async def test_what_the_road_has_no_room_for_is_no_failure_and_one_message_asks_
         assert waiting(world) == 500
         narrow.room = 600
         await world.clock.advance(6)
-        assert on_road(world) == [b"%d" % number for number in range(600)]
+        assert on_transport(world) == [b"%d" % number for number in range(600)]
         assert narrow.asked[-3:] == [1, 256, 243]
         assert waiting(world) == 0
 
@@ -142,7 +142,7 @@ async def test_what_moved_at_all_has_the_rest_tried_soon(world: World) -> None:
         assert waiting(world) < 450
 
 
-async def test_a_store_that_is_away_holds_up_nothing_that_the_road_takes_and_is_told_once(
+async def test_a_store_that_is_away_holds_up_nothing_that_the_transport_takes_and_is_told_once(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     world.store.down = True
@@ -152,7 +152,7 @@ async def test_a_store_that_is_away_holds_up_nothing_that_the_road_takes_and_is_
         for number in range(600):
             await world.send(b"%d" % number)
         await world.clock.advance(6)
-        assert len(on_road(world)) == 600
+        assert len(on_transport(world)) == 600
         assert caplog.text.count("wait in the spool for the store") == 1
 
 
@@ -167,7 +167,7 @@ async def test_a_message_for_later_ahead_in_the_lane_holds_up_none_that_has_room
         assert waiting(world) == 3
         narrow.room = 9
         await world.clock.advance(6)
-        assert on_road(world) == [b"1", b"2"]
+        assert on_transport(world) == [b"1", b"2"]
         narrow.room = 0
         await world.send(b"3")
         world.store.down = False
@@ -178,68 +178,68 @@ async def test_a_message_for_later_ahead_in_the_lane_holds_up_none_that_has_room
 
 async def test_what_a_broker_does_not_take_goes_straight_to_a_dispatcher(world: World) -> None:
     broker = MemoryTransport(TransportName.KAFKA)
-    world.roads = Roads([world.road, broker], world.clock)
+    world.router = TransportRouter([world.transport, broker], world.clock)
     world.registry = Registry(world.store, SecretBox(None))
-    world.registry.listen(world.roads.apply)
+    world.registry.listen(world.router.apply)
     world.restart()
     await world.destination("paid", "billing", transport=TransportName.KAFKA)
     async with publishing(world):
         broker.refusing = True
         await world.send(b"1", "paid")
         await world.clock.settle()
-        world.road.refusing = True
+        world.transport.refusing = True
         await world.send(b"2", "paid")
         await world.clock.settle()
         assert held_by(broker) == []
-        assert held_by(world.road) == [b"1"]
+        assert held_by(world.transport) == [b"1"]
         assert waiting(world, "paid") == 1
         broker.refusing = False
         await world.send(b"3", "paid")
         await world.clock.advance(1)
         assert sorted(held_by(broker)) == [b"2", b"3"]
-        assert held_by(world.road) == [b"1"]
+        assert held_by(world.transport) == [b"1"]
         assert waiting(world, "paid") == 0
 
 
-def held_by(road: MemoryTransport) -> list[bytes]:
-    return [road.message(number).body for number in road.queue(("paid", "billing")).waiting]
+def held_by(transport: MemoryTransport) -> list[bytes]:
+    return [transport.message(number).body for number in transport.queue(("paid", "billing")).waiting]
 
 
 async def test_of_a_batch_only_what_was_not_confirmed_comes_again(world: World) -> None:
-    plain = world.road.publish
+    plain = world.transport.publish
 
     async def fickle(batch):
         taken = [item for item in batch if item.message.body != b"no"]
         await plain(taken)
         return [item in taken for item in batch]
 
-    world.road.publish = fickle
+    world.transport.publish = fickle
     for body in (b"1", b"no", b"2"):
         await world.send(body)
     async with publishing(world):
         await world.clock.advance(1)
-        assert on_road(world) == [b"1", b"2"]
+        assert on_transport(world) == [b"1", b"2"]
         assert waiting(world) == 1
-        world.road.publish = plain
+        world.transport.publish = plain
         await world.clock.advance(5)
-        assert on_road(world) == [b"1", b"2", b"no"]
+        assert on_transport(world) == [b"1", b"2", b"no"]
 
 
-async def test_a_road_that_hangs_holds_up_no_other_destination(world: World) -> None:
+async def test_a_transport_that_hangs_holds_up_no_other_destination(world: World) -> None:
     await world.destination("mails", "outbox")
-    plain = world.road.publish
+    plain = world.transport.publish
 
     async def hangs(batch):
         if batch[0].message.destination == "orders":
             await asyncio.Event().wait()
         return await plain(batch)
 
-    world.road.publish = hangs
+    world.transport.publish = hangs
     async with publishing(world):
         await world.send(b"1")
         await world.send(b"2", "mails")
         await world.clock.settle()
-        assert on_road(world, "mails") == [b"2"]
+        assert on_transport(world, "mails") == [b"2"]
 
 
 async def test_a_paused_destination_holds_until_it_is_resumed(world: World) -> None:
@@ -247,11 +247,11 @@ async def test_a_paused_destination_holds_until_it_is_resumed(world: World) -> N
     async with publishing(world):
         await world.send(b"1")
         await world.clock.advance(3600)
-        assert on_road(world) == []
+        assert on_transport(world) == []
         assert waiting(world) == 1
         await world.destination("orders")
         await world.clock.advance(0.2)
-        assert on_road(world) == [b"1"]
+        assert on_transport(world) == [b"1"]
 
 
 async def test_a_message_for_later_becomes_a_due_row(world: World) -> None:
@@ -260,10 +260,10 @@ async def test_a_message_for_later_becomes_a_due_row(world: World) -> None:
         answer = await world.send(b"later", deliver_at=due_at)
         await world.send(b"past", deliver_at=world.clock.now() - 1)
         await world.clock.settle()
-        assert on_road(world) == [b"past"]
+        assert on_transport(world) == [b"past"]
         assert waiting(world) == 0
         (row,) = await world.store.lease(due_at, due_at + 1, {("orders", ""): 9}, 9)
-        assert (row.message_id, row.due_at, row.by, row.generation) == (answer.id, due_at, Origin.ROAD, 0)
+        assert (row.message_id, row.due_at, row.by, row.generation) == (answer.id, due_at, Origin.TRANSPORT, 0)
         assert decode_message(row.message).body == b"later"
 
 
@@ -275,7 +275,7 @@ async def test_a_message_for_later_stays_in_the_spool_until_the_store_has_it(wor
         assert waiting(world) == 1
         await world.send(b"now")
         await world.clock.advance(6)
-        assert on_road(world) == [b"now"]
+        assert on_transport(world) == [b"now"]
         assert waiting(world) == 1
         world.store.down = False
         await world.clock.advance(6)
@@ -283,12 +283,12 @@ async def test_a_message_for_later_stays_in_the_spool_until_the_store_has_it(wor
         assert await world.store.due(0) == {("orders", ""): 1}
 
 
-async def test_a_message_for_later_that_became_due_in_the_spool_takes_the_road(world: World) -> None:
+async def test_a_message_for_later_that_became_due_in_the_spool_takes_the_transport(world: World) -> None:
     async with publishing(world):
         world.store.down = True
         await world.send(b"later", deliver_at=world.clock.now() + 30_000)
         await world.clock.advance(60)
-        assert on_road(world) == [b"later"]
+        assert on_transport(world) == [b"later"]
         assert waiting(world) == 0
 
 
@@ -299,7 +299,7 @@ async def test_messages_of_a_removed_destination_leave_the_spool(world: World) -
     async with publishing(world):
         await world.clock.settle()
         assert waiting(world, "bare") == 0
-        assert on_road(world, "bare") == []
+        assert on_transport(world, "bare") == []
 
 
 async def test_messages_of_a_destination_that_was_lost_wait_until_it_is_made_again(world: World) -> None:
@@ -312,7 +312,7 @@ async def test_messages_of_a_destination_that_was_lost_wait_until_it_is_made_aga
         assert "bare" in world.publisher.trouble
         world.registry.catalog = known
         await world.clock.advance(10)
-        assert on_road(world, "bare") == [b"1"]
+        assert on_transport(world, "bare") == [b"1"]
         assert world.publisher.trouble == ""
 
 
@@ -326,7 +326,7 @@ async def test_with_an_old_configuration_messages_of_an_unknown_destination_wait
         assert waiting(world, "bare") == 1
         world.registry.catalog, world.old = known, False
         await world.clock.advance(10)
-        assert on_road(world, "bare") == [b"1"]
+        assert on_transport(world, "bare") == [b"1"]
 
 
 async def test_a_record_of_another_version_stays_in_view_and_holds_up_nothing(world: World) -> None:
@@ -334,16 +334,16 @@ async def test_a_record_of_another_version_stays_in_view_and_holds_up_nothing(wo
     await world.send(b"1")
     async with publishing(world):
         await world.clock.settle()
-        assert on_road(world) == [b"1"]
+        assert on_transport(world) == [b"1"]
         assert waiting(world) == 1
 
 
 async def test_stop_leaves_the_rest_in_the_spool(world: World) -> None:
-    world.road.refusing = True
+    world.transport.refusing = True
     async with publishing(world):
         await world.send(b"1")
         await world.clock.settle()
-    world.road.refusing = False
+    world.transport.refusing = False
     await world.send(b"2")
     assert waiting(world) == 2
-    assert on_road(world) == []
+    assert on_transport(world) == []

@@ -1,4 +1,4 @@
-"""What is set aside waits for a person, whole, in its road's lane; and what the disk refuses is not set aside."""
+"""What is set aside waits for a person, whole, in its transport's lane; and what the disk refuses is not set aside."""
 
 from __future__ import annotations
 

@@ -162,7 +162,7 @@ def together(spark: SparkSession) -> Account:
 
 
 def _add_paused(cases: Cases) -> None:
-    """Add deliveries that wait by order in buckets that are final, though the road has passed them long since."""
+    """Add deliveries that wait by order in buckets that are final, though the transport has passed them long since."""
     for name, why in (("by a person", PAUSED_BY_PERSON), ("by 410", PAUSED_BY_410)):
         waiting = [one_message(FINAL)[:2] for _ in range(2)]
         rows = [{"id": message[0]["id"], **UNTRIED} for message in waiting]

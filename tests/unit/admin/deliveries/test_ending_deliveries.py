@@ -24,7 +24,7 @@ async def end(world: World, client: httpx.AsyncClient, *ids: str, **fields: str)
     return answer.json()["id"]
 
 
-async def test_a_pending_one_that_no_road_holds_goes_to_a_dispatcher_as_it_is(
+async def test_a_pending_one_that_no_transport_holds_goes_to_a_dispatcher_as_it_is(
     world: World, client: httpx.AsyncClient
 ) -> None:
     (lost,) = await world.written(1)

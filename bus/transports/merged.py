@@ -1,4 +1,4 @@
-"""Where several roads meet at one subscription: the one in use, those it has left, and the fallback."""
+"""One consumer over the transports of a subscription: the one in use, those it has left, and the fallback."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from bus.ports.transport import Consumer, Incoming
 
 
 class _Token(NamedTuple):
-    """Which road a message came by, and what that road calls it."""
+    """Which transport a message came by, and what that transport calls it."""
 
     end: Consumer
     incoming: Incoming
 
 
-class Crossing:
-    """A consumer over the consumers of several roads, which may be added and dropped while it is used.
+class MergedConsumer:
+    """A consumer over the consumers of several transports, which may be added and dropped while it is used.
 
-    Whoever waits in ``receive`` while a road is added must call it again to hear of that road.
+    Whoever waits in ``receive`` while a transport is added must call it again to hear of that transport.
     """
 
     def __init__(self) -> None:
@@ -29,22 +29,22 @@ class Crossing:
         self._arrived: deque[Incoming] = deque()
 
     @property
-    def roads(self) -> set[str]:
-        """The names of the roads that meet here."""
+    def transports(self) -> set[str]:
+        """The names of the transports that meet here."""
         return set(self._ends)
 
-    def add(self, road: str, end: Consumer) -> None:
-        """Let a road in."""
-        self._ends[road] = end
+    def add(self, transport: str, end: Consumer) -> None:
+        """Let a transport in."""
+        self._ends[transport] = end
 
-    async def drop(self, road: str) -> None:
-        """Leave a road; what it gave and is not finished comes again to somebody."""
-        end = self._ends.pop(road)
-        await self._abandon(road, end)
+    async def drop(self, transport: str) -> None:
+        """Leave a transport; what it gave and is not finished comes again to somebody."""
+        end = self._ends.pop(transport)
+        await self._abandon(transport, end)
         await end.close()
 
     async def receive(self, limit: int) -> list[Incoming]:
-        """Wait for messages of any road and return at least one, at most ``limit``; cancelling loses none."""
+        """Wait for messages of any transport and return at least one, at most ``limit``; cancelling loses none."""
         if len(self._ends) == 1 and not self._receiving and not self._arrived:
             ((_, end),) = self._ends.items()
             return [_tagged(end, item) for item in await end.receive(limit)]
@@ -55,37 +55,37 @@ class Crossing:
         return [self._arrived.popleft() for _ in range(min(limit, len(self._arrived)))]
 
     def ack(self, incoming: Sequence[Incoming]) -> None:
-        """Finish messages, each on its own road."""
+        """Finish messages, each on its own transport."""
         for end, items in _by_end(incoming).items():
             end.ack(items)
 
     def release(self, incoming: Sequence[Incoming]) -> None:
-        """Give messages back, each to its own road."""
+        """Give messages back, each to its own transport."""
         for end, items in _by_end(incoming).items():
             end.release(items)
 
     async def close(self) -> None:
-        """Leave all roads."""
+        """Leave all transports."""
         self.release(list(self._arrived))
         self._arrived.clear()
-        for road in list(self._ends):
-            await self.drop(road)
+        for transport in list(self._ends):
+            await self.drop(transport)
 
     def _listen(self, limit: int) -> None:
-        for road, end in self._ends.items():
-            if road not in self._receiving:
-                self._receiving[road] = asyncio.create_task(end.receive(limit))
+        for transport, end in self._ends.items():
+            if transport not in self._receiving:
+                self._receiving[transport] = asyncio.create_task(end.receive(limit))
 
     def _collect(self) -> None:
-        for road, task in list(self._receiving.items()):
+        for transport, task in list(self._receiving.items()):
             if task.done():
-                del self._receiving[road]
-                end = self._ends[road]
+                del self._receiving[transport]
+                end = self._ends[transport]
                 self._arrived.extend(_tagged(end, item) for item in task.result())
 
-    async def _abandon(self, road: str, end: Consumer) -> None:
-        """Give back what a road has given or is giving right now."""
-        task = self._receiving.pop(road, None)
+    async def _abandon(self, transport: str, end: Consumer) -> None:
+        """Give back what a transport has given or is giving right now."""
+        task = self._receiving.pop(transport, None)
         if task is not None:
             task.cancel()
             await asyncio.wait([task])
@@ -102,7 +102,7 @@ def _tagged(end: Consumer, item: Incoming) -> Incoming:
 
 def _token(incoming: Incoming) -> _Token:
     if not isinstance(incoming.token, _Token):
-        raise TypeError("this delivery came by another road")
+        raise TypeError("this delivery came by another transport")
     return incoming.token
 
 

@@ -12,7 +12,7 @@ _log = logging.getLogger(__name__)
 _SETTINGS = "name its servers in the configuration: rabbitmq_primary and rabbitmq_backup"
 
 
-class Choice:
+class ClusterPreference:
     """Puts a person's choice in force on the transport that has the cluster, once each time that it changes."""
 
     def __init__(self, transports: Iterable[Transport]) -> None:

@@ -1,4 +1,4 @@
-"""The roads of a destination: the one in use, and how far it has gone over from those that it has left."""
+"""The transports of a destination: the one in use, and how far it has gone over from those that it has left."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _TITLES: Final = {"present": "in use", "former": "being left", "fallback": "if t
 _EVERY: Final = 2.0
 
 
-async def roads(viewer: Viewer, code: str) -> None:
-    """Show the roads of a destination; while it goes over, go on showing them."""
+async def transports(viewer: Viewer, code: str) -> None:
+    """Show the transports of a destination; while it goes over, go on showing them."""
     t = viewer.t
-    with tag("section", "pier-card", aria_label=t("Roads")):
-        tag("h2", "", t("Roads"))
+    with tag("section", "pier-card", aria_label=t("TransportRouter")):
+        tag("h2", "", t("TransportRouter"))
         place = tag("div")
 
     async def look() -> None:
-        found = await viewer.api.get(f"/destinations/{code}/roads")
+        found = await viewer.api.get(f"/destinations/{code}/transports")
         with anew(place):
             _show(viewer, found)
         timer.active = found["complete"] is not True
@@ -38,12 +38,12 @@ async def roads(viewer: Viewer, code: str) -> None:
 
 def _show(viewer: Viewer, found: Mapping[str, Any]) -> None:
     t, receivers = viewer.t, found["receivers"]
-    for road in found["items"]:
-        _road(viewer, road)
+    for transport in found["items"]:
+        _transport(viewer, transport)
     if found["complete"]:
         return
     said = t(
-        "{confirmed} of {alive} receivers use the new road.",
+        "{confirmed} of {alive} receivers use the new transport.",
         **{name: receivers[name] for name in ("confirmed", "alive")},
     )
     with tag("p", "pier-row-of", role="status"):
@@ -53,18 +53,20 @@ def _show(viewer: Viewer, found: Mapping[str, Any]) -> None:
         tag("span", "", said)
 
 
-def _road(viewer: Viewer, road: Mapping[str, Any]) -> None:
+def _transport(viewer: Viewer, transport: Mapping[str, Any]) -> None:
     t = viewer.t
     with tag("div", "q-mb-sm"):
         with tag("div", "pier-row-of"):
-            tag("strong", "", road["transport"])
-            tag("span", "pier-quiet", t(_TITLES[road["role"]]))
-            if road["role"] == "former":
-                chip(t("drained"), "good", "check") if road["drained"] else chip(t("draining"), "warn", "autorenew")
-                tag("span", "pier-quiet", t("attached until {time}", time=viewer.time(road["attached_until"])))
-            if road["trouble"]:
-                chip(road["trouble"], "bad", "error")
-        waiting = [line for line in road["subscriptions"] if line["waiting"] != 0]
+            tag("strong", "", transport["transport"])
+            tag("span", "pier-quiet", t(_TITLES[transport["role"]]))
+            if transport["role"] == "former":
+                chip(t("drained"), "good", "check") if transport["drained"] else chip(
+                    t("draining"), "warn", "autorenew"
+                )
+                tag("span", "pier-quiet", t("attached until {time}", time=viewer.time(transport["attached_until"])))
+            if transport["trouble"]:
+                chip(transport["trouble"], "bad", "error")
+        waiting = [line for line in transport["subscriptions"] if line["waiting"] != 0]
         if waiting:
             columns = [
                 Column("name", t("Subscription")),
@@ -72,7 +74,9 @@ def _road(viewer: Viewer, road: Mapping[str, Any]) -> None:
                 Column("oldest", t("Oldest")),
             ]
             table(
-                columns, [_line(viewer, line) for line in waiting], label=t("Waiting on {road}", road=road["transport"])
+                columns,
+                [_line(viewer, line) for line in waiting],
+                label=t("Waiting on {transport}", transport=transport["transport"]),
             )
 
 

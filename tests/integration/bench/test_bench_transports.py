@@ -1,4 +1,4 @@
-"""Roads are measured on their real brokers, and only what took the road counts."""
+"""Transports are measured on their real brokers, and only what took them counts."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from bench import roads
+from bench import transports
 from bench.bare_clients import BARE_CLIENTS
 from bench.run import Run, Size
-from bench.systems import Road
+from bench.systems import BenchedTransport
 from tests.harness.parts import BROKERS, Part
 from tests.harness.process import Died
 
@@ -38,7 +38,7 @@ QUICK = "nsq"
 )
 def test_publishing_is_measured_beside_the_bare_client(name: str, run: Run, tmp_path: Path) -> None:
     with BROKERS[name](tmp_path) as part:
-        rows = roads.publishing(run, Road(name, part.env))
+        rows = transports.publishing(run, BenchedTransport(name, part.env))
     assert [row.figure for row in rows] == [f"{name}: publishes, {batch} a batch" for batch in (64, 256)]
     for row in rows:
         assert (row.beside, row.target) == (BARE_CLIENTS[name].name, 0.7)
@@ -50,17 +50,17 @@ def test_what_the_broker_does_not_confirm_is_no_figure(run: Run, nsq: Part) -> N
     for server in nsq.servers:
         server.kill()
     with pytest.raises(Died, match="no nsqd answers"):
-        roads.publishing(run, Road("nsq", nsq.env))
+        transports.publishing(run, BenchedTransport("nsq", nsq.env))
 
 
-def test_deliveries_are_measured_through_the_road(run: Run, nsq: Part) -> None:
-    rows = roads.deliveries(run, [Road("nsq", nsq.env)], 2)
+def test_deliveries_are_measured_through_the_transport(run: Run, nsq: Part) -> None:
+    rows = transports.deliveries(run, [BenchedTransport("nsq", nsq.env)], 2)
     assert [(row.figure, row.beside) for row in rows] == [("nsq: deliveries, 2 subscribers", "direct")]
     assert min(rows[0].value, rows[0].reference) > 0
 
 
-def test_deliveries_that_took_another_road_are_no_figure(run: Run, nsq: Part) -> None:
+def test_deliveries_that_took_another_transport_are_no_figure(run: Run, nsq: Part) -> None:
     for server in nsq.servers:
         server.kill()
-    with pytest.raises(RuntimeError, match="nsq carried 0 of 500 messages; the rest took another road"):
-        roads.deliveries(run, [Road("nsq", nsq.env)], 1)
+    with pytest.raises(RuntimeError, match="nsq carried 0 of 500 messages; the rest took another transport"):
+        transports.deliveries(run, [BenchedTransport("nsq", nsq.env)], 1)

@@ -12,34 +12,34 @@ from admin.models.base import Code, optional_time
 from bus.bootstrap import Context
 from bus.cluster.member import Member
 from bus.cluster.report import Answer
-from bus.domain.destination import Destination, FormerRoad, TransportName, is_drained
+from bus.domain.destination import Destination, FormerTransport, TransportName, is_drained
 from bus.domain.times import format_time
 
 router = APIRouter(prefix="/destinations/{code}", tags=["destinations"])
 _DIRECT_QUEUE = "direct"
 
 
-@router.get("/roads")
-async def get_roads(code: Code, services: OfficeDep, principal: Reader) -> dict[str, Any]:
-    """Return the roads of a destination: the one in use, those that it has left, and the fallback.
+@router.get("/transports")
+async def get_transports(code: Code, services: OfficeDep, principal: Reader) -> dict[str, Any]:
+    """Return the transports of a destination: the one in use, those that it has left, and the fallback.
 
     Of each subscription what still waits there; null where that is not known, since a broker does not answer, is not
-    set up here, or a dispatcher does not say what its direct queue holds. A road that was left stays attached until
-    ``attached_until`` and until it is ``drained``, whichever is later; then it is given up and listed no more.
-    ``complete`` is true once every receiver publishes by the configuration of now and all roads that were left are
+    set up here, or a dispatcher does not say what its direct queue holds. A transport that was left stays attached
+    until ``attached_until`` and until it is ``drained``, whichever is later; then it is given up and listed no more.
+    ``complete`` is true once every receiver publishes by the configuration of now and all transports that were left are
     drained, null when that is not known. ``receivers`` have their URLs for those who may see the whole bus.
     """
     context = services.context
     destination = context.registry.destination(code)
     queued = _queued(code, await _dispatchers(context))
-    roads = [_road(context, destination, road, queued) for road in destination.roads]
+    transports = [_transport(context, destination, transport, queued) for transport in destination.transports]
     receivers = [member for member in context.members.all if "receiver" in member.roles]
     late = [member for member in receivers if not _has_confirmed(context, member)]
     unpublished = [member.unpublished[code] for member in _members(context) if code in member.unpublished]
-    drained = [road["drained"] for road in roads if road["role"] == "former"]
+    drained = [transport["drained"] for transport in transports if transport["role"] == "former"]
     return {
         "transport": destination.transport,
-        "since": optional_time(max((road.left_at for road in destination.former), default=0)),
+        "since": optional_time(max((transport.left_at for transport in destination.former), default=0)),
         "complete": False if late or False in drained else (None if None in drained else True),
         "unpublished_since": optional_time(min(unpublished, default=0)),
         "receivers": {
@@ -47,40 +47,44 @@ async def get_roads(code: Code, services: OfficeDep, principal: Reader) -> dict[
             "confirmed": len(receivers) - len(late),
             "items": [_receiver(context, member) for member in receivers] if principal.may("read", None) else None,
         },
-        "items": roads,
+        "items": transports,
         "next": None,
     }
 
 
-def _road(
-    context: Context, destination: Destination, road: TransportName, queued: Mapping[str, tuple[int, int | None]] | None
+def _transport(
+    context: Context,
+    destination: Destination,
+    transport: TransportName,
+    queued: Mapping[str, tuple[int, int | None]] | None,
 ) -> dict[str, Any]:
-    former = next((left for left in destination.former if left.transport is road), None)
+    former = next((left for left in destination.former if left.transport is transport), None)
     lines = [
-        _line(context, destination, found.name, road, queued) for found in context.registry.catalog.of(destination.code)
+        _line(context, destination, found.name, transport, queued)
+        for found in context.registry.catalog.of(destination.code)
     ]
     return {
-        "transport": road,
-        "role": _role(destination, road, former),
+        "transport": transport,
+        "role": _role(destination, transport, former),
         "left_at": optional_time(former.left_at) if former is not None else None,
         "attached_until": optional_time(former.until) if former is not None else None,
         "drained": is_drained(line["waiting"] for line in lines),
-        "trouble": _trouble(context, destination, road),
+        "trouble": _trouble(context, destination, transport),
         "subscriptions": lines,
     }
 
 
-def _role(destination: Destination, road: TransportName, former: FormerRoad | None) -> str:
-    if road is destination.transport:
+def _role(destination: Destination, transport: TransportName, former: FormerTransport | None) -> str:
+    if transport is destination.transport:
         return "present"
     return "former" if former is not None else "fallback"
 
 
-def _trouble(context: Context, destination: Destination, road: TransportName) -> str:
-    transport = next((one for one in context.roads.transports if one.name == road), None)
+def _trouble(context: Context, destination: Destination, name: TransportName) -> str:
+    transport = next((one for one in context.router.transports if one.name == name), None)
     if transport is None:
         return "its servers are not in the configuration of this process"
-    trouble = context.roads.trouble(destination.code) if road is destination.transport else None
+    trouble = context.router.trouble(destination.code) if name is destination.transport else None
     conditions = [f"{cluster}: {text}" for cluster, text in transport.conditions().items() if text]
     return "; ".join([*conditions, *([str(trouble)] if trouble is not None else [])])
 
@@ -89,16 +93,16 @@ def _line(
     context: Context,
     destination: Destination,
     name: str,
-    road: TransportName,
+    transport: TransportName,
     queued: Mapping[str, tuple[int, int | None]] | None,
 ) -> dict[str, Any]:
-    """Return what waits on a road for one subscription; the direct one ends in the queues of the dispatchers."""
+    """Return what waits on a transport for one subscription; the direct one ends in the queues of the dispatchers."""
     waiting: int | None = None
     oldest: int | None = None
-    if road is TransportName.DIRECT:
+    if transport is TransportName.DIRECT:
         if queued is not None:
             waiting, oldest = queued.get(name, (0, None))
-    elif (lag := context.roads.lag(destination, name, road)) is not None:
+    elif (lag := context.router.lag(destination, name, transport)) is not None:
         waiting, oldest = lag
     return {"subscription": name, "waiting": waiting, "oldest": optional_time(oldest or 0)}
 

@@ -17,7 +17,7 @@ from bus.testing.transport import MemoryTransport
 from bus.testing.writes import NOON
 from tests.unit.admin.admin_world import URL, World, problem
 
-PATH = "/destinations/orders/roads"
+PATH = "/destinations/orders/transports"
 BILLING, MAIL = ("orders", "billing"), ("orders", "mail")
 
 
@@ -75,19 +75,22 @@ async def switch(world: World, name: str = "nsq") -> None:
     await world.registry.put_destination(switched(known, changed, world.clock.now()))
 
 
-async def roads(client: httpx.AsyncClient) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+async def transports(client: httpx.AsyncClient) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
     answer = await client.get(PATH)
     assert answer.status_code == 200, answer.text
     found = answer.json()
-    return found, {road["transport"]: road for road in found["items"]}
+    return found, {transport["transport"]: transport for transport in found["items"]}
 
 
-async def test_before_a_switch_there_is_the_present_road_and_the_fallback(
+async def test_before_a_switch_there_is_the_present_transport_and_the_fallback(
     world: World, client: httpx.AsyncClient, kafka: Broker
 ) -> None:
     kafka.figures = {BILLING: Lag(7, NOON)}
-    found, by_name = await roads(client)
-    assert {name: road["role"] for name, road in by_name.items()} == {"kafka": "present", "direct": "fallback"}
+    found, by_name = await transports(client)
+    assert {name: transport["role"] for name, transport in by_name.items()} == {
+        "kafka": "present",
+        "direct": "fallback",
+    }
     assert (found["transport"], found["since"], found["complete"]) == ("kafka", None, True)
     assert by_name["kafka"]["subscriptions"] == [
         {"subscription": "billing", "waiting": 7, "oldest": "2026-11-21T12:00:00.000Z"},
@@ -97,14 +100,14 @@ async def test_before_a_switch_there_is_the_present_road_and_the_fallback(
     assert by_name["direct"]["drained"] is True
 
 
-async def test_a_switch_is_complete_when_the_old_road_is_empty_and_receivers_have_confirmed(
+async def test_a_switch_is_complete_when_the_old_transport_is_empty_and_receivers_have_confirmed(
     world: World, client: httpx.AsyncClient, kafka: Broker
 ) -> None:
     await tell(world, "r1", unpublished={"orders": NOON + 9})
     kafka.figures = {BILLING: Lag(7, NOON), MAIL: Lag(0, None)}
     await switch(world)
-    found, by_name = await roads(client)
-    assert [(road["transport"], road["role"]) for road in found["items"]] == [
+    found, by_name = await transports(client)
+    assert [(transport["transport"], transport["role"]) for transport in found["items"]] == [
         ("nsq", "present"),
         ("kafka", "former"),
         ("direct", "fallback"),
@@ -115,11 +118,11 @@ async def test_a_switch_is_complete_when_the_old_road_is_empty_and_receivers_hav
     assert by_name["kafka"]["drained"] is found["complete"] is False
     assert (found["receivers"]["alive"], found["receivers"]["confirmed"]) == (1, 0)
     kafka.figures = {}
-    found, by_name = await roads(client)
+    found, by_name = await transports(client)
     assert by_name["kafka"]["drained"] is True
     assert found["complete"] is False
     await tell(world, "r1")
-    found, _ = await roads(client)
+    found, _ = await transports(client)
     assert found["receivers"]["items"][0]["confirmed"] is found["complete"] is True
 
 
@@ -128,16 +131,16 @@ async def test_while_a_broker_does_not_say_it_is_not_known(
 ) -> None:
     await switch(world)
     kafka.figures, kafka.trouble = None, "no answer"
-    found, by_name = await roads(client)
+    found, by_name = await transports(client)
     assert found["complete"] is by_name["kafka"]["drained"] is None
     assert [line["waiting"] for line in by_name["kafka"]["subscriptions"]] == [None, None]
     assert by_name["kafka"]["trouble"] == "kafka: no answer"
 
 
-async def test_a_road_that_is_not_set_up_here_is_not_known(world: World, client: httpx.AsyncClient) -> None:
+async def test_a_transport_that_is_not_set_up_here_is_not_known(world: World, client: httpx.AsyncClient) -> None:
     await switch(world)
-    del world.context.roads._transports["kafka"]
-    _, by_name = await roads(client)
+    del world.context.router._transports["kafka"]
+    _, by_name = await transports(client)
     assert by_name["kafka"]["drained"] is None
     assert "not in the configuration" in by_name["kafka"]["trouble"]
 
@@ -146,24 +149,26 @@ async def test_the_direct_queues_of_all_dispatchers_count(world: World, client: 
     direct = world.context.spools["direct"]
     direct.attach("orders", "billing")
     await direct.append([NewRecord("orders", b"x", NOON + 7), NewRecord("orders", b"y", NOON + 8)])
-    _, by_name = await roads(client)
+    _, by_name = await transports(client)
     assert by_name["direct"]["subscriptions"] == [
         {"subscription": "billing", "waiting": 2, "oldest": "2026-11-21T12:00:00.007Z"},
         {"subscription": "mail", "waiting": 0, "oldest": None},
     ]
     await tell(world, "d2", roles=("dispatcher",))
-    _, by_name = await roads(client)
+    _, by_name = await transports(client)
     assert [line["waiting"] for line in by_name["direct"]["subscriptions"]] == [None, None]
     assert by_name["direct"]["drained"] is None
     await world.context.peers.close()
 
 
-async def test_a_road_that_was_left_and_taken_again_is_the_present_one(world: World, client: httpx.AsyncClient) -> None:
+async def test_a_transport_that_was_left_and_taken_again_is_the_present_one(
+    world: World, client: httpx.AsyncClient
+) -> None:
     await switch(world)
     await world.clock.advance(60)
     await switch(world, "kafka")
-    found, by_name = await roads(client)
-    assert {name: road["role"] for name, road in by_name.items()} == {
+    found, by_name = await transports(client)
+    assert {name: transport["role"] for name, transport in by_name.items()} == {
         "kafka": "present",
         "nsq": "former",
         "direct": "fallback",
@@ -177,10 +182,10 @@ async def test_a_limited_key_sees_no_urls_of_receivers(world: World) -> None:
     await world.keyring.create_key(roles=("admin",))
     key = await world.keyring.create_key(roles=("viewer",), destinations=("orders",))
     async with world.client(key) as client:
-        found, _ = await roads(client)
+        found, _ = await transports(client)
         assert found["receivers"] == {"alive": 1, "confirmed": 1, "items": None}
-        problem(await client.get("/destinations/mails/roads"), 403)
+        problem(await client.get("/destinations/mails/transports"), 403)
 
 
 async def test_a_destination_that_is_not_there_has_none(client: httpx.AsyncClient) -> None:
-    problem(await client.get("/destinations/none/roads"), 404)
+    problem(await client.get("/destinations/none/transports"), 404)

@@ -1,4 +1,4 @@
-"""All roads of this process, which of them a destination takes, and their queues in step with the configuration."""
+"""The transports of this process, which one a destination takes, and their queues as the configuration wants them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from bus.errors import InvalidDestination, InvalidMessage, TransportError, Trans
 from bus.ports.clock import Clock
 from bus.ports.transport import Lag, Transport
 from bus.sentences import sentence
-from bus.transports.choice import Choice
-from bus.transports.crossing import Crossing
+from bus.transports.merged import MergedConsumer
+from bus.transports.preference import ClusterPreference
 
 _log = logging.getLogger(__name__)
 _RETRY: Final = 1.0
@@ -23,10 +23,10 @@ Lags = Mapping[tuple[str, str], Lag]
 
 
 class _Place(NamedTuple):
-    """A destination on a road."""
+    """A destination on a transport."""
 
     code: str
-    road: str
+    transport: str
 
 
 class _Removal(NamedTuple):
@@ -34,11 +34,11 @@ class _Removal(NamedTuple):
 
     code: str
     subscription: str
-    road: str
+    transport: str
 
 
 class _Queues(NamedTuple):
-    """The queues of a destination on a road: what they depend on, and the routing pattern of each."""
+    """The queues of a destination on a transport: what they depend on, and the routing pattern of each."""
 
     max_bytes: int
     patterns: dict[str, str]
@@ -54,15 +54,15 @@ class _Queues(NamedTuple):
         return self._replace(patterns={name: made for name, made in self.patterns.items() if name not in names})
 
 
-class Roads:
-    """Keeps each destination's queues in step with the configuration, on every road that it may use.
+class TransportRouter:
+    """Keeps each destination's queues in step with the configuration, on every transport that it may use.
 
-    A road that does not answer holds nobody up: what it lacks is made as soon as it answers.
+    A transport that does not answer holds nobody up: what it lacks is made as soon as it answers.
 
     Attributes
     ----------
     choice
-        Which of a road's clusters a person wants published to.
+        Which of a transport's clusters a person wants published to.
     """
 
     def __init__(self, transports: Iterable[Transport], clock: Clock) -> None:
@@ -77,26 +77,26 @@ class Roads:
         self._troubles: dict[_Place, TransportError] = {}
         self._ill: set[str] = set()
         self._applying = asyncio.Lock()
-        self.choice = Choice(self._transports.values())
+        self.preference = ClusterPreference(self._transports.values())
 
     # --- asking ----------------------------------------------------------------------------------------------
 
     @property
     def transports(self) -> list[Transport]:
-        """All roads."""
+        """All transports."""
         return list(self._transports.values())
 
     def of(self, destination: Destination) -> Transport:
-        """Return the road that a destination's messages take; without its broker's servers, the fallback."""
+        """Return the transport that a destination's messages take; without its broker's servers, the fallback."""
         return self._transports.get(destination.transport) or self.fallback
 
     @property
     def fallback(self) -> Transport:
-        """The road straight to a dispatcher, for what no broker takes."""
+        """The transport straight to a dispatcher, for what no broker takes."""
         return self._transports[TransportName.DIRECT]
 
     def check(self, destination: Destination) -> None:
-        """Raise ``InvalidMessage`` with the field when the destination's road is not set up or cannot carry it."""
+        """Raise ``InvalidMessage`` with the field when the destination's transport is not set up or cannot carry it."""
         transport = self._transports.get(destination.transport)
         if transport is None:
             raise InvalidMessage(
@@ -114,18 +114,18 @@ class Roads:
             raise InvalidMessage(error.said, hint=error.hint_said, field=error.field or "code") from error
 
     def trouble(self, code: str) -> TransportError | None:
-        """Return what stops a destination's queues from being made on the road that it takes."""
+        """Return what stops a destination's queues from being made on the transport that it takes."""
         destination = self._catalog.destinations.get(code)
         return self._troubles.get(_Place(code, destination.transport)) if destination is not None else None
 
-    def lag(self, destination: Destination, subscription: str, road: str) -> Lag | None:
-        """Return what a road holds for a subscription; None while it cannot be asked."""
-        transport = self._transports.get(road)
+    def lag(self, destination: Destination, subscription: str, name: str) -> Lag | None:
+        """Return what a transport holds for a subscription; None while it cannot be asked."""
+        transport = self._transports.get(name)
         lags = transport.lags() if transport is not None else None
         return None if lags is None else lags.get((destination.code, subscription), Lag(0, None))
 
     def lags(self) -> dict[str, Lags | None]:
-        """Return by road what each holds for each subscription; None for one that cannot be asked."""
+        """Return by transport what each holds for each subscription; None for one that cannot be asked."""
         return {name: transport.lags() for name, transport in self._transports.items()}
 
     def conditions(self) -> dict[str, str]:
@@ -134,7 +134,7 @@ class Roads:
             cluster: text for transport in self._transports.values() for cluster, text in transport.conditions().items()
         }
         for place, error in self._troubles.items():
-            found[f"{place.road} queues of {place.code}"] = str(error)
+            found[f"{place.transport} queues of {place.code}"] = str(error)
         return found | {
             f"queue {code}/{name}": _is_foreign(lag.records) for (code, name), lag in self.foreign().items()
         }
@@ -150,20 +150,22 @@ class Roads:
 
     # --- consuming -------------------------------------------------------------------------------------------
 
-    async def meet(self, crossing: Crossing, destination: Destination, subscription: str, roads: Iterable[str]) -> bool:
-        """Bring a subscription's crossing in step with these of its destination's roads; whether one was added."""
-        wanted = [name for name in roads if name in self._transports]
-        for gone in crossing.roads - set(wanted):
-            await crossing.drop(gone)
-        added = [name for name in wanted if name not in crossing.roads]
+    async def meet(
+        self, merged: MergedConsumer, destination: Destination, subscription: str, transports: Iterable[str]
+    ) -> bool:
+        """Have a subscription consume these of its destination's transports; whether one was added."""
+        wanted = [name for name in transports if name in self._transports]
+        for gone in merged.transports - set(wanted):
+            await merged.drop(gone)
+        added = [name for name in wanted if name not in merged.transports]
         for name in added:
-            crossing.add(name, await self._transports[name].consume(destination.code, subscription))
+            merged.add(name, await self._transports[name].consume(destination.code, subscription))
         return bool(added)
 
     # --- keeping in step -------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Keep the roads up, and make what could not be made yet, until cancelled."""
+        """Keep the transports up, and make what could not be made yet, until cancelled."""
         async with asyncio.TaskGroup() as group:
             for transport in self._transports.values():
                 group.create_task(transport.run())
@@ -174,9 +176,9 @@ class Roads:
                     await self.apply(self._catalog)
 
     async def apply(self, catalog: Catalog) -> None:
-        """Make queues for new subscriptions and delete those of removed ones, as far as the roads answer.
+        """Make queues for new subscriptions and delete those of removed ones, as far as the transports answer.
 
-        Durable, on each road that answered, when it returns; ``trouble`` tells what is missing.
+        Durable, on each transport that answered, when it returns; ``trouble`` tells what is missing.
         """
         async with self._applying:
             self._behind |= catalog.since(self._catalog).destinations
@@ -187,7 +189,7 @@ class Roads:
                 _Place(code, name): destination
                 for code in codes
                 if (destination := catalog.destinations.get(code)) is not None
-                for name in destination.roads
+                for name in destination.transports
                 if name in self._transports
             }
             self._forget_unwanted(codes, wanted)
@@ -200,17 +202,17 @@ class Roads:
                     group.create_task(self._remove(removal))
 
     async def _ensure(self, place: _Place, destination: Destination, subscriptions: Sequence[Subscription]) -> None:
-        # A queue that is wanted again must not be deleted by a removal that waits for its road.
+        # A queue that is wanted again must not be deleted by a removal that waits for its transport.
         if self._removals:
-            self._removals -= {_Removal(place.code, found.name, place.road) for found in subscriptions}
+            self._removals -= {_Removal(place.code, found.name, place.transport) for found in subscriptions}
         queues = _Queues(destination.max_bytes, {found.name: found.routing_pattern for found in subscriptions})
         missing = queues.missing_in(self._ensured.get(place), subscriptions)
         try:
             if missing:
-                await self._transports[place.road].ensure(destination, missing)
+                await self._transports[place.transport].ensure(destination, missing)
         except TransportError as error:
             if place not in self._troubles:
-                _log.warning("queues of %s on %s are not made yet: %s", place.code, place.road, error)
+                _log.warning("queues of %s on %s are not made yet: %s", place.code, place.transport, error)
             self._troubles[place] = error
             # Nor is one still there that was removed meanwhile.
             self._ensured[place] = queues.without(missing)
@@ -221,12 +223,12 @@ class Roads:
             self._present.setdefault(place.code, set()).update(found.name for found in missing)
 
     def _distrust_returned(self) -> None:
-        """Look after the queues of a road that has come back: its broker may have been wiped meanwhile."""
+        """Look after the queues of a transport that has come back: its broker may have been wiped meanwhile."""
         for name, transport in self._transports.items():
             ill = any(transport.conditions().values())
             if name in self._ill and not ill:
-                self._behind |= {place.code for place in self._ensured if place.road == name}
-                self._ensured = {place: made for place, made in self._ensured.items() if place.road != name}
+                self._behind |= {place.code for place in self._ensured if place.transport == name}
+                self._ensured = {place: made for place, made in self._ensured.items() if place.transport != name}
             (self._ill.add if ill else self._ill.discard)(name)
 
     def _note_leftovers(self, catalog: Catalog) -> None:
@@ -244,26 +246,26 @@ class Roads:
                     self._removals.add(_Removal(code, name, self.fallback.name))
 
     def _forget_unwanted(self, codes: Sequence[str], wanted: Collection[_Place]) -> None:
-        """Find, of these destinations, queues of subscriptions that are gone, and of roads that were left for good."""
+        """Find, of these destinations, queues of removed subscriptions, and of transports that were left for good."""
         present = self._present or {}
-        for place in (_Place(code, road) for code in codes for road in self._transports):
+        for place in (_Place(code, transport) for code in codes for transport in self._transports):
             if place in wanted:
                 continue
             self._troubles.pop(place, None)
             if self._ensured.pop(place, None) is not None and (
                 place.code in self._catalog.destinations or place.code in self._catalog.removed
             ):
-                self._removals |= {_Removal(place.code, name, place.road) for name in present.get(place.code, ())}
+                self._removals |= {_Removal(place.code, name, place.transport) for name in present.get(place.code, ())}
         for code in codes:
             for name in sorted(found for found in present.get(code, ()) if self._catalog.is_gone(code, found)):
-                self._removals |= {_Removal(code, name, road) for road in self._transports}
+                self._removals |= {_Removal(code, name, transport) for transport in self._transports}
                 present[code].discard(name)
 
     async def _remove(self, removal: _Removal) -> None:
         try:
-            await self._transports[removal.road].remove(removal.code, removal.subscription)
+            await self._transports[removal.transport].remove(removal.code, removal.subscription)
         except TransportRefused as error:
-            _log.warning("queue %s/%s on %s stays: %s", removal.code, removal.subscription, removal.road, error)
+            _log.warning("queue %s/%s on %s stays: %s", removal.code, removal.subscription, removal.transport, error)
         except TransportError:
             return  # again later
         self._removals.discard(removal)

@@ -1,4 +1,4 @@
-"""Queues on the roads follow the configuration, also over a restart, a broker that is away, and a change of road."""
+"""Queues follow the configuration, also over a restart, a broker that is away, and a change of transport."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from bus.testing.clock import NOON, ManualClock
 from bus.testing.contracts.transport import publish, receive
 from bus.testing.transport import MemoryTransport
 from bus.testing.writes import message
-from bus.transports.crossing import Crossing
-from bus.transports.roads import Roads
+from bus.transports.merged import MergedConsumer
+from bus.transports.router import TransportRouter
 
 DIRECT, KAFKA, NSQ = TransportName.DIRECT, TransportName.KAFKA, TransportName.NSQ
 
@@ -35,19 +35,19 @@ def catalog(*names: str, of: Destination | None = None, lost: bool = False) -> C
     )
 
 
-def queues(road: MemoryTransport) -> set[str]:
-    return {name for _, name in road.lags() or {}}
+def queues(transport: MemoryTransport) -> set[str]:
+    return {name for _, name in transport.lags() or {}}
 
 
 class World:
     def __init__(self) -> None:
         self.clock = ManualClock()
         self.direct, self.kafka, self.nsq = MemoryTransport(DIRECT), MemoryTransport(KAFKA), MemoryTransport(NSQ)
-        self.roads = Roads([self.direct, self.kafka, self.nsq], self.clock)
+        self.router = TransportRouter([self.direct, self.kafka, self.nsq], self.clock)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        running = asyncio.create_task(self.roads.run())
+        running = asyncio.create_task(self.router.run())
         try:
             yield
         finally:
@@ -61,72 +61,72 @@ async def world() -> World:
 
 
 async def test_a_queue_that_a_crash_left_behind_is_removed(world: World) -> None:
-    await world.roads.apply(catalog("shop", "mail"))
+    await world.router.apply(catalog("shop", "mail"))
     assert queues(world.direct) == {"shop", "mail"}
-    restarted = Roads([world.direct], world.clock)
+    restarted = TransportRouter([world.direct], world.clock)
     await restarted.apply(catalog("shop"))
     assert queues(world.direct) == {"shop"}
 
 
 async def test_a_queue_whose_subscription_was_lost_keeps_its_messages_for_one_of_its_name(world: World) -> None:
-    await world.roads.apply(catalog("shop", "mail"))
+    await world.router.apply(catalog("shop", "mail"))
     await publish(world.direct, message(1))
-    for roads in (world.roads, Roads([world.direct], world.clock)):
-        await roads.apply(catalog("shop", lost=True))
-        assert {key: lag.records for key, lag in roads.foreign().items()} == {("orders", "mail"): 1}
-        assert "queue orders/mail" in roads.conditions()
-        await roads.apply(Catalog())
-        assert roads.foreign().keys() == {("orders", "mail"), ("orders", "shop")}
-        await roads.apply(catalog("shop", "mail"))
-        assert roads.foreign() == {}
+    for router in (world.router, TransportRouter([world.direct], world.clock)):
+        await router.apply(catalog("shop", lost=True))
+        assert {key: lag.records for key, lag in router.foreign().items()} == {("orders", "mail"): 1}
+        assert "queue orders/mail" in router.conditions()
+        await router.apply(Catalog())
+        assert router.foreign().keys() == {("orders", "mail"), ("orders", "shop")}
+        await router.apply(catalog("shop", "mail"))
+        assert router.foreign() == {}
     assert (world.direct.lags() or {})["orders", "mail"].records == 1
-    await roads.apply(catalog("shop", lost=True))
-    await roads.apply(catalog("shop"))
+    await router.apply(catalog("shop", lost=True))
+    await router.apply(catalog("shop"))
     assert queues(world.direct) == {"shop"}
-    assert roads.foreign() == {}
+    assert router.foreign() == {}
 
 
 async def test_an_empty_queue_that_was_lost_is_removed(world: World) -> None:
-    await world.roads.apply(catalog("shop", "mail"))
-    await Roads([world.direct], world.clock).apply(catalog("shop", lost=True))
+    await world.router.apply(catalog("shop", "mail"))
+    await TransportRouter([world.direct], world.clock).apply(catalog("shop", lost=True))
     assert queues(world.direct) == {"shop"}
 
 
 async def test_a_new_subscription_gets_a_queue_and_a_removed_one_loses_it(world: World) -> None:
-    await world.roads.apply(catalog("shop"))
-    await world.roads.apply(catalog("shop", "mail"))
+    await world.router.apply(catalog("shop"))
+    await world.router.apply(catalog("shop", "mail"))
     assert queues(world.direct) == {"shop", "mail"}
-    await world.roads.apply(catalog("mail"))
+    await world.router.apply(catalog("mail"))
     assert queues(world.direct) == {"mail"}
-    await world.roads.apply(catalog())
+    await world.router.apply(catalog())
     assert queues(world.direct) == set()
-    await world.roads.apply(catalog("mail"))
+    await world.router.apply(catalog("mail"))
     assert queues(world.direct) == {"mail"}
 
 
 async def test_a_destination_on_a_broker_has_queues_there_and_on_the_fallback_only(world: World) -> None:
-    await world.roads.apply(catalog("shop", of=Destination(code="orders", transport=KAFKA)))
+    await world.router.apply(catalog("shop", of=Destination(code="orders", transport=KAFKA)))
     assert (queues(world.kafka), queues(world.direct), queues(world.nsq)) == ({"shop"}, {"shop"}, set())
 
 
 async def test_a_broker_that_is_away_holds_nobody_up_and_gets_its_queues_when_it_answers(world: World) -> None:
     world.kafka.unreachable = True
     async with world.running():
-        await world.roads.apply(catalog("shop", of=Destination(code="orders", transport=KAFKA)))
+        await world.router.apply(catalog("shop", of=Destination(code="orders", transport=KAFKA)))
         assert queues(world.direct) == {"shop"}
-        assert "kafka queues of orders" in world.roads.conditions()
-        assert world.roads.trouble("orders") is not None
+        assert "kafka queues of orders" in world.router.conditions()
+        assert world.router.trouble("orders") is not None
         await world.clock.advance(3)
         world.kafka.unreachable = False
         await world.clock.advance(3)
         assert queues(world.kafka) == {"shop"}
-        assert not any(world.roads.conditions().values())
-        assert world.roads.trouble("orders") is None
+        assert not any(world.router.conditions().values())
+        assert world.router.trouble("orders") is None
 
 
 async def test_a_broker_that_was_wiped_while_it_was_away_gets_its_queues_again(world: World) -> None:
     async with world.running():
-        await world.roads.apply(catalog("shop", of=Destination(code="orders", transport=KAFKA)))
+        await world.router.apply(catalog("shop", of=Destination(code="orders", transport=KAFKA)))
         world.kafka.unreachable = True
         await world.clock.advance(2)
         world.kafka.wipe()
@@ -138,9 +138,9 @@ async def test_a_broker_that_was_wiped_while_it_was_away_gets_its_queues_again(w
 async def test_a_queue_whose_broker_was_away_at_the_removal_is_removed_later(world: World) -> None:
     on_kafka = Destination(code="orders", transport=KAFKA)
     async with world.running():
-        await world.roads.apply(catalog("shop", "mail", of=on_kafka))
+        await world.router.apply(catalog("shop", "mail", of=on_kafka))
         world.kafka.unreachable = True
-        await world.roads.apply(catalog("shop", of=on_kafka))
+        await world.router.apply(catalog("shop", of=on_kafka))
         assert queues(world.direct) == {"shop"}
         await world.clock.advance(2)
         world.kafka.unreachable = False
@@ -151,49 +151,49 @@ async def test_a_queue_whose_broker_was_away_at_the_removal_is_removed_later(wor
 async def test_a_queue_that_is_wanted_again_is_not_removed_later(world: World) -> None:
     on_kafka = Destination(code="orders", transport=KAFKA)
     async with world.running():
-        await world.roads.apply(catalog("shop", of=on_kafka))
+        await world.router.apply(catalog("shop", of=on_kafka))
         world.kafka.unreachable = True
-        await world.roads.apply(catalog(of=on_kafka))
-        await world.roads.apply(catalog("shop", of=on_kafka))
+        await world.router.apply(catalog(of=on_kafka))
+        await world.router.apply(catalog("shop", of=on_kafka))
         world.kafka.unreachable = False
         await world.clock.advance(5)
         assert queues(world.kafka) == {"shop"}
 
 
-async def test_the_road_that_was_left_stays_until_it_is_given_up(world: World) -> None:
+async def test_the_transport_that_was_left_stays_until_it_is_given_up(world: World) -> None:
     first = Destination(code="orders", transport=KAFKA)
-    await world.roads.apply(catalog("shop", of=first))
+    await world.router.apply(catalog("shop", of=first))
     second = switched(first, Destination(code="orders", transport=NSQ), NOON)
-    await world.roads.apply(catalog("shop", of=second))
+    await world.router.apply(catalog("shop", of=second))
     assert (queues(world.kafka), queues(world.nsq)) == ({"shop"}, {"shop"})
-    await world.roads.apply(catalog("shop", of=Destination(code="orders", transport=NSQ)))
+    await world.router.apply(catalog("shop", of=Destination(code="orders", transport=NSQ)))
     assert (queues(world.kafka), queues(world.nsq)) == (set(), {"shop"})
 
 
-async def test_a_crossing_follows_the_destination_over_its_roads(world: World) -> None:
+async def test_a_merged_consumer_follows_the_destination_over_its_transports(world: World) -> None:
     first = Destination(code="orders", transport=KAFKA)
-    await world.roads.apply(catalog("shop", of=first))
-    crossing = Crossing()
-    assert await world.roads.meet(crossing, first, "shop", first.roads)
-    assert not await world.roads.meet(crossing, first, "shop", first.roads)
+    await world.router.apply(catalog("shop", of=first))
+    merged = MergedConsumer()
+    assert await world.router.meet(merged, first, "shop", first.transports)
+    assert not await world.router.meet(merged, first, "shop", first.transports)
     second = switched(first, Destination(code="orders", transport=NSQ), NOON)
-    await world.roads.apply(catalog("shop", of=second))
-    assert await world.roads.meet(crossing, second, "shop", second.roads)
-    assert crossing.roads == {KAFKA, NSQ, DIRECT}
+    await world.router.apply(catalog("shop", of=second))
+    assert await world.router.meet(merged, second, "shop", second.transports)
+    assert merged.transports == {KAFKA, NSQ, DIRECT}
     sent = [message(0), message(1), message(2)]
-    for road, one in zip((world.kafka, world.nsq, world.direct), sent, strict=True):
-        await publish(road, one)
-    found = await receive(crossing, count=3)
+    for transport, one in zip((world.kafka, world.nsq, world.direct), sent, strict=True):
+        await publish(transport, one)
+    found = await receive(merged, count=3)
     assert {item.message.id for item in found} == {one.id for one in sent}
-    crossing.ack(found)
+    merged.ack(found)
     third = Destination(code="orders", transport=NSQ)
-    assert not await world.roads.meet(crossing, third, "shop", third.roads)
-    assert crossing.roads == {NSQ, DIRECT}
+    assert not await world.router.meet(merged, third, "shop", third.transports)
+    assert merged.transports == {NSQ, DIRECT}
 
 
 async def test_what_is_not_set_up_or_cannot_be_carried_is_refused_with_its_field(world: World) -> None:
     with pytest.raises(InvalidMessage, match="rabbitmq is not set up here") as refused:
-        world.roads.check(Destination(code="orders", transport=TransportName.RABBITMQ))
+        world.router.check(Destination(code="orders", transport=TransportName.RABBITMQ))
     assert refused.value.field == "transport"
 
 
@@ -202,8 +202,8 @@ async def test_a_refusal_is_told_and_does_not_stop_others(world: World, monkeypa
         raise TransportRefused("a queue with other settings is there")
 
     monkeypatch.setattr(world.kafka, "ensure", refuse)
-    await world.roads.apply(catalog("shop", of=Destination(code="orders", transport=KAFKA)))
-    assert isinstance(world.roads.trouble("orders"), TransportRefused)
+    await world.router.apply(catalog("shop", of=Destination(code="orders", transport=KAFKA)))
+    assert isinstance(world.router.trouble("orders"), TransportRefused)
     assert queues(world.direct) == {"shop"}
 
 
@@ -217,11 +217,13 @@ async def test_a_refusal_is_told_and_does_not_stop_others(world: World, monkeypa
         ([KAFKA, NSQ, KAFKA], {NSQ: NOON + DAY}),
     ],
 )
-def test_a_change_of_road_remembers_those_that_were_left(steps: list[TransportName], former: dict[str, int]) -> None:
+def test_a_change_of_transport_remembers_those_that_were_left(
+    steps: list[TransportName], former: dict[str, int]
+) -> None:
     known: Destination | None = None
     for step in steps:
         known = switched(known, Destination(code="orders", transport=step), NOON)
     assert known is not None
-    assert {road.transport: road.until for road in known.former} == former
-    assert set(known.roads) == {*steps, DIRECT}
-    assert known.roads[0] is steps[-1]
+    assert {transport.transport: transport.until for transport in known.former} == former
+    assert set(known.transports) == {*steps, DIRECT}
+    assert known.transports[0] is steps[-1]
