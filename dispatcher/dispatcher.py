@@ -1,4 +1,4 @@
-"""All couriers of one dispatcher."""
+"""All workers of one dispatcher."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ from bus.domain.leases import start_within
 from bus.domain.message import Message
 from bus.domain.shares import Shares
 from bus.domain.subscription import Subscription
-from bus.domain.vitals import BreakerFigures, CourierFigures
+from bus.domain.vitals import BreakerFigures, WorkerFigures
 from bus.ports.sampling import PERMIT_PATIENCE, Sampled
 from bus.ports.transport import Lag
 from bus.transports.merged import MergedConsumer
 from bus.transports.router import TransportRouter
-from dispatcher.courier import Courier
-from dispatcher.means import Means
-from dispatcher.meter import Permits, fill_permits
+from dispatcher.dependencies import Dependencies
+from dispatcher.metrics import Permits, fill_permits
+from dispatcher.worker import SubscriptionWorker
 
 _log = logging.getLogger(__name__)
 
 
 class _Post(NamedTuple):
-    courier: Courier
+    worker: SubscriptionWorker
     merged: MergedConsumer
     task: asyncio.Task[None]
 
 
 class Dispatcher:
-    """Starts, changes and ends a courier for each subscription, as the configuration says.
+    """Starts, changes and ends a worker for each subscription, as the configuration says.
 
     It is the ``Dispatching`` that the compensator of the same process hands leased deliveries to. Of each
     subscription's permits it uses the share that ``shares`` allows; without any it leaves the brokers to others.
     """
 
-    def __init__(self, router: TransportRouter, means: Means, shares: Shares) -> None:
+    def __init__(self, router: TransportRouter, dependencies: Dependencies, shares: Shares) -> None:
         self._router = router
-        self._means = means
+        self._dependencies = dependencies
         self._shares = shares
         self._catalog = Catalog()
         # Subscriptions that are not as the catalog and the shares of now have them.
@@ -59,16 +59,16 @@ class Dispatcher:
     async def run(self, catalog: Catalog, stopping: asyncio.Event) -> None:
         """Deliver until ``stopping``; then start nothing new, finish what is in flight, and leave the transports."""
         async with asyncio.TaskGroup() as group:
-            log = group.create_task(self._means.outcomes.run())
+            log = group.create_task(self._dependencies.outcomes.run())
             self._group = group
             await self.apply(catalog)
             await stopping.wait()
             async with self._changing:
                 self._group = None
             await self._dismiss([*self._posts.values(), *self._leaving.values()])
-            await self._means.outcomes.drain()
+            await self._dependencies.outcomes.drain()
             for post in self._posts.values():
-                await post.courier.close()
+                await post.worker.close()
             log.cancel()
 
     async def apply(self, catalog: Catalog) -> None:
@@ -81,14 +81,14 @@ class Dispatcher:
             await self._catch_up(self._group)
 
     async def _catch_up(self, group: asyncio.TaskGroup) -> None:
-        """Start, change and end couriers of what is behind; what fails stays so."""
+        """Start, change and end workers of what is behind; what fails stays so."""
         self._leaving = {key: post for key, post in self._leaving.items() if not post.task.done()}
         for key in sorted(self._behind):
             configured = self._catalog.subscriptions.get(key)
             if configured is None:
                 if key in self._posts:
                     self._leaving[key] = self._posts.pop(key)
-                    self._leaving[key].courier.stop()
+                    self._leaving[key].worker.stop()
             elif (destination := self._catalog.destinations.get(configured.destination)) is None:
                 _log.error("subscription %s has no destination %s", configured.name, configured.destination)
             elif key in self._posts:
@@ -109,8 +109,8 @@ class Dispatcher:
 
     def beyond(self) -> set[str]:
         """Return the subscriptions of which more requests are in flight, or could be started, than the share."""
-        # Couriers that go by the shares of now can only have too many in flight from before.
-        busy = (key for key, post in self._posts.items() if post.courier.in_flight)
+        # Workers that go by the shares of now can only have too many in flight from before.
+        busy = (key for key, post in self._posts.items() if post.worker.in_flight)
         suspects = {*self._behind, *busy} if self._shared == self._shares.state else self._posts
         return {"/".join(key) for key in suspects if key in self._posts and self._is_beyond(key, self._posts[key])}
 
@@ -118,8 +118,8 @@ class Dispatcher:
         configured = self._catalog.subscriptions.get(key)
         if configured is None:
             return False
-        share, in_force = self._share(configured), post.courier.subscription
-        return max(post.courier.in_flight, 0 if in_force.paused else in_force.max_concurrency) > share
+        share, in_force = self._share(configured), post.worker.subscription
+        return max(post.worker.in_flight, 0 if in_force.paused else in_force.max_concurrency) > share
 
     @property
     def is_local(self) -> bool:
@@ -128,34 +128,34 @@ class Dispatcher:
 
     async def room(self) -> dict[tuple[str, str], int]:
         """Return how many handed-over deliveries each subscription takes now."""
-        return {key: room for key, post in self._posts.items() if (room := post.courier.room)}
+        return {key: room for key, post in self._posts.items() if (room := post.worker.room)}
 
     async def offer(self, deliveries: Sequence[Delivery]) -> list[bool]:
-        """Take leased deliveries for which there is a courier with room; whether their leases are to stay."""
+        """Take leased deliveries for which there is a worker with room; whether their leases are to stay."""
         return [self.take(delivery, is_leased=True) or self._has_room(delivery) for delivery in deliveries]
 
     def carried(self) -> dict[tuple[str, str], Lag]:
-        """Return what the couriers have of their transports, by subscription; those that have nothing are left out."""
-        return {key: post.courier.carried for key, post in self._posts.items() if post.courier.carries}
+        """Return what the workers have of their transports, by subscription; those that have nothing are left out."""
+        return {key: post.worker.carried for key, post in self._posts.items() if post.worker.carries}
 
     def measure(self) -> Callable[[], None]:
         """Look at permits and breakers; return what sets their gauges."""
         return partial(
             fill_permits,
             [
-                Permits(key, courier.in_flight, courier.subscription.max_concurrency, courier.breaker.state)
+                Permits(key, worker.in_flight, worker.subscription.max_concurrency, worker.breaker.state)
                 for key, post in self._posts.items()
-                for courier in (post.courier,)
+                for worker in (post.worker,)
             ],
         )
 
     def breakers(self) -> dict[tuple[str, str], str]:
         """Return the breakers' states by name."""
-        return {key: post.courier.breaker.state.name.lower() for key, post in self._posts.items()}
+        return {key: post.worker.breaker.state.name.lower() for key, post in self._posts.items()}
 
     def open_breakers(self) -> dict[str, BreakerFigures]:
         """Return the breakers that are not closed, by ``destination/subscription``."""
-        clock = self._means.clock
+        clock = self._dependencies.clock
         now, monotonic = clock.now(), clock.monotonic()
         return {
             "/".join(key): BreakerFigures(
@@ -165,19 +165,19 @@ class Dispatcher:
                 breaker.answered,
             )
             for key, post in self._posts.items()
-            if (breaker := post.courier.breaker).state is not BreakerState.CLOSED
+            if (breaker := post.worker.breaker).state is not BreakerState.CLOSED
         }
 
-    def couriers(self) -> list[CourierFigures]:
+    def workers(self) -> list[WorkerFigures]:
         """Return the permits of each subscription, and what its rate holds."""
         return [
-            CourierFigures(
+            WorkerFigures(
                 *key,
-                post.courier.in_flight,
+                post.worker.in_flight,
                 self._share(configured),
                 configured.max_concurrency,
-                post.courier.waiting,
-                post.courier.rate_wait,
+                post.worker.waiting,
+                post.worker.rate_wait,
             )
             for key, post in self._posts.items()
             if (configured := self._catalog.subscriptions.get(key)) is not None
@@ -189,9 +189,9 @@ class Dispatcher:
         post, configured = self._posts.get(key), self._catalog.subscriptions.get(key)
         if post is None or configured is None or not self._share(configured):
             return Sampled(
-                refused=f"the dispatcher on {self._means.node} has no share of the permits of {'/'.join(key)}"
+                refused=f"the dispatcher on {self._dependencies.node} has no share of the permits of {'/'.join(key)}"
             )
-        trial = await post.courier.sample(message)
+        trial = await post.worker.sample(message)
         if trial is None:
             return Sampled(refused=f"no permit of {'/'.join(key)} became free within {PERMIT_PATIENCE:g} s")
         result = trial.result
@@ -206,26 +206,26 @@ class Dispatcher:
             answer_headers=trial.answer_headers,
             answer=result.response,
             answer_bytes=trial.answer_bytes,
-            node=self._means.node,
+            node=self._dependencies.node,
         )
 
     def take(self, delivery: Delivery, *, is_leased: bool = False) -> bool:
-        """Take a delivery that came by no transport, if there is a courier with room; a lease that ends frees it."""
+        """Take a delivery that came by no transport, if there is a worker with room; a lease that ends frees it."""
         message = delivery.message
         post = self._posts.get((message.destination, delivery.subscription))
-        if post is None or self._means.outcomes.overtaken(
+        if post is None or self._dependencies.outcomes.overtaken(
             message.destination, delivery.subscription, message.id, delivery.generation, delivery.attempts
         ):
             return False
         if not is_leased:
-            return post.courier.offer(delivery)
-        within = start_within(post.courier.subscription.timeout) / 1000
-        return post.courier.offer(delivery, self._means.clock.monotonic() + within)
+            return post.worker.offer(delivery)
+        within = start_within(post.worker.subscription.timeout) / 1000
+        return post.worker.offer(delivery, self._dependencies.clock.monotonic() + within)
 
     def _has_room(self, delivery: Delivery) -> bool:
         """Whether a delivery that was not taken is on its way already, or overtaken."""
         post = self._posts.get((delivery.message.destination, delivery.subscription))
-        return post is not None and post.courier.room > 0
+        return post is not None and post.worker.room > 0
 
     def _in_force(self, configured: Subscription) -> Subscription:
         """Return the subscription as this dispatcher delivers it: with its share, and held while its destination is."""
@@ -244,12 +244,12 @@ class Dispatcher:
         return self._shares.of("/".join(configured.key), configured.max_concurrency)
 
     async def _change(self, post: _Post, destination: Destination, subscription: Subscription) -> None:
-        if post.courier.subscription != subscription:
-            post.courier.update(subscription)
+        if post.worker.subscription != subscription:
+            post.worker.update(subscription)
         else:
-            post.courier.look_again()
+            post.worker.look_again()
         if await self._meet(post.merged, destination, subscription):
-            post.courier.listen_again()
+            post.worker.listen_again()
 
     async def _hire(self, group: asyncio.TaskGroup, destination: Destination, subscription: Subscription) -> None:
         if (former := self._leaving.pop(subscription.key, None)) is not None:
@@ -257,8 +257,8 @@ class Dispatcher:
             await self._dismiss([former])
         merged = MergedConsumer()
         await self._meet(merged, destination, subscription)
-        courier = Courier(subscription, merged, self._means)
-        self._posts[subscription.key] = _Post(courier, merged, group.create_task(courier.run()))
+        worker = SubscriptionWorker(subscription, merged, self._dependencies)
+        self._posts[subscription.key] = _Post(worker, merged, group.create_task(worker.run()))
 
     async def _meet(self, merged: MergedConsumer, destination: Destination, subscription: Subscription) -> bool:
         """Bring a subscription's transports in step; without a share only its own queue, which nobody else serves."""
@@ -269,6 +269,6 @@ class Dispatcher:
     async def _dismiss(self, posts: Iterable[_Post]) -> None:
         leaving = list(posts)
         for post in leaving:
-            post.courier.stop()
+            post.worker.stop()
         if leaving:
             await asyncio.wait([post.task for post in leaving])

@@ -41,7 +41,7 @@ class Retrier:
     spool
         The dispatcher's; its lanes of unfinished outcomes have the consumer ``RETRY``.
     offer
-        Hands a delivery to its courier and says whether it was taken.
+        Hands a delivery to its worker and says whether it was taken.
     """
 
     def __init__(self, spool: Spool, outcomes: OutcomeLog, offer: Callable[[Delivery], bool], clock: Clock) -> None:
@@ -120,7 +120,7 @@ class Retrier:
             heapq.heappush(self._due, item)
 
     def _start(self, outcome: Outcome) -> bool:
-        """Hand a due delivery to its courier, unless it has gone on already; False to try again later."""
+        """Hand a due delivery to its worker, unless it has gone on already; False to try again later."""
         key = (outcome.destination, outcome.subscription, outcome.message_id)
         if self._outcomes.overtaken(*key, *_stage(outcome)):
             return True  # its newer outcome is on its way here, or to the store

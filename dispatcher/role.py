@@ -15,9 +15,9 @@ from bus.domain.delivery import Delivery, decode_outcome
 from bus.domain.subscription import PAUSED_BY_410, Subscription
 from bus.errors import BusError
 from bus.stores.feed import StoreFeed
+from dispatcher.dependencies import Dependencies
 from dispatcher.dispatcher import Dispatcher
 from dispatcher.handover import HandoverApp
-from dispatcher.means import Means
 from dispatcher.outcomes import OutcomeLog
 from dispatcher.retrying import Retrier
 
@@ -26,7 +26,7 @@ _CATCH_UP = 2.0
 
 
 class DispatcherService:
-    """Couriers, and the feed that takes their outcomes from the spool to the store."""
+    """Workers, and the feed that takes their outcomes from the spool to the store."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -34,7 +34,7 @@ class DispatcherService:
         spool = context.spools["outcomes"]
         outcomes = OutcomeLog(spool, context.events, context.clock, context.registry.spool_share)
         self._retrier = Retrier(spool, outcomes, self._offer, context.clock)
-        means = Means(
+        dependencies = Dependencies(
             poster=context.poster,
             outcomes=outcomes,
             store=context.store,
@@ -47,7 +47,7 @@ class DispatcherService:
             passed=self._retrier.passed,
             may_start=lambda: context.members.may_start,
         )
-        self._dispatcher = Dispatcher(context.router, means, context.members.shares)
+        self._dispatcher = Dispatcher(context.router, dependencies, context.members.shares)
         registry = context.registry
         self._feed = StoreFeed(
             spool,
@@ -64,7 +64,7 @@ class DispatcherService:
         context.dispatching = self._dispatcher
         context.sampling = self._dispatcher
         context.carried = self._dispatcher.carried
-        context.couriers = self._dispatcher.couriers
+        context.workers = self._dispatcher.workers
         context.breakers = self._dispatcher.open_breakers
         context.members.beyond = self._dispatcher.beyond
         context.members.listen(self._dispatcher.reshare)

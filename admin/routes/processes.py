@@ -12,7 +12,7 @@ from admin.models.base import Code, optional_time
 from admin.routes.overview import spool_view
 from bus.cluster.report import Answer, Report
 from bus.domain.times import format_time
-from bus.domain.vitals import BreakerFigures, CourierFigures, Orphan
+from bus.domain.vitals import BreakerFigures, Orphan, WorkerFigures
 from bus.errors import NotFound
 
 router = APIRouter(tags=["operations"])
@@ -114,7 +114,7 @@ async def list_orphans(services: OfficeDep, _: Reader) -> dict[str, Any]:
 
 def _view(answer: Answer, revision: int) -> dict[str, Any]:
     member, report = answer.member, answer.report
-    couriers = report.couriers if report is not None else []
+    workers = report.workers if report is not None else []
     return {
         "owner": member.owner,
         "node": member.node,
@@ -131,9 +131,9 @@ def _view(answer: Answer, revision: int) -> dict[str, Any]:
         "spools": [spool_view(name, found) for name, found in member.spools.items()],
         "publishes_to": member.published_to,
         "permits": {
-            "in_use": sum(found.in_use for found in couriers),
-            "share": sum(found.share for found in couriers),
-            "subscriptions": len(couriers),
+            "in_use": sum(found.in_use for found in workers),
+            "share": sum(found.share for found in workers),
+            "subscriptions": len(workers),
         }
         if report is not None and member.is_dispatcher
         else None,
@@ -143,17 +143,17 @@ def _view(answer: Answer, revision: int) -> dict[str, Any]:
 
 
 def _details(report: Report, limit: int) -> dict[str, Any]:
-    couriers = sorted(report.couriers, key=lambda one: (-one.in_use, -one.waiting, one.destination, one.subscription))
+    workers = sorted(report.workers, key=lambda one: (-one.in_use, -one.waiting, one.destination, one.subscription))
     lanes = sorted(report.lanes, key=lambda one: (-one.records, one.spool, one.lane, one.consumer))
     breakers = sorted(report.breakers.items(), key=lambda one: one[1].since)
     whole: dict[str, Sequence[object]] = {
-        "couriers": couriers,
+        "couriers": workers,
         "lanes": lanes,
         "breakers": breakers,
         "orphans": report.orphans,
     }
     return {
-        "couriers": [_courier(found) for found in couriers[:limit]],
+        "couriers": [_worker(found) for found in workers[:limit]],
         "lanes": [
             {
                 "spool": found.spool,
@@ -171,7 +171,7 @@ def _details(report: Report, limit: int) -> dict[str, Any]:
     }
 
 
-def _courier(found: CourierFigures) -> dict[str, Any]:
+def _worker(found: WorkerFigures) -> dict[str, Any]:
     return {
         "destination": found.destination,
         "subscription": found.subscription,

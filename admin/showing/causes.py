@@ -14,12 +14,12 @@ from bus.domain.delivery import FINAL
 from bus.domain.destination import Destination, TransportName
 from bus.domain.subscription import Subscription
 from bus.domain.trace import Trace
-from bus.domain.vitals import BreakerFigures, CourierFigures
+from bus.domain.vitals import BreakerFigures, WorkerFigures
 from bus.sentences import sentence
 
 
 class _Told(NamedTuple):
-    couriers: Mapping[Lane, CourierFigures]
+    workers: Mapping[Lane, WorkerFigures]
     breakers: Mapping[str, BreakerFigures]
 
 
@@ -79,7 +79,7 @@ class Causes:
         answers = await context.reports.of([member for member in context.members.all if member.is_dispatcher])
         return {
             answer.member.owner: _Told(
-                {(one.destination, one.subscription): one for one in answer.report.couriers}, answer.report.breakers
+                {(one.destination, one.subscription): one for one in answer.report.workers}, answer.report.breakers
             )
             for answer in answers
             if answer.report is not None
@@ -91,7 +91,7 @@ def _post(member: Member, told: _Told | None, key: Lane) -> Post:
     lane = "/".join(key)
     if told is None:
         return Post(member.node, breaker=member.breakers.get(lane))
-    return Post(member.node, told.couriers.get(key), told.breakers.get(lane))
+    return Post(member.node, told.workers.get(key), told.breakers.get(lane))
 
 
 def _places(context: Context, destination: Destination, name: str, members: Sequence[Member]) -> Iterator[Place]:

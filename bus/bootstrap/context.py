@@ -16,7 +16,7 @@ from bus.cluster.peers import PeerKey, Peers
 from bus.cluster.report import Lane, Report, Reports
 from bus.cluster.sampling import Sampler
 from bus.cluster.waiting import figures
-from bus.domain.vitals import BreakerFigures, CourierFigures, Orphan, RejectedFigures, TurnedAwayFigures
+from bus.domain.vitals import BreakerFigures, Orphan, RejectedFigures, TurnedAwayFigures, WorkerFigures
 from bus.errors import ConfigurationError
 from bus.ports.clock import Clock
 from bus.ports.dispatching import Dispatching
@@ -44,7 +44,7 @@ class Context:
     """What roles of one process share.
 
     ``owner`` names its leases, also after a restart; ``dispatching`` is the dispatcher's role when it is there,
-    else the way to those of other processes; ``carried`` is what its couriers have of their transports, ``couriers``
+    else the way to those of other processes; ``carried`` is what its workers have of their transports, ``workers``
     their permits, ``breakers`` those that are not closed; ``sampling`` sends samples. ``orphans`` is what its sweeper
     sees below ``swept``; ``rejected`` is what its receiver refused for good, ``turned_away`` what it refuses for now.
     ``spools`` has those that its roles need. A meter looks at what is to be measured, and returns what sets the gauges
@@ -70,7 +70,7 @@ class Context:
     rollups: Rollups
     events: Events
     carried: Callable[[], Mapping[tuple[str, str], Lag]] = dict
-    couriers: Callable[[], list[CourierFigures]] = list
+    workers: Callable[[], list[WorkerFigures]] = list
     breakers: Callable[[], dict[str, BreakerFigures]] = dict
     orphans: Callable[[], list[Orphan]] = list
     rejected: Callable[[], list[RejectedFigures]] = list
@@ -140,7 +140,7 @@ class Context:
                 for found in spool.stats().consumers
                 if found.records
             ],
-            couriers=self.couriers(),
+            workers=self.workers(),
             breakers=self.breakers(),
             orphans=self.orphans(),
             swept=list(self.swept),

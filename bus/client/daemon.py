@@ -12,11 +12,11 @@ from typing import Final
 from bus import spool
 from bus.client import home
 from bus.client.backoff import Backoff
-from bus.client.courier import Batch, Courier, waiting
 from bus.client.gate import GATE
+from bus.client.http import ReceiverClient, Reply
 from bus.client.lanes import CONSUMER, REJECTED
 from bus.client.options import REQUEST_LINES, Options
-from bus.client.receiver import ReceiverClient, Reply
+from bus.client.sender import Batch, Sender, waiting
 from bus.errors import SpoolClosed, SpoolError, SpoolFull
 from bus.ports.spool import NewRecord
 
@@ -37,8 +37,8 @@ class Daemon:
         self._options = options
         self._clock = options.clock
         self._spool = own
-        self._own = self._courier(own)
-        self._adopted: dict[Path, tuple[spool.BlockingSpool, Courier]] = {}
+        self._own = self._sender(own)
+        self._adopted: dict[Path, tuple[spool.BlockingSpool, Sender]] = {}
         self._receiver: ReceiverClient | None = None
         self._outage = self._backoff()
         self._most = REQUEST_LINES
@@ -55,8 +55,8 @@ class Daemon:
         options = self._options
         return Backoff(options.backoff_first, options.backoff_longest, options.random)
 
-    def _courier(self, of: spool.BlockingSpool) -> Courier:
-        return Courier(of, self._clock, self._backoff)
+    def _sender(self, of: spool.BlockingSpool) -> Sender:
+        return Sender(of, self._clock, self._backoff)
 
     # For other threads
 
@@ -135,33 +135,33 @@ class Daemon:
 
     def _due_times(self) -> Iterable[float]:
         yield self._next_sweep
-        for courier in (self._own, *(courier for _, courier in self._adopted.values())):
-            due = courier.due()
+        for sender in (self._own, *(sender for _, sender in self._adopted.values())):
+            due = sender.due()
             if due is not None:
                 yield due
 
     def _round(self) -> bool:
         """Send one batch from each spool; return whether there was any."""
         sent = self._deliver(self._own)
-        for directory, (adopted, courier) in list(self._adopted.items()):
+        for directory, (adopted, sender) in list(self._adopted.items()):
             if self._stopping or self._outage.failures:
                 break
             try:
-                sent = self._deliver(courier) or sent
-                self._let_go(directory, adopted, courier)
+                sent = self._deliver(sender) or sent
+                self._let_go(directory, adopted, sender)
             except SpoolError as error:
                 self._drop(directory, adopted, error)
         return sent
 
-    def _deliver(self, courier: Courier) -> bool:
-        batch = courier.gather(self._most)
+    def _deliver(self, sender: Sender) -> bool:
+        batch = sender.gather(self._most)
         if not batch.records:
             return False
         try:
             reply = self._post(batch)
-            courier.settle(batch, reply)
+            sender.settle(batch, reply)
         except Exception:
-            courier.release(batch)
+            sender.release(batch)
             raise
         self._note(reply, len(batch.records))
         self._tell()
@@ -208,16 +208,16 @@ class Daemon:
         adopted = home.adopt(directory, spool.Options(consumers=(CONSUMER,), cache_bytes=_ADOPTED_CACHE))
         if adopted is None:
             return
-        courier = self._courier(adopted)
-        self._adopted[directory] = (adopted, courier)
-        _log.info("sending %d message(s) that %s left", waiting(courier.stats()), directory)
+        sender = self._sender(adopted)
+        self._adopted[directory] = (adopted, sender)
+        _log.info("sending %d message(s) that %s left", waiting(sender.stats()), directory)
 
-    def _let_go(self, directory: Path, adopted: spool.BlockingSpool, courier: Courier) -> None:
+    def _let_go(self, directory: Path, adopted: spool.BlockingSpool, sender: Sender) -> None:
         """Retire an adopted spool once nothing in it waits; what is rejected is kept in the process's own."""
-        if waiting(courier.stats()):
+        if waiting(sender.stats()):
             return
         self._forward_rejected(adopted)
-        if courier.stats().records:
+        if sender.stats().records:
             return
         del self._adopted[directory]
         if home.retire(adopted):

@@ -9,11 +9,11 @@ from typing import Final, NamedTuple
 
 from bus.client import home
 from bus.client.backoff import Backoff
-from bus.client.courier import Courier, rejected, waiting
+from bus.client.http import ReceiverClient
 from bus.client.lanes import CONSUMER, OUT, REJECTED, decode_rejected
 from bus.client.line import decode_line
 from bus.client.options import Options
-from bus.client.receiver import ReceiverClient
+from bus.client.sender import Sender, rejected, waiting
 from bus.clock import SystemClock
 from bus.ports.spool import NewRecord
 from bus.spool import BlockingSpool
@@ -69,11 +69,11 @@ def _restore(spool: BlockingSpool) -> None:
 
 
 def _work(spool: BlockingSpool, receiver: ReceiverClient, sent: Callable[[int], object]) -> Drained:
-    courier = Courier(spool, SystemClock(), lambda: Backoff(60, 60, random.random))
+    sender = Sender(spool, SystemClock(), lambda: Backoff(60, 60, random.random))
     total, most, problem = 0, 1000, ""
-    while (batch := courier.gather(most)).records:
+    while (batch := sender.gather(most)).records:
         reply = receiver.post(batch.lines, batch.ids)
-        courier.settle(batch, reply)
+        sender.settle(batch, reply)
         if reply.results is not None:
             taken = sum(result.is_taken for result in reply.results)
             total += taken
@@ -83,7 +83,7 @@ def _work(spool: BlockingSpool, receiver: ReceiverClient, sent: Callable[[int], 
         elif not reply.is_too_large:
             problem = reply.failure
             break
-    stats = courier.stats()
+    stats = sender.stats()
     left, refused = waiting(stats), rejected(stats)
     if left and not problem:
         problem = "the receiver does not take them now: see bus spool show, and check the key"

@@ -14,10 +14,10 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Final
 
+from bus.client.event_shipping import EventShipping
 from bus.client.gate import GATE
+from bus.client.http import EVENTS_THREAD
 from bus.client.options import Options, Prepared
-from bus.client.receiver import EVENTS_THREAD
-from bus.client.shipping import Shipping
 from bus.domain.events import BLOCK_EVENTS, Stage, TraceEvent
 from bus.errors import EventsUnavailable
 from bus.events.files import EventFiles, Limits
@@ -51,7 +51,7 @@ class EventLog:
         self._files = EventFiles(
             directory, self._gathering.emitter, limits, options.clock.monotonic, removed=_forget, torn=_forget
         )
-        self._shipping = Shipping(options)
+        self._shipping = EventShipping(options)
         self._directory = directory
         self._refused: SealedBlock | None = None
         self._close_at = 0.0

@@ -12,14 +12,14 @@ from typing import Final
 
 from bus import spool
 from bus.client import home
-from bus.client.courier import oldest, rejected, waiting
 from bus.client.daemon import Daemon
 from bus.client.events import EventLog
 from bus.client.gate import GATE
+from bus.client.http import THREAD
 from bus.client.lanes import CONSUMER, OUT
 from bus.client.line import Line, encode_line
 from bus.client.options import REQUEST_BYTES, Options, Prepared
-from bus.client.receiver import THREAD
+from bus.client.sender import oldest, rejected, waiting
 from bus.errors import MessageTooLarge, SpoolError
 from bus.ports.spool import NewRecord, SpoolStats
 

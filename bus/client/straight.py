@@ -11,8 +11,8 @@ from concurrent.futures import TimeoutError as TooLate
 from threading import Lock, Thread
 
 from bus.client.gate import GATE
+from bus.client.http import STRAIGHT_THREAD, ReceiverClient, Reply
 from bus.client.options import REQUEST_BYTES, REQUEST_LINES, Options, Prepared
-from bus.client.receiver import STRAIGHT_THREAD, ReceiverClient, Reply
 from bus.errors import SpoolError
 
 _log = logging.getLogger("bus.client")

@@ -25,7 +25,7 @@ def host_of(node: str) -> str:
 class Held(msgspec.Struct, frozen=True, array_like=True):
     """What a dispatcher holds for a subscription, in its direct queue or on its way to the subscriber.
 
-    How many, and since when (ms), None for nothing; ``queued`` of them are in the direct queue. What a courier has of
+    How many, and since when (ms), None for nothing; ``queued`` of them are in the direct queue. What a worker has of
     that queue is in ``records`` twice.
     """
 

@@ -11,7 +11,7 @@ import msgspec
 from bus.cluster.member import Member
 from bus.cluster.members import Members
 from bus.cluster.peers import PREFIX, Peers
-from bus.domain.vitals import BreakerFigures, CourierFigures, Orphan
+from bus.domain.vitals import BreakerFigures, Orphan, WorkerFigures
 from bus.errors import PeerUnavailable
 
 REPORT: Final = f"{PREFIX}/report"
@@ -45,7 +45,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     member: Member
     lanes: list[Lane] = []
-    couriers: list[CourierFigures] = []
+    workers: list[WorkerFigures] = msgspec.field(default_factory=list, name="couriers")
     breakers: dict[str, BreakerFigures] = {}
     orphans: list[Orphan] = []
     swept: list[str] = []

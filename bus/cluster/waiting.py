@@ -25,7 +25,7 @@ class Figures(NamedTuple):
 
 
 def figures(spools: Mapping[str, Spool], carried: Mapping[tuple[str, str], Lag]) -> Figures:
-    """Return what this process's spools hold and what waits in them, and what its couriers have of other transports."""
+    """Return what this process's spools hold and what waits in them, and what its workers have of other transports."""
     stats = {name: spool.stats() for name, spool in spools.items()}
     held = {f"{code}/{name}": Held(*lag) for (code, name), lag in carried.items()}
     for found in stats["direct"].consumers if "direct" in stats else ():

@@ -17,7 +17,7 @@ from bus.domain.retry import is_permanent
 from bus.domain.subscription import Subscription
 from bus.domain.times import format_time
 from bus.domain.trace import Trace
-from bus.domain.vitals import BreakerFigures, CourierFigures
+from bus.domain.vitals import BreakerFigures, WorkerFigures
 from bus.sentences import Said, Sentence, sentence
 
 _BY_THE_CLOCK: Final = (Status.RETRYING, Status.RESEND)
@@ -36,10 +36,10 @@ class Cause(NamedTuple):
 
 
 class Post(NamedTuple):
-    """What one dispatcher has of a subscription: its permits, None without a courier, and its breaker unless closed."""
+    """What one dispatcher has of a subscription: its permits, None without a worker, and its breaker unless closed."""
 
     node: str
-    courier: CourierFigures | None = None
+    worker: WorkerFigures | None = None
     breaker: BreakerFigures | None = None
 
 
@@ -101,8 +101,8 @@ def live(trace: Trace, subscription: Subscription, moment: Moment) -> Cause | No
         return Cause("nobody", sentence("no compensator is alive, which hands over what is due"))
     if (broken := _broken(moment.posts)) is not None or not moment.is_whole:
         return broken
-    couriers = [post.courier for post in moment.posts if post.courier is not None]
-    return _held(couriers, subscription) or _on_its_way(trace, couriers, moment, is_due=is_due)
+    workers = [post.worker for post in moment.posts if post.worker is not None]
+    return _held(workers, subscription) or _on_its_way(trace, workers, moment, is_due=is_due)
 
 
 def _until(name: str, at: int, now: int) -> Cause | None:
@@ -141,28 +141,28 @@ def _answered(status: int | None) -> Said:
     return sentence("the subscriber answered HTTP {status}", status=status)
 
 
-def _held(couriers: Sequence[CourierFigures], subscription: Subscription) -> Cause | None:
+def _held(workers: Sequence[WorkerFigures], subscription: Subscription) -> Cause | None:
     """Return what keeps the dispatchers from delivering what they have."""
-    working = [courier for courier in couriers if courier.share]
+    working = [worker for worker in workers if worker.share]
     if not working:
         return Cause("permits", sentence("no dispatcher has a share of the permits yet"))
-    has_waiting = any(courier.waiting for courier in working)
-    if has_waiting and all(courier.in_use >= courier.share for courier in working):
+    has_waiting = any(worker.waiting for worker in working)
+    if has_waiting and all(worker.in_use >= worker.share for worker in working):
         what = sentence(
             "no permit is free, {used} of {total} are in use: it waits for one, or has one of them",
-            used=sum(courier.in_use for courier in working),
+            used=sum(worker.in_use for worker in working),
             total=subscription.max_concurrency,
         )
         return Cause("permits", what)
-    if subscription.rate is not None and any(courier.rate_wait for courier in working):
+    if subscription.rate is not None and any(worker.rate_wait for worker in working):
         what = sentence("the rate of the subscription holds it: {rate} a second", rate=f"{subscription.rate:g}")
         return Cause("rate", what)
     return None
 
 
-def _on_its_way(trace: Trace, couriers: Sequence[CourierFigures], moment: Moment, *, is_due: bool) -> Cause:
+def _on_its_way(trace: Trace, workers: Sequence[WorkerFigures], moment: Moment, *, is_due: bool) -> Cause:
     """Return where it is, when nothing holds it."""
-    used = sum(courier.in_use for courier in couriers)
+    used = sum(worker.in_use for worker in workers)
     received_at = trace.message.received_at if trace.message is not None else id_time(trace.id)
     places = () if is_due else moment.places
     place = next((found.what for found in places if found.oldest <= received_at), None)

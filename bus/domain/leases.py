@@ -11,7 +11,7 @@ _SLACK: Final = 10_000
 
 
 def lease_time(timeouts: Iterable[int]) -> int:
-    """Return how long (ms) to lease: it outlasts two rounds of time-outs in a full courier and the POST itself."""
+    """Return how long (ms) to lease: it outlasts two rounds of time-outs in a full worker and the POST itself."""
     return _TIMEOUTS * max(timeouts, default=0) + _MARGIN
 
 

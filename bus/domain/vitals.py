@@ -69,7 +69,7 @@ class TurnedAwayFigures(msgspec.Struct, frozen=True, array_like=True):
     since: int
 
 
-class CourierFigures(msgspec.Struct, frozen=True, array_like=True):
+class WorkerFigures(msgspec.Struct, frozen=True, array_like=True):
     """The permits of one subscription in one dispatcher.
 
     ``share`` of the ``total`` is what this dispatcher may use now, ``in_use`` what it does use; ``waiting`` deliveries

@@ -11,7 +11,7 @@ from bus.cli import main
 from bus.domain.delivery import Compensation, Outcome
 from bus.spool import AsyncSpool
 from bus.stores.sqlite import writing
-from dispatcher.courier import Courier
+from dispatcher.worker import SubscriptionWorker
 
 # What a busy disk or subscriber might take; without it the window between the ack and what it promises is hard to hit.
 SLOW_DISK = 0.1
@@ -35,15 +35,15 @@ def ack_before_fsync() -> None:
 
 def ack_before_outcome() -> None:
     """The dispatcher acks the transport before the POST has an outcome that is on disk."""
-    deliver = Courier._deliver
+    deliver = SubscriptionWorker._deliver
 
-    async def hasty(self: Courier, parcel: Any) -> None:
-        if parcel.incoming is not None:
-            self._consumer.ack([parcel.incoming])
+    async def hasty(self: SubscriptionWorker, entry: Any) -> None:
+        if entry.incoming is not None:
+            self._consumer.ack([entry.incoming])
             await asyncio.sleep(SLOW_DISK)
-        await deliver(self, parcel)
+        await deliver(self, entry)
 
-    Courier._deliver = hasty  # type: ignore[method-assign]
+    SubscriptionWorker._deliver = hasty  # type: ignore[method-assign]
 
 
 def no_compensation_row() -> None:

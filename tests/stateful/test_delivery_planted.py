@@ -12,8 +12,8 @@ from hypothesis.stateful import run_state_machine_as_test
 from bus.domain.delivery import Outcome, Status
 from bus.domain.message import Message
 from bus.testing.store import MemoryStore
-from dispatcher.courier import Courier
 from dispatcher.outcomes import OutcomeLog
+from dispatcher.worker import SubscriptionWorker
 from tests.stateful.test_delivery import SETTINGS, DeliveryMachine
 
 
@@ -64,21 +64,23 @@ def lets_late_outcomes_win(patch: pytest.MonkeyPatch) -> None:
 
 
 def takes_one_permit_too_many(patch: pytest.MonkeyPatch) -> None:
-    plain = Courier._spawn
+    plain = SubscriptionWorker._spawn
 
-    def spawn(self: Courier) -> None:
+    def spawn(self: SubscriptionWorker) -> None:
         plain(self)
         if (
             self._group is not None
-            and self._stock.waiting
+            and self._pending.waiting
             and not self._stopping.is_set()
             and not self.subscription.paused
         ):
-            self._workers += 1
+            self._running += 1
             self._group.create_task(self._work())
 
-    patch.setattr(Courier, "_spawn", spawn)
-    patch.setattr(Courier, "_may_start", lambda self: bool(self._stock.waiting) and not self._stopping.is_set())
+    patch.setattr(SubscriptionWorker, "_spawn", spawn)
+    patch.setattr(
+        SubscriptionWorker, "_may_start", lambda self: bool(self._pending.waiting) and not self._stopping.is_set()
+    )
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from prometheus_client import generate_latest
 from bus.domain.breaker import BreakerState
 from bus.serving import Gateway, exposition
 from bus.telemetry import labels, metrics
-from dispatcher.meter import Permits, fill_permits
+from dispatcher.metrics import Permits, fill_permits
 from tests.unit.admin.admin_world import World, problem
 
 TAKES = 0.1

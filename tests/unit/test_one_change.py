@@ -109,12 +109,12 @@ async def test_a_change_of_somebody_else_is_still_read(tmp_path: Path) -> None:
     assert len(ours.catalog.subscriptions) == MANY + 2
 
 
-async def test_one_queue_is_made_and_one_courier_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_one_queue_is_made_and_one_worker_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     world, transport = World(), CountedTransport()
     router = TransportRouter([transport], world.clock)
     catalog = Catalog([ORDERS], [subscription(number) for number in range(MANY)])
     await router.apply(catalog)
-    dispatcher, stopping = Dispatcher(router, world.means(), all_permits()), asyncio.Event()
+    dispatcher, stopping = Dispatcher(router, world.dependencies(), all_permits()), asyncio.Event()
     running = asyncio.create_task(dispatcher.run(catalog, stopping))
     await world.clock.settle()
     transport.ensured.clear()

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from bus import Bus
-from bus.client import shipping
+from bus.client import event_shipping
 from bus.domain.events import Stage, decode_block
 from bus.domain.ledger import ledger_of
 from tests.harness.process import ROOT
@@ -113,11 +113,11 @@ def test_a_file_that_another_process_ships_is_left_to_it(
         bus.send("orders", b"x")
     (left,) = rest(tmp_path)
     receiver.events_status = 202
-    with shipping._claimed(left) as mine:
+    with event_shipping._claimed(left) as mine:
         assert mine
-        with shipping._claimed(left) as others:
+        with event_shipping._claimed(left) as others:
             assert others == b""
-    with shipping._claimed(tmp_path / "none") as gone:
+    with event_shipping._claimed(tmp_path / "none") as gone:
         assert gone == b""
 
 

@@ -13,7 +13,7 @@ import pytest
 from bus.cluster.member import COLLECTION, Member
 from bus.cluster.peers import PeerKey
 from bus.cluster.report import REPORT
-from bus.domain.vitals import BreakerFigures, CourierFigures, Orphan
+from bus.domain.vitals import BreakerFigures, Orphan, WorkerFigures
 from bus.ports.spool import NewRecord
 from bus.serving import Gateway
 from bus.testing.writes import NOON, message, row
@@ -80,9 +80,9 @@ async def get(world: World, path: str, **query: Any) -> Any:
 
 async def test_every_process_tells_of_itself(world: World, network: Network) -> None:
     other = await join(world, "receiver", "dispatcher")
-    other.context.couriers = lambda: [
-        CourierFigures("orders", "billing", 3, 8, 16, 5),
-        CourierFigures("orders", "mail", 1, 8, 16, 0),
+    other.context.workers = lambda: [
+        WorkerFigures("orders", "billing", 3, 8, 16, 5),
+        WorkerFigures("orders", "mail", 1, 8, 16, 0),
     ]
     await other.context.spools["receiver"].append([NewRecord("orders", b"x", NOON + 7)])
     network.hosts[HOSTS["other"]] = Gateway(other.context, [])
@@ -151,13 +151,13 @@ async def test_seen_is_how_long_ago_it_told_of_itself(world: World, network: Net
 
 async def test_one_process_with_all_that_it_tells(world: World) -> None:
     context = world.context
-    context.couriers = lambda: [CourierFigures("orders", name, n, 8, 16, 0) for n, name in enumerate("abc")]
+    context.workers = lambda: [WorkerFigures("orders", name, n, 8, 16, 0) for n, name in enumerate("abc")]
     context.breakers = lambda: {"orders/a": BreakerFigures("open", NOON, NOON + 1000)}
     context.orphans = lambda: [Orphan("/data/x", "producer", 3, 100, NOON, "no receiver")]
     context.swept = ["/data"]
     await world.spools["outcomes"].append([NewRecord("orders", b"x", NOON)])
     found = await get(world, "/processes/owner-1")
-    assert [courier["subscription"] for courier in found["couriers"]] == ["c", "b", "a"]
+    assert [worker["subscription"] for worker in found["couriers"]] == ["c", "b", "a"]
     assert found["couriers"][0] == {
         "destination": "orders",
         "subscription": "c",

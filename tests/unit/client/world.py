@@ -11,12 +11,12 @@ from typing import Any
 import httpx
 
 from bus.client import home
-from bus.client.courier import Courier, rejected, waiting
 from bus.client.daemon import Daemon
 from bus.client.lanes import CONSUMER, decode_rejected
 from bus.client.line import Line
 from bus.client.options import Options
 from bus.client.outbox import record_of
+from bus.client.sender import Sender, rejected, waiting
 from bus.domain.identity import new_id
 from bus.spool import BlockingSpool
 from bus.spool import Options as SpoolOptions
@@ -102,7 +102,7 @@ class World:
         found = [decode_rejected(record.payload) for record in records]
         return [(item.status, item.reason, json.loads(item.line)) for item in found]
 
-    def courier(self) -> Courier:
+    def sender(self) -> Sender:
         return self.daemon._own
 
     def close(self) -> None:

@@ -46,7 +46,7 @@ async def test_a_process_tells_what_waits_in_its_spools() -> None:
     assert figures({}, {}) == ({}, {}, {}, {})
 
 
-async def test_what_couriers_have_of_a_transport_is_told_beside_the_direct_queue() -> None:
+async def test_what_workers_have_of_a_transport_is_told_beside_the_direct_queue() -> None:
     queues = await spools()
     (lane, queued), *_ = figures(queues, {}).held.items()
     code, _, name = lane.partition("/")

@@ -24,9 +24,9 @@ from bus.testing.spool import MemorySpool
 from bus.testing.store import MemoryStore
 from bus.testing.transport import MemoryTransport
 from bus.testing.writes import DESTINATION, NOON, message
-from dispatcher.courier import Courier
-from dispatcher.means import Means
+from dispatcher.dependencies import Dependencies
 from dispatcher.outcomes import OutcomeLog
+from dispatcher.worker import SubscriptionWorker
 
 URL = "http://127.0.0.1:8000/hook"
 FAST = RetryPolicy(Schedule((1000,)), 3_600_000, None)
@@ -73,7 +73,7 @@ class World:
         self.passed: list[Delivery] = []
         self.made = itertools.count()
 
-    def means(self, **changes: Any) -> Means:
+    def dependencies(self, **changes: Any) -> Dependencies:
         fields: dict[str, Any] = {
             "poster": self.poster,
             "outcomes": self.log,
@@ -86,7 +86,7 @@ class World:
             "gone": self.gone.append,
             "passed": self.passed.append,
         }
-        return Means(**fields | changes)
+        return Dependencies(**fields | changes)
 
     async def publish(self, count: int = 1, **changes: Any) -> list[Message]:
         messages = [fresh(next(self.made), self.clock, **changes) for _ in range(count)]
@@ -99,24 +99,26 @@ class World:
         )
 
     @asynccontextmanager
-    async def courier(self, of: Subscription | None = None, **means: Any) -> AsyncIterator[Courier]:
-        """Run a courier and the outcome log; stopped in order at the end."""
+    async def worker(self, of: Subscription | None = None, **dependencies: Any) -> AsyncIterator[SubscriptionWorker]:
+        """Run a worker and the outcome log; stopped in order at the end."""
         chosen = of or subscription()
         await self.ensure(chosen.name)
-        courier = Courier(chosen, await self.transport.consume(*chosen.key), self.means(**means))
+        worker = SubscriptionWorker(
+            chosen, await self.transport.consume(*chosen.key), self.dependencies(**dependencies)
+        )
         recording = asyncio.create_task(self.log.run())
-        running = asyncio.create_task(courier.run())
+        running = asyncio.create_task(worker.run())
         await self.clock.settle()
         try:
-            yield courier
+            yield worker
         finally:
-            courier.stop()
+            worker.stop()
             self.spool.gate.set()
             await self.clock.until(running.done)
             await self.log.drain()
             recording.cancel()
             await asyncio.gather(recording, return_exceptions=True)
-            await courier.close()
+            await worker.close()
             running.result()
 
     async def outcomes(self) -> list[Outcome]:

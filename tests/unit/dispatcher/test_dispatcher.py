@@ -1,4 +1,4 @@
-"""All couriers of one dispatcher: hired, changed and dismissed as the configuration says."""
+"""All workers of one dispatcher: hired, changed and dismissed as the configuration says."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bus.domain.catalog import Catalog
 from bus.domain.delivery import Delivery, Status
 from bus.domain.destination import Destination
 from bus.domain.subscription import Subscription
-from bus.domain.vitals import CourierFigures
+from bus.domain.vitals import WorkerFigures
 from bus.errors import SpoolFailed
 from bus.ports.poster import PostFailure
 from bus.telemetry import metrics
@@ -38,7 +38,7 @@ async def dispatching(
     """Run a dispatcher; ``at_stop`` is awaited when it was told to stop."""
     router = TransportRouter([world.transport], world.clock)
     await router.apply(of)
-    dispatcher = Dispatcher(router, world.means(), all_permits())
+    dispatcher = Dispatcher(router, world.dependencies(), all_permits())
     stopping = asyncio.Event()
     running = asyncio.create_task(dispatcher.run(of, stopping))
     await world.clock.settle()
@@ -218,7 +218,7 @@ async def test_a_failed_disk_ends_the_dispatcher(world: World) -> None:
     of = catalog(subscription())
     router = TransportRouter([world.transport], world.clock)
     await router.apply(of)
-    running = asyncio.create_task(Dispatcher(router, world.means(), all_permits()).run(of, asyncio.Event()))
+    running = asyncio.create_task(Dispatcher(router, world.dependencies(), all_permits()).run(of, asyncio.Event()))
     world.spool.refuse = lambda: SpoolFailed("EIO")
     await world.publish()
     await world.clock.settle()
@@ -259,13 +259,13 @@ async def test_a_report_tells_what_permits_and_rates_hold(world: World) -> None:
     async with dispatching(world, of) as (dispatcher, _):
         await world.publish(9)
         await world.clock.settle()
-        assert dispatcher.couriers() == [
-            CourierFigures(DESTINATION, "billing", 3, 3, 3, 3),
-            CourierFigures(DESTINATION, "mail", 0, 16, 16, 7, 0.5),
-            CourierFigures(DESTINATION, "sms", 0, 16, 16, 0),
+        assert dispatcher.workers() == [
+            WorkerFigures(DESTINATION, "billing", 3, 3, 3, 3),
+            WorkerFigures(DESTINATION, "mail", 0, 16, 16, 7, 0.5),
+            WorkerFigures(DESTINATION, "sms", 0, 16, 16, 0),
         ]
         await world.clock.advance(4)
-        assert dispatcher.couriers()[1] == CourierFigures(DESTINATION, "mail", 0, 16, 16, 0), "nothing is left to hold"
+        assert dispatcher.workers()[1] == WorkerFigures(DESTINATION, "mail", 0, 16, 16, 0), "nothing is left to hold"
         event.set()
 
 

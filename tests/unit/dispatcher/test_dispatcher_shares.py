@@ -32,8 +32,8 @@ class Sharing:
         self.shares = Shares("a")
         self.shares.resume(View(("a",)))
         self.may_start = True
-        means = world.means(may_start=lambda: self.may_start)
-        self.dispatcher = Dispatcher(self.router, means, self.shares)
+        dependencies = world.dependencies(may_start=lambda: self.may_start)
+        self.dispatcher = Dispatcher(self.router, dependencies, self.shares)
 
     async def go_by(self, *owners: str, rotation: int = 0) -> None:
         self.shares.resume(View(owners, rotation))
@@ -93,7 +93,7 @@ async def test_it_says_what_is_beyond_its_share_until_that_has_ended(world: Worl
         assert found.dispatcher.beyond() == set()
 
 
-async def test_it_is_beyond_its_share_while_its_courier_has_not_heard_of_it(world: World) -> None:
+async def test_it_is_beyond_its_share_while_its_worker_has_not_heard_of_it(world: World) -> None:
     """Nothing is in flight yet, but could be the moment after it was said that nothing is."""
     async with sharing(world, max_concurrency=4) as found:
         found.shares.resume(View(("a", "b")))

@@ -58,7 +58,7 @@ class Retrying(World):
         router = TransportRouter([self.transport], self.clock)
         configured = Catalog([Destination(code=DESTINATION)], [subscription()])
         await router.apply(configured)
-        dispatcher = Dispatcher(router, self.means(passed=retrier.passed), all_permits())
+        dispatcher = Dispatcher(router, self.dependencies(passed=retrier.passed), all_permits())
         offers.append(dispatcher)
         feed = StoreFeed(
             self.spool,

@@ -10,18 +10,18 @@ from bus.domain.subscription import Subscription
 from bus.errors import StoreError
 from bus.ports.store import DeliveryKey
 from bus.ports.transport import Incoming
-from dispatcher.means import Means
-from dispatcher.stock import Stock
+from dispatcher.dependencies import Dependencies
+from dispatcher.pending import PendingDeliveries
 
 
-class Sieve:
+class AlreadyDelivered:
     """Tells what was delivered before, or is not for the subscription, from what is to be delivered."""
 
-    def __init__(self, means: Means) -> None:
-        self._means = means
+    def __init__(self, dependencies: Dependencies) -> None:
+        self._dependencies = dependencies
 
-    async def sift(
-        self, subscription: Subscription, incoming: Iterable[Incoming], here: Stock
+    async def split(
+        self, subscription: Subscription, incoming: Iterable[Incoming], here: PendingDeliveries
     ) -> tuple[list[Incoming], list[Incoming]]:
         """Return what is to be acked at once, and what is to be delivered.
 
@@ -42,22 +42,22 @@ class Sieve:
             fresh = [item for item in fresh if item.message.id not in finished]
         return done, fresh
 
-    def _is_delivered(self, subscription: Subscription, item: Incoming, here: Stock) -> bool:
+    def _is_delivered(self, subscription: Subscription, item: Incoming, here: PendingDeliveries) -> bool:
         message = item.message
-        return message.id not in here and self._means.outcomes.overtaken(
+        return message.id not in here and self._dependencies.outcomes.overtaken(
             message.destination, subscription.name, message.id, 0, 0
         )
 
     def _is_suspect(self, subscription: Subscription, item: Incoming) -> bool:
         """Whether an earlier life of this process, or somebody else, may have delivered it."""
-        if item.suspect or id_time(item.message.id) < self._means.since():
+        if item.suspect or id_time(item.message.id) < self._dependencies.since():
             return True
-        return item.message.received_at < self._means.clock.now() - subscription.stuck_after
+        return item.message.received_at < self._dependencies.clock.now() - subscription.stuck_after
 
     async def _finished(self, subscription: Subscription, suspects: Iterable[Incoming]) -> set[str]:
         keys = [DeliveryKey(item.message.id, item.message.retention_days, subscription.name, 0) for item in suspects]
         try:
-            return {key.message_id for key in await self._means.store.finished(keys)}
+            return {key.message_id for key in await self._dependencies.store.finished(keys)}
         except StoreError:
             return set()
 

@@ -1,4 +1,4 @@
-"""What a courier has of its transport: told, with its copies acked or given back, and never lost."""
+"""What a worker has of its transport: told, with its copies acked or given back, and never lost."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from tests.unit.dispatcher.dispatcher_world import URL, World, handed, held, sub
 async def test_what_it_has_of_its_transport_is_told_until_the_transport_has_the_ack(world: World) -> None:
     reply, event = held()
     world.poster.script(URL, reply)
-    async with world.courier(subscription(max_concurrency=2)) as courier:
-        assert courier.carried == (0, None)
+    async with world.worker(subscription(max_concurrency=2)) as worker:
+        assert worker.carried == (0, None)
         sent = await world.publish(3)
-        courier.offer(handed(message(9)))
+        worker.offer(handed(message(9)))
         await world.clock.settle()
-        assert courier.carried == (3, min(one.received_at for one in sent))
+        assert worker.carried == (3, min(one.received_at for one in sent))
         event.set()
         await world.clock.until(lambda: world.holds() == 0)
-        assert courier.carried == (0, None)
+        assert worker.carried == (0, None)
 
 
 async def test_a_copy_is_acked_only_with_the_outcome_of_the_first(world: World) -> None:
     reply, event = held()
     world.poster.script(URL, reply)
-    async with world.courier():
+    async with world.worker():
         (sent,) = await world.publish()
         await world.publish(id=sent.id)
         await world.clock.settle()
@@ -45,12 +45,12 @@ async def test_a_copy_is_acked_only_with_the_outcome_of_the_first(world: World) 
 async def test_copies_are_given_back_with_the_first(world: World) -> None:
     reply, _ = held()
     world.poster.script(URL, reply)
-    async with world.courier() as courier:
+    async with world.worker() as worker:
         (sent,) = await world.publish()
         await world.clock.settle()
         await world.publish(id=sent.id)
         await world.clock.settle()
-        courier._group._abort()  # type: ignore[union-attr]
+        worker._group._abort()  # type: ignore[union-attr]
         await world.clock.settle()
         assert world.holds() == 2
         consumer = await world.transport.consume(DESTINATION, "billing")
@@ -58,10 +58,10 @@ async def test_copies_are_given_back_with_the_first(world: World) -> None:
 
 
 async def test_turning_to_the_transport_anew_loses_nothing(world: World) -> None:
-    async with world.courier() as courier:
+    async with world.worker() as worker:
         for number in range(5):
             await world.publish()
-            courier.listen_again()
+            worker.listen_again()
             await world.publish()
             await world.clock.settle()
             assert len(world.poster.posted) == 2 * number + 2
@@ -78,11 +78,11 @@ async def test_turning_to_the_transport_anew_while_the_store_is_asked_loses_noth
         return await plain(keys)
 
     world.store.finished = slow
-    async with world.courier(since=lambda: world.clock.now() + 60_000) as courier:
+    async with world.worker(since=lambda: world.clock.now() + 60_000) as worker:
         await world.publish(3)
         await world.clock.settle()
         assert asked.is_set()
-        courier.listen_again()
+        worker.listen_again()
         answer.set()
         await world.clock.settle()
         assert len(world.poster.posted) == 3

@@ -1,4 +1,4 @@
-"""What every courier of a dispatcher shares."""
+"""What every worker of a dispatcher shares."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from bus.ports.store import TraceStore
 from dispatcher.outcomes import OutcomeLog
 
 
-class Means(NamedTuple):
-    """What every courier of a dispatcher shares.
+class Dependencies(NamedTuple):
+    """What every worker of a dispatcher shares.
 
     ``since`` tells when this life of the process began (ms), by its clock of now. ``gone`` hears of a subscription
     whose subscriber answered 410, ``passed`` of a handed-over delivery whose outcome is durable. While ``may_start``
-    says no, no request is started; whoever says yes again updates the couriers.
+    says no, no request is started; whoever says yes again updates the workers.
     """
 
     poster: Poster

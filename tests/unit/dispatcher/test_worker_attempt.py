@@ -1,4 +1,4 @@
-"""A courier's requests, signed as the subscription says, and what it keeps of the answers."""
+"""A worker's requests, signed as the subscription says, and what it keeps of the answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.unit.dispatcher.dispatcher_world import URL, World, statuses, subscri
 
 
 async def test_what_a_message_does_not_have_is_not_sent(world: World) -> None:
-    async with world.courier():
+    async with world.worker():
         await world.publish(biz_id="", key="", traceparent="", tracestate="x=1")
         await world.clock.settle()
     names = set(world.poster.posted[0].headers)
@@ -25,7 +25,7 @@ async def test_what_a_message_does_not_have_is_not_sent(world: World) -> None:
 
 
 async def test_trace_context_and_constant_headers_are_sent_and_constants_win(world: World) -> None:
-    async with world.courier(subscription(headers={"X-Tenant": "constant", "User-Agent": "mine"})):
+    async with world.worker(subscription(headers={"X-Tenant": "constant", "User-Agent": "mine"})):
         await world.publish(traceparent="00-1-2-01", tracestate="x=1", headers={"x-tenant": "own", "x-other": "é"})
         await world.clock.settle()
     headers = world.poster.posted[0].headers
@@ -36,7 +36,7 @@ async def test_trace_context_and_constant_headers_are_sent_and_constants_win(wor
 async def test_during_a_rotation_both_secrets_sign_and_then_one(world: World) -> None:
     fresh_secret, old = new_secret(), new_secret()
     secrets = (Secret(fresh_secret), Secret(old, world.clock.now() + 60_000))
-    async with world.courier(subscription(secrets=secrets)):
+    async with world.worker(subscription(secrets=secrets)):
         for _ in range(2):
             await world.publish(body=b"{}")
             await world.clock.advance(60)
@@ -54,7 +54,7 @@ def _sign(secret: str, posted) -> str:
 
 async def test_the_answers_body_is_kept_of_a_failure_and_bounded(world: World) -> None:
     world.poster.script(URL, Reply(500, body=b"x" * 100_000), Reply(200, body=b"secret"))
-    async with world.courier(subscription(max_concurrency=1)):
+    async with world.worker(subscription(max_concurrency=1)):
         await world.publish(2)
         await world.clock.settle()
         failed, delivered = await world.outcomes()
@@ -67,7 +67,7 @@ async def test_the_answers_body_is_kept_of_a_failure_and_bounded(world: World) -
 @pytest.mark.parametrize(("value", "wait"), [("120", 120_000), ("Sat, 21 Nov 2026 12:01:00 GMT", 60_000), ("²", 1000)])
 async def test_retry_after_is_honoured_and_garbage_harms_nobody(world: World, value: str, wait: int) -> None:
     world.poster.script(URL, Reply(503, (("Retry-After", value),)))
-    async with world.courier():
+    async with world.worker():
         await world.publish()
         await world.clock.settle()
         (failed,) = await world.outcomes()
@@ -87,7 +87,7 @@ class Fickle(MemoryPoster):
 
 async def test_a_url_that_is_denied_fails_each_attempt_with_the_reason(world: World) -> None:
     world.poster = Fickle(world.poster._egress, sleep=world.clock.sleep)
-    async with world.courier(subscription(max_concurrency=1)):
+    async with world.worker(subscription(max_concurrency=1)):
         await world.publish(2)
         await world.clock.advance(2.5)
         failed = await world.outcomes()
@@ -101,7 +101,7 @@ async def test_a_url_that_is_denied_fails_each_attempt_with_the_reason(world: Wo
 
 
 async def test_a_message_that_http_cannot_carry_fails_and_harms_nobody(world: World) -> None:
-    async with world.courier():
+    async with world.worker():
         await world.publish(headers={"bad\nname": "x"})
         await world.publish()
         await world.clock.settle()
@@ -110,7 +110,7 @@ async def test_a_message_that_http_cannot_carry_fails_and_harms_nobody(world: Wo
 
 async def test_a_secret_that_expired_by_a_clock_that_was_ahead_signs_again_when_it_is_put_back(world: World) -> None:
     fresh_secret, old = new_secret(), new_secret()
-    async with world.courier(subscription(secrets=(Secret(fresh_secret), Secret(old, world.clock.now() + 60_000)))):
+    async with world.worker(subscription(secrets=(Secret(fresh_secret), Secret(old, world.clock.now() + 60_000)))):
         for jump in (DAY, -DAY):
             world.clock.jump(jump)
             await world.publish(body=b"{}")

@@ -9,8 +9,8 @@ from bus.ports.clock import Clock
 from bus.ports.sampling import PERMIT_PATIENCE
 
 
-class Guest:
-    """One at a time; while it waits or is in, workers leave one permit to it.
+class SampleSlot:
+    """One at a time; while it waits or is in, tasks leave one permit to it.
 
     Attributes
     ----------
@@ -20,12 +20,12 @@ class Guest:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._knocked = asyncio.Event()
+        self._told = asyncio.Event()
         self.count = 0
 
-    def knock(self) -> None:
+    def look_again(self) -> None:
         """Have it look whether there is room now."""
-        self._knocked.set()
+        self._told.set()
 
     async def enter(self, has_room: Callable[[], bool]) -> bool:
         """Wait until there is room; False when there was none in time, or another one is here. Then ``leave``."""
@@ -46,8 +46,8 @@ class Guest:
         self.count = 0
 
     async def _wait(self, seconds: float) -> None:
-        self._knocked.clear()
-        waits = [asyncio.ensure_future(self._knocked.wait()), asyncio.ensure_future(self._clock.sleep(seconds))]
+        self._told.clear()
+        waits = [asyncio.ensure_future(self._told.wait()), asyncio.ensure_future(self._clock.sleep(seconds))]
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:

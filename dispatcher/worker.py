@@ -19,33 +19,33 @@ from bus.domain.subscription import Subscription
 from bus.domain.verdict import GONE, Answer, judge, without_post
 from bus.ports.poster import Trial
 from bus.ports.transport import Consumer, Lag
-from dispatcher.caller import Caller
-from dispatcher.guest import Guest
-from dispatcher.means import Means
-from dispatcher.meter import Meter
-from dispatcher.sieve import Sieve
-from dispatcher.stock import Parcel, Stock
+from dispatcher.attempt import AttemptMaker
+from dispatcher.delivered import AlreadyDelivered
+from dispatcher.dependencies import Dependencies
+from dispatcher.metrics import SubscriptionMetrics
+from dispatcher.pending import Pending, PendingDeliveries
+from dispatcher.sample_slot import SampleSlot
 
 _log = logging.getLogger(__name__)
 _LOOK_AGAIN: Final = 0.2
 
 
-class Courier:
+class SubscriptionWorker:
     """Delivers one subscription's messages until it is stopped.
 
-    At most ``max_concurrency`` requests are in flight, and as many outcomes wait to be recorded. Workers live only
+    At most ``max_concurrency`` requests are in flight, and as many outcomes wait to be recorded. Tasks live only
     while there is work, so an idle subscription costs one waiting task.
     """
 
-    def __init__(self, subscription: Subscription, consumer: Consumer, means: Means) -> None:
+    def __init__(self, subscription: Subscription, consumer: Consumer, dependencies: Dependencies) -> None:
         self._consumer = consumer
-        self._means = means
-        self._sieve = Sieve(means)
-        self._stock = Stock(consumer)
-        self._workers = 0
+        self._dependencies = dependencies
+        self._delivered = AlreadyDelivered(dependencies)
+        self._pending = PendingDeliveries(consumer)
+        self._running = 0
         self._in_flight = 0
         self._unrecorded = 0
-        self._guest = Guest(means.clock)
+        self._slot = SampleSlot(dependencies.clock)
         self._stopping = asyncio.Event()
         self._wake = asyncio.Event()
         self._group: asyncio.TaskGroup | None = None
@@ -55,8 +55,8 @@ class Courier:
         self._rate = TokenBucket(subscription.rate)
         self.breaker = Breaker()
         self.subscription = subscription
-        self._meter = Meter(subscription)
-        self._caller = Caller(subscription, means, self._meter)
+        self._metrics = SubscriptionMetrics(subscription)
+        self._attempts = AttemptMaker(subscription, dependencies, self._metrics)
         self.update(subscription)
 
     @property
@@ -67,22 +67,22 @@ class Courier:
     @property
     def waiting(self) -> int:
         """Deliveries that are here and not in flight."""
-        return len(self._stock.waiting)
+        return len(self._pending.waiting)
 
     @property
     def rate_wait(self) -> float:
         """For how many seconds the rate holds what waits here; 0 when it does not."""
-        return self._rate.wait(self._means.clock.monotonic()) if self._stock.waiting else 0.0
+        return self._rate.wait(self._dependencies.clock.monotonic()) if self._pending.waiting else 0.0
 
     @property
     def carried(self) -> Lag:
         """What it has of its transports, waiting or in flight: no other process can ask the transport about it."""
-        return self._stock.carried
+        return self._pending.carried
 
     @property
     def carries(self) -> bool:
         """Whether it has anything of its transports."""
-        return self._stock.carries
+        return self._pending.carries
 
     @property
     def room(self) -> int:
@@ -90,7 +90,7 @@ class Courier:
         if self.subscription.paused or self._stopping.is_set():
             return 0
         if self.breaker.state is not BreakerState.CLOSED:
-            return 0 if self._stock.waiting or self._in_flight else 1
+            return 0 if self._pending.waiting or self._in_flight else 1
         return max(0, self._free)
 
     def update(self, subscription: Subscription) -> None:
@@ -99,9 +99,9 @@ class Courier:
         self._window = 2 * subscription.max_concurrency
         self._rate.change(subscription.rate)
         self._filter = Filter(subscription.filter) if subscription.filter else None
-        self._caller.update(subscription)
+        self._attempts.update(subscription)
         if subscription.paused:
-            self._stock.give_back()
+            self._pending.give_back()
         self.look_again()
 
     def look_again(self) -> None:
@@ -114,11 +114,11 @@ class Courier:
 
         It is forgotten when its POST could not start before ``until`` (monotonic seconds).
         """
-        if delivery.message.id in self._stock:
-            self._stock.forget_overdue(self._means.clock.monotonic())
-        if not self.room or delivery.message.id in self._stock:
+        if delivery.message.id in self._pending:
+            self._pending.forget_overdue(self._dependencies.clock.monotonic())
+        if not self.room or delivery.message.id in self._pending:
             return False
-        self._stock.add(Parcel(delivery, None, until))
+        self._pending.add(Pending(delivery, None, until))
         self._spawn()
         return True
 
@@ -127,10 +127,10 @@ class Courier:
 
         It goes before what waits, whatever the breaker says, and counts for nothing but the rate.
         """
-        if self._stopping.is_set() or not self._means.may_start():
+        if self._stopping.is_set() or not self._dependencies.may_start():
             return None
         try:
-            is_in = await self._guest.enter(lambda: self._workers < self.subscription.max_concurrency)
+            is_in = await self._slot.enter(lambda: self._running < self.subscription.max_concurrency)
             return await self._sample(message) if is_in else None
         finally:
             self._wake.set()
@@ -140,10 +140,10 @@ class Courier:
         self._rate.take(1)
         self._in_flight += 1
         try:
-            return await self._caller.sample(message)
+            return await self._attempts.sample(message)
         finally:
             self._in_flight -= 1
-            self._guest.leave()
+            self._slot.leave()
 
     async def run(self) -> None:
         """Deliver until ``stop``; returns when nothing is in flight and every outcome is on its way to the disk."""
@@ -161,7 +161,7 @@ class Courier:
                     self._later.cancel()
         finally:
             # Only now: a probe that failed meanwhile has put its message back.
-            self._stock.give_back()
+            self._pending.give_back()
 
     def listen_again(self) -> None:
         """Turn to the transport anew: more than one may meet there now."""
@@ -179,18 +179,18 @@ class Courier:
 
     def recorded(self, tokens: Sequence[object]) -> None:
         """Ack on the transport what is now durable in the outcome spool."""
-        parcels = [token for token in tokens if isinstance(token, Parcel)]
-        self._unrecorded -= len(parcels)
-        self._stock.ack(parcels)
-        for parcel in parcels:
-            if parcel.incoming is None:
-                self._means.passed(parcel.delivery)
+        entries = [token for token in tokens if isinstance(token, Pending)]
+        self._unrecorded -= len(entries)
+        self._pending.ack(entries)
+        for entry in entries:
+            if entry.incoming is None:
+                self._dependencies.passed(entry.delivery)
         self._wake.set()
         self._spawn()
 
     @property
     def _free(self) -> int:
-        return self._window - len(self._stock.waiting) - self._in_flight
+        return self._window - len(self._pending.waiting) - self._in_flight
 
     # --- taking in -------------------------------------------------------------------------------------------
 
@@ -199,33 +199,33 @@ class Courier:
             free = self._free
             if self.subscription.paused or free < self.subscription.max_concurrency:
                 if self.subscription.paused:
-                    self._stock.give_back()
+                    self._pending.give_back()
                 self._wake.clear()
                 await self._wake.wait()
                 continue
             incoming = await self._consumer.receive(free)
             try:
-                done, fresh = await self._sieve.sift(self.subscription, incoming, self._stock)
+                done, fresh = await self._delivered.split(self.subscription, incoming, self._pending)
             except asyncio.CancelledError:
                 self._consumer.release(incoming)
                 raise
             if done:
                 self._consumer.ack(done)
             for item in fresh:
-                if not self._stock.add_copy(item):
-                    delivery = Delivery(item.message, self.subscription.name, since=self._means.clock.now())
-                    self._stock.add(Parcel(delivery, item))
+                if not self._pending.add_copy(item):
+                    delivery = Delivery(item.message, self.subscription.name, since=self._dependencies.clock.now())
+                    self._pending.add(Pending(delivery, item))
             self._spawn()
 
     # --- working ---------------------------------------------------------------------------------------------
 
     def _spawn(self) -> None:
-        """Start as many workers as there is work and permits."""
+        """Start as many tasks as there is work and permits."""
         if self._group is None or self._stopping.is_set() or self.subscription.paused:
             return
-        free = self.subscription.max_concurrency - self._guest.count - self._workers
-        for _ in range(min(len(self._stock.waiting), free)):
-            self._workers += 1
+        free = self.subscription.max_concurrency - self._slot.count - self._running
+        for _ in range(min(len(self._pending.waiting), free)):
+            self._running += 1
             self._group.create_task(self._work())
 
     async def _work(self) -> None:
@@ -233,19 +233,19 @@ class Courier:
             while self._may_start():
                 await self._step()
         finally:
-            self._workers -= 1
-            self._guest.knock()
+            self._running -= 1
+            self._slot.look_again()
             self._wake.set()
 
     def _may_start(self) -> bool:
-        """Whether the next parcel may be started; if not, who says so starts workers again."""
-        waiting, now = self._stock.waiting, self._means.clock.monotonic()
+        """Whether the next delivery may be started; if not, who says so starts tasks again."""
+        waiting, now = self._pending.waiting, self._dependencies.clock.monotonic()
         if waiting and waiting[0].until < now:
-            self._stock.forget_overdue(now)
-        if not waiting or self._stopping.is_set() or self.subscription.paused or not self._means.may_start():
+            self._pending.forget_overdue(now)
+        if not waiting or self._stopping.is_set() or self.subscription.paused or not self._dependencies.may_start():
             return False
         most = self.subscription.max_concurrency
-        if self._workers + self._guest.count > most or self._unrecorded >= most:
+        if self._running + self._slot.count > most or self._unrecorded >= most:
             return False
         if not self._may_record(now):
             return False
@@ -259,8 +259,8 @@ class Courier:
         return False
 
     def _may_record(self, now: float) -> bool:
-        """Whether an outcome could be recorded; if not, workers are started again once it can be."""
-        outcomes = self._means.outcomes
+        """Whether an outcome could be recorded; if not, tasks are started again once it can be."""
+        outcomes = self._dependencies.outcomes
         if not outcomes.has_room:
             self._again(sys.float_info.max, outcomes.room)
             return False
@@ -270,43 +270,47 @@ class Courier:
         return True
 
     async def _step(self) -> None:
-        """Deliver the next parcel."""
-        parcel = self._stock.waiting.popleft()
+        """Deliver the next delivery."""
+        entry = self._pending.waiting.popleft()
         self._in_flight += 1
-        if len(self._stock.waiting) < self.subscription.max_concurrency:
+        if len(self._pending.waiting) < self.subscription.max_concurrency:
             self._wake.set()
         try:
-            await self._deliver(parcel)
+            await self._deliver(entry)
         except asyncio.CancelledError:
-            self._stock.let_go(parcel)
-            self.breaker.abandoned(self._means.clock.monotonic())
+            self._pending.let_go(entry)
+            self.breaker.abandoned(self._dependencies.clock.monotonic())
             raise
         finally:
             self._in_flight -= 1
 
-    async def _deliver(self, parcel: Parcel) -> None:
-        delivery = parcel.delivery
+    async def _deliver(self, entry: Pending) -> None:
+        delivery = entry.delivery
         if self._filter is not None and not self._wants(delivery):
-            self.breaker.abandoned(self._means.clock.monotonic())
-            outcome = without_post(delivery, self.subscription, Status.SKIPPED, FILTERED, self._means.clock.now())
-            self._record(outcome, parcel)
+            self.breaker.abandoned(self._dependencies.clock.monotonic())
+            outcome = without_post(
+                delivery, self.subscription, Status.SKIPPED, FILTERED, self._dependencies.clock.now()
+            )
+            self._record(outcome, entry)
             return
         self._rate.take(1)
         probing = self.breaker.state is BreakerState.HALF_OPEN
-        attempt, answer, refused = await self._caller.attempt(delivery)
+        attempt, answer, refused = await self._attempts.attempt(delivery)
         self._count(answer, refused=refused)
         if probing and answer.status is None:
             # Nobody answered, so no attempt is spent; the next probe is another message.
-            self._meter.probe_failed()
-            self._stock.waiting.append(parcel)
+            self._metrics.probe_failed()
+            self._pending.waiting.append(entry)
             return
-        now = self._means.clock.now()
-        self._record(judge(delivery, self.subscription, attempt, answer, now=now, noise=self._means.noise()), parcel)
+        now = self._dependencies.clock.now()
+        self._record(
+            judge(delivery, self.subscription, attempt, answer, now=now, noise=self._dependencies.noise()), entry
+        )
         if answer.status == GONE:
-            self._means.gone(self.subscription)
+            self._dependencies.gone(self.subscription)
 
     def _count(self, answer: Answer, *, refused: bool) -> None:
-        now = self._means.clock.monotonic()
+        now = self._dependencies.clock.monotonic()
         if answer.succeeded:
             was_closed = self.breaker.state is BreakerState.CLOSED
             self.breaker.succeeded(now)
@@ -316,10 +320,10 @@ class Courier:
             return
         self.breaker.failed(now, refused=refused, status=answer.status)
 
-    def _record(self, outcome: Outcome, parcel: Parcel) -> None:
+    def _record(self, outcome: Outcome, entry: Pending) -> None:
         self._unrecorded += 1
-        self._means.outcomes.record(outcome, parcel.delivery.message, self, parcel)
-        self._meter.decided(outcome, parcel.delivery.message.received_at)
+        self._dependencies.outcomes.record(outcome, entry.delivery.message, self, entry)
+        self._metrics.decided(outcome, entry.delivery.message.received_at)
 
     def _wants(self, delivery: Delivery) -> bool:
         if self._filter is None:
@@ -327,16 +331,16 @@ class Courier:
         try:
             return self._filter.wants(delivery.message)
         except ValueError as error:
-            self._meter.filter_failed()
+            self._metrics.filter_failed()
             _log.warning("%s; it is delivered", error, extra={"message_id": delivery.message.id})
             return True
 
     def _again_in(self, now: float, seconds: float) -> None:
-        """Start workers after so many seconds: a probe of the breaker is due, or the rate or the spool has room."""
-        self._again(now + seconds, partial(self._means.clock.sleep, seconds))
+        """Start tasks after so many seconds: a probe of the breaker is due, or the rate or the spool has room."""
+        self._again(now + seconds, partial(self._dependencies.clock.sleep, seconds))
 
     def _again(self, at: float, wait: Callable[[], Awaitable[None]]) -> None:
-        """Start workers when the wait is over, unless they are started earlier anyway."""
+        """Start tasks when the wait is over, unless they are started earlier anyway."""
         if self._group is None or (self._later is not None and not self._later.done() and self._later_at <= at):
             return
         if self._later is not None:

@@ -12,20 +12,20 @@ from bus.domain.verdict import Answer
 from bus.errors import EgressDenied
 from bus.ports.poster import Phases, PostFailure, PostResult, Trial
 from bus.ports.sampling import SAMPLE_HEADER
-from dispatcher.means import Means
-from dispatcher.meter import Meter
+from dispatcher.dependencies import Dependencies
+from dispatcher.metrics import SubscriptionMetrics
 from dispatcher.request import RequestMaker
 
 _RESPONSE_KEPT: Final = 4096
 _BROKEN_URL_PAUSE: Final = 1.0
 
 
-class Caller:
+class AttemptMaker:
     """Calls one subscriber's URL."""
 
-    def __init__(self, subscription: Subscription, means: Means, meter: Meter) -> None:
-        self._means = means
-        self._meter = meter
+    def __init__(self, subscription: Subscription, dependencies: Dependencies, metrics: SubscriptionMetrics) -> None:
+        self._dependencies = dependencies
+        self._metrics = metrics
         self._requests: RequestMaker | None = None
         self._broken = ""
         self._subscription = subscription
@@ -34,7 +34,7 @@ class Caller:
         """Call by another configuration; a URL that is denied now fails each attempt with the reason."""
         self._subscription = subscription
         try:
-            self._requests = RequestMaker(subscription, self._means.poster, self._means.clock.now())
+            self._requests = RequestMaker(subscription, self._dependencies.poster, self._dependencies.clock.now())
             self._broken = ""
         except (EgressDenied, ValueError) as error:
             self._requests, self._broken = None, str(error)
@@ -47,7 +47,7 @@ class Caller:
         tuple
             The attempt, the answer, and whether nobody listened at the address.
         """
-        clock, n = self._means.clock, delivery.attempts + 1
+        clock, n = self._dependencies.clock, delivery.attempts + 1
         started = clock.now()
         if self._requests is None or not self._requests.holds(started):
             self.update(self._subscription)
@@ -56,10 +56,10 @@ class Caller:
             result = _unsent(self._broken)
         else:
             result = await self._post(self._requests, delivery.message, n, started)
-        self._meter.attempted(result.duration)
+        self._metrics.attempted(result.duration)
         answer = Answer(result.status, result.error, parse_retry_after(result.retry_after, clock.now(), result.date))
         attempt = Attempt(
-            id=next(self._means.attempt_ids),
+            id=next(self._dependencies.attempt_ids),
             n=n,
             by=delivery.by,
             started_at=started,
@@ -68,7 +68,7 @@ class Caller:
             status_code=result.status,
             error=result.error,
             response=b"" if answer.succeeded else result.response[:_RESPONSE_KEPT],
-            node=self._means.node,
+            node=self._dependencies.node,
             generation=delivery.generation,
             taken_at=0 if delivery.handed_over else delivery.since,
         )
@@ -76,14 +76,14 @@ class Caller:
 
     async def sample(self, message: Message) -> Trial:
         """Call with a message that a person wants to be tried; it is marked as a sample."""
-        now = self._means.clock.now()
+        now = self._dependencies.clock.now()
         if self._requests is None or not self._requests.holds(now):
             self.update(self._subscription)
         requests, error = self._requests, self._broken
         if requests is not None:
             headers = [*requests.headers(message, 1, now), (SAMPLE_HEADER, "true")]
             try:
-                return await self._means.poster.trial(
+                return await self._dependencies.poster.trial(
                     requests.target, headers, message.body, self._subscription.timeout / 1000
                 )
             except ValueError as denied:
@@ -93,7 +93,7 @@ class Caller:
     async def _post(self, requests: RequestMaker, message: Message, n: int, now: int) -> PostResult:
         try:
             headers = requests.headers(message, n, now)
-            return await self._means.poster.post(
+            return await self._dependencies.poster.post(
                 requests.target, headers, message.body, self._subscription.timeout / 1000
             )
         except ValueError as error:

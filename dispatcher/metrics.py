@@ -32,7 +32,7 @@ def fill_permits(found: Sequence[Permits]) -> None:
         metrics.BREAKER_STATE.labels(label).set(state)
 
 
-class Meter:
+class SubscriptionMetrics:
     """Counts what happens to one subscription's deliveries."""
 
     def __init__(self, subscription: Subscription) -> None:

@@ -1,4 +1,4 @@
-"""What a courier has: deliveries that wait or are in flight, with what their transports want back for them."""
+"""What a worker has: deliveries that wait or are in flight, with what their transports want back for them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bus.domain.delivery import Delivery
 from bus.ports.transport import Consumer, Incoming, Lag
 
 
-class Parcel(NamedTuple):
+class Pending(NamedTuple):
     """A delivery, and what the transport wants back for it; None when it was handed over.
 
     One that is leased must be started before ``until`` (monotonic seconds): afterwards it is somebody else's.
@@ -21,13 +21,13 @@ class Parcel(NamedTuple):
     until: float = float("inf")
 
 
-class Stock:
-    """The parcels of one courier, each message once.
+class PendingDeliveries:
+    """The deliveries of one worker, each message once.
 
     Attributes
     ----------
     waiting
-        Parcels that are not in flight, in the order in which they are to be delivered.
+        deliveries that are not in flight, in the order in which they are to be delivered.
     """
 
     def __init__(self, consumer: Consumer) -> None:
@@ -36,7 +36,7 @@ class Stock:
         self._held: dict[str, list[Incoming]] = {}
         # Of those that came by a transport, when they were received.
         self._carried: dict[str, int] = {}
-        self.waiting: deque[Parcel] = deque()
+        self.waiting: deque[Pending] = deque()
 
     def __contains__(self, message_id: str) -> bool:
         return message_id in self._held
@@ -51,13 +51,13 @@ class Stock:
         """Whether anything is here of the transports."""
         return bool(self._carried)
 
-    def add(self, parcel: Parcel) -> None:
-        """Have a parcel wait."""
-        message = parcel.delivery.message
+    def add(self, entry: Pending) -> None:
+        """Have a delivery wait."""
+        message = entry.delivery.message
         self._held[message.id] = []
-        if parcel.incoming is not None:
+        if entry.incoming is not None:
             self._carried[message.id] = message.received_at
-        self.waiting.append(parcel)
+        self.waiting.append(entry)
 
     def add_copy(self, item: Incoming) -> bool:
         """Keep another copy of a message that is here, to be acked or given back with it; False when it is not."""
@@ -67,35 +67,35 @@ class Stock:
         held.append(item)
         return True
 
-    def ack(self, parcels: Iterable[Parcel]) -> None:
-        """Ack on the transport parcels whose outcome is durable, with their copies, and have them no more."""
+    def ack(self, entries: Iterable[Pending]) -> None:
+        """Ack on the transport deliveries whose outcome is durable, with their copies, and have them no more."""
         done: list[Incoming] = []
-        for parcel in parcels:
-            done += self._forget(parcel)
-            if parcel.incoming is not None:
-                done.append(parcel.incoming)
+        for entry in entries:
+            done += self._forget(entry)
+            if entry.incoming is not None:
+                done.append(entry.incoming)
         self._consumer.ack(done)
 
-    def let_go(self, parcel: Parcel) -> None:
+    def let_go(self, entry: Pending) -> None:
         """Give a delivery that was not made back to its transport, with its copies."""
-        copies = self._forget(parcel)
-        self._consumer.release(copies if parcel.incoming is None else [parcel.incoming, *copies])
+        copies = self._forget(entry)
+        self._consumer.release(copies if entry.incoming is None else [entry.incoming, *copies])
 
     def give_back(self) -> None:
         """Return to the transport what was not started; what was handed over stays, as its lease does."""
-        for parcel in self.waiting:
-            if parcel.incoming is not None:
-                self.let_go(parcel)
-        kept = [parcel for parcel in self.waiting if parcel.incoming is None]
+        for entry in self.waiting:
+            if entry.incoming is not None:
+                self.let_go(entry)
+        kept = [entry for entry in self.waiting if entry.incoming is None]
         self.waiting.clear()
         self.waiting.extend(kept)
 
     def forget_overdue(self, now: float) -> None:
         """Drop what waited for longer than its lease allows; a copy that came by a transport goes back there."""
-        for parcel in [parcel for parcel in self.waiting if parcel.until < now]:
-            self.waiting.remove(parcel)
-            self.let_go(parcel)
+        for entry in [entry for entry in self.waiting if entry.until < now]:
+            self.waiting.remove(entry)
+            self.let_go(entry)
 
-    def _forget(self, parcel: Parcel) -> list[Incoming]:
-        self._carried.pop(parcel.delivery.message.id, None)
-        return self._held.pop(parcel.delivery.message.id, [])
+    def _forget(self, entry: Pending) -> list[Incoming]:
+        self._carried.pop(entry.delivery.message.id, None)
+        return self._held.pop(entry.delivery.message.id, [])

@@ -1,4 +1,4 @@
-"""When a courier starts a POST: its permits, its rate and its room, and while it is paused or stopped."""
+"""When a worker starts a POST: its permits, its rate and its room, and while it is paused or stopped."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.unit.dispatcher.dispatcher_world import URL, World, fresh, handed, he
 async def test_never_more_than_max_concurrency_in_flight(world: World, limit: int) -> None:
     reply, event = held()
     world.poster.script(URL, reply)
-    async with world.courier(subscription(max_concurrency=limit)):
+    async with world.worker(subscription(max_concurrency=limit)):
         await world.publish(40)
         await world.clock.settle()
         assert world.poster.in_flight == limit
@@ -31,13 +31,13 @@ async def test_never_more_than_max_concurrency_in_flight(world: World, limit: in
 async def test_a_changed_max_concurrency_is_kept_at_once(world: World) -> None:
     reply, event = held()
     world.poster.script(URL, reply)
-    async with world.courier(subscription(max_concurrency=2)) as courier:
+    async with world.worker(subscription(max_concurrency=2)) as worker:
         await world.publish(30)
         await world.clock.settle()
-        courier.update(subscription(max_concurrency=4))
+        worker.update(subscription(max_concurrency=4))
         await world.clock.settle()
         assert world.poster.in_flight == 4
-        courier.update(subscription(max_concurrency=1))
+        worker.update(subscription(max_concurrency=1))
         event.set()
         world.poster.script(URL, Reply(500, hold=(second := asyncio.Event())))
         await world.clock.settle()
@@ -51,18 +51,18 @@ async def test_a_changed_max_concurrency_is_kept_at_once(world: World) -> None:
 async def test_there_is_room_for_two_windows_and_no_more(world: World) -> None:
     reply, event = held()
     world.poster.script(URL, reply)
-    async with world.courier(subscription(max_concurrency=3)) as courier:
-        taken = [courier.offer(handed(fresh(n, world.clock))) for n in range(10)]
+    async with world.worker(subscription(max_concurrency=3)) as worker:
+        taken = [worker.offer(handed(fresh(n, world.clock))) for n in range(10)]
         assert taken == [True] * 6 + [False] * 4
         await world.clock.settle()
-        assert (courier.room, courier.in_flight) == (0, 3)
+        assert (worker.room, worker.in_flight) == (0, 3)
         event.set()
         await world.clock.settle()
-        assert courier.room == 6
+        assert worker.room == 6
 
 
 async def test_a_rate_starts_so_many_a_second(world: World) -> None:
-    async with world.courier(subscription(rate=5)):
+    async with world.worker(subscription(rate=5)):
         await world.publish(40)
         await world.clock.settle()
         assert len(world.poster.posted) == 5
@@ -73,17 +73,17 @@ async def test_a_rate_starts_so_many_a_second(world: World) -> None:
 
 
 async def test_a_changed_rate_counts_at_once(world: World) -> None:
-    async with world.courier(subscription(rate=0.001)) as courier:
+    async with world.worker(subscription(rate=0.001)) as worker:
         await world.publish(20)
         await world.clock.settle()
         assert len(world.poster.posted) == 1
-        courier.update(subscription(rate=1000))
+        worker.update(subscription(rate=1000))
         await world.clock.advance(1)
         assert len(world.poster.posted) == 20
 
 
 async def test_what_a_filter_skips_costs_no_rate(world: World) -> None:
-    async with world.courier(subscription(rate=1, filter="body == 'yes'")):
+    async with world.worker(subscription(rate=1, filter="body == 'yes'")):
         await world.publish(50, body=b'"no"')
         await world.publish(2, body=b'"yes"')
         await world.clock.advance(1.5)
@@ -93,31 +93,31 @@ async def test_what_a_filter_skips_costs_no_rate(world: World) -> None:
 async def test_a_paused_subscription_holds_and_gives_back(world: World) -> None:
     reply, event = held()
     world.poster.script(URL, reply)
-    async with world.courier(subscription(max_concurrency=1)) as courier:
+    async with world.worker(subscription(max_concurrency=1)) as worker:
         await world.publish(5)
         await world.clock.settle()
-        courier.update(subscription(max_concurrency=1, paused=True))
+        worker.update(subscription(max_concurrency=1, paused=True))
         await world.clock.settle()
-        assert courier.room == 0
+        assert worker.room == 0
         assert len(world.transport.queue((DESTINATION, "billing")).held) == 1
         event.set()
         await world.clock.advance(60)
         assert len(world.poster.posted) == 1
         assert world.holds() == 4
-        courier.update(subscription(max_concurrency=1))
+        worker.update(subscription(max_concurrency=1))
         await world.clock.until(lambda: world.holds() == 0)
         assert len(set(world.bodies())) == len(world.bodies()) == 5
 
 
 async def test_what_comes_while_paused_is_not_started(world: World) -> None:
-    async with world.courier() as courier:
-        courier.update(subscription(paused=True))
+    async with world.worker() as worker:
+        worker.update(subscription(paused=True))
         await world.publish(5)
         await world.clock.advance(60)
         assert world.poster.posted == []
         assert world.transport.queue((DESTINATION, "billing")).held == {}
-        assert not courier.offer(handed(fresh(99, world.clock)))
-        courier.update(subscription())
+        assert not worker.offer(handed(fresh(99, world.clock)))
+        worker.update(subscription())
         await world.clock.settle()
         assert len(world.poster.posted) == 5
 
@@ -125,10 +125,10 @@ async def test_what_comes_while_paused_is_not_started(world: World) -> None:
 async def test_stop_finishes_what_is_in_flight_and_starts_nothing_new(world: World) -> None:
     reply, event = held()
     world.poster.script(URL, reply)
-    async with world.courier(subscription(max_concurrency=2)) as courier:
+    async with world.worker(subscription(max_concurrency=2)) as worker:
         await world.publish(10)
         await world.clock.settle()
-        courier.stop()
+        worker.stop()
         await world.clock.settle()
         event.set()
         await world.clock.settle()
@@ -141,13 +141,13 @@ async def test_stop_finishes_what_is_in_flight_and_starts_nothing_new(world: Wor
 @pytest.mark.parametrize("why", ["rate", "disk"])
 async def test_stop_does_not_wait_for_what_may_not_start(world: World, why: str) -> None:
     of = subscription(rate=0.0001) if why == "rate" else subscription(max_concurrency=1)
-    async with world.courier(of) as courier:
+    async with world.worker(of) as worker:
         world.spool.refuse = (lambda: SpoolFull("full")) if why == "disk" else (lambda: None)
         await world.publish(5)
         await world.clock.advance(1)
         before = len(world.poster.posted)
         assert before < 5
-        courier.stop()
+        worker.stop()
         await world.clock.settle()
         held_now = len(world.transport.queue((DESTINATION, "billing")).held)
         assert held_now <= (1 if why == "disk" else 0)
@@ -160,17 +160,17 @@ async def test_cancelling_gives_back_what_is_in_flight(world: World) -> None:
     reply, _ = held()
     world.poster.script(URL, reply)
     await world.ensure()
-    courier_of = world.courier(subscription(max_concurrency=2))
-    courier = await courier_of.__aenter__()
+    worker_of = world.worker(subscription(max_concurrency=2))
+    worker = await worker_of.__aenter__()
     await world.publish(3)
     await world.clock.settle()
-    running = next(task for task in asyncio.all_tasks() if "Courier.run" in repr(task))
+    running = next(task for task in asyncio.all_tasks() if "SubscriptionWorker.run" in repr(task))
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
-    assert courier.in_flight == 0
+    assert worker.in_flight == 0
     assert world.poster.in_flight == 0
     queue = world.transport.queue((DESTINATION, "billing"))
     assert (len(queue.waiting), len(queue.held)) == (3, 0)
     assert await world.outcomes() == []
     with pytest.raises(asyncio.CancelledError):
-        await courier_of.__aexit__(None, None, None)
+        await worker_of.__aexit__(None, None, None)

@@ -12,8 +12,8 @@ from typing import Final
 
 from bus.client.backoff import LONGEST_RETRY_AFTER, Backoff
 from bus.client.gate import GATE
+from bus.client.http import ReceiverClient, Shipped
 from bus.client.options import Options
-from bus.client.receiver import ReceiverClient, Shipped
 
 _log = logging.getLogger("bus.client")
 _TIMEOUT: Final = 5.0
@@ -23,7 +23,7 @@ _FORBIDDEN: Final = 403
 _FIRST_SERVER_ERROR: Final = 500
 
 
-class Shipping:
+class EventShipping:
     """Ships files in the order in which they were closed; for one thread.
 
     A receiver that does not have the route is left alone for ten minutes, without a word. What it refuses for good is

@@ -22,7 +22,7 @@ def value(metric, *labels: str) -> float:
 
 
 async def test_a_message_is_delivered_recorded_and_acked(world: World) -> None:
-    async with world.courier():
+    async with world.worker():
         (sent,) = await world.publish(body=b"\x00\xff", content_type="image/png", key="k", headers={"X-Tenant": "a"})
         await world.clock.settle()
         (posted,) = world.poster.posted
@@ -57,7 +57,7 @@ async def test_a_message_is_delivered_recorded_and_acked(world: World) -> None:
 
 async def test_a_copy_that_a_replay_sent_says_so_to_its_subscriber(world: World) -> None:
     original = message(7).id
-    async with world.courier():
+    async with world.worker():
         await world.publish(replay=f"again-1 {original}")
         await world.clock.settle()
         (posted,) = world.poster.posted
@@ -79,7 +79,7 @@ async def test_a_failure_is_recorded_with_the_message_and_when_to_try_again(
     world: World, reply: Reply, reason: str
 ) -> None:
     world.poster.script(URL, reply)
-    async with world.courier(subscription(timeout=2000)):
+    async with world.worker(subscription(timeout=2000)):
         (sent,) = await world.publish()
         await world.clock.advance(2)
         (failed,) = await world.outcomes()
@@ -93,7 +93,7 @@ async def test_a_failure_is_recorded_with_the_message_and_when_to_try_again(
 
 async def test_410_is_a_failure_and_tells_who_pauses(world: World) -> None:
     world.poster.script(URL, Reply(410))
-    async with world.courier():
+    async with world.worker():
         await world.publish(5)
         await world.clock.settle()
         assert statuses(await world.outcomes()) == [Status.RETRYING] * 5
@@ -102,14 +102,14 @@ async def test_410_is_a_failure_and_tells_who_pauses(world: World) -> None:
 
 async def test_410_to_a_retry_tells_who_pauses(world: World) -> None:
     world.poster.script(URL, Reply(410))
-    async with world.courier() as courier:
-        assert courier.offer(handed(fresh(1, world.clock)))
+    async with world.worker() as worker:
+        assert worker.offer(handed(fresh(1, world.clock)))
         await world.clock.settle()
     assert {gone.key for gone in world.gone} == {(DESTINATION, "billing")}
 
 
 async def test_what_a_filter_does_not_want_is_skipped_with_the_reason(world: World) -> None:
-    async with world.courier(subscription(filter="body.n > `2`")):
+    async with world.worker(subscription(filter="body.n > `2`")):
         await world.publish(body=b'{"n": 1}')
         await world.publish(body=b'{"n": 3}')
         await world.clock.settle()
@@ -123,7 +123,7 @@ async def test_what_a_filter_does_not_want_is_skipped_with_the_reason(world: Wor
 @pytest.mark.parametrize("body", [b'{"n": "x"}', b"[" * 50_000])
 async def test_a_filter_that_fails_delivers_and_is_counted(world: World, body: bytes) -> None:
     before = value(metrics.FILTER_FAILURES, DESTINATION, "billing")
-    async with world.courier(subscription(filter="body.n > `2` || body.n == null && to_number(body) > length(body)")):
+    async with world.worker(subscription(filter="body.n > `2` || body.n == null && to_number(body) > length(body)")):
         await world.publish(body=body)
         await world.clock.settle()
         assert statuses(await world.outcomes()) == [Status.DELIVERED]
@@ -131,26 +131,26 @@ async def test_a_filter_that_fails_delivers_and_is_counted(world: World, body: b
 
 
 async def test_a_handed_over_delivery_goes_on_where_it_was(world: World) -> None:
-    async with world.courier() as courier:
+    async with world.worker() as worker:
         sent = fresh(1, world.clock)
-        assert courier.room == 32
-        assert courier.offer(handed(sent, generation=2, attempts=7, tries=3, by=Origin.RESEND))
-        assert not courier.offer(handed(sent))
-        assert courier.room == 31
+        assert worker.room == 32
+        assert worker.offer(handed(sent, generation=2, attempts=7, tries=3, by=Origin.RESEND))
+        assert not worker.offer(handed(sent))
+        assert worker.room == 31
         await world.clock.settle()
         (done,) = await world.outcomes()
         assert world.poster.posted[0].headers["bus-attempt"] == "8"
         assert (done.generation, done.attempts, done.status) == (2, 8, Status.DELIVERED)
         assert done.attempt is not None
         assert done.attempt.by is Origin.RESEND
-        assert courier.room == 32
+        assert worker.room == 32
 
 
 async def test_a_handed_over_delivery_that_fails_counts_on(world: World) -> None:
     world.poster.script(URL, Reply(500))
-    async with world.courier() as courier:
+    async with world.worker() as worker:
         sent = fresh(1, world.clock)
-        courier.offer(handed(sent, generation=1, attempts=4, tries=2, since=world.clock.now() - 77))
+        worker.offer(handed(sent, generation=1, attempts=4, tries=2, since=world.clock.now() - 77))
         await world.clock.settle()
         (failed,) = await world.outcomes()
         assert (failed.generation, failed.attempts, failed.tries) == (1, 5, 3)
@@ -166,7 +166,7 @@ def test_every_message_gets_one_outcome_and_one_ack(answers: list, limit: int) -
         world = World()
         replies = [Reply(a) if isinstance(a, int) else Reply(failure=PostFailure(a)) for a in answers]
         world.poster.script(URL, *replies)
-        async with world.courier(subscription(max_concurrency=limit, timeout=1000)):
+        async with world.worker(subscription(max_concurrency=limit, timeout=1000)):
             sent = await world.publish(20)
             await world.clock.until(lambda: world.holds() == 0 or answers[-1] not in (200, 500, 302, 410))
             found = await world.outcomes()

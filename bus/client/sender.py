@@ -11,10 +11,10 @@ import msgspec
 
 from bus.client.backoff import Backoff
 from bus.client.gate import GATE
+from bus.client.http import Reason, Reply, Result
 from bus.client.lanes import CONSUMER, OUT, REJECTED, Rejected, encode_rejected
 from bus.client.line import decode_head, decode_line, encode_line
 from bus.client.options import REQUEST_BYTES, REQUEST_LINES, WallAndMonotonic
-from bus.client.receiver import Reason, Reply, Result
 from bus.domain.identity import new_id
 from bus.domain.problem import is_kept_trying
 from bus.errors import SpoolFull
@@ -41,7 +41,7 @@ class Batch(NamedTuple):
         return [record.payload for record in self.records]
 
 
-class Courier:
+class Sender:
     """Takes batches out of a spool and settles them by the receiver's replies; for one thread.
 
     Lanes take turns, and each has a backoff of its own for what the receiver refuses line by line (403, 429, 5xx). Of a

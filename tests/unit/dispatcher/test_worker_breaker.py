@@ -1,4 +1,4 @@
-"""The courier behind an open breaker: no attempts are spent, and a probe finds out."""
+"""The worker behind an open breaker: no attempts are spent, and a probe finds out."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from bus.ports.poster import PostFailure
 from bus.telemetry import metrics
 from bus.testing.poster import Reply
 from bus.testing.writes import DESTINATION
-from dispatcher.courier import Courier
+from dispatcher.worker import SubscriptionWorker
 from tests.unit.dispatcher.dispatcher_world import URL, World, fresh, handed, held, statuses, subscription
 
 REFUSED = Reply(failure=PostFailure.REFUSED)
 
 
-async def opened(world: World, courier: Courier, count: int = 10) -> None:
+async def opened(world: World, worker: SubscriptionWorker, count: int = 10) -> None:
     """Have the breaker opened by five refused connections, one after the other."""
     world.poster.script(URL, REFUSED)
     await world.publish(count)
     await world.clock.settle()
-    assert courier.breaker.state is BreakerState.OPEN
+    assert worker.breaker.state is BreakerState.OPEN
     assert statuses(await world.outcomes()) == [Status.RETRYING] * 5
     world.poster.posted.clear()
 
 
 async def test_five_refused_connections_open_it_and_spend_no_more(world: World) -> None:
-    async with world.courier(subscription(max_concurrency=1)) as courier:
-        await opened(world, courier)
+    async with world.worker(subscription(max_concurrency=1)) as worker:
+        await opened(world, worker)
         await world.clock.advance(0.9)
         assert world.poster.posted == []
         assert world.holds() == 5
@@ -37,17 +37,17 @@ async def test_five_refused_connections_open_it_and_spend_no_more(world: World) 
 
 async def test_failures_of_most_open_it(world: World) -> None:
     world.poster.script(URL, Reply(500))
-    async with world.courier(subscription(max_concurrency=1)) as courier:
+    async with world.worker(subscription(max_concurrency=1)) as worker:
         await world.publish(30)
         await world.clock.settle()
-        assert courier.breaker.state is BreakerState.OPEN
+        assert worker.breaker.state is BreakerState.OPEN
         assert len(await world.outcomes()) == 20
         assert world.holds() == 10
 
 
 async def test_a_probe_that_fails_spends_no_attempt_and_waits_double(world: World) -> None:
-    async with world.courier(subscription(max_concurrency=1)) as courier:
-        await opened(world, courier)
+    async with world.worker(subscription(max_concurrency=1)) as worker:
+        await opened(world, worker)
         before = metrics.PROBE_FAILURES.labels(DESTINATION, "billing")._value.get()
         probes = []
         for _ in range(70):
@@ -64,50 +64,50 @@ async def test_a_probe_that_fails_spends_no_attempt_and_waits_double(world: Worl
 
 async def test_a_probe_that_is_answered_spends_its_attempt(world: World) -> None:
     """So a message that the subscriber always refuses cannot keep the breaker open for ever."""
-    async with world.courier(subscription(max_concurrency=1)) as courier:
-        await opened(world, courier)
+    async with world.worker(subscription(max_concurrency=1)) as worker:
+        await opened(world, worker)
         world.poster.script(URL, Reply(500))
         await world.clock.advance(1)
         assert [outcome.status for outcome in await world.outcomes()] == [Status.RETRYING]
-        assert courier.breaker.state is BreakerState.OPEN
+        assert worker.breaker.state is BreakerState.OPEN
         world.poster.script(URL, Reply())
         await world.clock.advance(2)
-        assert courier.breaker.state is BreakerState.CLOSED
+        assert worker.breaker.state is BreakerState.CLOSED
         assert world.holds() == 0
 
 
 async def test_a_probe_that_succeeds_closes_it_and_all_go_on(world: World) -> None:
-    async with world.courier(subscription(max_concurrency=3)) as courier:
+    async with world.worker(subscription(max_concurrency=3)) as worker:
         world.poster.script(URL, REFUSED)
         await world.publish(20)
         await world.clock.settle()
-        assert courier.breaker.state is BreakerState.OPEN
+        assert worker.breaker.state is BreakerState.OPEN
         world.poster.script(URL, Reply())
         await world.clock.advance(1)
-        assert courier.breaker.state is BreakerState.CLOSED
+        assert worker.breaker.state is BreakerState.CLOSED
         assert world.holds() == 0
 
 
 async def test_while_a_probe_is_under_way_nobody_else_runs(world: World) -> None:
-    async with world.courier(subscription(max_concurrency=8)) as courier:
+    async with world.worker(subscription(max_concurrency=8)) as worker:
         world.poster.script(URL, REFUSED)
         await world.publish(40)
         await world.clock.settle()
-        assert courier.breaker.state is BreakerState.OPEN
+        assert worker.breaker.state is BreakerState.OPEN
         reply, event = held()
         world.poster.script(URL, reply)
         await world.clock.advance(1.5)
-        assert courier.breaker.state is BreakerState.HALF_OPEN
-        assert world.poster.in_flight == courier.in_flight == 1
+        assert worker.breaker.state is BreakerState.HALF_OPEN
+        assert world.poster.in_flight == worker.in_flight == 1
         starts = 0
-        plain = courier._spawn
+        plain = worker._spawn
 
         def counted() -> None:
             nonlocal starts
             starts += 1
             plain()
 
-        courier._spawn = counted
+        worker._spawn = counted
         for _ in range(200):
             await asyncio.sleep(0)
         assert starts == 0
@@ -117,8 +117,8 @@ async def test_while_a_probe_is_under_way_nobody_else_runs(world: World) -> None
 
 
 async def test_probes_wait_for_the_clock_and_not_for_the_machine(world: World) -> None:
-    async with world.courier(subscription(max_concurrency=1)) as courier:
-        await opened(world, courier)
+    async with world.worker(subscription(max_concurrency=1)) as worker:
+        await opened(world, worker)
         loop = asyncio.get_running_loop()
         assert not [handle for handle in loop._scheduled if not handle.cancelled()]
         world.poster.script(URL, Reply())
@@ -127,69 +127,69 @@ async def test_probes_wait_for_the_clock_and_not_for_the_machine(world: World) -
 
 
 async def test_an_open_breaker_takes_one_handed_over_delivery_as_its_probe(world: World) -> None:
-    async with world.courier(subscription(max_concurrency=4)) as courier:
-        await opened(world, courier, 5)
+    async with world.worker(subscription(max_concurrency=4)) as worker:
+        await opened(world, worker, 5)
         assert world.holds() == 0
-        assert courier.room == 1
-        assert courier.offer(handed(fresh(70, world.clock), attempts=3))
-        assert courier.room == 0
-        assert not courier.offer(handed(fresh(71, world.clock)))
+        assert worker.room == 1
+        assert worker.offer(handed(fresh(70, world.clock), attempts=3))
+        assert worker.room == 0
+        assert not worker.offer(handed(fresh(71, world.clock)))
         await world.clock.settle()
         assert world.poster.posted == []
         world.poster.script(URL, Reply())
         await world.clock.advance(1)
         (posted,) = world.poster.posted
         assert posted.headers["bus-attempt"] == "4"
-        assert courier.room == 8
+        assert worker.room == 8
 
 
 async def test_who_waits_for_the_rate_spends_no_attempt_once_it_is_open(world: World) -> None:
-    async with world.courier(subscription(max_concurrency=16, rate=5)) as courier:
+    async with world.worker(subscription(max_concurrency=16, rate=5)) as worker:
         world.poster.script(URL, REFUSED)
         await world.publish(30)
         await world.clock.settle()
-        assert courier.breaker.state is BreakerState.OPEN
+        assert worker.breaker.state is BreakerState.OPEN
         await world.clock.advance(0.9)
         assert len(world.poster.posted) == 5
 
 
 async def test_pausing_gives_back_and_resuming_probes_again(world: World) -> None:
-    async with world.courier(subscription(max_concurrency=1)) as courier:
-        await opened(world, courier, 6)
-        courier.update(subscription(max_concurrency=1, paused=True))
+    async with world.worker(subscription(max_concurrency=1)) as worker:
+        await opened(world, worker, 6)
+        worker.update(subscription(max_concurrency=1, paused=True))
         await world.clock.settle()
         assert world.transport.queue((DESTINATION, "billing")).held == {}
         await world.clock.advance(100)
         assert world.poster.posted == []
         world.poster.script(URL, Reply())
-        courier.update(subscription(max_concurrency=1))
+        worker.update(subscription(max_concurrency=1))
         await world.clock.advance(1)
         assert world.holds() == 0
 
 
 async def test_a_probe_that_a_filter_skips_leaves_the_probe_to_the_next(world: World) -> None:
     of = subscription(max_concurrency=1, filter="body == `1`")
-    async with world.courier(of) as courier:
+    async with world.worker(of) as worker:
         world.poster.script(URL, REFUSED)
         await world.publish(5, body=b"1")
         await world.publish(3, body=b"2")
         await world.publish(1, body=b"1")
         await world.clock.settle()
-        assert courier.breaker.state is BreakerState.OPEN
+        assert worker.breaker.state is BreakerState.OPEN
         world.poster.script(URL, Reply())
         await world.clock.advance(1)
         assert statuses(await world.outcomes()) == [Status.RETRYING] * 5 + [Status.SKIPPED] * 3 + [Status.DELIVERED]
-        assert courier.breaker.state is BreakerState.CLOSED
+        assert worker.breaker.state is BreakerState.CLOSED
 
 
 async def test_stop_during_a_probe_gives_the_message_back_unspent(world: World) -> None:
-    async with world.courier(subscription(max_concurrency=1)) as courier:
-        await opened(world, courier, 6)
+    async with world.worker(subscription(max_concurrency=1)) as worker:
+        await opened(world, worker, 6)
         event = asyncio.Event()
         world.poster.script(URL, REFUSED._replace(hold=event))
         await world.clock.advance(1)
         assert world.poster.in_flight == 1
-        courier.stop()
+        worker.stop()
         event.set()
         await world.clock.settle()
         assert await world.outcomes() == []

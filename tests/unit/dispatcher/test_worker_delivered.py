@@ -1,4 +1,4 @@
-"""What a courier does not POST: what is routed elsewhere, is here already, or was delivered before."""
+"""What a worker does not POST: what is routed elsewhere, is here already, or was delivered before."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.unit.dispatcher.dispatcher_world import URL, World, held, statuses, s
 
 
 async def test_what_is_routed_elsewhere_is_acked_without_an_outcome(world: World) -> None:
-    async with world.courier(subscription(routing_pattern="eu.#")):
+    async with world.worker(subscription(routing_pattern="eu.#")):
         await world.publish(routing_key="us.shoes", expected=("mail",))
         (wanted,) = await world.publish(routing_key="eu.shoes", expected=("billing",))
         (accepted_before,) = await world.publish(routing_key="us.hats", expected=("billing",))
@@ -25,7 +25,7 @@ async def test_what_is_routed_elsewhere_is_acked_without_an_outcome(world: World
 async def test_a_duplicate_on_the_transport_is_posted_once(world: World) -> None:
     reply, event = held()
     world.poster.script(URL, reply)
-    async with world.courier():
+    async with world.worker():
         (sent,) = await world.publish()
         await world.clock.settle()
         await world.publish(id=sent.id)
@@ -41,7 +41,7 @@ async def test_a_duplicate_on_the_transport_is_posted_once(world: World) -> None
 
 async def test_a_duplicate_of_a_failed_one_leaves_the_retry_to_its_row(world: World) -> None:
     world.poster.script(URL, Reply(500))
-    async with world.courier():
+    async with world.worker():
         (sent,) = await world.publish()
         await world.clock.settle()
         await world.publish(id=sent.id)
@@ -70,7 +70,7 @@ async def test_a_suspect_is_checked_against_the_store(world: World, why: str) ->
         await world.clock.advance(1)
         done, open_ = await world.publish(2, received_at=started_at - 600_000)
     await world.store.write([done, open_, outcome(done, "billing", Status.DELIVERED)])
-    async with world.courier(since=lambda: started_at):
+    async with world.worker(since=lambda: started_at):
         await world.clock.settle()
         assert [posted.headers["webhook-id"] for posted in world.poster.posted] == [open_.id]
         assert world.holds() == 0
@@ -81,7 +81,7 @@ async def test_what_is_not_suspect_costs_no_question(world: World) -> None:
         async def finished(self, _) -> set:
             raise Asked
 
-    async with world.courier(store=Silent()):
+    async with world.worker(store=Silent()):
         await world.publish(3)
         await world.clock.settle()
         assert len(world.poster.posted) == 3
@@ -95,7 +95,7 @@ async def test_a_suspect_is_delivered_while_the_store_does_not_answer(world: Wor
     await world.ensure()
     await world.publish(2)
     await world.clock.advance(1)
-    async with world.courier(store=Down()):
+    async with world.worker(store=Down()):
         await world.clock.settle()
         assert len(world.poster.posted) == 2
 
@@ -106,7 +106,7 @@ async def test_what_comes_after_the_clock_was_put_back_costs_no_question(world: 
             raise Asked
 
     started_at, age = world.clock.now() + DAY, 0
-    async with world.courier(store=Silent(), since=lambda: min(started_at, world.clock.now() - age)):
+    async with world.worker(store=Silent(), since=lambda: min(started_at, world.clock.now() - age)):
         await world.publish(3)
         await world.clock.settle()
         assert len(world.poster.posted) == 3

@@ -1,4 +1,4 @@
-"""A courier's outcomes are durable before its acks, and bounded while the disk is slow, full or failed."""
+"""A worker's outcomes are durable before its acks, and bounded while the disk is slow, full or failed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.unit.dispatcher.dispatcher_world import URL, World, fresh, statuses, 
 
 
 async def test_the_outcome_is_durable_before_the_ack(world: World) -> None:
-    async with world.courier():
+    async with world.worker():
         world.spool.gate.clear()
         await world.publish(3)
         await world.clock.settle()
@@ -52,7 +52,7 @@ async def test_an_ack_before_the_outcome_is_caught(world: World) -> None:
 
 
 async def test_outcomes_that_wait_for_the_disk_are_bounded(world: World) -> None:
-    async with world.courier(subscription(max_concurrency=4)):
+    async with world.worker(subscription(max_concurrency=4)):
         world.spool.gate.clear()
         await world.publish(100)
         await world.clock.settle()
@@ -62,12 +62,12 @@ async def test_outcomes_that_wait_for_the_disk_are_bounded(world: World) -> None
 
 
 async def test_a_full_disk_stops_posts_until_there_is_room(world: World) -> None:
-    async with world.courier(subscription(max_concurrency=4)) as courier:
+    async with world.worker(subscription(max_concurrency=4)) as worker:
         world.spool.refuse = lambda: SpoolFull("full")
         await world.publish(50)
         await world.clock.advance(30)
         assert len(world.poster.posted) <= 8
-        assert courier.in_flight == 0
+        assert worker.in_flight == 0
         assert world.holds() == 50
         world.spool.refuse = lambda: None
         await world.clock.until(lambda: world.holds() == 0, within=5)
@@ -75,11 +75,11 @@ async def test_a_full_disk_stops_posts_until_there_is_room(world: World) -> None
 
 
 async def test_a_full_disk_stops_the_posts_of_who_had_nothing_to_record(world: World) -> None:
-    async with world.courier():
+    async with world.worker():
         world.spool.refuse = lambda: SpoolFull("full")
         await world.publish()
         await world.clock.advance(1)
-        async with World.courier(_beside(world), subscription("mail", url="http://127.0.0.1:8001/")) as mail:
+        async with World.worker(_beside(world), subscription("mail", url="http://127.0.0.1:8001/")) as mail:
             await world.publish(5)
             await world.clock.advance(10)
             assert [posted.url for posted in world.poster.posted] == [URL]
@@ -99,7 +99,7 @@ def _beside(world: World) -> World:
 async def test_outcomes_that_fill_their_share_stop_the_posts_of_their_destination_alone(world: World) -> None:
     world.spool._limit = 10_000
     world.log._share_of = lambda _: 0.2
-    async with world.courier(subscription(max_concurrency=1)):
+    async with world.worker(subscription(max_concurrency=1)):
         await world.publish(40)
         await world.clock.advance(5)
         posted = len(world.poster.posted)
@@ -165,7 +165,7 @@ async def test_drain_waits_for_what_is_being_written(world: World) -> None:
 
 
 async def test_an_outcome_is_told_once_it_is_durable(world: World) -> None:
-    async with world.courier():
+    async with world.worker():
         world.spool.gate.clear()
         (sent,) = await world.publish()
         await world.clock.settle()

@@ -67,29 +67,29 @@ async def test_neither_a_pause_nor_the_breaker_nor_the_filter_holds_it_up(world:
     for of in (subscription(paused=True), subscription(filter="body.wanted")):
         async with dispatching(world, catalog(of)) as (dispatcher, _):
             assert (await dispatcher.sample(fresh(1, world.clock), "billing")).status == 200
-    async with world.courier() as courier:
-        courier.breaker.state = BreakerState.OPEN
-        trial = await courier.sample(fresh(2, world.clock))
+    async with world.worker() as worker:
+        worker.breaker.state = BreakerState.OPEN
+        trial = await worker.sample(fresh(2, world.clock))
         assert trial is not None
         assert trial.result.status == 200
-        assert courier.breaker.state is BreakerState.OPEN
+        assert worker.breaker.state is BreakerState.OPEN
 
 
 async def test_it_goes_before_what_waits_and_never_beyond_the_permits(world: World) -> None:
     replies, events = zip(*(held() for _ in range(4)), strict=True)
     world.poster.script(URL, *replies, Reply())
-    async with world.courier(subscription(max_concurrency=2)) as courier:
+    async with world.worker(subscription(max_concurrency=2)) as worker:
         await world.publish(4)
         await world.clock.settle()
         assert world.poster.in_flight == 2
         sample = fresh(100, world.clock)
-        asking = asyncio.create_task(courier.sample(sample))
+        asking = asyncio.create_task(worker.sample(sample))
         await world.clock.settle()
         assert world.poster.in_flight == 2
         events[0].set()
         await world.clock.settle()
         assert [posted.headers["webhook-id"] for posted in world.poster.posted][2:] == [sample.id]
-        assert courier.in_flight == 2
+        assert worker.in_flight == 2
         for event in events:
             event.set()
         assert await asking is not None
@@ -117,26 +117,26 @@ async def test_without_a_free_permit_nothing_is_sent_and_deliveries_go_on(world:
 async def test_one_at_a_time(world: World) -> None:
     reply, event = held()
     world.poster.script(URL, reply)
-    async with world.courier() as courier:
-        first = asyncio.create_task(courier.sample(fresh(1, world.clock)))
+    async with world.worker() as worker:
+        first = asyncio.create_task(worker.sample(fresh(1, world.clock)))
         await world.clock.settle()
-        assert await courier.sample(fresh(2, world.clock)) is None
-        assert courier._guest.count == 1
+        assert await worker.sample(fresh(2, world.clock)) is None
+        assert worker._slot.count == 1
         event.set()
         assert await first is not None
-        assert await courier.sample(fresh(3, world.clock)) is not None
+        assert await worker.sample(fresh(3, world.clock)) is not None
 
 
 async def test_one_that_is_cancelled_gives_its_permit_back(world: World) -> None:
     reply, event = held()
     world.poster.script(URL, reply)
-    async with world.courier(subscription(max_concurrency=1)) as courier:
+    async with world.worker(subscription(max_concurrency=1)) as worker:
         for _ in range(2):
-            asking = asyncio.create_task(courier.sample(fresh(1, world.clock)))
+            asking = asyncio.create_task(worker.sample(fresh(1, world.clock)))
             await world.clock.settle()
             asking.cancel()
             await asyncio.gather(asking, return_exceptions=True)
-            assert (courier.in_flight, courier._guest.count) == (0, 0)
+            assert (worker.in_flight, worker._slot.count) == (0, 0)
         event.set()
         await world.publish()
         await world.clock.settle()
@@ -144,11 +144,11 @@ async def test_one_that_is_cancelled_gives_its_permit_back(world: World) -> None
 
 
 async def test_a_dispatcher_that_may_not_start_or_is_stopped_sends_none(world: World) -> None:
-    async with world.courier(may_start=lambda: False) as courier:
-        assert await courier.sample(fresh(1, world.clock)) is None
-    async with world.courier() as courier:
-        courier.stop()
-        assert await courier.sample(fresh(1, world.clock)) is None
+    async with world.worker(may_start=lambda: False) as worker:
+        assert await worker.sample(fresh(1, world.clock)) is None
+    async with world.worker() as worker:
+        worker.stop()
+        assert await worker.sample(fresh(1, world.clock)) is None
     assert world.poster.posted == []
 
 
