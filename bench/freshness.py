@@ -44,8 +44,10 @@ def rows_of(run: Run, rate: int, seconds: float) -> list[Row]:
     with run.place() as folder, run.sink() as sink, run.system("bus", [sink.url("/s")]) as system:
         assert isinstance(system, Pier)
         lake = folder / "lake"
-        with _stream(system.bus.data / "events", lake, folder) as stream:
-            Sending(system.publish_url, WARM_UP).result()
+        events = system.bus.data / "events"
+        Sending(system.publish_url, WARM_UP).result()
+        wait_until(events.is_dir, within=WITHIN, what="the first trace events are written")
+        with _stream(events, lake, folder) as stream:
             _wait(stream, lake, WARM_UP * STAGES)
             cold = len(aged_batches(lake))
             Sending(system.publish_url, count, rate=rate).result()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator
+from itertools import takewhile
 from typing import Any
 
 import httpx
@@ -123,15 +124,13 @@ class Admin:
                 if self.unfinished(destination):
                     return False
                 found.update({message["id"]: message["status"] for message in self.messages(destination=destination)})
+                missing = set(ids) - found.keys() - renamed
+                renamed.update(takewhile(lambda one: self._is_renamed(destination, one), missing))
             except httpx.HTTPStatusError as error:
                 if error.response.status_code != httpx.codes.SERVICE_UNAVAILABLE:
                     raise
                 return False  # the store has not come back yet, or is too busy to be asked
-            if not FINAL.issuperset(found.values()):
-                return False
-            missing = set(ids) - found.keys() - renamed
-            renamed.update(filter(lambda one: self._is_renamed(destination, one), missing))
-            return missing <= renamed
+            return missing <= renamed and FINAL.issuperset(found.values())
 
         what = f"{len(ids)} messages of {destination} known and final"
         wait_until(drained, within=within, what=what, every=0.3, state=lambda: self.statuses(destination))
