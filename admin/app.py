@@ -41,7 +41,7 @@ from admin.routes import (
     subscriptions,
     transports,
 )
-from admin.services import Office
+from admin.services import AdminServices
 from bus.bootstrap import VERSION
 
 _MODULES: Final = (
@@ -85,14 +85,14 @@ class _Admin(FastAPI):
         await super().__call__(scope, limited(scope, receive), guarded(send))
 
 
-def make_app(office: Office) -> FastAPI:
+def make_app(services: AdminServices) -> FastAPI:
     """Return the application of one process."""
     app = _Admin(title="Pier", version=VERSION, openapi_url=None, routes=_routes())
-    app.state.office = office
+    app.state.services = services
     app.state.methods_at = _methods_at
     for kind in HANDLED:
         app.add_exception_handler(kind, answer)
-    app.openapi = lambda: _document(app, office)  # type: ignore[method-assign]
+    app.openapi = lambda: _document(app, services)  # type: ignore[method-assign]
     return app
 
 
@@ -115,8 +115,8 @@ def _methods_at(path: str) -> list[str]:
     return sorted({method for route in fitting for method in route.methods or ()})
 
 
-def _document(app: FastAPI, office: Office) -> dict[str, Any]:
+def _document(app: FastAPI, services: AdminServices) -> dict[str, Any]:
     """Return the OpenAPI document, with the hot routes that FastAPI does not serve."""
     if app.openapi_schema is None:
-        app.openapi_schema = document_of(app, office.context.documented)
+        app.openapi_schema = document_of(app, services.context.documented)
     return app.openapi_schema

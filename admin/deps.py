@@ -8,26 +8,26 @@ from typing import Annotated, Final
 from fastapi import Depends, Request
 
 from admin.access.identity import identify
-from admin.services import Office
+from admin.services import AdminServices
 from bus.security.clients import client_address
 from bus.security.principals import Principal
 
 _SEARCHES: Final = ("/api/v1/messages", "/api/v1/messages/export")
 
 
-def office(request: Request) -> Office:
+def services_of(request: Request) -> AdminServices:
     """Return the services of this process."""
-    found: Office = request.app.state.office
+    found: AdminServices = request.app.state.services
     return found
 
 
-OfficeDep = Annotated[Office, Depends(office)]
+ServicesDep = Annotated[AdminServices, Depends(services_of)]
 
 
-def may(action: str) -> Callable[[Request, OfficeDep], Awaitable[Principal]]:
+def may(action: str) -> Callable[[Request, ServicesDep], Awaitable[Principal]]:
     """Return a dependency that lets only those through who may do this."""
 
-    async def check(request: Request, services: OfficeDep) -> Principal:
+    async def check(request: Request, services: ServicesDep) -> Principal:
         principal = await who(request, services)
         principal.require(action, _destination(request))
         return principal
@@ -35,10 +35,10 @@ def may(action: str) -> Callable[[Request, OfficeDep], Awaitable[Principal]]:
     return check
 
 
-def may_somewhere(action: str) -> Callable[[Request, OfficeDep], Awaitable[Principal]]:
+def may_somewhere(action: str) -> Callable[[Request, ServicesDep], Awaitable[Principal]]:
     """Return a dependency for what a destination is known of only later: the route asks the principal about that."""
 
-    async def check(request: Request, services: OfficeDep) -> Principal:
+    async def check(request: Request, services: ServicesDep) -> Principal:
         principal = await who(request, services)
         principal.require_somewhere(action)
         return principal
@@ -46,7 +46,7 @@ def may_somewhere(action: str) -> Callable[[Request, OfficeDep], Awaitable[Princ
     return check
 
 
-async def who(request: Request, services: OfficeDep) -> Principal:
+async def who(request: Request, services: ServicesDep) -> Principal:
     """Return who makes a request, whatever they may do; raises ``AccessDenied``."""
     return await identify(request, services.context.keyring, services.sessions)
 
@@ -54,7 +54,7 @@ async def who(request: Request, services: OfficeDep) -> Principal:
 def address_of(request: Request) -> str:
     """Return the address that a request comes from."""
     peer = request.client.host if request.client is not None else ""
-    return client_address(peer, request.headers.getlist("x-forwarded-for"), office(request).proxies)
+    return client_address(peer, request.headers.getlist("x-forwarded-for"), services_of(request).proxies)
 
 
 def _destination(request: Request) -> str | None:

@@ -10,9 +10,9 @@ from starlette.types import Receive, Scope, Send
 
 from admin.app import make_app
 from admin.requests.headers import guarded
-from admin.services import Office
-from bus.domain.problem import problem
-from bus.http_protocol import Refusal
+from admin.services import AdminServices
+from bus.http.asgi import Refusal
+from bus.http.problem import problem
 
 PATH: Final = "/openapi.json"
 
@@ -20,8 +20,8 @@ PATH: Final = "/openapi.json"
 class Document:
     """Answers with the document, to anybody; making it takes most of a second."""
 
-    def __init__(self, office: Office) -> None:
-        self._answer = Response(msgspec.json.encode(make_app(office).openapi()), media_type="application/json")
+    def __init__(self, services: AdminServices) -> None:
+        self._answer = Response(msgspec.json.encode(make_app(services).openapi()), media_type="application/json")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from admin.repair.jobs import JobBook
-from admin.services import Office
+from admin.repair.jobs import JobRepository
+from admin.services import AdminServices
 from bus.domain.times import DAY
 from bus.errors import StoreError
 
@@ -17,7 +17,7 @@ _EVERY: Final = 3600.0
 _log = logging.getLogger(__name__)
 
 
-async def keep_house(services: Office) -> None:
+async def keep_house(services: AdminServices) -> None:
     """Drop what is past its retention, every hour until cancelled; several processes may do it at the same time."""
     context = services.context
     while True:
@@ -25,18 +25,18 @@ async def keep_house(services: Office) -> None:
             await services.audit.expire(context.settings.audit_retention_days)
             await services.sessions.expire()
             await services.editor.expire()
-            await clear_resends(services.book, context.clock.now())
+            await clear_resends(services.jobs, context.clock.now())
         except* StoreError as error:
             _log.warning("what is past its retention is dropped in an hour: %s", error.exceptions[0])
         await context.clock.sleep(_EVERY)
 
 
-async def clear_resends(book: JobBook, now: int) -> int:
+async def clear_resends(repository: JobRepository, now: int) -> int:
     """Drop finished bulk resends that are too old or too many; return how many.
 
     What an unfinished one resends again stays.
     """
-    jobs = await book.jobs()
+    jobs = await repository.all()
     needed = {job.rerun_of for job in jobs if not job.is_done}
     finished = [job for job in jobs if job.is_done and job.id not in needed]
     too_many = len(finished) - RESENDS_KEPT
@@ -45,7 +45,7 @@ async def clear_resends(book: JobBook, now: int) -> int:
         for number, job in enumerate(finished)
         if number < too_many or (job.finished_at or job.created_at) < now - RESENDS_KEPT_FOR
     ]
-    orphans = await book.orphans(now - _UNWRITTEN_FOR, {job.id for job in jobs})
+    orphans = await repository.orphans(now - _UNWRITTEN_FOR, {job.id for job in jobs})
     for job_id in (*(job.id for job in dropped), *orphans):
-        await book.drop(job_id)
+        await repository.drop(job_id)
     return len(dropped)

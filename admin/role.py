@@ -11,7 +11,7 @@ from starlette.types import ASGIApp
 from admin.housekeeping import keep_house
 from admin.on_demand import OnDemand
 from admin.pages.site import ROOT, Site
-from admin.services import Office
+from admin.services import AdminServices
 from bus.bootstrap import Context
 
 
@@ -19,10 +19,10 @@ class AdminService:
     """The admin API, the pages on it, the runner of bulk resends, and what is cleared away."""
 
     def __init__(self, context: Context) -> None:
-        self._office = Office(context)
+        self._services = AdminServices(context)
         self._api = OnDemand(self._make_api)
         self._document = OnDemand(self._make_document)
-        self._site = Site(self._office, self._api)
+        self._site = Site(self._services, self._api)
 
     def routes(self) -> dict[str, Callable[..., Any]]:
         """Return the API, its document and the pages."""
@@ -31,18 +31,18 @@ class AdminService:
     def _make_api(self) -> ASGIApp:
         from admin.app import make_app  # noqa: PLC0415 - FastAPI and all routes
 
-        return make_app(self._office)
+        return make_app(self._services)
 
     def _make_document(self) -> ASGIApp:
         from admin.document import Document  # noqa: PLC0415 - FastAPI and all routes
 
-        return Document(self._office)
+        return Document(self._services)
 
     async def run(self, ready: asyncio.Event, stopping: asyncio.Event) -> None:
         """Run resends and pages until ``stopping``; unfinished resends go on at the next start."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._site.run(stopping))
-            working = [group.create_task(self._office.runner.run()), group.create_task(keep_house(self._office))]
+            working = [group.create_task(self._services.runner.run()), group.create_task(keep_house(self._services))]
             ready.set()
             await stopping.wait()
             for task in working:

@@ -10,7 +10,7 @@ from admin.access.saved_views import SavedViews
 from admin.access.single_sign_on import single_sign_on
 from admin.repair.choosing import Chooser
 from admin.repair.editing import Editor
-from admin.repair.jobs import JobBook
+from admin.repair.jobs import JobRepository
 from admin.repair.resender import Resender
 from admin.repair.runner import ResendRunner
 from admin.showing.archives import Archives
@@ -27,7 +27,7 @@ _CONFIRMED_WITHIN: Final = 2.0
 _log = logging.getLogger(__name__)
 
 
-class Office:
+class AdminServices:
     """The services behind the routes of one process."""
 
     def __init__(self, context: Context) -> None:
@@ -36,7 +36,7 @@ class Office:
         self.rollups = RollupReader(context.store, context.clock)
         self.observatory = Observatory(context, self.rollups)
         self.causes = Causes(context)
-        self.book = JobBook(context.store)
+        self.jobs = JobRepository(context.store)
         self.audit = AuditLog(context.store, context.clock)
         self.archives = Archives(context.store)
         self.saved = SavedViews(context.store, context.clock)
@@ -48,7 +48,7 @@ class Office:
         self.editor = Editor(context.store, context.registry, context.events, context.clock)
         self.cancellations = Cancellations(context.store, context.rollups, context.events)
         self.chooser = Chooser(context.store, context.registry, context.clock)
-        self.runner = ResendRunner(context.store, self.chooser, self.resender, self.book, context.clock)
+        self.runner = ResendRunner(context.store, self.chooser, self.resender, self.jobs, context.clock)
         self.single_sign_on = single_sign_on(settings, context.keyring, context.clock)
         self.public_url = settings.public_url.rstrip("/")
 

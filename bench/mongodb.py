@@ -24,7 +24,7 @@ from pymongo import AsyncMongoClient, InsertOne, UpdateOne, WriteConcern
 from bench.store import CALL, ROUNDS, messages, outcome
 from bus.clock import SystemClock
 from bus.domain.message import Message
-from bus.domain.trace import Trace, merge_message, merge_outcome, start_trace
+from bus.domain.tracing.trace import Trace, merge_message, merge_outcome, start_trace
 from bus.stores.mongodb import MongodbStore
 from bus.stores.mongodb.bodies import reference_of
 from bus.stores.mongodb.forms import trace_form

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from bus.domain.delivery import Attempt, Origin, Outcome, Status
+from bus.domain.delivery.delivery import Attempt, Origin, Outcome, Status
 from bus.domain.identity import new_id
 from bus.domain.message import Message, encode_message
 from bus.domain.times import DAY

@@ -17,7 +17,7 @@ from bench.population import DESTINATIONS, Population, Sent
 from bench.report import Row, against_limit
 from bench.run import Run
 from bench.sending import percentile
-from bus.domain.conditions import trace_id_of
+from bus.domain.searching.conditions import trace_id_of
 from bus.domain.times import DAY, format_time
 from tests.harness.bus_process import BusProcess
 from tests.harness.http import PLAIN

@@ -21,11 +21,11 @@ from typing import Self
 
 import apsw
 
-from bus.domain.delivery import Attempt, Origin, Outcome, Status
+from bus.domain.delivery.delivery import Attempt, Origin, Outcome, Status
 from bus.domain.identity import new_id
 from bus.domain.message import Message
-from bus.domain.selection import Selection
-from bus.domain.trace import encode_trace, merge_message, merge_outcome, start_trace
+from bus.domain.searching.selection import Selection
+from bus.domain.tracing.trace import encode_trace, merge_message, merge_outcome, start_trace
 from bus.stores.sqlite import SqliteStore
 
 BODY = os.urandom(512).hex().encode()  # 1 KiB

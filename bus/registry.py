@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 import msgspec
 
 from bus.domain.catalog import Catalog
+from bus.domain.delivery.quota import DEFAULT_SHARE
 from bus.domain.destination import Destination
-from bus.domain.quota import DEFAULT_SHARE
 from bus.domain.subscription import Secret, Subscription
 from bus.errors import NotFound, StoreError
 from bus.ports.clock import Clock

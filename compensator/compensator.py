@@ -10,11 +10,11 @@ from typing import Final
 import msgspec
 
 from bus.cluster.waiting import Waiting
-from bus.domain import events as events_of
-from bus.domain.delivery import Compensation, Delivery
+from bus.domain.delivery.delivery import Compensation, Delivery
+from bus.domain.delivery.leases import lease_time
 from bus.domain.destination import Destination
-from bus.domain.leases import lease_time
 from bus.domain.message import Message, decode_message
+from bus.domain.tracing import events as events_of
 from bus.errors import StoreError
 from bus.ports.clock import Clock
 from bus.ports.dispatching import Dispatching

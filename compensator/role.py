@@ -9,10 +9,10 @@ from typing import Any
 from bus.bootstrap import Context
 from bus.cluster.waiting import Waiting
 from bus.stores.cancellations import Cancellations
+from compensator.cancellation import Cancellation
 from compensator.compensator import Compensator
 from compensator.expiry import Expiry
-from compensator.removal import Removal
-from compensator.retirement import Retirement
+from compensator.former_transports import FormerTransports
 from compensator.rewinding import Rewinding
 from compensator.stuck import StuckSearch
 
@@ -28,8 +28,8 @@ class CompensatorService:
         )
         self._stuck = StuckSearch(store, registry, transports, waiting, clock)
         self._expiry = Expiry(store, clock)
-        self._removal = Removal(store, registry, clock, Cancellations(store, context.rollups, context.events))
-        self._retirement = Retirement(registry, transports, clock)
+        self._cancellation = Cancellation(store, registry, clock, Cancellations(store, context.rollups, context.events))
+        self._former_transports = FormerTransports(registry, transports, clock)
         self._rewinding = Rewinding(store, context.members, clock)
         context.conditions["stuck"] = lambda: self._stuck.trouble
         context.conditions["retention"] = lambda: self._expiry.trouble
@@ -48,8 +48,8 @@ class CompensatorService:
                     self._compensator,
                     self._stuck,
                     self._expiry,
-                    self._removal,
-                    self._retirement,
+                    self._cancellation,
+                    self._former_transports,
                     self._rewinding,
                 )
             ]

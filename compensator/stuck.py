@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from bus.cluster.waiting import Waiting
-from bus.domain.delivery import Origin, untried_row
+from bus.domain.delivery.delivery import Origin, untried_row
 from bus.domain.subscription import Subscription
 from bus.domain.times import SKEW
 from bus.errors import StoreError

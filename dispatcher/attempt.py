@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from bus.domain.delivery import Attempt, Delivery
+from bus.domain.delivery.delivery import Attempt, Delivery
+from bus.domain.delivery.retry import parse_retry_after
+from bus.domain.delivery.verdict import Answer
 from bus.domain.message import Message
-from bus.domain.retry import parse_retry_after
 from bus.domain.subscription import Subscription
-from bus.domain.verdict import Answer
 from bus.errors import EgressDenied
 from bus.ports.poster import Phases, PostFailure, PostResult, Trial
 from bus.ports.sampling import SAMPLE_HEADER

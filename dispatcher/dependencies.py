@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from bus.domain.delivery import Delivery
+from bus.domain.delivery.delivery import Delivery
 from bus.domain.subscription import Subscription
 from bus.ports.clock import Clock
 from bus.ports.poster import Poster

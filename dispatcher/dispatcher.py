@@ -10,15 +10,15 @@ from typing import NamedTuple
 
 import msgspec
 
-from bus.domain.breaker import BreakerState
 from bus.domain.catalog import Catalog
-from bus.domain.delivery import Delivery
+from bus.domain.delivery.breaker import BreakerState
+from bus.domain.delivery.delivery import Delivery
+from bus.domain.delivery.leases import start_within
+from bus.domain.delivery.shares import Shares
 from bus.domain.destination import Destination
-from bus.domain.leases import start_within
+from bus.domain.health.vitals import BreakerFigures, WorkerFigures
 from bus.domain.message import Message
-from bus.domain.shares import Shares
 from bus.domain.subscription import Subscription
-from bus.domain.vitals import BreakerFigures, WorkerFigures
 from bus.ports.sampling import PERMIT_PATIENCE, Sampled
 from bus.ports.transport import Lag
 from bus.transports.merged import MergedConsumer

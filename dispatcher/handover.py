@@ -12,7 +12,7 @@ from bus.cluster.peer_app import PeerApp
 from bus.cluster.peers import DELIVERIES, MESSAGES, ROOM, PeerKey
 from bus.cluster.sampling import SAMPLE, take_sample
 from bus.domain.catalog import Catalog
-from bus.domain.delivery import Delivery, decode_delivery
+from bus.domain.delivery.delivery import Delivery, decode_delivery
 from bus.domain.message import Message, decode_message
 from bus.errors import StoreError
 from bus.ports.dispatching import Dispatching

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from bus.domain.breaker import BreakerState
-from bus.domain.delivery import Outcome, Status
+from bus.domain.delivery.breaker import BreakerState
+from bus.domain.delivery.delivery import Outcome, Status
 from bus.domain.subscription import Subscription
 from bus.telemetry import labels, metrics
 

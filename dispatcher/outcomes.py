@@ -8,11 +8,11 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, Protocol
 
-from bus.domain import events as events_of
-from bus.domain.delivery import Outcome, encode_outcome
+from bus.domain.delivery.delivery import Outcome, encode_outcome
+from bus.domain.delivery.quota import Room
 from bus.domain.lanes import destination_of, unfinished_lane
 from bus.domain.message import Message
-from bus.domain.quota import Room
+from bus.domain.tracing import events as events_of
 from bus.errors import SpoolFull
 from bus.ports.clock import Clock
 from bus.ports.events import Events

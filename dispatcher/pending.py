@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from bus.domain.delivery import Delivery
+from bus.domain.delivery.delivery import Delivery
 from bus.ports.transport import Consumer, Incoming, Lag
 
 

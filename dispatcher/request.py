@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from bus.domain.delivery.request import constant_headers, message_headers
 from bus.domain.message import Message
-from bus.domain.request import constant_headers, message_headers
 from bus.domain.subscription import Subscription
 from bus.ports.poster import Poster, Target
 from bus.security.signatures import Signer

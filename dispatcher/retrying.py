@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from bus.domain.delivery import Delivery, Origin, Outcome, Status, decode_outcome
+from bus.domain.delivery.delivery import Delivery, Origin, Outcome, Status, decode_outcome
 from bus.domain.lanes import is_unfinished
 from bus.domain.message import decode_message
 from bus.ports.clock import Clock

@@ -11,7 +11,7 @@ from typing import Any
 
 from bus.bootstrap import Context
 from bus.cluster.peers import PREFIX
-from bus.domain.delivery import Delivery, decode_outcome
+from bus.domain.delivery.delivery import Delivery, decode_outcome
 from bus.domain.subscription import PAUSED_BY_410, Subscription
 from bus.errors import BusError
 from bus.stores.feed import StoreFeed

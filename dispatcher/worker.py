@@ -9,14 +9,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final
 
-from bus.domain.breaker import Breaker, BreakerState
-from bus.domain.delivery import Delivery, Outcome, Status
-from bus.domain.filters import Filter
+from bus.domain.delivery.breaker import Breaker, BreakerState
+from bus.domain.delivery.delivery import Delivery, Outcome, Status
+from bus.domain.delivery.filters import Filter
+from bus.domain.delivery.rate import TokenBucket
+from bus.domain.delivery.reasons import FILTERED
+from bus.domain.delivery.verdict import GONE, Answer, judge, without_post
 from bus.domain.message import Message
-from bus.domain.rate import TokenBucket
-from bus.domain.reasons import FILTERED
 from bus.domain.subscription import Subscription
-from bus.domain.verdict import GONE, Answer, judge, without_post
 from bus.ports.poster import Trial
 from bus.ports.transport import Consumer, Lag
 from dispatcher.attempt import AttemptMaker

@@ -229,7 +229,7 @@ ATTEMPT: Final = struct(
     generation=_INT,
     taken_at=_TIME,
 )
-"""One POST, as ``bus.domain.delivery.Attempt``."""
+"""One POST, as ``bus.domain.delivery.delivery.Attempt``."""
 
 RESEND: Final = struct(generation=_INT, job=_TEXT, by=_TEXT, reason=_TEXT, at=_TIME)
 
@@ -245,7 +245,7 @@ DELIVERY: Final = struct(
     attempts=ArrayType(ATTEMPT),
     resends=ArrayType(RESEND),
 )
-"""One delivery of a message, as ``bus.domain.trace.DeliveryTrace``, with its attempts in their order."""
+"""One delivery of a message, as ``bus.domain.tracing.trace.DeliveryTrace``, with its attempts in their order."""
 
 MESSAGES: Final = Table(
     "messages",

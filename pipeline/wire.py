@@ -34,7 +34,7 @@ EVENT_FACTS: Final[dict[str, DataType]] = {
 }
 """What an event says beside its stage, its time and its message; tables keep it as it is written."""
 WIRE_EVENT: Final = struct(stage=_TEXT, at=_LONG, id=_TEXT, **EVENT_FACTS)
-"""One event in a block, as ``bus.domain.events`` writes it; absent fields are null."""
+"""One event in a block, as ``bus.domain.tracing.events`` writes it; absent fields are null."""
 
 WIRE_LEDGER: Final = struct(
     stage=_TEXT,

@@ -6,27 +6,28 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from bus.domain.headers import FALLBACK
-from bus.domain.problem import problem, problem_of
 from bus.errors import BusError, InvalidMessage
-from bus.security.keyring import Keyring
-from bus.security.principals import Principal
-from bus.telemetry import metrics
-from receiver.draft import Draft, draft_of_line, draft_of_request
-from receiver.exchange import (
+from bus.http.asgi import (
+    JSON,
     Receive,
     Refused,
     Scope,
     Send,
+    answer,
     encode,
     read_body,
     refusing,
     require_lines,
     require_post,
-    send_json,
 )
+from bus.http.problem import problem, problem_of
+from bus.security.keyring import Keyring
+from bus.security.principals import Principal
+from bus.telemetry import metrics
+from receiver.draft import Draft, draft_of_line, draft_of_request
 from receiver.ingest import Accepted, Ingest
 from receiver.rejections import Rejections
-from receiver.tally import Tally
+from receiver.source_counters import SourceCounters
 
 PREFIX: Final = "/v1/messages"
 BATCH_LINES: Final = 1000
@@ -43,13 +44,13 @@ class IngestApp:
         self._ingest = ingest
         self._keyring = keyring
         self._rejections = rejections
-        self._fallback = Tally(metrics.FALLBACK)
+        self._fallback = SourceCounters(metrics.FALLBACK)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        async with refusing(send):
+        async with refusing(scope, receive, send):
             status, content = await self._answer(scope, receive)
-            await send_json(send, status, content)
+            await answer(send, status, content, JSON)
 
     async def _answer(self, scope: Scope, receive: Receive) -> tuple[int, bytes]:
         require_post(scope)
@@ -61,8 +62,8 @@ class IngestApp:
             return await self._batch(named, principal, receive)
         destination = path[len(PREFIX) + 1 :]
         body = await read_body(receive, named, self._ingest.limit(destination))
-        answer = await self._ingest.accept_one(draft_of_request(destination, headers, body), principal)
-        return 202, _accepted(answer)
+        accepted = await self._ingest.accept_one(draft_of_request(destination, headers, body), principal)
+        return 202, _accepted(accepted)
 
     async def _batch(self, headers: dict[bytes, bytes], principal: Principal, receive: Receive) -> tuple[int, bytes]:
         require_lines(headers, "a batch")
@@ -79,8 +80,8 @@ class IngestApp:
         return 200, encode({"results": results})
 
     def _count_fallback(self, drafts: Sequence[Draft | BusError], answers: Sequence[Accepted | BusError]) -> None:
-        for draft, answer in zip(drafts, answers, strict=True):
-            if isinstance(draft, Draft) and isinstance(answer, Accepted) and not answer.duplicate:
+        for draft, accepted in zip(drafts, answers, strict=True):
+            if isinstance(draft, Draft) and isinstance(accepted, Accepted) and not accepted.duplicate:
                 self._fallback.count(draft.destination, draft.source)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from bus.domain.openapi import by_key, refusals
+from bus.http.openapi import by_key, refusals
 
 _HEADERS: Final = (
     "Bus-Message-Id",

@@ -6,15 +6,15 @@ from typing import Final
 
 import msgspec
 
-from bus.domain.events import BLOCK_BYTES, Block, LedgerRow, Stage, decode_block
-from bus.domain.ledger import ledger_of
-from bus.domain.problem import problem
+from bus.domain.tracing.audit_ledger import ledger_of
+from bus.domain.tracing.events import BLOCK_BYTES, Block, LedgerRow, Stage, decode_block
 from bus.errors import InvalidMessage, MessageTooLarge
 from bus.events.gathering import stages_of
+from bus.http.asgi import JSON, Receive, Refused, Scope, Send, answer, read_body, refusing, require_lines, require_post
+from bus.http.problem import problem
 from bus.ports.events import Events, SealedBlock
 from bus.security.keyring import Keyring
 from bus.security.principals import Principal
-from receiver.exchange import Receive, Refused, Scope, Send, read_body, refusing, require_lines, require_post, send_json
 
 PATH: Final = "/v1/events"
 LIMIT: Final = 2**20
@@ -29,9 +29,9 @@ class EventsApp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        async with refusing(send):
+        async with refusing(scope, receive, send):
             count = await self._take(scope, receive)
-            await send_json(send, 202, b'{"blocks": %d}' % count)
+            await answer(send, 202, b'{"blocks": %d}' % count, JSON)
 
     async def _take(self, scope: Scope, receive: Receive) -> int:
         require_post(scope)

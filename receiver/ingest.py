@@ -7,12 +7,12 @@ import contextlib
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from bus.domain import events as events_of
+from bus.domain.delivery.quota import Room
 from bus.domain.destination import Destination
 from bus.domain.identity import id_time, new_id
 from bus.domain.message import Message, check_destination, check_size, encode_message
-from bus.domain.quota import Room
 from bus.domain.times import DAY
+from bus.domain.tracing import events as events_of
 from bus.errors import BusError, Conflict, InvalidDestination, InvalidMessage, StoreUnavailable
 from bus.ports.clock import Clock
 from bus.ports.events import Events
@@ -24,7 +24,7 @@ from receiver.draft import Draft
 from receiver.duplicates import MOST_AHEAD, Claim, IdempotencyKeys, Recent, Stored, content_of, digest, scope_of
 from receiver.publishing import Publisher
 from receiver.quotas import Quotas
-from receiver.tally import Tally
+from receiver.source_counters import SourceCounters
 
 _PATIENCE: Final = 0.1
 
@@ -74,7 +74,7 @@ class Ingest:
         self._publisher = publisher
         self._events = events
         self._clock = clock
-        self._tally = Tally(metrics.ACCEPTED)
+        self._tally = SourceCounters(metrics.ACCEPTED)
 
     def limit(self, destination: str) -> int:
         """Return the largest body that a destination takes; raises ``InvalidDestination`` for one that is not there."""

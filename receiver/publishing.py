@@ -9,10 +9,10 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from bus.domain import events as events_of
-from bus.domain.delivery import due_row
+from bus.domain.delivery.delivery import due_row
 from bus.domain.destination import Destination
 from bus.domain.message import Message, decode_message
+from bus.domain.tracing import events as events_of
 from bus.errors import StoreError
 from bus.ports.clock import Clock
 from bus.ports.events import Events

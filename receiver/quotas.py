@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from bus.domain.delivery.quota import Room
+from bus.domain.delivery.rate import TokenBucket
 from bus.domain.destination import Destination
-from bus.domain.quota import Room
-from bus.domain.rate import TokenBucket
-from bus.domain.vitals import USED_KEY_RATE, USED_RATE, USED_SHARE
+from bus.domain.health.vitals import USED_KEY_RATE, USED_RATE, USED_SHARE
 from bus.errors import QuotaUsedUp
 from bus.ports.clock import Clock
 from bus.ports.spool import Spool

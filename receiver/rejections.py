@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from bus.domain.problem import is_kept_trying, problem_of
+from bus.domain.health.vitals import RejectedFigures
 from bus.domain.times import DAY
-from bus.domain.vitals import RejectedFigures
 from bus.errors import BusError
+from bus.http.problem import is_kept_trying, problem_of
 from bus.ports.clock import Clock
 from receiver.draft import Draft
 from receiver.ingest import Accepted

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from bus.domain.vitals import TurnedAwayFigures
+from bus.domain.health.vitals import TurnedAwayFigures
 from bus.ports.clock import Clock
 from bus.telemetry import labels, metrics
 

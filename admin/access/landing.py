@@ -7,7 +7,7 @@ from typing import Final
 
 from fastapi.responses import HTMLResponse
 
-from bus.domain.problem import Problem
+from bus.http.problem import Problem
 
 # Without the sandbox of other answers, in which a page cannot go on by itself.
 _HEADERS: Final = {"content-security-policy": "default-src 'none'; frame-ancestors 'none'; base-uri 'none'"}

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from admin.models.configuration import SubscriptionBody
-from bus.domain.filters import Filter
+from bus.domain.delivery.filters import Filter
 from bus.domain.headers import check_headers
 from bus.domain.subscription import Secret, Subscription
 from bus.errors import InvalidMessage

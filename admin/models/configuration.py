@@ -12,13 +12,20 @@ from pydantic import (
 )
 
 from admin.models.base import MAX_BODY, MOST_AT_ONCE, Body, Code, Duration, Whole
+from bus.domain.delivery.quota import DEFAULT_SHARE
+from bus.domain.delivery.retry import (
+    DEFAULT_SCHEDULE,
+    MOST_DEAD_ON,
+    RetryPolicy,
+    check_dead_on,
+    format_waits,
+    parse_waits,
+)
 from bus.domain.destination import Destination, TransportName
 from bus.domain.durations import format_duration, parse_duration
-from bus.domain.masking import MOST_RULES, check_rules
 from bus.domain.message import DEFAULT_MAX_BYTES
-from bus.domain.quota import DEFAULT_SHARE
-from bus.domain.retry import DEFAULT_SCHEDULE, MOST_DEAD_ON, RetryPolicy, check_dead_on, format_waits, parse_waits
 from bus.domain.routing_pattern import EVERY_KEY, check_pattern
+from bus.domain.searching.masking import MOST_RULES, check_rules
 from bus.domain.subscription import PAUSED_BY_PERSON, Secret, Subscription
 
 MOST_SUBSCRIPTIONS = 10_000

@@ -13,11 +13,11 @@ from pydantic import (
 )
 
 from admin.models.base import Body, Some, Time, optional_time
-from bus.domain.conditions import StatusClass, parse_header, parse_path
-from bus.domain.delivery import Status
-from bus.domain.selection import Selection
-from bus.domain.signature import MOST_CHARACTERS
+from bus.domain.delivery.delivery import Status
+from bus.domain.searching.conditions import StatusClass, parse_header, parse_path
+from bus.domain.searching.selection import Selection
 from bus.domain.times import parse_time
+from bus.domain.tracing.signature import MOST_CHARACTERS
 
 
 def _header(value: str) -> str:

@@ -12,9 +12,9 @@ from fastapi import FastAPI, Request, Response
 from nicegui import core, ui
 
 import admin.pages.views
-from admin.pages.belonging import keep_apart
 from admin.pages.calls import Refused
 from admin.pages.frame import serve_pages
+from admin.pages.socket_owner import keep_apart
 
 ROOT: Final = "/admin"
 _RECONNECT: Final = 20.0

@@ -14,12 +14,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from admin.access.identity import BY_ITSELF, HOLDER, READING, identify, require_ours
 from admin.pages.calls import Api
-from admin.pages.holding import hold
+from admin.pages.socket_session import hold
 from admin.pages.viewer import Viewer
-from admin.services import Office
-from bus.domain.problem import problem_of
+from admin.services import AdminServices
 from bus.errors import AccessDenied, BusError
-from bus.http_protocol import Refusal
+from bus.http.asgi import Refusal
+from bus.http.problem import problem_of
 from bus.security.principals import Principal
 from bus.serving.sockets import PAGES as SOCKET
 
@@ -49,8 +49,8 @@ class Guard:
     as ``viewer``.
     """
 
-    def __init__(self, office: Office, api: ASGIApp, pages: ASGIApp) -> None:
-        self._office = office
+    def __init__(self, services: AdminServices, api: ASGIApp, pages: ASGIApp) -> None:
+        self._services = services
         self._api = api
         self._pages = pages
         self._files = GZipMiddleware(pages)
@@ -75,7 +75,7 @@ class Guard:
         if path.startswith(SOCKET):
             scope[HOLDER] = principal
         else:
-            scope["viewer"] = Viewer(request, principal, Api(self._api, request), self._office.context.clock.now)
+            scope["viewer"] = Viewer(request, principal, Api(self._api, request), self._services.context.clock.now)
         if scope["type"] == "websocket":
             await self._hold(request, scope, receive, send)
             return
@@ -84,7 +84,7 @@ class Guard:
     async def _who(self, request: Request, *, used: bool) -> Principal:
         # As one that reads: that it comes from our page was seen, and its changes go through the API.
         scope = {**request.scope, "method": "GET", "state": {}, BY_ITSELF: not used}
-        return await identify(Request(scope), self._office.context.keyring, self._office.sessions)
+        return await identify(Request(scope), self._services.context.keyring, self._services.sessions)
 
     async def _hold(self, request: Request, scope: Scope, receive: Receive, send: Send) -> None:
         async def still(used: bool) -> bool:
@@ -96,7 +96,7 @@ class Guard:
                 return True  # the store is away: what the page asks for is refused where it must be
             return True
 
-        await hold(self._pages, scope, receive, send, still=still, clock=self._office.context.clock)
+        await hold(self._pages, scope, receive, send, still=still, clock=self._services.context.clock)
 
     async def _refuse(self, error: BusError, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":

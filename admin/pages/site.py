@@ -11,9 +11,9 @@ from typing import Any, Final
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from admin.on_demand import OnDemand
-from admin.services import Office
-from bus.domain.problem import problem
-from bus.http_protocol import Refusal
+from admin.services import AdminServices
+from bus.http.asgi import Refusal
+from bus.http.problem import problem
 
 ROOT: Final = "/admin"
 _OPENED_WITHIN: Final = 30.0
@@ -32,9 +32,9 @@ class Site:
         Imports the pages and returns their application; runs in a thread, since it takes most of a second.
     """
 
-    def __init__(self, office: Office, api: ASGIApp, load: Callable[[], Any] | None = None) -> None:
+    def __init__(self, services: AdminServices, api: ASGIApp, load: Callable[[], Any] | None = None) -> None:
         self._load = load or _load
-        self._door = OnDemand(lambda: _door(office, api, self._page))
+        self._door = OnDemand(lambda: _door(services, api, self._page))
         self._wanted = asyncio.Event()
         self._opened = asyncio.Event()
         self._app: ASGIApp | None = None
@@ -90,12 +90,12 @@ class Site:
         await self._app(scope, receive, send)
 
 
-def _door(office: Office, api: ASGIApp, page: ASGIApp) -> ASGIApp:
+def _door(services: AdminServices, api: ASGIApp, page: ASGIApp) -> ASGIApp:
     """Return what lets people through to the pages, and everybody to what pages are made of."""
     from admin.pages.assets import Assets  # noqa: PLC0415 - FastAPI
     from admin.pages.guard import Guard  # noqa: PLC0415
 
-    assets, guard = Assets(office), Guard(office, api, page)
+    assets, guard = Assets(services), Guard(services, api, page)
 
     async def let_through(scope: Scope, receive: Receive, send: Send) -> None:
         await (assets if assets.has(scope) else guard)(scope, receive, send)

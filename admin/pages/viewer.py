@@ -12,7 +12,7 @@ from fastapi import Request
 from admin.pages.calls import Api, Refused
 from admin.pages.words import LANGUAGES, Words, words_of
 from admin.showing.sentences import told
-from bus.domain.reasons import reason_of
+from bus.domain.delivery.reasons import reason_of
 from bus.domain.times import DAY, format_time, parse_time
 from bus.errors import AccessDenied
 from bus.security.principals import Principal

@@ -10,12 +10,12 @@ import msgspec
 
 from admin.repair.jobs import Item, Job
 from admin.repair.resender import HAND_OVER, is_pending, target_of
-from bus.domain.canceling import REMOVED
-from bus.domain.delivery import Status
-from bus.domain.reasons import ENDED_SINCE, EXPIRED, ON_ITS_WAY, PAUSED
-from bus.domain.selection import Selection
-from bus.domain.signature import FAILING
-from bus.domain.trace import Trace, is_chosen
+from bus.domain.delivery.canceling import REMOVED
+from bus.domain.delivery.delivery import Status
+from bus.domain.delivery.reasons import ENDED_SINCE, EXPIRED, ON_ITS_WAY, PAUSED
+from bus.domain.searching.selection import Selection
+from bus.domain.tracing.signature import FAILING
+from bus.domain.tracing.trace import Trace, is_chosen
 from bus.ports.clock import Clock
 from bus.ports.store import TraceStore
 from bus.registry import Registry

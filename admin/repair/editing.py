@@ -8,14 +8,14 @@ from typing import Final
 
 import msgspec
 
-from bus.domain import events as events_of
-from bus.domain.delivery import Outcome, Resend, Status
+from bus.domain.delivery.delivery import Outcome, Resend, Status
 from bus.domain.destination import Destination
 from bus.domain.headers import check_headers
 from bus.domain.identity import new_id
 from bus.domain.message import Message, check_size, encode_message
 from bus.domain.texts import check_ascii, check_text
 from bus.domain.times import DAY
+from bus.domain.tracing import events as events_of
 from bus.errors import Conflict, InvalidMessage, NotFound
 from bus.ports.clock import Clock
 from bus.ports.events import Events

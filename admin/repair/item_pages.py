@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from admin.repair.jobs import Item, Job, JobBook
+from admin.repair.jobs import Item, Job, JobRepository
 
 CONTENT_TYPES: Final = {"csv": "text/csv; charset=utf-8", "ndjson": "application/x-ndjson"}
 _COLUMNS: Final = Item.__struct_fields__
@@ -21,8 +21,8 @@ _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 class ItemReader:
     """Reads one job's items, all or those with one outcome, in the order in which they were selected."""
 
-    def __init__(self, book: JobBook, job: Job, outcome: str | None) -> None:
-        self._book = book
+    def __init__(self, repository: JobRepository, job: Job, outcome: str | None) -> None:
+        self._repository = repository
         self._job = job
         self._outcome = outcome
 
@@ -34,7 +34,7 @@ class ItemReader:
         chunk, _, place = cursor.partition(".")
         at, skip, found = int(chunk), int(place or 0), list[Item]()
         for number in range(at, min(at + _CHUNKS_A_PAGE, self._job.chunks)):
-            items = await self._book.items(self._job.id, number)
+            items = await self._repository.items(self._job.id, number)
             for index in range(skip if number == at else 0, len(items)):
                 if self._is_wanted(items[index]):
                     if len(found) == limit:
@@ -48,7 +48,7 @@ class ItemReader:
         if kind == "csv":
             yield _csv([_COLUMNS])
         for number in range(self._job.chunks):
-            items = [item for item in await self._book.items(self._job.id, number) if self._is_wanted(item)]
+            items = [item for item in await self._repository.items(self._job.id, number) if self._is_wanted(item)]
             if kind == "csv":
                 yield _csv([[_defused(str(getattr(item, name))) for name in _COLUMNS] for item in items])
             else:

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from bus.domain.identity import id_time
-from bus.domain.selection import Selection
+from bus.domain.searching.selection import Selection
 from bus.errors import Conflict, NotFound
 from bus.ports.store import DocumentStore
 from bus.sentences import sentence
@@ -138,17 +138,17 @@ class Item(msgspec.Struct):
 _items_decoder: Final = msgspec.json.Decoder(list[Item])
 
 
-class JobBook:
+class JobRepository:
     """Jobs, what people asked of them, and their items, as documents: items in chunks, since each costs a commit."""
 
     def __init__(self, documents: DocumentStore) -> None:
         self._documents = documents
 
-    async def jobs(self) -> list[Job]:
+    async def all(self) -> list[Job]:
         """Return all jobs, the newest last."""
         return [msgspec.json.decode(found.value, type=Job) for found in await self._documents.list(JOBS)]
 
-    async def job(self, job_id: str) -> Job:
+    async def get(self, job_id: str) -> Job:
         """Return a job; raises ``NotFound``."""
         found = await self._documents.get(JOBS, job_id)
         if found is None:

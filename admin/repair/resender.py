@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from bus.domain.delivery import Origin, Outcome, Resend, Status, untried_row
+from bus.domain.delivery.delivery import Origin, Outcome, Resend, Status, untried_row
+from bus.domain.delivery.reasons import RESENT
 from bus.domain.message import Message, encode_message
-from bus.domain.reasons import RESENT
-from bus.domain.trace import DeliveryTrace, Trace
+from bus.domain.tracing.trace import DeliveryTrace, Trace
 from bus.errors import Conflict, NotFound
 from bus.ports.clock import Clock
 from bus.ports.store import Store

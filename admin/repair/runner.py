@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from admin.repair.choosing import Chooser
-from admin.repair.jobs import Counts, Item, Job, JobBook, Orders
+from admin.repair.jobs import Counts, Item, Job, JobRepository, Orders
 from admin.repair.resender import Cause, Resender, Target
 from admin.repair.work import Work
 from bus.domain.identity import id_time, new_id
-from bus.domain.selection import Selection
-from bus.domain.trace import Trace
+from bus.domain.searching.selection import Selection
+from bus.domain.tracing.trace import Trace
 from bus.errors import Conflict, NotFound, StoreError
 from bus.ports.clock import Clock
 from bus.ports.store import Store
@@ -26,18 +26,20 @@ _CHUNK: Final = 100
 class ResendRunner:
     """Owns the jobs of this process while it lives."""
 
-    def __init__(self, store: Store, chooser: Chooser, resender: Resender, book: JobBook, clock: Clock) -> None:
+    def __init__(
+        self, store: Store, chooser: Chooser, resender: Resender, repository: JobRepository, clock: Clock
+    ) -> None:
         self._store = store
         self._chooser = chooser
         self._resender = resender
-        self._book = book
+        self._repository = repository
         self._clock = clock
         self._wake = asyncio.Event()
         self._working: set[str] = set()
 
     async def submit(self, job: Job) -> None:
         """Take a job; durable when it returns."""
-        await self._book.save(job)
+        await self._repository.save(job)
         self._wake.set()
 
     async def resend_one(
@@ -54,11 +56,11 @@ class ResendRunner:
         job.chunks = job.sent = 1
         job.counts = Counts(selected=len(targets), waiting=len(targets))
         items = [Item(trace.id, *target) for target in targets]
-        await self._book.save_items(job.id, 0, items)
+        await self._repository.save_items(job.id, 0, items)
         try:
             await self._resender.apply(trace.id, targets, Cause(job.id, by, job.reason))
         except NotFound:
-            await self._book.drop(job.id)
+            await self._repository.drop(job.id)
             raise
         await self.submit(job)
         return job, targets
@@ -76,7 +78,7 @@ class ResendRunner:
         selection = Selection(destination=destination, since=min(times), before=max(times) + 1)
         job = Job(new_id(now), selection, rate, reason, by, now, "sending", started_at=now)
         for start in range(0, len(items), _CHUNK):
-            await self._book.save_items(job.id, job.chunks, items[start : start + _CHUNK])
+            await self._repository.save_items(job.id, job.chunks, items[start : start + _CHUNK])
             job.chunks += 1
         for item in items:
             job.counts.add(item.outcome)
@@ -101,12 +103,12 @@ class ResendRunner:
         again.rerun_of, again.outcomes, again.rerun_chunks = job.id, tuple(outcomes), job.chunks
         await self.submit(again)
         job.reruns += (again.id,)
-        await self._book.save(job)
+        await self._repository.save(job)
         return again
 
     async def cancel(self, job: Job) -> Orders:
         """Resend nothing more of a job, also after a restart; what was resent stays resent."""
-        return Orders() if job.is_done else await self._book.order(job.id, canceled=True)
+        return Orders() if job.is_done else await self._repository.order(job.id, canceled=True)
 
     async def pause(self, job: Job) -> Orders:
         """Select and resend nothing of a job until it is resumed, also after a restart; outcomes are still noted.
@@ -117,20 +119,20 @@ class ResendRunner:
             Everything was resent already, or the job is canceled.
         """
         await self._refuse_unless_at_work(job)
-        return await self._book.order(job.id, paused=True)
+        return await self._repository.order(job.id, paused=True)
 
     async def resume(self, job: Job) -> Orders:
         """Go on with a job that was paused; raises as ``pause`` does."""
         await self._refuse_unless_at_work(job)
-        return await self._book.order(job.id, paused=False)
+        return await self._repository.order(job.id, paused=False)
 
     async def change_rate(self, job: Job, rate: float | None) -> Orders:
         """Resend at another rate within a second, also after a restart; raises as ``pause`` does."""
         await self._refuse_unless_at_work(job)
-        return await self._book.order(job.id, rate=rate, has_rate=True)
+        return await self._repository.order(job.id, rate=rate, has_rate=True)
 
     async def _refuse_unless_at_work(self, job: Job) -> None:
-        state = (await self._book.orders(job.id)).state(job)
+        state = (await self._repository.orders(job.id)).state(job)
         if state not in ("selecting", "sending", "paused"):
             raise Conflict(f"resend {job.id} is {state}: nothing is left to be resent, and nothing was changed")
 
@@ -140,7 +142,7 @@ class ResendRunner:
             while True:
                 self._wake.clear()
                 try:
-                    jobs = await self._book.jobs()
+                    jobs = await self._repository.all()
                 except StoreError as error:
                     _log.warning("resends wait for the store: %s", error)
                     await self._clock.sleep(_AFTER_FAILURE)
@@ -169,7 +171,7 @@ class ResendRunner:
         while True:
             await self._clock.sleep(_AFTER_FAILURE)
             try:
-                return await self._book.job(job_id)
+                return await self._repository.get(job_id)
             except NotFound:
                 return None
             except StoreError as error:
@@ -181,6 +183,6 @@ class ResendRunner:
             store=self._store,
             chooser=self._chooser,
             resender=self._resender,
-            book=self._book,
+            repository=self._repository,
             clock=self._clock,
         )

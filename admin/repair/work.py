@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from admin.repair.choosing import Chooser, item_of
-from admin.repair.jobs import Counts, Item, Job, JobBook, Orders
+from admin.repair.jobs import Counts, Item, Job, JobRepository, Orders
 from admin.repair.resender import Cause, Resender, Target
-from bus.domain.delivery import Status
-from bus.domain.rate import TokenBucket
-from bus.domain.reasons import EXPIRED, NOT_RESENT, OUTCOME_UNKNOWN, RESENT_SINCE
+from bus.domain.delivery.delivery import Status
+from bus.domain.delivery.rate import TokenBucket
+from bus.domain.delivery.reasons import EXPIRED, NOT_RESENT, OUTCOME_UNKNOWN, RESENT_SINCE
 from bus.errors import NotFound
 from bus.ports.clock import Clock
 from bus.ports.store import Store
@@ -28,13 +28,13 @@ class Work:
     """Begins where the store says that a job stands; after an error of the store a new one begins there again."""
 
     def __init__(
-        self, job: Job, *, store: Store, chooser: Chooser, resender: Resender, book: JobBook, clock: Clock
+        self, job: Job, *, store: Store, chooser: Chooser, resender: Resender, repository: JobRepository, clock: Clock
     ) -> None:
         self._job = job
         self._store = store
         self._chooser = chooser
         self._resender = resender
-        self._book = book
+        self._repository = repository
         self._clock = clock
         self._bucket = TokenBucket(job.rate)
         self._orders = Orders()
@@ -64,12 +64,12 @@ class Work:
                 await self._send()
             else:
                 job.state = "waiting"
-                await self._book.save(job)
+                await self._repository.save(job)
 
     async def _read_orders(self) -> None:
         now = self._clock.monotonic()
         if now - self._orders_at >= _ORDERS_EVERY:
-            self._orders, self._orders_at = await self._book.orders(self._job.id), now
+            self._orders, self._orders_at = await self._repository.orders(self._job.id), now
             self._bucket.change(self._orders.rate_of(self._job))
 
     # --- selecting -------------------------------------------------------------------------------------------
@@ -79,14 +79,14 @@ class Work:
         job = self._job
         items, following = await (self._chosen_again() if job.rerun_of else self._chosen())
         if items:
-            await self._book.save_items(job.id, job.chunks, items)
+            await self._repository.save_items(job.id, job.chunks, items)
             job.chunks += 1
             for item in items:
                 job.counts.add(item.outcome)
         job.cursor = following
         if following is None:
             job.state, job.started_at = "sending", self._clock.now()
-        await self._book.save(job)
+        await self._repository.save(job)
 
     async def _chosen(self) -> tuple[list[Item], str | None]:
         selection = self._job.selection
@@ -96,7 +96,7 @@ class Work:
     async def _chosen_again(self) -> tuple[list[Item], str | None]:
         """Return the items of one chunk of the job that this one reruns."""
         job, chunk = self._job, int(self._job.cursor or 0)
-        found = [item for item in await self._book.items(job.rerun_of, chunk) if item.outcome in job.outcomes]
+        found = [item for item in await self._repository.items(job.rerun_of, chunk) if item.outcome in job.outcomes]
         items = await asyncio.gather(*(self._again(item) for item in found))
         return list(items), str(chunk + 1) if chunk + 1 < job.rerun_chunks else None
 
@@ -112,7 +112,7 @@ class Work:
         """Resend what the rate allows of one chunk; repeated it changes nothing, since the generations are frozen."""
         job = self._job
         if self._items is None:
-            self._items = await self._book.items(job.id, job.sent)
+            self._items = await self._repository.items(job.id, job.sent)
             self._unsent = [item for item in self._items if item.outcome == "waiting"]
         now = self._clock.monotonic()
         count = self._bucket.available(now, len(self._unsent))
@@ -123,11 +123,11 @@ class Work:
         await self._resend(self._unsent[:count])
         del self._unsent[:count]
         if not self._unsent:
-            await self._book.save_items(job.id, job.sent, self._items)
+            await self._repository.save_items(job.id, job.sent, self._items)
             self._open_chunk(job.sent)
             self._items = None
             job.sent += 1
-            await self._book.save(job)
+            await self._repository.save(job)
             await self._settle()
 
     async def _resend(self, items: Sequence[Item]) -> None:
@@ -155,7 +155,7 @@ class Work:
             await self._watch(_POLL)
         if not job.counts.waiting:
             job.state, job.finished_at = "done", self._clock.now()
-            await self._book.save(job)
+            await self._repository.save(job)
 
     async def _watch(self, seconds: float) -> None:
         """Look at one chunk, and wait when nothing of it ended."""
@@ -185,16 +185,16 @@ class Work:
     async def _items_of(self, chunk: int) -> list[Item]:
         if self._items is not None and chunk == self._job.sent:
             return self._items
-        return await self._book.items(self._job.id, chunk)
+        return await self._repository.items(self._job.id, chunk)
 
     async def _note(self, chunk: int, items: list[Item], waiting: Sequence[Item]) -> int:
         """Write what became of items that waited; return of how many."""
         ended = [item for item in waiting if item.outcome != "waiting"]
         if ended:
-            await self._book.save_items(self._job.id, chunk, items)
+            await self._repository.save_items(self._job.id, chunk, items)
             for item in ended:
                 self._job.counts.move("waiting", item.outcome)
-            await self._book.save(self._job)
+            await self._repository.save(self._job)
         return len(ended)
 
     async def _look(self, item: Item) -> bool:
@@ -225,10 +225,10 @@ class Work:
             else:
                 await asyncio.gather(*(self._end(item, was_sent=chunk < job.sent) for item in waiting))
             if waiting:
-                await self._book.save_items(job.id, chunk, items)
+                await self._repository.save_items(job.id, chunk, items)
         job.counts = await self._count()
         job.state, job.finished_at = "canceled", self._clock.now()
-        await self._book.save(job)
+        await self._repository.save(job)
 
     async def _end(self, item: Item, *, was_sent: bool) -> None:
         if not (await self._look(item) or was_sent):
@@ -239,6 +239,6 @@ class Work:
     async def _count(self) -> Counts:
         counts = Counts()
         for chunk in range(self._job.chunks):
-            for item in await self._book.items(self._job.id, chunk):
+            for item in await self._repository.items(self._job.id, chunk):
                 counts.add(item.outcome)
         return counts

@@ -10,7 +10,7 @@ from fastapi import Depends, Request, Response
 from fastapi.routing import APIRoute
 
 from admin.access.identity import READING
-from admin.deps import address_of, office, who
+from admin.deps import address_of, services_of, who
 from admin.requests.problems import problem_for
 from bus.domain.audit import Change, Entry, compared, named, sent
 from bus.security.principals import Principal
@@ -36,11 +36,11 @@ class AuditedRoute(APIRoute):
             asked = _unmasking(request)
             if request.method in READING and not asked:
                 return await handle(request)
-            principal = await who(request, office(request))
+            principal = await who(request, services_of(request))
             body = _decoded(await request.body())
             noting = request.state.noting = Noting(sent(body) | asked)
             entry = await add_entry(request, principal, changes=named(body) | asked)
-            log = office(request).audit
+            log = services_of(request).audit
             try:
                 response = await handle(request)
             except Exception as error:
@@ -96,7 +96,7 @@ async def add_entry(
     ``method`` and ``resource`` are those of a part of a request that changes many; else its own.
     """
     where = resource or request.scope["path"].removeprefix(_PREFIX)
-    return await office(request).audit.add(
+    return await services_of(request).audit.add(
         principal,
         method or request.method,
         where[:_LONGEST],

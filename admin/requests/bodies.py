@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any, Final
+from typing import Final
 
 from starlette.exceptions import HTTPException
 
 from admin.models.base import MAX_BODY
+from bus.http.asgi import Event, Receive, Scope
 
 LARGEST: Final = 2**20
 # One that carries a message's body in base64, with what else there is to say.
 _LARGEST_EDIT: Final = MAX_BODY // 3 * 4 + LARGEST
 _EDIT: Final = re.compile(r"/api/v1/messages/[^/]+/edit")
 _CONFIGURATION: Final = "/api/v1/configuration"
-_Event = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[_Event]]
 
 
-def limited(scope: MutableMapping[str, Any], receive: Receive) -> Receive:
+def limited(scope: Scope, receive: Receive) -> Receive:
     """Return a ``receive`` that refuses a body over the limit (413) as soon as it is over it."""
     total, largest = 0, _largest(scope.get("path", ""))
 
-    async def count() -> _Event:
+    async def count() -> Event:
         nonlocal total
         event = await receive()
         total += len(event.get("body", b""))

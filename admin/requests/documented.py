@@ -8,7 +8,7 @@ from typing import Any, Final
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from bus.domain.openapi import by_key_or_session, components, refusals
+from bus.http.openapi import by_key_or_session, components, refusals
 
 _READING: Final = ("get", "head")
 _FASTAPIS_OWN: Final = ("HTTPValidationError", "ValidationError")

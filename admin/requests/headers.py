@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any, Final
+from typing import Final
+
+from bus.http.asgi import Event, Send
 
 HEADERS: Final = (
     (b"cache-control", b"no-store"),
@@ -12,14 +13,12 @@ HEADERS: Final = (
     (b"referrer-policy", b"no-referrer"),
     (b"x-content-type-options", b"nosniff"),
 )
-_Event = MutableMapping[str, Any]
-Send = Callable[[_Event], Awaitable[None]]
 
 
 def guarded(send: Send) -> Send:
     """Return a ``send`` that adds the headers which an answer does not have itself."""
 
-    async def add(event: _Event) -> None:
+    async def add(event: Event) -> None:
         if event["type"] == "http.response.start":
             own = list(event.get("headers", ()))
             names = {name.lower() for name, _ in own}

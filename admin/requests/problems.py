@@ -11,8 +11,8 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from admin.models.configuration import ExponentialBody
-from bus.domain.problem import CONTENT_TYPE, Problem, failure, headers_of, problem, problem_of
 from bus.errors import BusError
+from bus.http.problem import CONTENT_TYPE, Problem, failure, headers_of, problem, problem_of
 from bus.sentences import Sentence
 
 HANDLED = (BusError, RequestValidationError, HTTPException, Exception)

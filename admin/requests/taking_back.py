@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from admin.services import Office
+from admin.services import AdminServices
 from bus.errors import Conflict, TransportRefused
 
 Stored = TypeVar("Stored")
 
 
 async def put_unless_refused(
-    services: Office,
+    services: AdminServices,
     code: str,
     change: Callable[[], Awaitable[Stored]],
     undo: Callable[[Stored], Awaitable[object]],

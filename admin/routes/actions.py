@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from fastapi import APIRouter
 
-from admin.deps import OfficeDep, Reader
+from admin.deps import Reader, ServicesDep
 from admin.models.base import Code
 from admin.showing.sentences import told
 from bus.domain.destination import TransportName, check_removable
@@ -24,7 +24,7 @@ Check = Callable[[], object]
 
 
 @router.get("/actions")
-async def get_destination_actions(code: Code, services: OfficeDep, principal: Reader) -> dict[str, Any]:
+async def get_destination_actions(code: Code, services: ServicesDep, principal: Reader) -> dict[str, Any]:
     """Return for each action on a destination whether whoever asks may do it now, and if not, why.
 
     ``switch`` has each other transport. ``why_text`` and ``hint_text`` have the ``template`` of the English sentence
@@ -49,7 +49,7 @@ async def get_destination_actions(code: Code, services: OfficeDep, principal: Re
 
 
 @router.get("/subscriptions/{name}/actions")
-async def get_subscription_actions(code: Code, name: str, services: OfficeDep, principal: Reader) -> dict[str, Any]:
+async def get_subscription_actions(code: Code, name: str, services: ServicesDep, principal: Reader) -> dict[str, Any]:
     """Return for each action on a subscription whether whoever asks may do it now, and if not, why.
 
     ``why_text`` and ``hint_text`` are as those of a destination's actions.

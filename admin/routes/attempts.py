@@ -9,19 +9,19 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Path
 
 from admin.access.audit_log import Wanted
-from admin.deps import OfficeDep, ReaderOfSome
+from admin.deps import ReaderOfSome, ServicesDep
 from admin.requests.audited import AuditedRoute
 from admin.routes.messages import trace_of
-from admin.services import Office
+from admin.services import AdminServices
 from admin.showing.contents import request_headers, response_view
 from admin.showing.masks import MasksDep
 from admin.showing.views import attempt_view
-from bus.domain.delivery import Attempt
+from bus.domain.delivery.delivery import Attempt
+from bus.domain.delivery.request import SIGNATURE
 from bus.domain.identity import id_time
-from bus.domain.request import SIGNATURE
 from bus.domain.subscription import Subscription
 from bus.domain.times import format_time
-from bus.domain.trace import DeliveryTrace, Trace, attempts_in_order
+from bus.domain.tracing.trace import DeliveryTrace, Trace, attempts_in_order
 from bus.errors import NotFound
 
 router = APIRouter(prefix="/messages", tags=["messages"], route_class=AuditedRoute)
@@ -35,7 +35,7 @@ async def get_attempt(
     message_id: str,
     subscription: str,
     attempt: Annotated[str, Path(max_length=200)],
-    services: OfficeDep,
+    services: ServicesDep,
     principal: ReaderOfSome,
     masks: MasksDep,
 ) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def _find(delivery: DeliveryTrace, wanted: str) -> Attempt | None:
 
 
 async def _request(
-    services: Office, trace: Trace, name: str, delivery: DeliveryTrace, attempt: Attempt
+    services: AdminServices, trace: Trace, name: str, delivery: DeliveryTrace, attempt: Attempt
 ) -> dict[str, Any] | None:
     if trace.message is None:
         return None
@@ -92,7 +92,7 @@ async def _request(
     }
 
 
-async def _changes(services: Office, subscription: Subscription, attempt: Attempt) -> dict[str, Any]:
+async def _changes(services: AdminServices, subscription: Subscription, attempt: Attempt) -> dict[str, Any]:
     """Say from the audit log whether a subscription is still the one that the attempt was made with."""
     what = f"destinations/{subscription.destination}/subscriptions/{subscription.name}"
     found = await services.audit.read(Wanted(since=attempt.started_at, what=what), after=None, limit=_CHANGES_READ)

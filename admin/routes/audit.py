@@ -8,7 +8,7 @@ import msgspec
 from fastapi import APIRouter, Query
 
 from admin.access.audit_log import Wanted
-from admin.deps import Configurer, OfficeDep
+from admin.deps import Configurer, ServicesDep
 from admin.models.base import Time
 from bus.domain.audit import Entry
 from bus.domain.identity import id_time, parse_id
@@ -20,7 +20,7 @@ router = APIRouter(prefix="/audit", tags=["audit"])
 
 @router.get("")
 async def read_audit(
-    services: OfficeDep,
+    services: ServicesDep,
     _: Configurer,
     since: Annotated[Time | None, Query(alias="from")] = None,
     before: Annotated[Time | None, Query(alias="to")] = None,

@@ -10,10 +10,10 @@ from fastapi import APIRouter, Query, Request
 
 from admin.configuring.exporting import exported
 from admin.configuring.planning import Plan, plan, shown
-from admin.deps import ConfigurerOfSome, OfficeDep
+from admin.deps import ConfigurerOfSome, ServicesDep
 from admin.models.configuration import ConfigurationBody
 from admin.requests.audited import AuditedRoute, NotingDep, add_entry
-from admin.services import Office
+from admin.services import AdminServices
 from bus.domain.audit import Change
 from bus.errors import Conflict, StoreError, TransportRefused
 from bus.security.principals import Principal
@@ -24,7 +24,7 @@ _OK: Final = 200
 
 
 @router.get("")
-async def get_configuration(services: OfficeDep, principal: ConfigurerOfSome) -> dict[str, Any]:
+async def get_configuration(services: ServicesDep, principal: ConfigurerOfSome) -> dict[str, Any]:
     """Return all that may be configured as one set, by name, without defaults and secrets; it can be put again."""
     return exported(services.context, principal)
 
@@ -33,7 +33,7 @@ async def get_configuration(services: OfficeDep, principal: ConfigurerOfSome) ->
 async def put_configuration(
     body: ConfigurationBody,
     request: Request,
-    services: OfficeDep,
+    services: ServicesDep,
     noting: NotingDep,
     principal: ConfigurerOfSome,
     dry_run: Annotated[bool, Query()] = False,
@@ -55,7 +55,7 @@ async def put_configuration(
     return answer | ({"secrets": found.secrets} if found.secrets and not dry_run else {})
 
 
-async def _apply(services: Office, found: Plan) -> None:
+async def _apply(services: AdminServices, found: Plan) -> None:
     context, registry = services.context, services.context.registry
     try:
         await _put(services, found)
@@ -77,7 +77,7 @@ async def _apply(services: Office, found: Plan) -> None:
         raise
 
 
-async def _put(services: Office, found: Plan) -> None:
+async def _put(services: AdminServices, found: Plan) -> None:
     """Put what was made or changed; everything is as it was when a broker refuses its queues."""
     registry, router = services.context.registry, services.context.router
     before = registry.catalog

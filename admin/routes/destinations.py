@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 from fastapi import APIRouter, Response
 
-from admin.deps import Configurer, OfficeDep, Reader, ReaderOfSome
+from admin.deps import Configurer, Reader, ReaderOfSome, ServicesDep
 from admin.models.base import Code
 from admin.models.configuration import DestinationBody
 from admin.requests.audited import AuditedRoute, Noting, NotingDep
 from admin.requests.merging import merged
 from admin.requests.taking_back import put_unless_refused
-from admin.services import Office
+from admin.services import AdminServices
 from bus.domain.destination import Destination, check_removable, switched
 from bus.errors import InvalidMessage
 
@@ -21,7 +21,7 @@ router = APIRouter(prefix="/destinations", tags=["destinations"], route_class=Au
 
 
 @router.get("")
-async def list_destinations(services: OfficeDep, principal: ReaderOfSome) -> dict[str, Any]:
+async def list_destinations(services: ServicesDep, principal: ReaderOfSome) -> dict[str, Any]:
     """Return by code all destinations that the key may read."""
     found = services.context.registry.catalog.destinations
     codes = [code for code in sorted(found) if principal.may("read", code)]
@@ -29,14 +29,14 @@ async def list_destinations(services: OfficeDep, principal: ReaderOfSome) -> dic
 
 
 @router.get("/{code}")
-async def get_destination(code: Code, services: OfficeDep, _: Reader) -> DestinationBody:
+async def get_destination(code: Code, services: ServicesDep, _: Reader) -> DestinationBody:
     """Return one destination."""
     return DestinationBody.of(services.context.registry.destination(code))
 
 
 @router.put("/{code}")
 async def put_destination(
-    code: Code, body: DestinationBody, services: OfficeDep, noting: NotingDep, _: Configurer
+    code: Code, body: DestinationBody, services: ServicesDep, noting: NotingDep, _: Configurer
 ) -> DestinationBody:
     """Make or replace a destination."""
     if body.code:
@@ -48,7 +48,7 @@ async def put_destination(
 
 @router.patch("/{code}")
 async def patch_destination(
-    code: Code, changes: dict[str, Any], services: OfficeDep, noting: NotingDep, _: Configurer
+    code: Code, changes: dict[str, Any], services: ServicesDep, noting: NotingDep, _: Configurer
 ) -> DestinationBody:
     """Change the fields that are sent."""
     registry = services.context.registry
@@ -59,7 +59,7 @@ async def patch_destination(
 
 
 @router.delete("/{code}", status_code=204)
-async def delete_destination(code: Code, services: OfficeDep, _: Configurer) -> Response:
+async def delete_destination(code: Code, services: ServicesDep, _: Configurer) -> Response:
     """Remove a destination that has no subscriptions and no masking rules.
 
     Its messages stay searchable until their retention, so the rules are taken away first, by a change of their own.
@@ -73,7 +73,7 @@ async def delete_destination(code: Code, services: OfficeDep, _: Configurer) -> 
     return Response(status_code=204)
 
 
-async def _put(services: Office, noting: Noting, destination: Destination) -> DestinationBody:
+async def _put(services: AdminServices, noting: Noting, destination: Destination) -> DestinationBody:
     context = services.context
     context.router.check(destination)
     known = context.registry.catalog.destinations.get(destination.code)

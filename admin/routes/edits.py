@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 from fastapi import APIRouter, Request
 
-from admin.deps import OfficeDep, ResenderOfSome
+from admin.deps import ResenderOfSome, ServicesDep
 from admin.models.repair import EditBody
 from admin.repair.editing import Edit
 from admin.requests.audited import AuditedRoute, Noting, NotingDep
@@ -35,7 +35,7 @@ async def edit_message(
     message_id: str,
     body: EditBody,
     request: Request,
-    services: OfficeDep,
+    services: ServicesDep,
     noting: NotingDep,
     principal: ResenderOfSome,
     masks: MasksDep,

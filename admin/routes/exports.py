@@ -9,15 +9,15 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import StreamingResponse
 
-from admin.deps import OfficeDep, Reader
+from admin.deps import Reader, ServicesDep
 from admin.requests.audited import AuditedRoute, add_entry
 from admin.requests.documented import download
 from admin.requests.queries import ExportQuery
 from admin.showing.export_rows import WRITERS
 from admin.showing.masks import Masks, MasksDep, Seen
-from bus.domain.selection import Selection
+from bus.domain.searching.selection import Selection
 from bus.domain.times import format_time
-from bus.domain.trace import Trace
+from bus.domain.tracing.trace import Trace
 from bus.errors import InvalidMessage, StoreError
 from bus.ports.store import TraceStore
 
@@ -34,7 +34,7 @@ class CutOff(Exception):
 
 @router.get("/export", response_class=StreamingResponse, responses=_FILES)
 async def export_messages(
-    request: Request, services: OfficeDep, principal: Reader, masks: MasksDep, query: Annotated[ExportQuery, Query()]
+    request: Request, services: ServicesDep, principal: Reader, masks: MasksDep, query: Annotated[ExportQuery, Query()]
 ) -> StreamingResponse:
     """Return every message of a selection as a file, the newest first; what is sent later is not in it.
 

@@ -6,13 +6,13 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
-from admin.deps import OfficeDep, ReaderOfSome
+from admin.deps import ReaderOfSome, ServicesDep
 from admin.models.base import Time
 from admin.models.selection import SelectionBody
 from admin.showing.sentences import told
-from bus.domain.failures import FailureGroup, advice_on
-from bus.domain.selection import Selection
+from bus.domain.searching.selection import Selection
 from bus.domain.times import format_time, parse_time
+from bus.domain.tracing.failures import FailureGroup, advice_on
 from bus.errors import InvalidMessage
 from bus.ports.store import MOST_GROUPS
 
@@ -21,7 +21,7 @@ router = APIRouter(tags=["failures"])
 
 @router.get("/failures")
 async def list_failures(
-    services: OfficeDep,
+    services: ServicesDep,
     principal: ReaderOfSome,
     destination: str | None = None,
     subscription: str | None = None,

@@ -9,7 +9,7 @@ import msgspec
 from fastapi import APIRouter, Query
 
 from admin.access.audit_log import Wanted
-from admin.deps import OfficeDep, ReaderOfSome
+from admin.deps import ReaderOfSome, ServicesDep
 from bus.domain.audit import Entry
 from bus.domain.identity import id_time, parse_id
 from bus.domain.times import format_time
@@ -23,7 +23,7 @@ _FIRST_REFUSAL: Final = 400
 
 @router.get("/history")
 async def get_history(
-    services: OfficeDep,
+    services: ServicesDep,
     principal: ReaderOfSome,
     resource: Annotated[
         str, Query(description="destinations/CODE, with all its subscriptions, or destinations/CODE/subscriptions/NAME")

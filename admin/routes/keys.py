@@ -6,7 +6,7 @@ from typing import Any
 
 from fastapi import APIRouter, Response
 
-from admin.deps import Configurer, OfficeDep
+from admin.deps import Configurer, ServicesDep
 from admin.models.access import KeyBody, KeyRateBody
 from admin.models.base import optional_time
 from admin.requests.audited import AuditedRoute, NotingDep
@@ -19,7 +19,7 @@ router = APIRouter(prefix="/keys", tags=["keys"], route_class=AuditedRoute)
 
 
 @router.get("")
-async def list_keys(services: OfficeDep, _: Configurer) -> dict[str, Any]:
+async def list_keys(services: ServicesDep, _: Configurer) -> dict[str, Any]:
     """Return the API keys without their secrets, the oldest first; ``last_used_at`` is to the minute."""
     keyring = services.context.keyring
     uses = await keyring.last_uses()
@@ -27,7 +27,7 @@ async def list_keys(services: OfficeDep, _: Configurer) -> dict[str, Any]:
 
 
 @router.post("", status_code=201)
-async def create_key(body: KeyBody, services: OfficeDep, _: Configurer) -> dict[str, Any]:
+async def create_key(body: KeyBody, services: ServicesDep, _: Configurer) -> dict[str, Any]:
     """Make an API key; it is shown once."""
     secret = await services.context.keyring.create_key(
         roles=(body.role,),
@@ -50,7 +50,7 @@ async def create_key(body: KeyBody, services: OfficeDep, _: Configurer) -> dict[
 
 @router.patch("/{key_id}")
 async def limit_key(
-    key_id: str, changes: dict[str, Any], services: OfficeDep, noting: NotingDep, _: Configurer
+    key_id: str, changes: dict[str, Any], services: ServicesDep, noting: NotingDep, _: Configurer
 ) -> dict[str, Any]:
     """Change how many messages a key may send a second; at once in this process, within seconds in the others."""
     keyring = services.context.keyring
@@ -64,7 +64,7 @@ async def limit_key(
 
 
 @router.delete("/{key_id}", status_code=204)
-async def revoke_key(key_id: str, services: OfficeDep, _: Configurer) -> Response:
+async def revoke_key(key_id: str, services: ServicesDep, _: Configurer) -> Response:
     """Revoke a key: at once in this process, within seconds in the others."""
     if not await services.context.keyring.delete_key(key_id):
         raise NotFound(f"there is no key {key_id[:64]!r}", hint="bus key list")

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import JSONResponse
 
-from admin.deps import OfficeDep, Reader, ReaderOfSome, ResenderOfSome
+from admin.deps import Reader, ReaderOfSome, ResenderOfSome, ServicesDep
 from admin.models.repair import ResendBody
 from admin.requests.audited import AuditedRoute, add_entry
 from admin.requests.documented import download
@@ -17,7 +17,7 @@ from admin.showing.contents import pretty
 from admin.showing.masks import MasksDep, withheld
 from admin.showing.views import edit_view, message_row, origin_view, replay_view, trace_view
 from bus.domain.identity import parse_id
-from bus.domain.trace import Trace
+from bus.domain.tracing.trace import Trace
 from bus.errors import InvalidMessage
 from bus.security.principals import Principal
 
@@ -28,7 +28,7 @@ _BODIES[200]["headers"] = {"Bus-Masked": {"schema": {"type": "string"}, "descrip
 
 @router.get("")
 async def search_messages(
-    services: OfficeDep, _: Reader, masks: MasksDep, query: Annotated[SearchQuery, Query()]
+    services: ServicesDep, _: Reader, masks: MasksDep, query: Annotated[SearchQuery, Query()]
 ) -> dict[str, Any]:
     """Return one page of messages, the newest first.
 
@@ -64,7 +64,7 @@ async def search_messages(
 @router.get("/{message_id}")
 async def get_trace(
     message_id: str,
-    services: OfficeDep,
+    services: ServicesDep,
     principal: ReaderOfSome,
     masks: MasksDep,
     attempts: Annotated[str, Query(pattern=r"^(all|none|(first|last):[0-9]{1,4})$")] = "all",
@@ -101,7 +101,7 @@ async def get_trace(
 async def get_body(
     message_id: str,
     request: Request,
-    services: OfficeDep,
+    services: ServicesDep,
     principal: ReaderOfSome,
     masks: MasksDep,
     form: Annotated[Literal["exact", "pretty"], Query(alias="as")] = "exact",
@@ -134,7 +134,7 @@ async def get_body(
 
 @router.post("/{message_id}/resend", status_code=202)
 async def resend_message(
-    message_id: str, services: OfficeDep, principal: ResenderOfSome, body: ResendBody | None = None
+    message_id: str, services: ServicesDep, principal: ResenderOfSome, body: ResendBody | None = None
 ) -> dict[str, Any]:
     """Deliver a message again, to all subscriptions or to those named; the id is that of a job of one message."""
     body = body or ResendBody()
@@ -143,7 +143,7 @@ async def resend_message(
     return {"id": job.id, "subscriptions": [target.subscription for target in targets]}
 
 
-async def trace_of(services: OfficeDep, message_id: str, principal: Principal, action: str) -> Trace:
+async def trace_of(services: ServicesDep, message_id: str, principal: Principal, action: str) -> Trace:
     """Return a trace; to who may not do that, a message of another destination is one that is not there."""
     trace = await services.context.store.trace(message_id_of(message_id))
     if trace is None:

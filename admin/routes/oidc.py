@@ -10,14 +10,14 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from admin.access.cookies import clear_flow, flow_token, set_flow
 from admin.access.landing import go_on, told
 from admin.access.single_sign_on import CALLBACK, SingleSignOn
-from admin.deps import OfficeDep, address_of
+from admin.deps import ServicesDep, address_of
 from admin.requests.audited import add_entry
 from admin.requests.documented import FOR_ALL
 from admin.requests.problems import problem_for
 from admin.routes.sessions import begin_session
-from admin.services import Office
-from bus.domain.openapi import refusals
+from admin.services import AdminServices
 from bus.errors import AccessDenied, BusError, NotFound
+from bus.http.openapi import refusals
 from bus.security.sessions import principal_of
 
 # Not audited routes: who it is must first be found out, and a stranger must not fill the log.
@@ -28,7 +28,7 @@ Text = Annotated[str | None, Query(max_length=_LONGEST)]
 
 
 @router.get("/methods", openapi_extra=FOR_ALL)
-async def list_methods(services: OfficeDep) -> dict[str, Any]:
+async def list_methods(services: ServicesDep) -> dict[str, Any]:
     """Return the ways to log in, for who has not: ``password``, and ``oidc`` with its label and where to begin.
 
     ``open`` says that nobody needs to.
@@ -42,7 +42,7 @@ async def list_methods(services: OfficeDep) -> dict[str, Any]:
 @router.get("/oidc", status_code=303, response_class=RedirectResponse, responses=refusals(404), openapi_extra=FOR_ALL)
 async def begin_oidc(
     request: Request,
-    services: OfficeDep,
+    services: ServicesDep,
     place: Annotated[str | None, Query(alias="next", max_length=_LONGEST, description="a path, for afterwards")] = None,
 ) -> Response:
     """Send the browser to the provider; it has ten minutes to come back, and only this browser can."""
@@ -57,7 +57,7 @@ async def begin_oidc(
 )
 async def end_oidc(
     request: Request,
-    services: OfficeDep,
+    services: ServicesDep,
     code: Text = None,
     state: Text = None,
     iss: Text = None,
@@ -86,13 +86,13 @@ async def end_oidc(
     return response
 
 
-def _single_sign_on(services: Office) -> SingleSignOn:
+def _single_sign_on(services: AdminServices) -> SingleSignOn:
     if services.single_sign_on is None:
         raise NotFound("this bus has no OpenID Connect provider", hint="set BUS_OIDC_ISSUER, or log in with a password")
     return services.single_sign_on
 
 
-def _redirect_uri(request: Request, services: Office) -> str:
+def _redirect_uri(request: Request, services: AdminServices) -> str:
     base = services.public_url or f"{request.url.scheme}://{request.url.netloc}"
     return f"{base}{CALLBACK}"
 

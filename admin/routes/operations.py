@@ -6,7 +6,7 @@ from typing import Any
 
 from fastapi import APIRouter, Response
 
-from admin.deps import Configurer, OfficeDep, Reader
+from admin.deps import Configurer, Reader, ServicesDep
 from admin.models.base import optional_time
 from admin.models.configuration import EmptiedBody, PreferenceBody, RatesBody
 from admin.requests.audited import AuditedRoute, NotingDep
@@ -18,20 +18,20 @@ router = APIRouter(tags=["operations"], route_class=AuditedRoute)
 
 
 @router.get("/spools")
-async def list_spools(services: OfficeDep, _: Reader) -> dict[str, Any]:
+async def list_spools(services: ServicesDep, _: Reader) -> dict[str, Any]:
     """Return the local queues of this process and how far each consumer is behind."""
     return {"items": [_spool_view(name, spool) for name, spool in services.context.spools.items()], "next": None}
 
 
 @router.get("/rates")
-async def get_rates(services: OfficeDep, _: Reader) -> RatesBody:
+async def get_rates(services: ServicesDep, _: Reader) -> RatesBody:
     """Return the store writes a second of each process."""
     rates = services.context.registry.rates
     return RatesBody(receiver=rates.receiver, dispatcher=rates.dispatcher)
 
 
 @router.put("/rates")
-async def put_rates(body: RatesBody, services: OfficeDep, noting: NotingDep, _: Configurer) -> RatesBody:
+async def put_rates(body: RatesBody, services: ServicesDep, noting: NotingDep, _: Configurer) -> RatesBody:
     """Change the store rates; in force at once."""
     rates = services.context.registry.rates
     noting.compare({"receiver": rates.receiver, "dispatcher": rates.dispatcher}, body.model_dump())
@@ -41,13 +41,13 @@ async def put_rates(body: RatesBody, services: OfficeDep, noting: NotingDep, _: 
 
 
 @router.get("/clusters")
-async def list_clusters(services: OfficeDep, _: Reader) -> dict[str, Any]:
+async def list_clusters(services: ServicesDep, _: Reader) -> dict[str, Any]:
     """Return the clusters of transports that have several, and which receivers publish to which."""
     return _clusters_view(services.context)
 
 
 @router.put("/clusters")
-async def put_clusters(body: PreferenceBody, services: OfficeDep, noting: NotingDep, _: Configurer) -> dict[str, Any]:
+async def put_clusters(body: PreferenceBody, services: ServicesDep, noting: NotingDep, _: Configurer) -> dict[str, Any]:
     """Choose the cluster to publish to, in every process; at once if it is well, else as soon as it is."""
     services.context.router.preference.check(body.preferred)
     noting.compare({"preferred": services.context.registry.preference.cluster}, {"preferred": body.preferred})
@@ -57,7 +57,7 @@ async def put_clusters(body: PreferenceBody, services: OfficeDep, noting: Noting
 
 
 @router.post("/emptied-store", status_code=204)
-async def choose_emptied(body: EmptiedBody, services: OfficeDep, noting: NotingDep, _: Configurer) -> Response:
+async def choose_emptied(body: EmptiedBody, services: ServicesDep, noting: NotingDep, _: Configurer) -> Response:
     """Say what to take a store for that had lost the configuration: meant to be empty, or rightly filled again.
 
     Accepted, destinations and subscriptions that were put back and not changed since are removed, and what waits for
@@ -74,7 +74,7 @@ async def choose_emptied(body: EmptiedBody, services: OfficeDep, noting: NotingD
 
 
 @router.get("/health")
-async def get_health(services: OfficeDep, _: Reader) -> dict[str, Any]:
+async def get_health(services: ServicesDep, _: Reader) -> dict[str, Any]:
     """Return what is well and what is not, a line for each part."""
     return services.context.health()
 

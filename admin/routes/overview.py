@@ -7,17 +7,17 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query
 
-from admin.deps import OfficeDep, ReaderOfSome
+from admin.deps import ReaderOfSome, ServicesDep
 from admin.models.base import optional_time
 from admin.showing.observatory import Backlog, Lane, Rates, Sight, breakers
 from admin.showing.sentences import told
 from bus.cluster.member import Member
-from bus.domain.alarms import SPOOL_NEARLY_FULL, Alarm, OpenBreaker
 from bus.domain.catalog import Catalog
-from bus.domain.series import Figures
+from bus.domain.health.alarms import SPOOL_NEARLY_FULL, Alarm, OpenBreaker
+from bus.domain.health.vitals import SpoolFigures
+from bus.domain.statistics.series import Figures
 from bus.domain.subscription import Subscription
 from bus.domain.times import format_time
-from bus.domain.vitals import SpoolFigures
 
 router = APIRouter(tags=["operations"])
 _NONE: Final = Backlog(0, None)
@@ -25,7 +25,7 @@ _NONE: Final = Backlog(0, None)
 
 @router.get("/overview")
 async def get_overview(
-    services: OfficeDep, principal: ReaderOfSome, limit: Annotated[int, Query(ge=0, le=1000)] = 50
+    services: ServicesDep, principal: ReaderOfSome, limit: Annotated[int, Query(ge=0, le=1000)] = 50
 ) -> dict[str, Any]:
     """Return how the bus is now, in one call that may be repeated every two seconds; it never looks at messages.
 

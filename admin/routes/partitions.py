@@ -7,19 +7,19 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path
 from pydantic import Field
 
-from admin.deps import Configurer, OfficeDep
+from admin.deps import Configurer, ServicesDep
 from admin.models.base import Body, Whole
 from admin.requests.audited import AuditedRoute, NotingDep
 from admin.showing.archives import ArchivedDay
-from bus.domain.contents import Contents
-from bus.domain.partition import PartitionLabel
+from bus.domain.tracing.contents import Contents
+from bus.domain.tracing.partition import PartitionLabel
 from bus.errors import NotFound
 
 router = APIRouter(prefix="/partitions", tags=["operations"], route_class=AuditedRoute)
 
 
 class ContentsBody(Body):
-    """What somebody else keeps of a partition, in the numbers of ``bus.domain.contents``."""
+    """What somebody else keeps of a partition, in the numbers of ``bus.domain.tracing.contents``."""
 
     messages: Annotated[Whole, Field(ge=0, lt=2**63)]
     deliveries: Annotated[Whole, Field(ge=0, lt=2**63)]
@@ -33,7 +33,7 @@ class ContentsBody(Body):
 async def drop_partition(
     name: Annotated[str, Path(description="A day and a retention class, such as 20260131-30d.")],
     body: ContentsBody,
-    services: OfficeDep,
+    services: ServicesDep,
     noting: NotingDep,
     _: Configurer,
 ) -> dict[str, Any]:

@@ -6,13 +6,13 @@ from typing import Any
 
 from fastapi import APIRouter, Response
 
-from admin.deps import Configurer, OfficeDep
+from admin.deps import Configurer, ServicesDep
 from admin.models.access import UserBody
 from admin.models.base import optional_time
 from admin.requests.audited import AuditedRoute, NotingDep
 from admin.requests.merging import merged
 from admin.routes.sessions import login_of
-from admin.services import Office
+from admin.services import AdminServices
 from bus.errors import Conflict, InvalidMessage, NotFound
 from bus.security.keyring import StoredUser
 
@@ -20,13 +20,13 @@ router = APIRouter(prefix="/users", tags=["users"], route_class=AuditedRoute)
 
 
 @router.get("")
-async def list_users(services: OfficeDep, _: Configurer) -> dict[str, Any]:
+async def list_users(services: ServicesDep, _: Configurer) -> dict[str, Any]:
     """Return the users by name."""
     return {"items": [_view(user) for user in services.context.keyring.all_users()], "next": None}
 
 
 @router.post("", status_code=201)
-async def create_user(body: UserBody, services: OfficeDep, _: Configurer) -> dict[str, Any]:
+async def create_user(body: UserBody, services: ServicesDep, _: Configurer) -> dict[str, Any]:
     """Make a user; the password is made for it and shown once."""
     keyring = services.context.keyring
     if body.blocked:
@@ -36,14 +36,14 @@ async def create_user(body: UserBody, services: OfficeDep, _: Configurer) -> dic
 
 
 @router.get("/{user}")
-async def get_user(user: str, services: OfficeDep, _: Configurer) -> dict[str, Any]:
+async def get_user(user: str, services: ServicesDep, _: Configurer) -> dict[str, Any]:
     """Return one user."""
     return _view(_user(services, user))
 
 
 @router.patch("/{user}")
 async def patch_user(
-    user: str, changes: dict[str, Any], services: OfficeDep, noting: NotingDep, _: Configurer
+    user: str, changes: dict[str, Any], services: ServicesDep, noting: NotingDep, _: Configurer
 ) -> dict[str, Any]:
     """Change what a user may do; it holds for their sessions at once here, within seconds in other processes.
 
@@ -66,14 +66,14 @@ async def patch_user(
 
 
 @router.post("/{user}/reset-password")
-async def reset_password(user: str, services: OfficeDep, _: Configurer) -> dict[str, Any]:
+async def reset_password(user: str, services: ServicesDep, _: Configurer) -> dict[str, Any]:
     """Make another password, shown once, and end the user's sessions."""
     changed, password = await services.context.keyring.set_password(user)
     return {**_view(changed), "password": password}
 
 
 @router.delete("/{user}", status_code=204)
-async def delete_user(user: str, services: OfficeDep, _: Configurer) -> Response:
+async def delete_user(user: str, services: ServicesDep, _: Configurer) -> Response:
     """Remove a user and end their sessions: at once here, within seconds in other processes."""
     if not await services.context.keyring.delete_user(user):
         raise _missing(user)
@@ -81,7 +81,7 @@ async def delete_user(user: str, services: OfficeDep, _: Configurer) -> Response
     return Response(status_code=204)
 
 
-def _user(services: Office, name: str) -> StoredUser:
+def _user(services: AdminServices, name: str) -> StoredUser:
     found = services.context.keyring.user(name)
     if found is None:
         raise _missing(name)

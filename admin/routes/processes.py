@@ -7,12 +7,12 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query
 
-from admin.deps import OfficeDep, Reader, ReaderOfSome
+from admin.deps import Reader, ReaderOfSome, ServicesDep
 from admin.models.base import Code, optional_time
 from admin.routes.overview import spool_view
 from bus.cluster.report import Answer, Report
+from bus.domain.health.vitals import BreakerFigures, Orphan, WorkerFigures
 from bus.domain.times import format_time
-from bus.domain.vitals import BreakerFigures, Orphan, WorkerFigures
 from bus.errors import NotFound
 
 router = APIRouter(tags=["operations"])
@@ -20,7 +20,7 @@ _DETAILS: Final = ("couriers", "lanes", "breakers", "orphans", "watched", "left_
 
 
 @router.get("/processes")
-async def list_processes(services: OfficeDep, _: Reader) -> dict[str, Any]:
+async def list_processes(services: ServicesDep, _: Reader) -> dict[str, Any]:
     """Return every process that is alive, each as it says now, the one that answers this first.
 
     All are asked at once, for 2 s at most. One that does not answer has ``answers`` false, the reason in ``trouble``,
@@ -34,7 +34,7 @@ async def list_processes(services: OfficeDep, _: Reader) -> dict[str, Any]:
 
 @router.get("/processes/{owner}")
 async def get_process(
-    owner: str, services: OfficeDep, _: Reader, limit: Annotated[int, Query(ge=0, le=1000)] = 100
+    owner: str, services: ServicesDep, _: Reader, limit: Annotated[int, Query(ge=0, le=1000)] = 100
 ) -> dict[str, Any]:
     """Return one process with its permits by subscription, what waits in its queues, breakers and orphans.
 
@@ -53,7 +53,7 @@ async def get_process(
 
 @router.get("/compensations")
 async def list_compensations(
-    services: OfficeDep, principal: ReaderOfSome, destination: Code | None = None
+    services: ServicesDep, principal: ReaderOfSome, destination: Code | None = None
 ) -> dict[str, Any]:
     """Return what waits for another attempt, by subscription, the most first; without one, messages for later.
 
@@ -83,7 +83,7 @@ async def list_compensations(
 
 
 @router.get("/orphans")
-async def list_orphans(services: OfficeDep, _: Reader) -> dict[str, Any]:
+async def list_orphans(services: ServicesDep, _: Reader) -> dict[str, Any]:
     """Return the local queues whose process is gone, as the sweepers see them.
 
     Only what a sweeper can see is known: ``watched`` has their directories, and nothing is known of other machines.

@@ -8,7 +8,7 @@ import msgspec
 from fastapi import APIRouter, Query, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
-from admin.deps import OfficeDep, ReaderOfSome, ResenderOfSome
+from admin.deps import ReaderOfSome, ResenderOfSome, ServicesDep
 from admin.models.base import optional_time
 from admin.models.repair import DeliveriesBody, OutcomeName, RerunBody, ResendRateBody, ResendsBody
 from admin.models.selection import SelectionBody
@@ -16,11 +16,11 @@ from admin.repair.item_pages import CONTENT_TYPES, ItemReader
 from admin.repair.jobs import Job, Orders, no_job
 from admin.requests.audited import AuditedRoute, NotingDep
 from admin.requests.documented import Responses, download
-from admin.services import Office
+from admin.services import AdminServices
 from admin.showing.masks import MasksDep
 from admin.showing.views import message_row
 from bus.domain.identity import id_time, new_id
-from bus.domain.selection import Selection
+from bus.domain.searching.selection import Selection
 from bus.domain.times import format_time
 from bus.security.principals import Principal
 
@@ -32,7 +32,9 @@ _PREVIEW: Final[Responses] = {
 
 
 @router.post("", status_code=202, response_class=JSONResponse, responses=_PREVIEW)
-async def create_resend(body: ResendsBody, services: OfficeDep, principal: ResenderOfSome, masks: MasksDep) -> Response:
+async def create_resend(
+    body: ResendsBody, services: ServicesDep, principal: ResenderOfSome, masks: MasksDep
+) -> Response:
     """Resend every delivery that the filter takes; a dry run (200) counts them and shows the first messages.
 
     ``filter`` of a dry run is the frozen form, which takes exactly what was counted, without what arrives later.
@@ -53,7 +55,7 @@ async def create_resend(body: ResendsBody, services: OfficeDep, principal: Resen
 
 
 @router.post("/deliveries", status_code=202)
-async def end_deliveries(body: DeliveriesBody, services: OfficeDep, principal: ResenderOfSome) -> dict[str, Any]:
+async def end_deliveries(body: DeliveriesBody, services: ServicesDep, principal: ResenderOfSome) -> dict[str, Any]:
     """Bring deliveries that somebody found without an end to one, as a bulk resend of exactly these.
 
     One that is pending for longer than its subscription's ``stuck_after`` goes to a dispatcher as it is; one that
@@ -68,16 +70,16 @@ async def end_deliveries(body: DeliveriesBody, services: OfficeDep, principal: R
 
 @router.get("")
 async def list_resends(
-    services: OfficeDep,
+    services: ServicesDep,
     principal: ReaderOfSome,
     cursor: str | None = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 50,
 ) -> dict[str, Any]:
     """Return one page of jobs, the newest first."""
-    orders = await services.book.all_orders()
+    orders = await services.jobs.all_orders()
     jobs = [
         job
-        for job in reversed(await services.book.jobs())
+        for job in reversed(await services.jobs.all())
         if (cursor is None or job.id < cursor) and principal.may("read", job.selection.destination)
     ]
     following = jobs[limit - 1].id if len(jobs) > limit else None
@@ -85,7 +87,7 @@ async def list_resends(
 
 
 @router.get("/{job_id}")
-async def get_resend(job_id: str, services: OfficeDep, principal: ReaderOfSome) -> dict[str, Any]:
+async def get_resend(job_id: str, services: ServicesDep, principal: ReaderOfSome) -> dict[str, Any]:
     """Return a job's progress and counts.
 
     ``state`` is selecting, sending, waiting (for the last outcomes), paused, done or canceled. ``balanced`` says
@@ -94,29 +96,29 @@ async def get_resend(job_id: str, services: OfficeDep, principal: ReaderOfSome) 
     ``complete`` there may be more.
     """
     job = await _job(services, job_id, principal, "read")
-    return await _whole_view(services, job, await services.book.orders(job_id))
+    return await _whole_view(services, job, await services.jobs.orders(job_id))
 
 
 @router.patch("/{job_id}")
 async def change_resend(
-    job_id: str, body: ResendRateBody, services: OfficeDep, noting: NotingDep, principal: ResenderOfSome
+    job_id: str, body: ResendRateBody, services: ServicesDep, noting: NotingDep, principal: ResenderOfSome
 ) -> dict[str, Any]:
     """Change the rate of a job that is at work or paused."""
     job = await _job(services, job_id, principal, "resend")
-    before = (await services.book.orders(job_id)).rate_of(job)
+    before = (await services.jobs.orders(job_id)).rate_of(job)
     noting.compare({"rate": before}, {"rate": body.rate})
     return _view(job, await services.runner.change_rate(job, body.rate))
 
 
 @router.post("/{job_id}/pause")
-async def pause_resend(job_id: str, services: OfficeDep, principal: ResenderOfSome) -> dict[str, Any]:
+async def pause_resend(job_id: str, services: ServicesDep, principal: ResenderOfSome) -> dict[str, Any]:
     """Resend nothing more of a job until it is resumed, also over restarts; outcomes are still noted."""
     job = await _job(services, job_id, principal, "resend")
     return _view(job, await services.runner.pause(job))
 
 
 @router.post("/{job_id}/resume")
-async def resume_resend(job_id: str, services: OfficeDep, principal: ResenderOfSome) -> dict[str, Any]:
+async def resume_resend(job_id: str, services: ServicesDep, principal: ResenderOfSome) -> dict[str, Any]:
     """Go on with a job that was paused; one that was not goes on anyway."""
     job = await _job(services, job_id, principal, "resend")
     return _view(job, await services.runner.resume(job))
@@ -124,7 +126,7 @@ async def resume_resend(job_id: str, services: OfficeDep, principal: ResenderOfS
 
 @router.post("/{job_id}/rerun", status_code=202)
 async def rerun_resend(
-    job_id: str, services: OfficeDep, principal: ResenderOfSome, body: RerunBody | None = None
+    job_id: str, services: ServicesDep, principal: ResenderOfSome, body: RerunBody | None = None
 ) -> dict[str, Any]:
     """Resend exactly those items of a finished job again that ended so, as a new job."""
     body = body or RerunBody()
@@ -136,14 +138,14 @@ async def rerun_resend(
 @router.get("/{job_id}/items")
 async def list_items(
     job_id: str,
-    services: OfficeDep,
+    services: ServicesDep,
     principal: ReaderOfSome,
     outcome: OutcomeName | None = None,
     cursor: Annotated[str, Query(pattern=r"^[0-9]{1,8}(\.[0-9]{1,8})?$")] = "0",
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> dict[str, Any]:
     """Return one page of a job's items, or of those that ended so; a page may have few and still a ``next``."""
-    reader = ItemReader(services.book, await _job(services, job_id, principal, "read"), outcome)
+    reader = ItemReader(services.jobs, await _job(services, job_id, principal, "read"), outcome)
     items, following = await reader.page(cursor, limit)
     return {"items": msgspec.to_builtins(items), "next": following}
 
@@ -151,33 +153,33 @@ async def list_items(
 @router.get("/{job_id}/items/export", response_class=StreamingResponse, responses=_FILES)
 async def export_items(
     job_id: str,
-    services: OfficeDep,
+    services: ServicesDep,
     principal: ReaderOfSome,
     outcome: OutcomeName | None = None,
     kind: Annotated[Literal["csv", "ndjson"], Query(alias="format")] = "csv",
 ) -> Response:
     """Return all items of a job, or those that ended so, as a download; one that breaks off is not whole."""
-    reader = ItemReader(services.book, await _job(services, job_id, principal, "read"), outcome)
+    reader = ItemReader(services.jobs, await _job(services, job_id, principal, "read"), outcome)
     headers = {"content-disposition": f'attachment; filename="resend-{job_id}.{kind}"'}
     return StreamingResponse(reader.exported(kind), headers=headers, media_type=CONTENT_TYPES[kind])
 
 
 @router.delete("/{job_id}")
-async def cancel_resend(job_id: str, services: OfficeDep, principal: ResenderOfSome) -> dict[str, Any]:
+async def cancel_resend(job_id: str, services: ServicesDep, principal: ResenderOfSome) -> dict[str, Any]:
     """Resend nothing more of a job; what was resent stays resent, and the rest is counted as canceled."""
     job = await _job(services, job_id, principal, "resend")
     return _view(job, await services.runner.cancel(job))
 
 
-async def _job(services: Office, job_id: str, principal: Principal, action: str) -> Job:
+async def _job(services: AdminServices, job_id: str, principal: Principal, action: str) -> Job:
     """Return a job; to who may not do that, one over another destination is one that is not there."""
-    job = await services.book.job(job_id)
+    job = await services.jobs.get(job_id)
     if not principal.may(action, job.selection.destination):
         raise no_job(job_id)
     return job
 
 
-async def _preview(services: Office, frozen: Selection) -> dict[str, Any]:
+async def _preview(services: AdminServices, frozen: Selection) -> dict[str, Any]:
     found = await services.chooser.preview(frozen)
     return {
         "count": found.deliveries,
@@ -188,7 +190,7 @@ async def _preview(services: Office, frozen: Selection) -> dict[str, Any]:
     }
 
 
-async def _whole_view(services: Office, job: Job, orders: Orders) -> dict[str, Any]:
+async def _whole_view(services: AdminServices, job: Job, orders: Orders) -> dict[str, Any]:
     found = await services.chooser.new_failures(job)
     new_failures = {"count": found.deliveries, "complete": found.complete} if found is not None else None
     return _view(job, orders) | {"new_failures": new_failures}

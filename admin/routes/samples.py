@@ -10,7 +10,7 @@ import msgspec
 from fastapi import APIRouter
 from pydantic import Field
 
-from admin.deps import Configurer, OfficeDep
+from admin.deps import Configurer, ServicesDep
 from admin.models.base import Body, Code
 from admin.requests.audited import AuditedRoute, NotingDep
 from bus.domain.headers import check_headers
@@ -36,7 +36,7 @@ class SampleBody(Body):
 
 @router.post("/{name}/sample")
 async def send_sample(
-    code: Code, name: str, body: SampleBody, services: OfficeDep, noting: NotingDep, _: Configurer
+    code: Code, name: str, body: SampleBody, services: ServicesDep, noting: NotingDep, _: Configurer
 ) -> dict[str, Any]:
     """Send one message to the subscriber now, and return the exact request and what came of it.
 

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path, Query, Response
 from pydantic import AfterValidator, Field, StrictBool
 
 from admin.access.saved_views import Found, is_own
-from admin.deps import OfficeDep, ReaderOfSome
+from admin.deps import ReaderOfSome, ServicesDep
 from admin.models.base import Body, Whole
 from admin.requests.audited import AuditedRoute
 from bus.domain.times import format_time
@@ -44,7 +44,7 @@ class ViewBody(Body):
 
 
 @router.get("")
-async def list_views(services: OfficeDep, principal: ReaderOfSome) -> dict[str, Any]:
+async def list_views(services: ServicesDep, principal: ReaderOfSome) -> dict[str, Any]:
     """Return one's own views by name, then those that others share.
 
     A shared view is shown to who may read every destination that its query names, or all if it names none.
@@ -54,13 +54,13 @@ async def list_views(services: OfficeDep, principal: ReaderOfSome) -> dict[str, 
 
 
 @router.get("/{name}")
-async def get_view(name: Name, services: OfficeDep, principal: ReaderOfSome, owner: Owner = None) -> dict[str, Any]:
+async def get_view(name: Name, services: ServicesDep, principal: ReaderOfSome, owner: Owner = None) -> dict[str, Any]:
     """Return a view: one's own of that name, else a shared one."""
     return _view(await services.saved.find(principal, name, owner), principal)
 
 
 @router.put("/{name}")
-async def put_view(name: Name, body: ViewBody, services: OfficeDep, principal: ReaderOfSome) -> dict[str, Any]:
+async def put_view(name: Name, body: ViewBody, services: ServicesDep, principal: ReaderOfSome) -> dict[str, Any]:
     """Keep a view of one's own; at most 100 of one person and 2,000 of all."""
     if body.name not in (None, name):
         raise InvalidMessage(f"the path says {name!r}, the body {body.name!r}", field="name")
@@ -71,7 +71,7 @@ async def put_view(name: Name, body: ViewBody, services: OfficeDep, principal: R
 
 
 @router.delete("/{name}", status_code=204)
-async def delete_view(name: Name, services: OfficeDep, principal: ReaderOfSome, owner: Owner = None) -> Response:
+async def delete_view(name: Name, services: ServicesDep, principal: ReaderOfSome, owner: Owner = None) -> Response:
     """Remove a view of one's own; an admin also a shared one of somebody else."""
     await services.saved.delete(principal, name, owner)
     return Response(status_code=204)

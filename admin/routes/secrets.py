@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from admin.deps import Configurer, OfficeDep
+from admin.deps import Configurer, ServicesDep
 from admin.requests.audited import AuditedRoute
 
 router = APIRouter(prefix="/secrets", tags=["operations"], route_class=AuditedRoute)
 
 
 @router.get("")
-async def count_stale(services: OfficeDep, _: Configurer) -> dict[str, int]:
+async def count_stale(services: ServicesDep, _: Configurer) -> dict[str, int]:
     """Return how many subscriptions have a secret at rest that is not sealed with ``BUS_SECRET_KEY``."""
     return {"stale": await services.context.registry.stale()}
 
 
 @router.post("/reseal")
-async def reseal(services: OfficeDep, _: Configurer) -> dict[str, int]:
+async def reseal(services: ServicesDep, _: Configurer) -> dict[str, int]:
     """Seal all secrets with ``BUS_SECRET_KEY``, once every process has it; the former key may go afterwards."""
     done = await services.context.registry.reseal()
     return {"resealed": done, "stale": await services.context.registry.stale()}

@@ -8,13 +8,13 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from admin.access.cookies import clear_session, device_token, set_tokens
 from admin.access.identity import session_of
-from admin.deps import OfficeDep, address_of, who
+from admin.deps import ServicesDep, address_of, who
 from admin.models.access import PasswordBody
 from admin.models.base import optional_time
 from admin.requests.audited import AuditedRoute
-from admin.services import Office
-from bus.domain.openapi import refusals
+from admin.services import AdminServices
 from bus.errors import AccessDenied, Conflict, InvalidMessage
+from bus.http.openapi import refusals
 from bus.security.keyring import StoredUser
 from bus.security.keys import Action
 from bus.security.login import new_device
@@ -27,7 +27,7 @@ Somebody = Annotated[Principal, Depends(who)]
 
 
 @router.get("")
-async def get_session(request: Request, services: OfficeDep, principal: Somebody) -> dict[str, Any]:
+async def get_session(request: Request, services: ServicesDep, principal: Somebody) -> dict[str, Any]:
     """Return who I am and what I may do.
 
     Of a session also by what it began, until when it holds, and what its changes must show as ``X-CSRF-Token``; with a
@@ -37,7 +37,7 @@ async def get_session(request: Request, services: OfficeDep, principal: Somebody
 
 
 @router.delete("", status_code=204)
-async def log_out(request: Request, services: OfficeDep, _: Somebody) -> Response:
+async def log_out(request: Request, services: ServicesDep, _: Somebody) -> Response:
     """End the session, in every process at once."""
     session = session_of(request)
     if session is not None:
@@ -49,7 +49,7 @@ async def log_out(request: Request, services: OfficeDep, _: Somebody) -> Respons
 
 @router.put("/password", responses=refusals(429))
 async def change_password(
-    body: PasswordBody, request: Request, response: Response, services: OfficeDep, _: Somebody
+    body: PasswordBody, request: Request, response: Response, services: ServicesDep, _: Somebody
 ) -> dict[str, Any]:
     """Change one's own password; all one's sessions end, and a new one begins."""
     session = session_of(request)
@@ -74,7 +74,9 @@ async def change_password(
     return await begin_session(request, response, services, changed)
 
 
-async def begin_session(request: Request, response: Response, services: Office, user: StoredUser) -> dict[str, Any]:
+async def begin_session(
+    request: Request, response: Response, services: AdminServices, user: StoredUser
+) -> dict[str, Any]:
     """Begin a session of a user who showed who they are, and give the browser its tokens."""
     sessions = services.sessions
     token = await sessions.open(user)
@@ -97,7 +99,7 @@ def login_of(user: StoredUser) -> str:
     return "oidc" if user.subject else "password"
 
 
-def _view(services: Office, principal: Principal, session: Session | None) -> dict[str, Any]:
+def _view(services: AdminServices, principal: Principal, session: Session | None) -> dict[str, Any]:
     return {
         "kind": principal.kind,
         "name": principal.name,

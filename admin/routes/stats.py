@@ -7,11 +7,11 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query
 
-from admin.deps import OfficeDep, ReaderOfSome
+from admin.deps import ReaderOfSome, ServicesDep
 from admin.models.base import Time
 from bus.domain.durations import format_duration
-from bus.domain.rollup import LONGEST, MINUTE, Resolution, resolution_for
-from bus.domain.series import NAMES, Figures, Grouping, Series, series_of
+from bus.domain.statistics.rollup import LONGEST, MINUTE, Resolution, resolution_for
+from bus.domain.statistics.series import NAMES, Figures, Grouping, Series, series_of
 from bus.domain.times import format_time, parse_time
 from bus.errors import InvalidMessage
 
@@ -21,7 +21,7 @@ _HOUR: Final = 60 * MINUTE
 
 @router.get("/stats")
 async def get_stats(
-    services: OfficeDep,
+    services: ServicesDep,
     principal: ReaderOfSome,
     since: Annotated[Time | None, Query(alias="from")] = None,
     before: Annotated[Time | None, Query(alias="to")] = None,

@@ -8,15 +8,15 @@ import msgspec
 from fastapi import APIRouter, Response
 
 from admin.configuring.subscribing import AUTO, check, secrets_of, view, whole
-from admin.deps import Configurer, OfficeDep, Pauser, Reader
+from admin.deps import Configurer, Pauser, Reader, ServicesDep
 from admin.models.base import Code
 from admin.models.configuration import RotateBody, SubscriptionBody
 from admin.requests.audited import AuditedRoute, Noting, NotingDep
 from admin.requests.merging import merged
 from admin.requests.taking_back import put_unless_refused
-from admin.services import Office
+from admin.services import AdminServices
 from bus.domain.durations import parse_duration
-from bus.domain.masking import MASK
+from bus.domain.searching.masking import MASK
 from bus.domain.subscription import Secret, Subscription
 from bus.errors import InvalidMessage
 from bus.security.keys import Action
@@ -27,7 +27,7 @@ router = APIRouter(prefix="/destinations/{code}/subscriptions", tags=["subscript
 
 
 @router.get("")
-async def list_subscriptions(code: Code, services: OfficeDep, principal: Reader) -> dict[str, Any]:
+async def list_subscriptions(code: Code, services: ServicesDep, principal: Reader) -> dict[str, Any]:
     """Return a destination's subscriptions by name; values of their headers are ``***`` but for who may set them."""
     registry = services.context.registry
     registry.destination(code)
@@ -36,7 +36,7 @@ async def list_subscriptions(code: Code, services: OfficeDep, principal: Reader)
 
 
 @router.get("/{name}")
-async def get_subscription(code: Code, name: str, services: OfficeDep, principal: Reader) -> dict[str, Any]:
+async def get_subscription(code: Code, name: str, services: ServicesDep, principal: Reader) -> dict[str, Any]:
     """Return one subscription; its secret is never shown again.
 
     Values of its headers may be credentials: they are ``***`` but for who may set them.
@@ -46,7 +46,7 @@ async def get_subscription(code: Code, name: str, services: OfficeDep, principal
 
 @router.put("/{name}")
 async def put_subscription(
-    code: Code, name: str, body: SubscriptionBody, services: OfficeDep, noting: NotingDep, _: Configurer
+    code: Code, name: str, body: SubscriptionBody, services: ServicesDep, noting: NotingDep, _: Configurer
 ) -> dict[str, Any]:
     """Make or replace a subscription; answers once its queue is there. The secret is shown once, when it was made."""
     if body.name:
@@ -59,7 +59,7 @@ async def put_subscription(
 
 @router.patch("/{name}")
 async def patch_subscription(
-    code: Code, name: str, changes: dict[str, Any], services: OfficeDep, noting: NotingDep, principal: Pauser
+    code: Code, name: str, changes: dict[str, Any], services: ServicesDep, noting: NotingDep, principal: Pauser
 ) -> dict[str, Any]:
     """Change the fields that are sent; without ``secret`` the secrets stay. An operator may pause and resume only."""
     if set(changes) != {"paused"}:
@@ -73,7 +73,9 @@ async def patch_subscription(
 
 
 @router.post("/{name}/rotate-secret")
-async def rotate_secret(code: Code, name: str, body: RotateBody, services: OfficeDep, _: Configurer) -> dict[str, Any]:
+async def rotate_secret(
+    code: Code, name: str, body: RotateBody, services: ServicesDep, _: Configurer
+) -> dict[str, Any]:
     """Make a new secret; until the overlap is over both sign. The new one is shown once."""
     registry = services.context.registry
     known = registry.subscription(code, name)
@@ -86,7 +88,7 @@ async def rotate_secret(code: Code, name: str, body: RotateBody, services: Offic
 
 
 @router.delete("/{name}", status_code=204)
-async def delete_subscription(code: Code, name: str, services: OfficeDep, _: Configurer) -> Response:
+async def delete_subscription(code: Code, name: str, services: ServicesDep, _: Configurer) -> Response:
     """Remove a subscription; its open deliveries are canceled."""
     context = services.context
     context.registry.subscription(code, name)
@@ -102,7 +104,7 @@ def _check_name(body: SubscriptionBody, name: str) -> None:
 
 
 async def _put(
-    services: Office, noting: Noting, code: str, body: SubscriptionBody, known: Subscription | None
+    services: AdminServices, noting: Noting, code: str, body: SubscriptionBody, known: Subscription | None
 ) -> dict[str, Any]:
     context = services.context
     check(context.egress, body)

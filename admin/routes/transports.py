@@ -7,7 +7,7 @@ from typing import Any
 
 from fastapi import APIRouter
 
-from admin.deps import OfficeDep, Reader
+from admin.deps import Reader, ServicesDep
 from admin.models.base import Code, optional_time
 from bus.bootstrap import Context
 from bus.cluster.member import Member
@@ -20,7 +20,7 @@ _DIRECT_QUEUE = "direct"
 
 
 @router.get("/transports")
-async def get_transports(code: Code, services: OfficeDep, principal: Reader) -> dict[str, Any]:
+async def get_transports(code: Code, services: ServicesDep, principal: Reader) -> dict[str, Any]:
     """Return the transports of a destination: the one in use, those that it has left, and the fallback.
 
     Of each subscription what still waits there; null where that is not known, since a broker does not answer, is not

@@ -7,8 +7,8 @@ from typing import Final
 import msgspec
 
 from bus.domain.identity import id_time
-from bus.domain.partition import PartitionLabel
 from bus.domain.times import DAY, day_of, format_time
+from bus.domain.tracing.partition import PartitionLabel
 from bus.errors import NotFound
 from bus.ports.store import DocumentStore
 from bus.sentences import sentence

@@ -9,12 +9,12 @@ from admin.showing.observatory import Lane
 from admin.showing.reading import Reading
 from bus.bootstrap import Context
 from bus.cluster.member import Member
-from bus.domain.causes import Cause, Moment, Place, Post, live, planned
-from bus.domain.delivery import FINAL
+from bus.domain.delivery.causes import Cause, Moment, Place, Post, live, planned
+from bus.domain.delivery.delivery import FINAL
 from bus.domain.destination import Destination, TransportName
+from bus.domain.health.vitals import BreakerFigures, WorkerFigures
 from bus.domain.subscription import Subscription
-from bus.domain.trace import Trace
-from bus.domain.vitals import BreakerFigures, WorkerFigures
+from bus.domain.tracing.trace import Trace
 from bus.sentences import sentence
 
 

@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import msgspec
 
-from bus.domain.delivery import Attempt
+from bus.domain.delivery.delivery import Attempt
+from bus.domain.delivery.request import constant_headers, message_headers
 from bus.domain.message import Message
-from bus.domain.request import constant_headers, message_headers
 from bus.domain.subscription import Subscription
 
 RESPONSE_KEPT: Final = 4096

@@ -12,7 +12,7 @@ import msgspec
 
 from admin.showing.masks import Seen
 from admin.showing.views import message_row
-from bus.domain.trace import Trace
+from bus.domain.tracing.trace import Trace
 
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
 _COLUMNS: Final = (

@@ -9,13 +9,13 @@ from typing import Annotated, Final, NamedTuple
 import msgspec
 from fastapi import Depends, Query, Request
 
-from admin.deps import OfficeDep, who
+from admin.deps import ServicesDep, who
 from admin.requests.audited import UNMASKED, is_noted
 from bus.domain.catalog import Catalog
-from bus.domain.masking import Masking, Unmaskable, masking
 from bus.domain.message import Message
-from bus.domain.selection import Selection
-from bus.domain.trace import DeliveryTrace, Trace
+from bus.domain.searching.masking import Masking, Unmaskable, masking
+from bus.domain.searching.selection import Selection
+from bus.domain.tracing.trace import DeliveryTrace, Trace
 from bus.errors import AccessDenied
 from bus.security.keys import Action
 from bus.security.principals import Principal
@@ -118,7 +118,7 @@ def withheld(seen: Seen) -> AccessDenied:
 
 async def _masks(
     request: Request,
-    services: OfficeDep,
+    services: ServicesDep,
     unmasked: Annotated[
         bool, Query(alias=UNMASKED, description="See what masking rules hide: for admins, and in the audit log.")
     ] = False,

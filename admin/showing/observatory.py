@@ -9,11 +9,11 @@ from typing import Final, NamedTuple
 from admin.showing.reading import Reading
 from bus.bootstrap import Context
 from bus.cluster.member import Member, host_of
-from bus.domain.alarms import Alarm, Facts, OpenBreaker, Part, Publishing, Queue, alarms
-from bus.domain.delivery import Status
+from bus.domain.delivery.delivery import Status
 from bus.domain.destination import TransportName
-from bus.domain.rollup import MINUTE, RESOLUTIONS
-from bus.domain.series import Figures, Grouping, series_of
+from bus.domain.health.alarms import Alarm, Facts, OpenBreaker, Part, Publishing, Queue, alarms
+from bus.domain.statistics.rollup import MINUTE, RESOLUTIONS
+from bus.domain.statistics.series import Figures, Grouping, series_of
 from bus.stores.rollups import RollupReader
 
 _HOUR: Final = 60 * MINUTE

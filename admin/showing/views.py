@@ -10,14 +10,14 @@ from admin.repair.editing import Link
 from admin.showing.contents import headers_of, response_text
 from admin.showing.sentences import told
 from bus.domain.catalog import Catalog
-from bus.domain.causes import Cause
-from bus.domain.delivery import Attempt, Resend, Status
-from bus.domain.hops import Hop, hops_of
+from bus.domain.delivery.causes import Cause
+from bus.domain.delivery.delivery import Attempt, Resend, Status
+from bus.domain.delivery.reasons import PAUSED
 from bus.domain.message import Message
-from bus.domain.reasons import PAUSED
 from bus.domain.replay import Replay
 from bus.domain.times import format_time
-from bus.domain.trace import DeliveryTrace, Trace, attempts_in_order, attempts_of, next_attempt_at
+from bus.domain.tracing.hops import Hop, hops_of
+from bus.domain.tracing.trace import DeliveryTrace, Trace, attempts_in_order, attempts_of, next_attempt_at
 
 _PHASES = ("dns", "connect", "tls", "send", "first_byte", "receive")
 

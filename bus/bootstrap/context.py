@@ -16,7 +16,7 @@ from bus.cluster.peers import PeerKey, Peers
 from bus.cluster.report import Lane, Report, Reports
 from bus.cluster.sampling import Sampler
 from bus.cluster.waiting import figures
-from bus.domain.vitals import BreakerFigures, Orphan, RejectedFigures, TurnedAwayFigures, WorkerFigures
+from bus.domain.health.vitals import BreakerFigures, Orphan, RejectedFigures, TurnedAwayFigures, WorkerFigures
 from bus.errors import ConfigurationError
 from bus.ports.clock import Clock
 from bus.ports.dispatching import Dispatching

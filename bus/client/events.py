@@ -18,7 +18,7 @@ from bus.client.event_shipping import EventShipping
 from bus.client.gate import GATE
 from bus.client.http import EVENTS_THREAD
 from bus.client.options import Options, Prepared
-from bus.domain.events import BLOCK_EVENTS, Stage, TraceEvent
+from bus.domain.tracing.events import BLOCK_EVENTS, Stage, TraceEvent
 from bus.errors import EventsUnavailable
 from bus.events.files import EventFiles, Limits
 from bus.events.gathering import Gathering

@@ -16,8 +16,8 @@ from bus.client.lanes import CONSUMER, OUT, REJECTED, Rejected, encode_rejected
 from bus.client.line import decode_head, decode_line, encode_line
 from bus.client.options import REQUEST_BYTES, REQUEST_LINES, WallAndMonotonic
 from bus.domain.identity import new_id
-from bus.domain.problem import is_kept_trying
 from bus.errors import SpoolFull
+from bus.http.problem import is_kept_trying
 from bus.ports.spool import NewRecord, Record, SpoolStats
 from bus.spool import BlockingSpool
 

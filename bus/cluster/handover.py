@@ -13,7 +13,7 @@ import msgspec
 from bus.cluster.member import Member
 from bus.cluster.members import Members
 from bus.cluster.peers import DELIVERIES, MESSAGES, ROOM, Peers
-from bus.domain.delivery import Delivery, encode_delivery
+from bus.domain.delivery.delivery import Delivery, encode_delivery
 from bus.domain.destination import Destination, TransportName
 from bus.domain.subscription import Subscription
 from bus.errors import PeerUnavailable, TransportUnavailable

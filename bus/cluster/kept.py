@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from bus.domain.shares import View
+from bus.domain.delivery.shares import View
 from bus.files import write_whole
 
 _log = logging.getLogger(__name__)

@@ -6,8 +6,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from bus.domain.shares import View
-from bus.domain.vitals import BreakerFigures, RejectedFigures, SpoolFigures, TurnedAwayFigures
+from bus.domain.delivery.shares import View
+from bus.domain.health.vitals import BreakerFigures, RejectedFigures, SpoolFigures, TurnedAwayFigures
 
 COLLECTION = "members"
 

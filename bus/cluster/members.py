@@ -13,7 +13,7 @@ import msgspec
 
 from bus.cluster.member import COLLECTION, Member
 from bus.cluster.pulse import BEAT, Pulse
-from bus.domain.shares import Shares, View
+from bus.domain.delivery.shares import Shares, View
 from bus.domain.times import SKEW
 from bus.errors import Conflict, StoreError
 from bus.ports.clock import Clock

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
 
 import msgspec
 
 from bus.cluster.peers import CONTENT_TYPE, PeerKey
-from bus.domain import problem
 from bus.errors import StoreError
+from bus.http.asgi import Receive, Refusal, Scope, Send, answer
+from bus.http.problem import problem
 
 _log = logging.getLogger(__name__)
 _LONGEST: Final = 32 * 2**20
 
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Call = Callable[[bytes], Awaitable[object]]
 
 
@@ -32,16 +30,16 @@ class PeerApp:
         """Answer one request."""
         call = self._calls.get(scope["path"])
         if call is None:
-            await _refuse(send, 404, f"there is nothing at {scope['path'][:200]}")
+            await Refusal(problem(404, f"there is nothing at {scope['path'][:200]}"))(scope, receive, send)
         elif not await self._is_peer(scope):
-            await _refuse(send, 401, "this is for processes of the same bus")
+            await Refusal(problem(401, "this is for processes of the same bus"))(scope, receive, send)
         else:
             try:
-                answer = await call(await _body(receive))
+                result = await call(await _body(receive))
             except (msgspec.DecodeError, ValueError) as error:
-                await _refuse(send, 400, f"another version of the bus speaks here: {error}")
+                await Refusal(problem(400, f"another version of the bus speaks here: {error}"))(scope, receive, send)
             else:
-                await _send(send, 200, CONTENT_TYPE, msgspec.msgpack.encode(answer))
+                await answer(send, 200, msgspec.msgpack.encode(result), CONTENT_TYPE)
 
     async def _is_peer(self, scope: Scope) -> bool:
         shown = next((value for name, value in scope["headers"] if name == b"authorization"), None)
@@ -65,13 +63,3 @@ async def _body(receive: Receive) -> bytes:
             raise ValueError(f"more than {_LONGEST} bytes at once")
         if not event.get("more_body"):
             return b"".join(parts)
-
-
-async def _refuse(send: Send, status: int, detail: str) -> None:
-    await _send(send, status, problem.CONTENT_TYPE, msgspec.json.encode(problem.problem(status, detail)))
-
-
-async def _send(send: Send, status: int, content_type: str, body: bytes) -> None:
-    headers = [(b"content-type", content_type.encode()), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})

@@ -11,7 +11,7 @@ import msgspec
 from bus.cluster.member import Member
 from bus.cluster.members import Members
 from bus.cluster.peers import PREFIX, Peers
-from bus.domain.vitals import BreakerFigures, Orphan, WorkerFigures
+from bus.domain.health.vitals import BreakerFigures, Orphan, WorkerFigures
 from bus.errors import PeerUnavailable
 
 REPORT: Final = f"{PREFIX}/report"

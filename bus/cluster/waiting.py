@@ -7,8 +7,8 @@ from typing import Final, NamedTuple
 
 from bus.cluster.member import Held
 from bus.cluster.members import Members
+from bus.domain.health.vitals import SpoolFigures
 from bus.domain.lanes import destination_of
-from bus.domain.vitals import SpoolFigures
 from bus.ports.spool import Spool, SpoolStats
 from bus.ports.transport import Lag
 

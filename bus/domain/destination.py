@@ -8,8 +8,8 @@ from typing import Final
 
 import msgspec
 
+from bus.domain.delivery.quota import DEFAULT_SHARE
 from bus.domain.message import DEFAULT_MAX_BYTES
-from bus.domain.quota import DEFAULT_SHARE
 from bus.domain.times import DAY
 from bus.errors import Conflict
 from bus.sentences import sentence
@@ -58,7 +58,7 @@ class Destination(msgspec.Struct, frozen=True, kw_only=True):
     former
         TransportRouter that it has left and that are still consumed.
     mask
-        Which parts of its messages are masked for those who may not see everything (`bus.domain.masking`).
+        Which parts of its messages are masked for those who may not see everything (`bus.domain.searching.masking`).
     """
 
     code: str

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from bus.domain.retry import RetryPolicy
+from bus.domain.delivery.retry import RetryPolicy
 
 DEFAULT_STUCK_AFTER = 300_000
 PAUSED_BY_410: Final = "the subscriber answered 410 Gone"

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
-from bus.domain.events import BLOCK_EVENTS, TraceEvent
+from bus.domain.tracing.events import BLOCK_EVENTS, TraceEvent
 from bus.errors import EventsUnavailable
 from bus.events.gathering import Gathering
 from bus.ports.clock import Clock

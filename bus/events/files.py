@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from weakref import WeakSet
 
-from bus.domain.events import count_events
+from bus.domain.tracing.events import count_events
 from bus.errors import EventsUnavailable
 from bus.files import make_directory
 from bus.ports.events import SealedBlock

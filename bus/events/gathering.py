@@ -6,8 +6,8 @@ from collections import Counter, deque
 from operator import attrgetter
 from typing import Final
 
-from bus.domain.events import BLOCK_BYTES, BLOCK_EVENTS, VERSION, Block, TraceEvent, encode_block
 from bus.domain.identity import new_id
+from bus.domain.tracing.events import BLOCK_BYTES, BLOCK_EVENTS, VERSION, Block, TraceEvent, encode_block
 from bus.ports.events import SealedBlock
 
 MOST_EVENTS: Final = 50_000
@@ -76,7 +76,7 @@ class Gathering:
 
     def _encode(self, events: list[TraceEvent], now: int) -> bytes:
         # Imported by the thread that closes blocks: a producer's first send is not to wait for it.
-        from bus.domain.ledger import ledger_of  # noqa: PLC0415
+        from bus.domain.tracing.audit_ledger import ledger_of  # noqa: PLC0415
 
         return encode_block(
             Block(

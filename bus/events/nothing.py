@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bus.domain.events import TraceEvent
+from bus.domain.tracing.events import TraceEvent
 from bus.errors import EventsUnavailable
 from bus.ports.events import SealedBlock
 

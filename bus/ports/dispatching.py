@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from bus.domain.delivery import Delivery
+from bus.domain.delivery.delivery import Delivery
 
 
 class Dispatching(Protocol):

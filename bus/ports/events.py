@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from bus.domain.events import TraceEvent
+from bus.domain.tracing.events import TraceEvent
 
 
 class SealedBlock(NamedTuple):

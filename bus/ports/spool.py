@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from bus.domain.quota import Room
+from bus.domain.delivery.quota import Room
 
 
 class NewRecord(NamedTuple):

@@ -11,13 +11,13 @@ import enum
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, Protocol
 
-from bus.domain.contents import Contents
-from bus.domain.delivery import Compensation, Outcome
-from bus.domain.failures import Failures
+from bus.domain.delivery.delivery import Compensation, Outcome
 from bus.domain.message import Message
-from bus.domain.partition import PartitionLabel
-from bus.domain.selection import Selection
-from bus.domain.trace import Trace
+from bus.domain.searching.selection import Selection
+from bus.domain.tracing.contents import Contents
+from bus.domain.tracing.failures import Failures
+from bus.domain.tracing.partition import PartitionLabel
+from bus.domain.tracing.trace import Trace
 
 MOST_GROUPS: Final = 1_000
 Ended = Callable[[Sequence[Outcome]], None]
@@ -100,7 +100,7 @@ class TraceStore(Protocol):
         ...
 
     async def finished(self, keys: Sequence[DeliveryKey]) -> set[DeliveryKey]:
-        """Return those deliveries that need no further POST (``bus.domain.trace.is_finished``)."""
+        """Return those deliveries that need no further POST (``bus.domain.tracing.trace.is_finished``)."""
         ...
 
     async def search(self, selection: Selection, *, cursor: str | None = None, limit: int = 50) -> Page:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hmac
 import logging
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 from prometheus_client import CONTENT_TYPE_LATEST
@@ -14,18 +14,14 @@ from bus.bootstrap import Asgi, Context, Service
 from bus.cluster.peer_app import PeerApp
 from bus.cluster.peers import Alive
 from bus.cluster.report import REPORT, Report
-from bus.domain.problem import Problem, failure, problem
-from bus.http_protocol import Refusal
+from bus.http.asgi import JSON, Receive, Refusal, Scope, Send, answer
+from bus.http.problem import Problem, failure, problem
 from bus.serving.exposition import Exposition
 from bus.serving.sockets import PAGES
 
 _log = logging.getLogger(__name__)
 _SERVED_BY: Final = {"/v1/messages": "receiver", "/v1/events": "receiver", "/api/v1": "admin", "/admin": "admin"}
 _POLICY_VIOLATION: Final = 1008
-
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
 class Gateway:
@@ -101,17 +97,17 @@ class Gateway:
         return self._context.report()
 
     async def _healthz(self, _scope: Scope, _receive: Receive, send: Send) -> None:
-        await _send(send, 200, "application/json", self._alive)
+        await answer(send, 200, self._alive, JSON)
 
     async def _readyz(self, _scope: Scope, _receive: Receive, send: Send) -> None:
-        await _send(send, 200, "application/json", msgspec.json.encode(self._context.health()))
+        await answer(send, 200, msgspec.json.encode(self._context.health()), JSON)
 
     async def _metrics(self, scope: Scope, receive: Receive, send: Send) -> None:
         if not self._may_scrape(scope):
-            answer = problem(401, "the metrics of this bus need its metrics_key", hint="Authorization: Bearer KEY")
-            await Refusal(answer)(scope, receive, send)
+            refused = problem(401, "the metrics of this bus need its metrics_key", hint="Authorization: Bearer KEY")
+            await Refusal(refused)(scope, receive, send)
             return
-        await _send(send, 200, CONTENT_TYPE_LATEST, await self._exposition.text())
+        await answer(send, 200, await self._exposition.text(), CONTENT_TYPE_LATEST)
 
 
 def _nothing_at(path: str) -> Problem:
@@ -121,9 +117,3 @@ def _nothing_at(path: str) -> Problem:
                 404, f"this process is no {role}: {path[:200]} is answered by one", hint="see bus run --help"
             )
     return problem(404, f"there is nothing at {path[:200]}", hint="see /openapi.json")
-
-
-async def _send(send: Send, status: int, content_type: str, body: bytes) -> None:
-    headers = [(b"content-type", content_type.encode()), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})

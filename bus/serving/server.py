@@ -14,7 +14,7 @@ import uvicorn
 
 from bus.bootstrap import Asgi
 from bus.errors import ConfigurationError
-from bus.http_protocol import HttpProtocol
+from bus.http.protocol import HttpProtocol
 from bus.security.clients import networks_of
 from bus.serving.sockets import Sockets
 from bus.settings import Settings

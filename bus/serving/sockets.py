@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
-from bus.domain.problem import Problem, problem
+from bus.http.problem import Problem, problem
 from bus.security.addresses import Network
 from bus.security.clients import client_address, network_of
 

@@ -1,7 +1,7 @@
 """The local durable queue on one SQLite file per directory.
 
 ``AsyncSpool`` (an event loop's) and ``BlockingSpool`` (threads') are drivers of one ``Engine``, which moves the
-in-memory ``Ledger`` and the ``SpoolFile`` in step.
+in-memory ``Cursors`` and the ``SpoolFile`` in step.
 """
 
 from __future__ import annotations

@@ -11,18 +11,18 @@ import apsw
 from bus.errors import SpoolClosed
 from bus.ports.spool import NewRecord
 from bus.spool.committer import Committer
+from bus.spool.cursors import WINDOW
 from bus.spool.engine import Engine
 from bus.spool.faults import full_error, outcome
-from bus.spool.ledger import WINDOW
 from bus.spool.options import Options
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
 
-    from bus.domain.quota import Room
+    from bus.domain.delivery.quota import Room
     from bus.ports.spool import Record, SpoolStats
-    from bus.spool.ledger import Cursor
+    from bus.spool.cursors import Cursor
     from bus.spool.transaction import Entry
 
 LINGER = 0.005
@@ -40,7 +40,7 @@ class AsyncSpool:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._ledger = engine.ledger
+        self._cursors = engine.cursors
         self._loop = asyncio.get_running_loop()
         self._committer = Committer(self._loop)
         self._busy = False
@@ -122,13 +122,13 @@ class AsyncSpool:
 
     def lanes(self, consumer: str) -> Sequence[str]:
         """Lanes in which this consumer could claim now, those that were claimed from longest ago first."""
-        return self._ledger.ready(consumer)
+        return self._cursors.ready(consumer)
 
     async def wait(self, consumer: str, lane: str | None = None) -> None:
         """Return when this consumer could claim, from ``lane`` or from any."""
         while True:
             self._engine.check()
-            if self._ledger.is_ready(consumer, lane):
+            if self._cursors.is_ready(consumer, lane):
                 return
             waiter: asyncio.Future[None] = self._loop.create_future()
             item = (consumer, lane, waiter)
@@ -143,11 +143,11 @@ class AsyncSpool:
         """Take up to ``limit`` durable records of a lane, in order; see the port."""
         while True:
             self._engine.check()
-            cursor = self._ledger.find(lane, consumer)
+            cursor = self._cursors.find(lane, consumer)
             if cursor is None or limit <= 0:
                 return []
             if cursor.ahead >= WINDOW and not cursor.back:
-                self._ledger.mark(cursor)
+                self._cursors.mark(cursor)
                 await self.settle()
                 continue
             records = self._claim(cursor, limit)
@@ -172,12 +172,12 @@ class AsyncSpool:
     def release(self, consumer: str, records: Sequence[Record]) -> None:
         """Give claimed records back; they are the next to be claimed."""
         self._engine.check()
-        self._ledger.release(consumer, records)
+        self._cursors.release(consumer, records)
         self._wake_ready()
 
     async def settle(self) -> None:
         """Return when all acks, attachments and detachments made so far are durable and done."""
-        target = self._ledger.changes
+        target = self._cursors.changes
         while True:
             self._engine.check()
             if self._engine.gathered.is_settled(target):
@@ -190,13 +190,13 @@ class AsyncSpool:
     def attach(self, lane: str, consumer: str) -> None:
         """Let a consumer take part in a lane from the records appended next on; `settle` makes it durable."""
         self._engine.check()
-        self._ledger.attach(lane, consumer)
+        self._cursors.attach(lane, consumer)
         self._linger()
 
     def detach(self, lane: str, consumer: str) -> None:
         """End a consumer's part in a lane; records that waited only for it go bit by bit."""
         self._engine.check()
-        self._ledger.detach(lane, consumer)
+        self._cursors.detach(lane, consumer)
         self._linger()
 
     def recovered(self, consumer: str, record: Record) -> bool:
@@ -227,7 +227,7 @@ class AsyncSpool:
 
     async def _last_commit(self) -> None:
         for _ in range(3):
-            if self._engine.failed is not None or not self._engine.gathered.pending or self._engine.ledger.ending:
+            if self._engine.failed is not None or not self._engine.gathered.pending or self._engine.cursors.ending:
                 return
             self._cycle()
             while self._busy:
@@ -290,7 +290,7 @@ class AsyncSpool:
     def _proceed(self) -> None:
         self._wake_idle()
         engine = self._engine
-        if engine.gathered.entries or engine.ledger.ending or self._closing:
+        if engine.gathered.entries or engine.cursors.ending or self._closing:
             self._kick()
         elif engine.gathered.pending:
             self._linger()
@@ -362,7 +362,7 @@ class AsyncSpool:
             return
         for item in list(self._ready_waiters):
             consumer, lane, waiter = item
-            if self._ledger.is_ready(consumer, lane):
+            if self._cursors.is_ready(consumer, lane):
                 self._ready_waiters.remove(item)
                 if not waiter.done():
                     waiter.set_result(None)

@@ -12,17 +12,17 @@ import apsw
 
 from bus.errors import SpoolClosed
 from bus.ports.spool import NewRecord
+from bus.spool.cursors import WINDOW
 from bus.spool.engine import Engine
 from bus.spool.faults import full_error, outcome
-from bus.spool.ledger import WINDOW
 from bus.spool.options import Options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from bus.domain.quota import Room
+    from bus.domain.delivery.quota import Room
     from bus.ports.spool import Record, SpoolStats
-    from bus.spool.ledger import Cursor
+    from bus.spool.cursors import Cursor
     from bus.spool.transaction import Entry
 
 RETRY = 0.25
@@ -56,7 +56,7 @@ class BlockingSpool:
 
     def __init__(self, directory: str | os.PathLike[str], options: Options | None = None, **settings: Any) -> None:
         self._engine = Engine(Path(directory), options or Options(**settings))
-        self._ledger = self._engine.ledger
+        self._cursors = self._engine.cursors
         self._turn = Condition()
         self._busy = False
         self._retry_at = 0.0
@@ -119,7 +119,7 @@ class BlockingSpool:
         """Lanes in which this consumer could claim now, those that were claimed from longest ago first."""
         self._check()
         with self._turn:
-            return self._ledger.ready(consumer)
+            return self._cursors.ready(consumer)
 
     def wait(self, consumer: str, lane: str | None = None, timeout: float | None = None) -> bool:
         """Wait until this consumer could claim, for ``timeout`` seconds at most; return whether it could.
@@ -131,7 +131,7 @@ class BlockingSpool:
         with self._turn:
             while True:
                 self._engine.check()
-                if self._ledger.is_ready(consumer, lane):
+                if self._cursors.is_ready(consumer, lane):
                     return True
                 if self._engine.gathered.pending and self._may_lead():
                     self._lead()
@@ -147,11 +147,11 @@ class BlockingSpool:
         with self._turn:
             while True:
                 self._engine.check()
-                cursor = self._ledger.find(lane, consumer)
+                cursor = self._cursors.find(lane, consumer)
                 if cursor is None or limit <= 0:
                     return []
                 if cursor.ahead >= WINDOW and not cursor.back:
-                    self._ledger.mark(cursor)
+                    self._cursors.mark(cursor)
                     self._settle()
                     continue
                 records = self._claim(cursor, limit)
@@ -178,7 +178,7 @@ class BlockingSpool:
         self._check()
         with self._turn:
             self._engine.check()
-            self._ledger.release(consumer, records)
+            self._cursors.release(consumer, records)
             self._turn.notify_all()
 
     def settle(self) -> None:
@@ -188,7 +188,7 @@ class BlockingSpool:
             self._settle()
 
     def _settle(self) -> None:
-        target = self._ledger.changes
+        target = self._cursors.changes
         while True:
             self._engine.check()
             if self._engine.gathered.is_settled(target):
@@ -202,11 +202,11 @@ class BlockingSpool:
 
     def attach(self, lane: str, consumer: str) -> None:
         """Let a consumer take part in a lane from the records appended next on; `settle` makes it durable."""
-        self._locked(self._ledger.attach, lane, consumer)
+        self._locked(self._cursors.attach, lane, consumer)
 
     def detach(self, lane: str, consumer: str) -> None:
         """End a consumer's part in a lane; records that waited only for it go with the next commits."""
-        self._locked(self._ledger.detach, lane, consumer)
+        self._locked(self._cursors.detach, lane, consumer)
 
     def _locked(self, call: Callable[[str, str], object], lane: str, consumer: str) -> None:
         self._check()

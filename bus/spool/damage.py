@@ -13,8 +13,8 @@ from bus.spool.record import OVERHEAD
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from bus.spool.cursors import Cursor, Cursors, Lane
     from bus.spool.file import SpoolFile
-    from bus.spool.ledger import Cursor, Lane, Ledger
     from bus.spool.record import Row
 
 log = logging.getLogger("bus.spool")
@@ -23,8 +23,8 @@ log = logging.getLogger("bus.spool")
 class Damage:
     """What was found damaged; ``found`` waits for the next commit, ``count`` holds all that ever was."""
 
-    def __init__(self, ledger: Ledger, now: Callable[[], float], count: int) -> None:
-        self._ledger = ledger
+    def __init__(self, cursors: Cursors, now: Callable[[], float], count: int) -> None:
+        self._cursors = cursors
         self._now = now
         self.count = count
         self.found: dict[int, DamageRow] = {}
@@ -40,18 +40,18 @@ class Damage:
         self.count += 1
         log.error("spool lane %s: record %d is damaged (%s), set aside", lane.name, position, reason)
         average = lane.bytes // lane.records if lane.records else 0
-        self._ledger.discount(lane, 1, (len(payload) + OVERHEAD) if row is not None else average)
+        self._cursors.discount(lane, 1, (len(payload) + OVERHEAD) if row is not None else average)
         for cursor in lane.cursors.values():
             if cursor.forget(position):
                 cursor.pending = max(0, cursor.pending - 1)
-            self._ledger.mark(cursor)
+            self._cursors.mark(cursor)
 
     def forget(self, lane: Lane, position: int) -> None:
         """Take a record out of the way that a salvage already counted as lost."""
         for cursor in lane.cursors.values():
             if position < cursor.next and cursor.forget(position):
                 cursor.pending = max(0, cursor.pending - 1)
-                self._ledger.mark(cursor)
+                self._cursors.mark(cursor)
 
     def reconcile(self, cursor: Cursor) -> None:
         """Report records that are counted but cannot be found, once a consumer has had all there is."""
@@ -59,7 +59,7 @@ class Damage:
         if not cursor.finished or cursor.pending <= 0:
             return
         cursor.pending = 0
-        self._ledger.mark(cursor)
+        self._cursors.mark(cursor)
         if all(other.finished for other in lane.cursors.values()) and lane.records:
             self._miss(lane, lane.records)
 
@@ -70,7 +70,7 @@ class Damage:
         now = int(self._now() * 1000)
         self.found[place] = DamageRow(place, lane.name, 0, b"", "missing", now, records + earlier)
         self.count += records
-        self._ledger.discount(lane, records, lane.bytes)
+        self._cursors.discount(lane, records, lane.bytes)
 
     def check_gaps(self, file: SpoolFile, first: int, end: int, present: Sequence[int]) -> None:
         """Look for positions of a range that were neither read nor set aside before.

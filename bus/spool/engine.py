@@ -1,4 +1,4 @@
-"""One spool without threads or waiting: ledger and file moved in step.
+"""One spool without threads or waiting: cursors and file moved in step.
 
 A driver calls ``write`` (memory and page cache only), then ``commit`` (slow, in any thread), then ``committed``;
 or ``abort`` after an error. Reads need the file, so they are allowed only while no commit runs.
@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING
 
 import apsw
 
-from bus.domain.quota import Room
+from bus.domain.delivery.quota import Room
 from bus.errors import SpoolClosed, SpoolError, SpoolFailed, SpoolFull
 from bus.files import make_directory
 from bus.ports.spool import NewRecord, Record, SpoolStats
-from bus.spool import restore
+from bus.spool.cursors import WINDOW, Cursor, Cursors
 from bus.spool.damage import Damage
-from bus.spool.ledger import WINDOW, Cursor, Ledger
 from bus.spool.lock import OwnerLock
 from bus.spool.options import Options
 from bus.spool.record import OVERHEAD, SEQUENCE_MASK, Row, intact
+from bus.spool.recovery import restore
+from bus.spool.recovery.synced import Mark
 from bus.spool.storage import drop_ballast, lay_ballast
-from bus.spool.synced import Mark
 from bus.spool.transaction import Batch, Entry, Transactions, cursor_row, runs, tally_row
 
 if TYPE_CHECKING:
@@ -68,10 +68,10 @@ class Engine:
         self._room_at: float | None = None
         self._room_total = 0
         try:
-            self.ledger = Ledger(options.consumers, options.cache_bytes)
-            self.file, damaged, unmarked = restore.restore(directory, options, self.ledger)
-            self.damage = Damage(self.ledger, options.now, damaged)
-            self.gathered = Transactions(self.ledger, self.damage, unmarked=unmarked)
+            self.cursors = Cursors(options.consumers, options.cache_bytes)
+            self.file, damaged, unmarked = restore.restore(directory, options, self.cursors)
+            self.damage = Damage(self.cursors, options.now, damaged)
+            self.gathered = Transactions(self.cursors, self.damage, unmarked=unmarked)
             self._mark = Mark(directory, self._appended())
         except BaseException:
             self._lock.release()
@@ -93,15 +93,15 @@ class Engine:
 
     def stats(self) -> SpoolStats:
         """Return counts kept in memory."""
-        ledger = self.ledger
-        consumers = list(ledger.stats())
-        return SpoolStats(ledger.records, ledger.bytes, self.options.limit, self.damage.count, consumers)
+        cursors = self.cursors
+        consumers = list(cursors.stats())
+        return SpoolStats(cursors.records, cursors.bytes, self.options.limit, self.damage.count, consumers)
 
     def room(self, name: str) -> Room:
         """Return what a lane holds, with what is being appended, and what an append without urgency could add."""
-        lane, gathered, options = self.ledger.lanes.get(name), self.gathered, self.options
+        lane, gathered, options = self.cursors.lanes.get(name), self.gathered, self.options
         held = (lane.bytes if lane is not None else 0) + gathered.queued_in.get(name, 0)
-        total = self.ledger.bytes + gathered.queued
+        total = self.cursors.bytes + gathered.queued
         free = options.limit - total
         if options.reserve:
             # What was added since the disk was asked has taken room as well.
@@ -116,7 +116,7 @@ class Engine:
             self.check()
         records = tuple(records)  # the caller may change its list while the commit gathers
         size = 0
-        lanes = self.ledger.lanes
+        lanes = self.cursors.lanes
         for name, payload, when in records:
             if type(payload) is not bytes or type(when) is not int or type(name) is not str:
                 raise TypeError("a record is a lane's name, bytes, and a whole number of milliseconds")
@@ -124,11 +124,11 @@ class Engine:
                 raise ValueError("a record's time is in milliseconds since the epoch")
             lane = lanes.get(name)
             if lane is None or not lane.open:
-                self.ledger.admit(name)
+                self.cursors.admit(name)
             size += len(payload) + OVERHEAD
         gathered = self.gathered
         options = self.options
-        if self.ledger.bytes + gathered.queued + size > options.limit:
+        if self.cursors.bytes + gathered.queued + size > options.limit:
             raise SpoolFull(
                 f"the spool {self.directory} is at its limit of {options.limit} bytes; what is stored stays stored",
                 hint="Wait until the receiver took some, or raise the limit.",
@@ -147,7 +147,7 @@ class Engine:
         if self._room_at is None or abs(now - self._room_at) >= ROOM_EVERY:
             self._room = self.options.free_space(self.directory)
             self._room_at = now
-            self._room_total = self.ledger.bytes + self.gathered.queued
+            self._room_total = self.cursors.bytes + self.gathered.queued
         return self._room
 
     # The transaction
@@ -167,7 +167,7 @@ class Engine:
         return batch
 
     def _appended(self) -> int:
-        return sum(lane.last & SEQUENCE_MASK for lane in self.ledger.lanes.values())
+        return sum(lane.last & SEQUENCE_MASK for lane in self.cursors.lanes.values())
 
     def _empty_log(self) -> None:
         """Copy the log into the file, and note it before the log is written anew."""
@@ -215,12 +215,12 @@ class Engine:
         """Copy what can be read into a new file and go on with that; slow, may run in another thread."""
         self.file.close()
         self.file = restore.salvaged(self.directory, self.options, "damaged in use")
-        if self.ledger.doomed:
+        if self.cursors.doomed:
             self.file.begin()
-            self.file.delete(runs(self.ledger.doomed))
+            self.file.delete(runs(self.cursors.doomed))
             self.file.commit()
-            self.ledger.doomed = []
-        restore.recount(self.file, self.ledger)
+            self.cursors.doomed = []
+        restore.recount(self.file, self.cursors)
         self._mark.appended = self._appended()
         self.damage.count = self.file.damaged()
 
@@ -240,7 +240,7 @@ class Engine:
             raise
         if upto is None:
             return None
-        records = self.ledger.hold(cursor, rows, upto)
+        records = self.cursors.hold(cursor, rows, upto)
         self._reconcile(cursor)
         return records
 
@@ -254,7 +254,7 @@ class Engine:
         room = min(limit - len(rows), WINDOW - cursor.ahead)
         if room <= 0 or cursor.back or cursor.next > cursor.lane.committed:
             return cursor.next
-        fresh = self.ledger.from_cache(cursor, room)
+        fresh = self.cursors.from_cache(cursor, room)
         upto = cursor.next + len(fresh)
         if not fresh and disk:
             fresh, upto = self._read(cursor, room)
@@ -266,20 +266,20 @@ class Engine:
     def ack(self, consumer: str, records: Sequence[Record]) -> None:
         """Finish claimed records; durable with the next commit."""
         self.check()
-        self.ledger.ack(consumer, records)
-        cursor = self.ledger.find(records[-1].lane, consumer) if records else None
+        self.cursors.ack(consumer, records)
+        cursor = self.cursors.find(records[-1].lane, consumer) if records else None
         if cursor is not None:
             self._reconcile(cursor)
 
     def recovered(self, consumer: str, record: Record) -> bool:
         """Whether the consumer may have claimed the record before the spool was opened."""
-        cursor = self.ledger.find(record.lane, consumer)
+        cursor = self.cursors.find(record.lane, consumer)
         return cursor is not None and (record.position < cursor.horizon or record.position in cursor.suspects)
 
     def _take_back(self, cursor: Cursor, limit: int, rows: list[Row], *, disk: bool) -> None:
         while cursor.back and len(rows) < limit:
             position, when = cursor.pop_back()
-            row = self.ledger.cache.get(position)
+            row = self.cursors.cache.get(position)
             if row is None and not disk:
                 cursor.give_back(position, when)
                 break
@@ -352,12 +352,12 @@ class Engine:
 
     def _mark_end(self) -> None:
         """Store where everybody is; the end is clean unless a record may still have been claimed before a crash."""
-        ledger = self.ledger
-        cursors = [cursor for lane in ledger.lanes.values() for cursor in lane.cursors.values()]
+        lanes = self.cursors.lanes.values()
+        cursors = [cursor for lane in lanes for cursor in lane.cursors.values()]
         self.file.mark(
             clean=all(cursor.horizon <= cursor.next for cursor in cursors),
-            cursors=[cursor_row(cursor) for cursor in ledger.moved()],
-            tallies=[tally_row(lane) for lane in ledger.lanes.values() if lane.stored],
+            cursors=[cursor_row(cursor) for cursor in self.cursors.moved()],
+            tallies=[tally_row(lane) for lane in lanes if lane.stored],
         )
 
     def crash(self) -> None:

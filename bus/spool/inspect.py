@@ -13,7 +13,7 @@ from bus.ports.spool import ConsumerStats, Record
 from bus.spool.file import NAME, SpoolFile
 from bus.spool.lock import is_live, owner
 from bus.spool.record import LANE_SHIFT, SEQUENCE_MASK, intact
-from bus.spool.salvage import EVIDENCE
+from bus.spool.recovery.salvage import EVIDENCE
 
 if TYPE_CHECKING:
     import os

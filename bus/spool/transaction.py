@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bus.ports.spool import NewRecord, Record
+    from bus.spool.cursors import Cursor, Cursors, Lane
     from bus.spool.damage import Damage
     from bus.spool.file import DamageRow, SpoolFile
-    from bus.spool.ledger import Cursor, Lane, Ledger
     from bus.spool.record import Row
 
 SWEEP = 1000
@@ -57,12 +57,12 @@ class Batch:
 class Transactions:
     """The gathered appends and the one transaction under way.
 
-    ``durable`` is the ledger's count of changes as of the last commit; ``unmarked`` asks for the mark of an
+    ``durable`` is the cursors's count of changes as of the last commit; ``unmarked`` asks for the mark of an
     unclean end to be stored.
     """
 
-    def __init__(self, ledger: Ledger, damage: Damage, *, unmarked: bool) -> None:
-        self.ledger = ledger
+    def __init__(self, cursors: Cursors, damage: Damage, *, unmarked: bool) -> None:
+        self.cursors = cursors
         self.damage = damage
         self.unmarked = unmarked
         self.entries: list[Entry] = []
@@ -74,15 +74,15 @@ class Transactions:
     @property
     def pending(self) -> bool:
         """Whether there is something to commit."""
-        ledger = self.ledger
+        cursors = self.cursors
         return bool(
-            self.entries or ledger.doomed or ledger.touched or ledger.dirty or ledger.ending or self.damage.found
+            self.entries or cursors.doomed or cursors.touched or cursors.dirty or cursors.ending or self.damage.found
         )
 
     def is_settled(self, changes: int) -> bool:
         """Whether the first so many changes are durable, and no detached consumer is still being swept."""
         if self.durable >= changes:
-            return not self.ledger.ending
+            return not self.cursors.ending
         return self.batch is None and not self.pending
 
     def add(self, entry: Entry) -> None:
@@ -98,56 +98,56 @@ class Transactions:
 
     def _number(self, batch: Batch) -> None:
         """Give positions to what was queued, and count it."""
-        ledger = self.ledger
-        lanes = ledger.lanes
-        touched = ledger.touched
+        cursors = self.cursors
+        lanes = cursors.lanes
+        touched = cursors.touched
         add = batch.rows.append
         lane: Lane | None = None
         for entry in batch.entries:
             positions = entry.positions
             for name, payload, when in entry.records:
                 if lane is None or lane.name != name:
-                    lane = lanes.get(name) or ledger.open_lane(name)
+                    lane = lanes.get(name) or cursors.open_lane(name)
                     touched[lane] = None
                 lane.last = position = lane.last + 1
                 lane.bytes += len(payload) + OVERHEAD
                 positions.append(position)
                 add((position, when, crc32(payload, crc32(pack_key(position, when))), payload))
-            ledger.bytes += entry.size
+            cursors.bytes += entry.size
             if entry.done:
-                entry.finished = ledger.ack(entry.consumer, entry.done)
+                entry.finished = cursors.ack(entry.consumer, entry.done)
         for place in touched:
             self._count(place, place.last - place.committed)
 
     def _count(self, lane: Lane, added: int) -> None:
         if added:
             lane.records += added
-            self.ledger.records += added
+            self.cursors.records += added
             for cursor in lane.cursors.values():
                 cursor.pending += added
 
     def write(self, file: SpoolFile) -> None:
         """Put everything gathered into a transaction; raises apsw errors, after which `abort` must be called."""
-        ledger = self.ledger
-        batch = self.batch = Batch(ledger.changes, self.entries)
+        cursors = self.cursors
+        batch = self.batch = Batch(cursors.changes, self.entries)
         self.entries = []
         self.queued = 0
         self.queued_in = {}
         self._number(batch)
-        if ledger.ending:
+        if cursors.ending:
             self._sweep(file, batch)
-        batch.doomed, ledger.doomed = ledger.doomed, []
+        batch.doomed, cursors.doomed = cursors.doomed, []
         batch.damage, self.damage.found = list(self.damage.found.values()), {}
-        batch.dropped, ledger.dropped = list(ledger.dropped), {}
-        batch.lanes = list(ledger.touched)
-        ledger.mark_rejoined()
-        batch.cursors = [(cursor, cursor.next) for cursor in ledger.dirty if cursor not in batch.gone]
+        batch.dropped, cursors.dropped = list(cursors.dropped), {}
+        batch.lanes = list(cursors.touched)
+        cursors.mark_rejoined()
+        batch.cursors = [(cursor, cursor.next) for cursor in cursors.dirty if cursor not in batch.gone]
         for lane in batch.lanes:
             if not lane.stored:
                 batch.fresh.append(lane)
                 lane.stored = True
-        ledger.touched = {}
-        ledger.dirty = {}
+        cursors.touched = {}
+        cursors.dirty = {}
         self._store(file, batch)
 
     def _store(self, file: SpoolFile, batch: Batch) -> None:
@@ -176,8 +176,8 @@ class Transactions:
         self.batch = None
         self.unmarked = False
         self.durable = batch.changes
-        ledger = self.ledger
-        ledger.cache.add(batch.rows)
+        cursors = self.cursors
+        cursors.cache.add(batch.rows)
         for cursor, position in batch.cursors:
             cursor.saved = position
         for lane in batch.lanes:
@@ -190,9 +190,9 @@ class Transactions:
             return
         for cursor in lane.cursors.values():
             if cursor.next == before + 1:
-                row = self.ledger.cache.get(cursor.next)
+                row = self.cursors.cache.get(cursor.next)
                 cursor.oldest = row[1] if row else next(row[1] for row in batch.rows if row[0] == cursor.next)
-            self.ledger.refresh(cursor)
+            self.cursors.refresh(cursor)
 
     def abort(self, *, keep: bool = False) -> Batch:
         """Undo in memory what the last `write` did; acks wait for the next one.
@@ -202,12 +202,12 @@ class Transactions:
         batch = self.batch
         assert batch is not None  # noqa: S101
         self.batch = None
-        ledger = self.ledger
-        ledger.doomed[:0] = batch.doomed
-        ledger.touched.update(dict.fromkeys(batch.lanes))
-        ledger.dirty.update({cursor: None for cursor, _ in batch.cursors})
-        ledger.ending.update(dict.fromkeys(batch.gone))
-        ledger.dropped.update(dict.fromkeys(batch.dropped))
+        cursors = self.cursors
+        cursors.doomed[:0] = batch.doomed
+        cursors.touched.update(dict.fromkeys(batch.lanes))
+        cursors.dirty.update({cursor: None for cursor, _ in batch.cursors})
+        cursors.ending.update(dict.fromkeys(batch.gone))
+        cursors.dropped.update(dict.fromkeys(batch.dropped))
         self.damage.found.update({row.position: row for row in batch.damage})
         for cursor in batch.gone:
             cursor.lane.add(cursor)
@@ -225,37 +225,37 @@ class Transactions:
         return batch
 
     def _renumber(self, batch: Batch) -> None:
-        ledger = self.ledger
-        for lane in ledger.touched:
+        cursors = self.cursors
+        for lane in cursors.touched:
             self._count(lane, lane.committed - lane.last)
             lane.last = lane.committed
             for cursor in lane.cursors.values():
                 cursor.next = min(cursor.next, lane.last + 1)
-        lanes = {lane.no: lane for lane in ledger.touched}
+        lanes = {lane.no: lane for lane in cursors.touched}
         for row in batch.rows:
             lanes[row[0] >> LANE_SHIFT].bytes -= len(row[3]) + OVERHEAD
-        ledger.bytes -= sum(entry.size for entry in batch.entries)
+        cursors.bytes -= sum(entry.size for entry in batch.entries)
 
     def _unack(self, entry: Entry) -> None:
-        ledger = self.ledger
-        doomed = set(ledger.doomed) if entry.finished else set()
+        cursors = self.cursors
+        doomed = set(cursors.doomed) if entry.finished else set()
         for record in entry.finished:
-            cursor = ledger.find(record.lane, entry.consumer)
+            cursor = cursors.find(record.lane, entry.consumer)
             if cursor is None:
                 continue
             cursor.held[record.position] = record.time
             cursor.pending += 1
             if record.position in doomed:
                 doomed.remove(record.position)
-                ledger.recount(cursor.lane, 1, len(record.payload) + OVERHEAD)
+                cursors.recount(cursor.lane, 1, len(record.payload) + OVERHEAD)
         if entry.finished:
-            ledger.doomed = sorted(doomed)
+            cursors.doomed = sorted(doomed)
         entry.finished = []
 
     def _sweep(self, file: SpoolFile, batch: Batch) -> None:
         """Let go of a bounded number of records that a detached consumer never finished."""
-        ledger = self.ledger
-        cursor = next(iter(ledger.ending))
+        cursors = self.cursors
+        cursor = next(iter(cursors.ending))
         lane = cursor.lane
         found = [size for position in cursor.holes() for size in file.sizes(position, position, 1)]
         cursor.held.clear()
@@ -266,16 +266,16 @@ class Transactions:
             if position in self.damage.found:  # counted out already, and deleted by this very commit
                 continue
             if all(other.is_done(position) for other in lane.cursors.values()):
-                ledger.doom(lane, position, size or 0)
-        ledger.mark(cursor)
+                cursors.doom(lane, position, size or 0)
+        cursors.mark(cursor)
         if len(ahead) < SWEEP:
-            del ledger.ending[cursor]
+            del cursors.ending[cursor]
             batch.gone.append(cursor)
             lane.remove(cursor.consumer)
-            ledger.dropped[lane.no, cursor.consumer] = None
+            cursors.dropped[lane.no, cursor.consumer] = None
             for other in lane.cursors.values():
-                ledger.mark(other)
-        ledger.touch(lane)
+                cursors.mark(other)
+        cursors.touch(lane)
 
 
 def runs(positions: list[int]) -> list[tuple[int, int]]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bus.domain import events as events_of
-from bus.domain.delivery import Outcome
+from bus.domain.delivery.delivery import Outcome
+from bus.domain.tracing import events as events_of
 from bus.ports.events import Events
 from bus.ports.store import CompensationStore
 from bus.stores.rollups import Rollups

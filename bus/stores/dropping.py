@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bus.domain.contents import Contents, Tally
+from bus.domain.tracing.contents import Contents, Tally
 from bus.errors import Conflict, NotFound
 
 

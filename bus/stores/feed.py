@@ -9,10 +9,10 @@ from typing import Any, Final
 
 import msgspec
 
-from bus.domain.delivery import Outcome
+from bus.domain.delivery.delivery import Outcome
+from bus.domain.delivery.rate import TokenBucket
 from bus.domain.lanes import destination_of
 from bus.domain.message import Message
-from bus.domain.rate import TokenBucket
 from bus.errors import StoreError
 from bus.ports.clock import Clock
 from bus.ports.spool import Record, Spool

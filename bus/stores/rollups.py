@@ -14,9 +14,9 @@ from typing import Final
 
 import msgspec
 
-from bus.domain.delivery import Outcome
+from bus.domain.delivery.delivery import Outcome
 from bus.domain.message import Message
-from bus.domain.rollup import MINUTE, RESOLUTIONS, Resolution, Sheet, decode_sheet, encode_sheet, time_of
+from bus.domain.statistics.rollup import MINUTE, RESOLUTIONS, Resolution, Sheet, decode_sheet, encode_sheet, time_of
 from bus.errors import StoreError
 from bus.ports.clock import Clock
 from bus.ports.store import DocumentStore

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from bus.cluster.member import Member
 from bus.cluster.members import Members
-from bus.domain.delivery import Delivery
-from bus.domain.shares import Shares, View
+from bus.domain.delivery.delivery import Delivery
+from bus.domain.delivery.shares import Shares, View
 from bus.ports.clock import Clock
 from bus.ports.store import DocumentStore
 

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from bus.domain.quota import Room
+from bus.domain.delivery.quota import Room
 from bus.errors import SpoolClosed, SpoolError, SpoolFull
 from bus.ports.spool import ConsumerStats, NewRecord, Record, SpoolStats
 

@@ -8,16 +8,16 @@ from collections.abc import Sequence
 
 import msgspec
 
-from bus.domain.canceling import canceled, canceled_row
-from bus.domain.contents import Contents, Tally
-from bus.domain.delivery import Compensation, Outcome, Status, compensation_of, rewound
-from bus.domain.failures import FailureCount, Failures, failures_in
+from bus.domain.delivery.canceling import canceled, canceled_row
+from bus.domain.delivery.delivery import Compensation, Outcome, Status, compensation_of, rewound
 from bus.domain.identity import id_time
 from bus.domain.message import Message
-from bus.domain.partition import PartitionLabel
-from bus.domain.selection import Selection
+from bus.domain.searching.selection import Selection
 from bus.domain.times import DAY, day_of
-from bus.domain.trace import (
+from bus.domain.tracing.contents import Contents, Tally
+from bus.domain.tracing.failures import FailureCount, Failures, failures_in
+from bus.domain.tracing.partition import PartitionLabel
+from bus.domain.tracing.trace import (
     Trace,
     finished_generation,
     is_finished,

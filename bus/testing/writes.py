@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from bus.domain.delivery import Attempt, Compensation, Origin, Outcome, Status
+from bus.domain.delivery.delivery import Attempt, Compensation, Origin, Outcome, Status
 from bus.domain.identity import new_id
 from bus.domain.message import Message, encode_message
 

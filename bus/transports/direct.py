@@ -10,9 +10,9 @@ from typing import Final
 
 import msgspec
 
+from bus.domain.delivery.quota import Room
 from bus.domain.destination import Destination, TransportName
 from bus.domain.message import Message, decode_message
-from bus.domain.quota import Room
 from bus.domain.subscription import Subscription
 from bus.errors import SpoolError, SpoolFull
 from bus.ports.spool import NewRecord, Record, Spool

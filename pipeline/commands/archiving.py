@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from bus.cli.api import NOT_FOUND, Api
 from bus.cli.output import print_json_line, print_table, progress
 from bus.clock import SystemClock
-from bus.domain.partition import PartitionLabel
+from bus.domain.tracing.partition import PartitionLabel
 from bus.errors import ReceiverRefused
 from pipeline.commands.looking import check_lake, check_store
 from pipeline.errors import JobFailed

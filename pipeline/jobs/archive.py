@@ -14,9 +14,9 @@ from typing import Final, NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from bus.domain.contents import Contents
-from bus.domain.partition import PartitionLabel
 from bus.domain.times import DAY
+from bus.domain.tracing.contents import Contents
+from bus.domain.tracing.partition import PartitionLabel
 from pipeline.errors import JobFailed
 from pipeline.lake.lake import Commit, Lake
 from pipeline.lake.manifest import Manifest

@@ -23,7 +23,7 @@ from pyspark.sql.types import (
 )
 
 from bus.domain.identity import id_floor
-from bus.domain.partition import PartitionLabel
+from bus.domain.tracing.partition import PartitionLabel
 from bus.stores.mongodb.connection import DATABASE
 from bus.stores.mongodb.errors import translating
 from bus.stores.mongodb.names import Label, label_of_traces

@@ -16,11 +16,11 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from bus.domain.delivery import Attempt, Resend
+from bus.domain.delivery.delivery import Attempt, Resend
 from bus.domain.identity import id_time
 from bus.domain.message import Message
-from bus.domain.partition import PartitionLabel
-from bus.domain.trace import DeliveryTrace, attempts_in_order
+from bus.domain.tracing.partition import PartitionLabel
+from bus.domain.tracing.trace import DeliveryTrace, attempts_in_order
 from bus.stores.sqlite.keys import Label
 from bus.stores.sqlite.scanning import Scanned, partitions_in, scan
 from pipeline.schemas import MESSAGES

@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime as dt
 from typing import Final, NamedTuple, Self
 
-from bus.domain.partition import PartitionLabel
 from bus.domain.times import DAY
+from bus.domain.tracing.partition import PartitionLabel
 
 _MILLISECOND: Final = dt.timedelta(milliseconds=1)
 TEXTS: Final = (

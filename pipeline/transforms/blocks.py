@@ -9,8 +9,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, StringType
 
-from bus.domain.events import LARGEST
 from bus.domain.identity import ID_PATTERN
+from bus.domain.tracing.events import LARGEST
 from pipeline.fields import struct
 from pipeline.wire import STAGES, WIRE_BLOCK, WIRE_EVENT
 

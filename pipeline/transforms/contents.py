@@ -1,4 +1,4 @@
-"""What messages add up to, as ``bus.domain.contents`` counts it: the bus and an archive come to the same numbers."""
+"""What messages add up to, as ``bus.domain.tracing.contents`` counts it: bus and archive come to the same numbers."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ SEEN: Final = "seen"
 STORED: Final = "stored"
 PENDING: Final = "pending"
 _LAST: Final = ("stage", "status", "attempt", "code", "reason", "transport", "node")
-# The order in which states of one generation follow each other (bus.domain.delivery.RANK).
+# The order in which states of one generation follow each other (bus.domain.delivery.delivery.RANK).
 _RANK: Final = ("retrying", "parked", "dead", "canceled", "skipped", "delivered")
 _STORED: Final = (
     "struct<generation:int,rank:int,status:string,at:timestamp,reason:string,due_at:timestamp,"

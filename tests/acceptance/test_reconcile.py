@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bus.domain.events import Stage
+from bus.domain.tracing.events import Stage
 from tests.harness.bus_process import BusProcess, run_bus
 from tests.harness.jobs import WITHIN, minute_is_over, pipeline, states
 from tests.harness.subscribers import SubscriberProcess

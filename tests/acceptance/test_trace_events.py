@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from bus import Bus
-from bus.domain.events import Stage, decode_block
 from bus.domain.identity import id_time
+from bus.domain.tracing.events import Stage, decode_block
 from tests.harness.bus_process import BusProcess
 from tests.harness.http import PLAIN
 from tests.harness.loop_disk import MIB, loop_disk

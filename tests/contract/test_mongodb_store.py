@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from bus.domain.delivery import Status
-from bus.domain.selection import Selection
+from bus.domain.delivery.delivery import Status
+from bus.domain.searching.selection import Selection
 from bus.domain.times import DAY
 from bus.stores.mongodb import MongodbStore
 from bus.testing.contracts.store import StoreContract

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from bus.domain.delivery import Outcome, Status
-from bus.domain.failures import FailureCount, FailureGroup, Failures, failures_in
+from bus.domain.delivery.delivery import Outcome, Status
 from bus.domain.message import Message
-from bus.domain.selection import Selection
+from bus.domain.searching.selection import Selection
 from bus.domain.times import DAY
-from bus.domain.trace import Trace
+from bus.domain.tracing.failures import FailureCount, FailureGroup, Failures, failures_in
+from bus.domain.tracing.trace import Trace
 from bus.ports.store import Ended, Page, Searched, Store, untold
 from bus.stores.sqlite import SqliteStore
 from bus.testing.contracts.store import StoreContract

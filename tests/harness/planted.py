@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from bus.cli import main
-from bus.domain.delivery import Compensation, Outcome
+from bus.domain.delivery.delivery import Compensation, Outcome
 from bus.spool import AsyncSpool
 from bus.stores.sqlite import writing
 from dispatcher.worker import SubscriptionWorker

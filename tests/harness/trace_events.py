@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-from bus.domain.events import Block, Stage, TraceEvent, decode_block
-from bus.domain.ledger import ledger_of
+from bus.domain.tracing.audit_ledger import ledger_of
+from bus.domain.tracing.events import Block, Stage, TraceEvent, decode_block
 
 Bucket = tuple[str, str, str, int]
 

@@ -13,14 +13,14 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from bus.domain import events
-from bus.domain.delivery import FINAL, Compensation, Delivery, Origin, Outcome, Resend, Status, due_row
+from bus.domain.delivery.delivery import FINAL, Compensation, Delivery, Origin, Outcome, Resend, Status, due_row
+from bus.domain.delivery.reasons import NOT_AGAIN
 from bus.domain.destination import Destination
-from bus.domain.events import TraceEvent
 from bus.domain.identity import new_id
 from bus.domain.message import Message
-from bus.domain.reasons import NOT_AGAIN
 from bus.domain.subscription import PAUSED_BY_410, PAUSED_BY_PERSON, Subscription
+from bus.domain.tracing import events
+from bus.domain.tracing.events import TraceEvent
 from bus.ports.store import Store
 from bus.registry import DESTINATIONS, SUBSCRIPTIONS
 from bus.testing.writes import NOON, attempt, message, outcome

@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from bus.domain.delivery import Compensation, Origin, Outcome, Status
+from bus.domain.delivery.delivery import Compensation, Origin, Outcome, Status
 from bus.domain.identity import new_id
 from bus.domain.message import Message
 from bus.domain.times import DAY

@@ -13,7 +13,7 @@ import pytest
 import uvicorn
 import uvloop
 
-from bus.http_protocol import LONGEST_HEAD, MOST_BEHIND, _Corked
+from bus.http.protocol import LONGEST_HEAD, MOST_BEHIND, _Corked
 from bus.serving.server import config as server_config
 from bus.settings import Settings
 

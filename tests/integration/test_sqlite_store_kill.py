@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bus.domain.delivery import Status
+from bus.domain.delivery.delivery import Status
 from bus.stores.sqlite import SqliteStore
 from bus.testing.writes import DESTINATION, message
 
@@ -19,7 +19,7 @@ LANE = (DESTINATION, "billing")
 
 WRITER = """
 import asyncio, sys
-from bus.domain.delivery import Status
+from bus.domain.delivery.delivery import Status
 from bus.stores.sqlite import SqliteStore
 from bus.testing.writes import message, outcome
 

@@ -16,7 +16,7 @@ import apsw
 import psutil
 import pytest
 
-from bus.domain.delivery import Status
+from bus.domain.delivery.delivery import Status
 from bus.errors import StoreUnavailable
 from bus.stores.sqlite import SqliteStore, connection, locking
 from bus.testing.store import MemoryStore

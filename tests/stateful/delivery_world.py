@@ -16,11 +16,11 @@ from typing import Any
 from admin.repair.resender import Cause, Resender
 from bus.bootstrap import Context
 from bus.cluster.peers import PeerKey, Peers
-from bus.domain.delivery import FINAL, Outcome
+from bus.domain.delivery.delivery import FINAL, Outcome
+from bus.domain.delivery.retry import RetryPolicy, Schedule
 from bus.domain.destination import Destination
 from bus.domain.identity import new_id
 from bus.domain.message import Message
-from bus.domain.retry import RetryPolicy, Schedule
 from bus.domain.subscription import Subscription
 from bus.errors import Conflict, NotFound, StoreUnavailable
 from bus.ports.poster import PostResult

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from bus.domain.delivery import RANK, Status
+from bus.domain.delivery.delivery import RANK, Status
 from bus.ports.poster import PostFailure
 from bus.testing.poster import Reply
 from tests.stateful.delivery_world import ATTEMPTS, CODE, GOOD, PERMITS, Poster, World, url

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from bus.domain.delivery import Outcome, Status
+from bus.domain.delivery.delivery import Outcome, Status
 from bus.domain.message import Message
 from bus.testing.store import MemoryStore
 from dispatcher.outcomes import OutcomeLog

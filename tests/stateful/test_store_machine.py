@@ -13,11 +13,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from bus.domain.delivery import Compensation, Origin, Status
+from bus.domain.delivery.delivery import Compensation, Origin, Status
 from bus.domain.identity import new_id
-from bus.domain.selection import Selection
-from bus.domain.signature import UNKNOWN
+from bus.domain.searching.selection import Selection
 from bus.domain.times import DAY
+from bus.domain.tracing.signature import UNKNOWN
 from bus.errors import Conflict, StoreUnavailable
 from bus.ports.store import Store
 from bus.stores.sqlite import SqliteStore

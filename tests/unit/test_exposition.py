@@ -10,7 +10,7 @@ import httpx
 import pytest
 from prometheus_client import generate_latest
 
-from bus.domain.breaker import BreakerState
+from bus.domain.delivery.breaker import BreakerState
 from bus.serving import Gateway, exposition
 from bus.telemetry import labels, metrics
 from dispatcher.metrics import Permits, fill_permits

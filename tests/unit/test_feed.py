@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from bus.domain.delivery import Outcome
+from bus.domain.delivery.delivery import Outcome
 from bus.domain.message import Message, decode_message, encode_message
 from bus.errors import StoreError, StoreUnavailable
 from bus.ports.spool import NewRecord

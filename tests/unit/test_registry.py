@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bus.domain.catalog import Catalog
+from bus.domain.delivery.retry import Exponential, RetryPolicy, Schedule
 from bus.domain.destination import Destination
-from bus.domain.retry import Exponential, RetryPolicy, Schedule
 from bus.domain.subscription import Secret, Subscription
 from bus.errors import ConfigurationError, Conflict, NotFound, SpoolError
 from bus.registry import (

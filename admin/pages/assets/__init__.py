@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 from admin.pages.viewer import THEME, language_of
 from admin.pages.words import LANGUAGES, words_of
-from admin.services import Office
+from admin.services import AdminServices
 from bus.bootstrap import VERSION
 
 PREFIX: Final = "/admin/assets/"
@@ -42,8 +42,8 @@ def url_of(name: str) -> str:
 class Assets:
     """Serves files and the login page, to anybody."""
 
-    def __init__(self, office: Office) -> None:
-        self._office = office
+    def __init__(self, services: AdminServices) -> None:
+        self._services = services
 
     def has(self, scope: Scope) -> bool:
         """Whether a request is for one of them."""

@@ -12,7 +12,7 @@ from admin.pages.parts.notes import empty, note, refusal
 from admin.pages.parts.tables import Cell, Column, moment, place, state, table, text
 from admin.pages.parts.tags import link, tag
 from admin.pages.viewer import Viewer
-from bus.domain.delivery import Status
+from bus.domain.delivery.delivery import Status
 
 _FORBIDDEN: Final = 403
 _WRONG: Final = (400, 422)

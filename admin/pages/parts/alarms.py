@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from nicegui import ui
 
-from admin.pages.parts.anew import anew
 from admin.pages.parts.states import chip
 from admin.pages.parts.tags import link, tag
 from admin.pages.parts.times import moment
@@ -48,7 +47,8 @@ class Alarms:
             return
         self._shown = alarms
         t = self._viewer.t
-        with anew(self._list):
+        self._list.clear()
+        with self._list:
             if not alarms:
                 with tag("p", "pier-row-of"):
                     chip(t("All is well: nothing needs a person."), "good", "check_circle")

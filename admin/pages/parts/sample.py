@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from admin.pages.calls import Refused
-from admin.pages.parts.anew import anew
 from admin.pages.parts.figures import size
 from admin.pages.parts.forms import Form
 from admin.pages.parts.states import chip
@@ -36,7 +35,8 @@ def sample(viewer: Viewer, code: str, name: str, *, why_not: str = "") -> None:
             found = await viewer.api.post(
                 f"/destinations/{code}/subscriptions/{name}/sample", {"body": _body(viewer, form)}
             )
-            with anew(result):
+            result.clear()
+            with result:
                 _show(viewer, found)
 
         form.send(t("Send it"), send, disabled_because=why_not)

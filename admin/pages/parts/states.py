@@ -8,7 +8,7 @@ from nicegui import ui
 
 from admin.pages.parts.tags import tag
 from admin.pages.viewer import Viewer
-from bus.domain.delivery import Status
+from bus.domain.delivery.delivery import Status
 
 
 class Look(NamedTuple):

@@ -9,7 +9,7 @@ from nicegui import ui
 
 from admin.pages.parts.states import LOOKS
 from admin.pages.viewer import Viewer
-from bus.domain.delivery import Status
+from bus.domain.delivery.delivery import Status
 
 Cell = dict[str, Any]
 Shows = Literal["cells", "opening", "phases", "changes"]

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from nicegui import ui
 
-from admin.pages.parts.anew import anew
 from admin.pages.parts.figures import count
 from admin.pages.parts.following import patient
 from admin.pages.parts.states import chip
@@ -28,7 +27,8 @@ async def transports(viewer: Viewer, code: str) -> None:
 
     async def look() -> None:
         found = await viewer.api.get(f"/destinations/{code}/transports")
-        with anew(place):
+        place.clear()
+        with place:
             _show(viewer, found)
         timer.active = found["complete"] is not True
 

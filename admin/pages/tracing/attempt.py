@@ -9,8 +9,8 @@ from urllib.parse import quote
 from admin.pages.calls import Refused
 from admin.pages.parts.asking import dialog, way_out
 from admin.pages.parts.figures import pairs, size
+from admin.pages.parts.foreign_records import visible
 from admin.pages.parts.notes import note, refusal
-from admin.pages.parts.strangers import visible
 from admin.pages.parts.tags import link, tag
 from admin.pages.parts.times import moment, took
 from admin.pages.tracing.deliveries import PHASES

@@ -10,8 +10,8 @@ from nicegui import ui
 from admin.pages.calls import Refused
 from admin.pages.parts.buttons import button
 from admin.pages.parts.figures import size
+from admin.pages.parts.foreign_records import hex_lines, visible
 from admin.pages.parts.notes import note, refusal
-from admin.pages.parts.strangers import hex_lines, visible
 from admin.pages.parts.tags import link, tag
 from admin.pages.viewer import Viewer
 

@@ -9,15 +9,15 @@ from nicegui.events import GenericEventArguments
 
 from admin.pages.finding.filters import query_of
 from admin.pages.parts.figures import count
+from admin.pages.parts.foreign_records import visible
 from admin.pages.parts.live import Live
 from admin.pages.parts.states import state_chip
-from admin.pages.parts.strangers import visible
 from admin.pages.parts.tables import Cell, Column, Table, badge, moment, table, text
 from admin.pages.parts.tags import link, tag
 from admin.pages.parts.times import moment as shown_moment
 from admin.pages.parts.times import took
 from admin.pages.viewer import Viewer
-from bus.domain.delivery import Status
+from bus.domain.delivery.delivery import Status
 from bus.domain.identity import id_time
 from bus.domain.times import format_time
 

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from admin.pages.finding.filters import query_of
 from admin.pages.parts.figures import pairs, size
+from admin.pages.parts.foreign_records import visible
 from admin.pages.parts.notes import note
 from admin.pages.parts.states import chip, state_chip
-from admin.pages.parts.strangers import visible
 from admin.pages.parts.tags import link, tag
 from admin.pages.parts.times import moment, waited
 from admin.pages.viewer import Viewer

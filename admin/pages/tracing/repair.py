@@ -17,7 +17,7 @@ from admin.pages.parts.states import state_chip
 from admin.pages.parts.tags import link, tag
 from admin.pages.tracing.body import UNMASK, is_text
 from admin.pages.viewer import Viewer
-from bus.domain.delivery import Status
+from bus.domain.delivery.delivery import Status
 from bus.security.keys import Action
 
 _EDITED: Final = 262_144  # bytes, and UTF-16 units in the editor: either fits into one message of the page's socket

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from nicegui import ui
 
-from admin.pages.parts.strangers import visible
+from admin.pages.parts.foreign_records import visible
 from admin.pages.parts.tags import tag
 from admin.pages.parts.times import moment, waited
 from admin.pages.viewer import Viewer

@@ -14,8 +14,8 @@ from admin.pages.parts.figures import pairs
 from admin.pages.parts.forms import Form
 from admin.pages.parts.grants import Grant, codes_of, is_last_admin, last_admin
 from admin.pages.parts.notes import done, note
-from admin.pages.parts.once import kept
 from admin.pages.parts.rights import LOGINS, ROLES, limits
+from admin.pages.parts.secret_shown_once import kept
 from admin.pages.parts.tags import tag
 from admin.pages.parts.times import moment
 from admin.pages.viewer import Viewer

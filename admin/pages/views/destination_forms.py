@@ -13,8 +13,8 @@ from admin.pages.parts.dialogs import confirmed
 from admin.pages.parts.forms import Form, rate_fields
 from admin.pages.parts.tags import tag
 from admin.pages.viewer import Viewer
+from bus.domain.delivery.quota import DEFAULT_SHARE
 from bus.domain.destination import TransportName
-from bus.domain.quota import DEFAULT_SHARE
 from bus.security.keys import Action
 
 _NEW: Final[dict[str, Any]] = {

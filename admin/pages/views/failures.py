@@ -8,7 +8,6 @@ from typing import Any, Final
 from nicegui import ui
 
 from admin.pages.frame import heading, page
-from admin.pages.parts.anew import anew
 from admin.pages.parts.figures import count
 from admin.pages.parts.following import following
 from admin.pages.parts.notes import empty, note
@@ -103,7 +102,8 @@ class _Groups:
         self._tell_new(len(set(rows) - set(known)))
 
     def _tell_new(self, new: int) -> None:
-        with anew(self._news):
+        self._news.clear()
+        with self._news:
             if new:
                 ui.button(
                     self._viewer.t("{count} new: show them", count=new), on_click=ui.navigate.reload, color=None

@@ -8,7 +8,6 @@ from typing import Any, Final
 from nicegui import ui
 
 from admin.pages.frame import heading, page
-from admin.pages.parts.anew import anew
 from admin.pages.parts.buttons import button, to
 from admin.pages.parts.dialogs import asked_number, confirmed
 from admin.pages.parts.figures import count, figures, pairs, rate
@@ -66,7 +65,8 @@ class _Job:
     def _draw(self, job: Mapping[str, Any]) -> None:
         counts = job["counts"]
         selected = counts["selected"]
-        with anew(self._counts):
+        self._counts.clear()
+        with self._counts:
             figures(
                 [
                     (self._viewer.t(OUTCOMES[part]), count(counts.get(part, 0)), "")
@@ -87,7 +87,8 @@ class _Job:
         t, counts = self._viewer.t, job["counts"]
         parts = [part for part in OUTCOMES if counts.get(part) or part in _SURE]
         terms = " + ".join(f"{count(counts[part])} {t(OUTCOMES[part])}" for part in parts)
-        with anew(self._balance):
+        self._balance.clear()
+        with self._balance:
             tag("span", "", t("{selected} selected = {terms}", selected=count(counts["selected"]), terms=terms))
             if job["balanced"]:
                 chip(t("balanced"), "good", "check")
@@ -96,14 +97,18 @@ class _Job:
 
     def _draw_rest(self, job: Mapping[str, Any]) -> None:
         viewer = self._viewer
-        with anew(self._state):
+        self._state.clear()
+        with self._state:
             chip(viewer.t(STATES[job["state"]]), TONES.get(job["state"], "warn"))
-        with anew(self._buttons):
+        self._buttons.clear()
+        with self._buttons:
             if viewer.may(Action.RESEND, job["filter"].get("destination")):
                 _buttons(viewer, job, self.look)
-        with anew(self._warning):
+        self._warning.clear()
+        with self._warning:
             _tell_new(viewer, job)
-        with anew(self._pairs):
+        self._pairs.clear()
+        with self._pairs:
             _pairs(viewer, job)
 
 

@@ -8,14 +8,13 @@ from typing import Any
 from nicegui import ui
 
 from admin.pages.frame import heading, page
-from admin.pages.parts.anew import anew
 from admin.pages.parts.buttons import button, to
 from admin.pages.parts.dialogs import confirmed
 from admin.pages.parts.figures import count, figures, pairs, share
 from admin.pages.parts.history import history
 from admin.pages.parts.notes import note
-from admin.pages.parts.once import kept
 from admin.pages.parts.sample import sample
+from admin.pages.parts.secret_shown_once import kept
 from admin.pages.parts.spans import span_links, span_of
 from admin.pages.parts.states import chip
 from admin.pages.parts.tags import link, tag
@@ -106,7 +105,8 @@ def _rotate_button(viewer: Viewer, code: str, found: Mapping[str, Any], place: u
             t("The new secret of {name}", name=name),
             (t("I have kept it"), f"/admin/destinations/{code}/subscriptions/{name}"),
         )
-        with anew(place):
+        place.clear()
+        with place:
             kept(viewer, title, {t("secret"): answer["secret"]}, then=way_on, is_hashed=False)
 
     why = "" if found["secret"] else t("It has no secret: make one under Edit.")

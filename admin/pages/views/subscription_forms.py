@@ -9,13 +9,12 @@ from nicegui import ui
 
 from admin.pages.calls import Refused
 from admin.pages.frame import heading, page
-from admin.pages.parts.anew import anew
 from admin.pages.parts.buttons import to
 from admin.pages.parts.forms import Form
-from admin.pages.parts.once import kept
+from admin.pages.parts.secret_shown_once import kept
 from admin.pages.parts.tags import tag
 from admin.pages.viewer import Viewer
-from bus.domain.retry import DEFAULT_SCHEDULE
+from bus.domain.delivery.retry import DEFAULT_SCHEDULE
 from bus.security.keys import Action
 
 _AUTO: Final = "auto"
@@ -129,7 +128,8 @@ async def _save(viewer: Viewer, form: Form, code: str, name: str | None, place: 
         ui.navigate.to(shown)
         return
     t, title = viewer.t, viewer.t("The secret of {name}", name=answer["name"])
-    with anew(place):
+    place.clear()
+    with place:
         way_on = (t("I have kept it"), f"/admin{shown}")
         kept(viewer, title, {t("secret"): answer["secret"]}, then=way_on, is_hashed=False)
 

@@ -11,9 +11,9 @@ from admin.pages.calls import Refused
 from admin.pages.finding.filters import query_of
 from admin.pages.frame import heading, page
 from admin.pages.parts.following import patient
+from admin.pages.parts.foreign_records import visible
 from admin.pages.parts.live import Live
 from admin.pages.parts.notes import empty
-from admin.pages.parts.strangers import visible
 from admin.pages.parts.tags import tag
 from admin.pages.tracing.attempt import show_attempt
 from admin.pages.tracing.body import BodyPart
@@ -22,7 +22,7 @@ from admin.pages.tracing.facts import Facts, lineage, states, ways_on
 from admin.pages.tracing.repair import Repair
 from admin.pages.tracing.timeline import timeline
 from admin.pages.viewer import Viewer
-from bus.domain.delivery import FINAL
+from bus.domain.delivery.delivery import FINAL
 
 _EVERY: Final = 2.0
 _MISSING: Final = 404

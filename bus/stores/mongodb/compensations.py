@@ -12,7 +12,7 @@ from bson import ObjectId
 from msgspec import structs
 from pymongo import DeleteMany, UpdateOne
 
-from bus.domain.delivery import Compensation, rewound
+from bus.domain.delivery.delivery import Compensation, rewound
 from bus.ports.store import Unfinished
 from bus.stores.mongodb.bodies import Bodies, Reference, reference_of
 from bus.stores.mongodb.connection import Connection, Form

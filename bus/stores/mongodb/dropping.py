@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 
-from bus.domain.contents import Contents, Tally
 from bus.domain.identity import id_floor
-from bus.domain.partition import PartitionLabel
 from bus.domain.times import DAY
+from bus.domain.tracing.contents import Contents, Tally
+from bus.domain.tracing.partition import PartitionLabel
 from bus.errors import StoreError
 from bus.stores.dropping import absent, changed, check_contents, unfinished
 from bus.stores.mongodb.bodies import Bodies

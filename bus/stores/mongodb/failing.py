@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from bus.domain.failures import FailureCount, Failures
 from bus.domain.identity import id_time
-from bus.domain.selection import Selection
-from bus.domain.signature import FAILING
+from bus.domain.searching.selection import Selection
 from bus.domain.times import DAY
+from bus.domain.tracing.failures import FailureCount, Failures
+from bus.domain.tracing.signature import FAILING
 from bus.ports.clock import Clock
 from bus.stores.mongodb.connection import Connection, Form
 from bus.stores.mongodb.damaged import DamagedDocuments

@@ -12,12 +12,12 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec import structs
 
-from bus.domain.conditions import trace_id_of
-from bus.domain.delivery import Attempt, Resend, Status
-from bus.domain.failures import FailureGroup, failures_in
+from bus.domain.delivery.delivery import Attempt, Resend, Status
 from bus.domain.identity import id_time
 from bus.domain.message import Message
-from bus.domain.trace import DeliveryTrace, Trace, attempts_in_order
+from bus.domain.searching.conditions import trace_id_of
+from bus.domain.tracing.failures import FailureGroup, failures_in
+from bus.domain.tracing.trace import DeliveryTrace, Trace, attempts_in_order
 from bus.stores.mongodb.connection import Form
 from bus.stores.mongodb.indexes import lane_entry
 from bus.stores.mongodb.names import lane_name

@@ -6,7 +6,7 @@ from typing import Final
 
 from pymongo import ASCENDING, DESCENDING, IndexModel
 
-from bus.domain.delivery import Status
+from bus.domain.delivery.delivery import Status
 
 COMPENSATIONS: Final = "compensations"
 DOCUMENTS: Final = "documents"

@@ -10,9 +10,9 @@ from bson import ObjectId
 from pymongo import InsertOne, ReplaceOne, UpdateOne
 from pymongo.errors import BulkWriteError
 
-from bus.domain.delivery import Outcome
+from bus.domain.delivery.delivery import Outcome
 from bus.domain.message import Message
-from bus.domain.trace import Trace, merge_message, merge_outcome, start_trace
+from bus.domain.tracing.trace import Trace, merge_message, merge_outcome, start_trace
 from bus.errors import StoreError
 from bus.stores.mongodb.bodies import reference_of
 from bus.stores.mongodb.connection import Connection, Form

@@ -6,8 +6,8 @@ import re
 from typing import Final
 
 from bus.domain.identity import id_time, parse_id
-from bus.domain.partition import PartitionLabel
 from bus.domain.times import DAY, day_of
+from bus.domain.tracing.partition import PartitionLabel
 
 _TRACES: Final = re.compile(r"traces_(\d{8})_(\d+)d")
 _BODIES: Final = re.compile(r"bodies_(\d{8})_(\d+)d")

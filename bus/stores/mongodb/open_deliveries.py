@@ -6,11 +6,11 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Final
 
-from bus.domain.canceling import canceled, canceled_row
-from bus.domain.delivery import Compensation, Outcome, Status
+from bus.domain.delivery.canceling import canceled, canceled_row
+from bus.domain.delivery.delivery import Compensation, Outcome, Status
 from bus.domain.identity import id_floor
 from bus.domain.message import Message
-from bus.domain.trace import Trace, received_at
+from bus.domain.tracing.trace import Trace, received_at
 from bus.ports.clock import Clock
 from bus.ports.store import Ended
 from bus.stores.mongodb.compensations import Compensations, LaneKey

@@ -6,10 +6,10 @@ import re
 from collections.abc import Collection
 from typing import Final, NamedTuple
 
-from bus.domain.conditions import parse_ref
-from bus.domain.delivery import Status
-from bus.domain.selection import Selection
-from bus.domain.signature import FAILING
+from bus.domain.delivery.delivery import Status
+from bus.domain.searching.conditions import parse_ref
+from bus.domain.searching.selection import Selection
+from bus.domain.tracing.signature import FAILING
 from bus.stores.mongodb.connection import Form
 from bus.stores.mongodb.indexes import lane_entry
 from bus.stores.mongodb.names import lane_name

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from bus.domain.message import Message
-from bus.domain.trace import Trace, is_finished
+from bus.domain.tracing.trace import Trace, is_finished
 from bus.errors import StoreError
 from bus.ports.store import DeliveryKey
 from bus.stores.mongodb.bodies import Bodies, Reference

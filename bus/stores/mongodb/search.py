@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from bus.domain.identity import id_floor, id_time
-from bus.domain.selection import Selection
+from bus.domain.searching.selection import Selection
 from bus.domain.times import DAY
-from bus.domain.trace import Trace, matches
+from bus.domain.tracing.trace import Trace, matches
 from bus.ports.clock import Clock
 from bus.ports.store import Page, Searched, Stop
 from bus.stores.mongodb.connection import Connection, Form

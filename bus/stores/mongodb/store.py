@@ -9,13 +9,13 @@ from typing import Final
 
 from pymongo.errors import DuplicateKeyError
 
-from bus.domain.contents import Contents
-from bus.domain.delivery import Compensation, Outcome
-from bus.domain.failures import Failures
+from bus.domain.delivery.delivery import Compensation, Outcome
 from bus.domain.message import Message
-from bus.domain.partition import PartitionLabel
-from bus.domain.selection import Selection
-from bus.domain.trace import Trace
+from bus.domain.searching.selection import Selection
+from bus.domain.tracing.contents import Contents
+from bus.domain.tracing.failures import Failures
+from bus.domain.tracing.partition import PartitionLabel
+from bus.domain.tracing.trace import Trace
 from bus.errors import ConfigurationError, StoreUnavailable
 from bus.ports.clock import Clock
 from bus.ports.store import MOST_GROUPS, DeliveryKey, Document, Ended, Page, Unfinished, untold

@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Final
 
-from bus.domain.delivery import Compensation, Outcome, Status, compensation_of
+from bus.domain.delivery.delivery import Compensation, Outcome, Status, compensation_of
 from bus.domain.message import Message
-from bus.domain.trace import finished_generation, is_finished
+from bus.domain.tracing.trace import finished_generation, is_finished
 from bus.errors import StoreUnavailable
 from bus.stores.mongodb.bodies import Bodies
 from bus.stores.mongodb.compensations import Compensations, Ending

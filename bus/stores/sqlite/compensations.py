@@ -10,7 +10,7 @@ from typing import Final
 import apsw
 import msgspec
 
-from bus.domain.delivery import Compensation
+from bus.domain.delivery.delivery import Compensation
 from bus.ports.store import Unfinished
 from bus.stores.sqlite import control_sql as sql
 from bus.stores.sqlite.control import Control

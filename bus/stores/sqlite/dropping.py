@@ -7,8 +7,8 @@ from typing import Any
 
 import apsw
 
-from bus.domain.contents import Contents, Tally
-from bus.domain.partition import PartitionLabel
+from bus.domain.tracing.contents import Contents, Tally
+from bus.domain.tracing.partition import PartitionLabel
 from bus.stores.dropping import absent, changed, check_contents, unfinished
 from bus.stores.sqlite import partition_sql as sql
 from bus.stores.sqlite.connection import patiently

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from bus.domain.partition import PartitionLabel
 from bus.domain.times import DAY
+from bus.domain.tracing.partition import PartitionLabel
 
 SMALLEST: Final = b""
 GREATEST: Final = b"\xff" * 16

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
-from bus.domain.delivery import Outcome
+from bus.domain.delivery.delivery import Outcome
 from bus.domain.identity import id_time
 from bus.domain.message import Message
-from bus.domain.trace import encode_trace, merge_message, merge_outcome, start_trace
+from bus.domain.tracing.trace import encode_trace, merge_message, merge_outcome, start_trace
 from bus.stores.sqlite import partition_sql as sql
 from bus.stores.sqlite.partition import Held, Partition
 from bus.stores.sqlite.references import Name, names_of

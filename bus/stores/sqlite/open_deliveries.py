@@ -6,10 +6,10 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Final
 
-from bus.domain.canceling import canceled, canceled_row
-from bus.domain.delivery import Compensation, Outcome, Status
+from bus.domain.delivery.canceling import canceled, canceled_row
+from bus.domain.delivery.delivery import Compensation, Outcome, Status
 from bus.domain.message import Message
-from bus.domain.trace import Trace, received_at
+from bus.domain.tracing.trace import Trace, received_at
 from bus.ports.store import Ended
 from bus.stores.sqlite import partition_sql as sql
 from bus.stores.sqlite.compensations import BEGINNING, Compensations, LaneKey

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import apsw
 
-from bus.domain.trace import Trace, decode_trace, failure_of
+from bus.domain.tracing.trace import Trace, decode_trace, failure_of
 from bus.stores.sqlite import partition_sql as sql
 from bus.stores.sqlite.connection import inode_of, patiently
 from bus.stores.sqlite.failures import translating

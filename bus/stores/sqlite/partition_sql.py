@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from bus.domain.delivery import Status
-from bus.domain.signature import FAILING as HAS_SIGNATURE
+from bus.domain.delivery.delivery import Status
+from bus.domain.tracing.signature import FAILING as HAS_SIGNATURE
 
 # Numbers of states inside the files, and in the SQL below; never changed, only added to.
 STATUS: Final = {

@@ -8,9 +8,9 @@ from typing import Any, Final, NamedTuple
 
 import apsw
 
-from bus.domain.conditions import forms_of, parse_header, parse_path, parse_ref
-from bus.domain.delivery import Status
-from bus.domain.selection import Selection
+from bus.domain.delivery.delivery import Status
+from bus.domain.searching.conditions import forms_of, parse_header, parse_path, parse_ref
+from bus.domain.searching.selection import Selection
 from bus.stores.sqlite import partition_sql as sql
 from bus.stores.sqlite.keys import id_key
 

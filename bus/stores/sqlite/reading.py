@@ -11,8 +11,8 @@ from typing import Final, TypeVar
 import msgspec
 
 from bus.domain.message import Message
-from bus.domain.selection import Selection
-from bus.domain.trace import Trace, is_finished
+from bus.domain.searching.selection import Selection
+from bus.domain.tracing.trace import Trace, is_finished
 from bus.ports.store import DeliveryKey, Page, Searched
 from bus.stores.sqlite.directory import Directory
 from bus.stores.sqlite.keys import GREATEST, Label, day_number, id_key, key_time

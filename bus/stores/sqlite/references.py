@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bus.domain.conditions import parse_ref, trace_id_of
 from bus.domain.message import Message
+from bus.domain.searching.conditions import parse_ref, trace_id_of
 from bus.stores.sqlite.keys import id_key
 
 Name = str | bytes

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 import apsw
 
-from bus.domain.trace import Trace, decode_trace
+from bus.domain.tracing.trace import Trace, decode_trace
 from bus.errors import ConfigurationError
 from bus.stores.sqlite import partition_sql as sql
 from bus.stores.sqlite.connection import open_reader

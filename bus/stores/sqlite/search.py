@@ -16,10 +16,10 @@ from typing import Any, Final
 
 import apsw
 
-from bus.domain.delivery import Status
-from bus.domain.selection import Selection
+from bus.domain.delivery.delivery import Status
+from bus.domain.searching.selection import Selection
 from bus.domain.times import DAY, day_of
-from bus.domain.trace import Trace, decode_trace, matches
+from bus.domain.tracing.trace import Trace, decode_trace, matches
 from bus.ports.store import Stop
 from bus.stores.sqlite import partition_sql as sql
 from bus.stores.sqlite.directory import Directory

@@ -9,8 +9,8 @@ from concurrent.futures import Executor
 
 import apsw
 
-from bus.domain.delivery import Compensation, Status, compensation_of
-from bus.domain.trace import finished_generation, is_finished
+from bus.domain.delivery.delivery import Compensation, Status, compensation_of
+from bus.domain.tracing.trace import finished_generation, is_finished
 from bus.stores.sqlite.compensations import Compensations, Ending, LaneKey
 from bus.stores.sqlite.connection import patiently
 from bus.stores.sqlite.failures import translating

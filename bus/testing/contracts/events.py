@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
-from bus.domain.events import BLOCK_BYTES, Block, Stage, TraceEvent, decode_block
 from bus.domain.identity import new_id
+from bus.domain.tracing.events import BLOCK_BYTES, Block, Stage, TraceEvent, decode_block
 from bus.events.gathering import Gathering
 from bus.ports.events import EventSink, SealedBlock
 

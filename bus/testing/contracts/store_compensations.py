@@ -7,9 +7,9 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
-from bus.domain.delivery import Compensation, Origin, Outcome, Status
+from bus.domain.delivery.delivery import Compensation, Origin, Outcome, Status
 from bus.domain.message import Message, encode_message
-from bus.domain.selection import Selection
+from bus.domain.searching.selection import Selection
 from bus.domain.times import DAY
 from bus.ports.store import Store
 from bus.testing.contracts.store_traces import LANE, search_all, traced

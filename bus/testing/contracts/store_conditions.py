@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from bus.domain.conditions import StatusClass
-from bus.domain.delivery import Outcome, Status
+from bus.domain.delivery.delivery import Outcome, Status
 from bus.domain.message import Message
-from bus.domain.selection import Selection
+from bus.domain.searching.conditions import StatusClass
+from bus.domain.searching.selection import Selection
 from bus.domain.times import DAY
 from bus.ports.store import Page, Stop, Store
 from bus.testing.contracts.store_traces import search_all

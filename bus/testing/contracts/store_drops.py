@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import pytest
 
-from bus.domain.contents import Contents, Tally
-from bus.domain.delivery import Outcome, Resend, Status
+from bus.domain.delivery.delivery import Outcome, Resend, Status
 from bus.domain.message import Message
-from bus.domain.partition import PartitionLabel
 from bus.domain.times import DAY
+from bus.domain.tracing.contents import Contents, Tally
+from bus.domain.tracing.partition import PartitionLabel
 from bus.errors import Conflict, NotFound
 from bus.ports.store import Store
 from bus.testing.writes import NOON, message, outcome

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from bus.domain.delivery import Outcome, Status
-from bus.domain.failures import FailureGroup
+from bus.domain.delivery.delivery import Outcome, Status
 from bus.domain.message import Message
-from bus.domain.selection import Selection
+from bus.domain.searching.selection import Selection
 from bus.domain.times import DAY
+from bus.domain.tracing.failures import FailureGroup
 from bus.ports.store import Store
 from bus.testing.contracts.store_traces import search_all
 from bus.testing.writes import DESTINATION, NOON, message, outcome

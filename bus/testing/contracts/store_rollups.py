@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import asyncio
 
-from bus.domain.delivery import Status
-from bus.domain.rollup import MINUTE, RESOLUTIONS, added_up
+from bus.domain.delivery.delivery import Status
+from bus.domain.statistics.rollup import MINUTE, RESOLUTIONS, added_up
 from bus.domain.times import DAY
 from bus.ports.store import Store
 from bus.stores.rollups import RollupReader, Rollups

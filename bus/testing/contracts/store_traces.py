@@ -10,11 +10,11 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from bus.domain.delivery import Outcome, Resend, Status
+from bus.domain.delivery.delivery import Outcome, Resend, Status
 from bus.domain.message import Message
-from bus.domain.selection import Selection
+from bus.domain.searching.selection import Selection
 from bus.domain.times import DAY
-from bus.domain.trace import Trace, attempts_in_order
+from bus.domain.tracing.trace import Trace, attempts_in_order
 from bus.ports.store import DeliveryKey, Store
 from bus.testing.writes import DESTINATION, NOON, attempt, message, outcome
 

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
-from bus.domain.delivery import Attempt, Origin, Outcome, Status
+from bus.domain.delivery.delivery import Attempt, Origin, Outcome, Status
 from bus.domain.identity import id_time
 from bus.domain.message import Message
 from bus.stores.sqlite import SqliteStore

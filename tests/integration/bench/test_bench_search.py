@@ -13,9 +13,9 @@ import pytest
 from bench.million import MILLION, fill, fill_directory
 from bench.population import DESTINATIONS, Population, Sent
 from bench.search import GOAL, KNOWN, ask
-from bus.domain.conditions import StatusClass, trace_id_of
-from bus.domain.delivery import Status
-from bus.domain.selection import Selection
+from bus.domain.delivery.delivery import Status
+from bus.domain.searching.conditions import StatusClass, trace_id_of
+from bus.domain.searching.selection import Selection
 from bus.domain.times import DAY
 from bus.ports.store import Store
 from bus.stores.sqlite import SqliteStore, search

@@ -13,8 +13,8 @@ import pytest
 
 from bus import Bus
 from bus.client import event_shipping
-from bus.domain.events import Stage, decode_block
-from bus.domain.ledger import ledger_of
+from bus.domain.tracing.audit_ledger import ledger_of
+from bus.domain.tracing.events import Stage, decode_block
 from tests.harness.process import ROOT
 from tests.harness.waiting import wait_until
 from tests.integration.client.fake_receiver import FakeReceiver, Request

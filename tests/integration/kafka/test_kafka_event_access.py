@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import trustme
 
-from bus.domain.events import Stage, TraceEvent
 from bus.domain.identity import new_id
+from bus.domain.tracing.events import Stage, TraceEvent
 from bus.errors import EventsUnavailable
 from bus.events.gathering import Gathering
 from bus.ports.events import SealedBlock

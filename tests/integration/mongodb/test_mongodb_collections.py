@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from pymongo import MongoClient
 
-from bus.domain.delivery import Status
+from bus.domain.delivery.delivery import Status
 from bus.domain.message import encode_message
-from bus.domain.selection import Selection
+from bus.domain.searching.selection import Selection
 from bus.domain.times import DAY
 from bus.errors import StoreError
 from bus.stores.mongodb import MongodbStore

@@ -10,9 +10,9 @@ import bson
 import pytest
 from pymongo import AsyncMongoClient
 
-from bus.domain.delivery import Status
+from bus.domain.delivery.delivery import Status
 from bus.domain.message import Message
-from bus.domain.selection import Selection
+from bus.domain.searching.selection import Selection
 from bus.errors import ConfigurationError, StoreError
 from bus.ports.store import DeliveryKey
 from bus.stores.mongodb import MongodbStore

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from bus.domain.delivery import Status
+from bus.domain.delivery.delivery import Status
 from bus.errors import Conflict
 from bus.stores.mongodb.dropping import Dropping
 from bus.testing.contracts.store_drops import PARTITION, contents, finished

@@ -13,10 +13,10 @@ from typing import TypeVar
 
 import pytest
 
-from bus.domain.delivery import Status
+from bus.domain.delivery.delivery import Status
 from bus.domain.destination import Destination
 from bus.domain.message import Message
-from bus.domain.selection import Selection
+from bus.domain.searching.selection import Selection
 from bus.errors import ConfigurationError, StoreError, StoreUnavailable
 from bus.registry import COLLECTIONS, DESTINATIONS, MARK, Registry
 from bus.security.secrets import SecretBox

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bus.domain.delivery import Compensation, Outcome, Status
+from bus.domain.delivery.delivery import Compensation, Outcome, Status
 from bus.domain.message import Message
 from bus.ports.store import Store
 from bus.stores.mongodb.merging import Merge

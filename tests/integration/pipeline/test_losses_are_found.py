@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
-from bus.domain.events import TraceEvent
+from bus.domain.tracing.events import TraceEvent
 from bus.events.gathering import Gathering
 from pipeline.jobs import rollup
 from pipeline.jobs.reconcile import Plan, Proof, missing, read_proofs, reconciled, totals

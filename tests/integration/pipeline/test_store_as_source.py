@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 from pyspark.sql import SparkSession
 
-from bus.domain.delivery import Outcome, Resend, Status
+from bus.domain.delivery.delivery import Outcome, Resend, Status
 from bus.domain.message import Message
 from bus.domain.times import DAY
 from bus.errors import ConfigurationError

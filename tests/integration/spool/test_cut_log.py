@@ -9,8 +9,8 @@ import pytest
 
 from bus.spool import BlockingSpool, Options
 from bus.spool.inspect import Inspection
-from bus.spool.pages import FRAME_BYTES
-from bus.spool.synced import NAME as MARK
+from bus.spool.recovery.pages import FRAME_BYTES
+from bus.spool.recovery.synced import NAME as MARK
 from tests.integration.spool.history import number_of, record
 
 RECORDS = 60

@@ -15,7 +15,7 @@ import pytest
 from bus.ports.spool import NewRecord
 from bus.spool import BlockingSpool
 from bus.spool.file import PAGE_SIZE
-from bus.spool.salvage import EVIDENCE
+from bus.spool.recovery.salvage import EVIDENCE
 from tests.integration.spool.history import History, body, drain, number_of, record
 
 if TYPE_CHECKING:

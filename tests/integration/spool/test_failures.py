@@ -13,8 +13,8 @@ from bus.errors import SpoolClosed, SpoolFailed, SpoolFull
 from bus.ports.spool import NewRecord
 from bus.spool import AsyncSpool, BlockingSpool
 from bus.spool.file import SpoolFile
-from bus.spool.restore import FAILED
-from bus.spool.salvage import EVIDENCE
+from bus.spool.recovery.restore import FAILED
+from bus.spool.recovery.salvage import EVIDENCE
 from tests.contract.threaded import Threaded
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import pytest
 
 from bus.errors import SpoolFailed
 from bus.spool import AsyncSpool, BlockingSpool
-from bus.spool.restore import FAILED
+from bus.spool.recovery.restore import FAILED
 from tests.integration.spool.faulty_vfs import FaultyVfs, PowerIsOff
 from tests.integration.spool.history import LANES, History, drain, number_of, record
 

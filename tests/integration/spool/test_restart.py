@@ -11,8 +11,8 @@ import pytest
 from bus.errors import SpoolError
 from bus.ports.spool import NewRecord
 from bus.spool import AsyncSpool, BlockingSpool
+from bus.spool.cursors import WINDOW
 from bus.spool.file import SpoolFile
-from bus.spool.ledger import WINDOW
 from bus.spool.transaction import SWEEP
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def test_the_window_needs_a_commit_now_and_then(tmp_path: Path) -> None:
         assert len(spool.claim("send", 9 * WINDOW, "a")) <= WINDOW
         take(spool, 2 * WINDOW)
         ((saved,),) = query(tmp_path, "SELECT next FROM cursor WHERE consumer = 'send'")
-        cursor = spool._ledger.find("a", "send")
+        cursor = spool._cursors.find("a", "send")
         assert cursor is not None
         assert cursor.next - int(str(saved)) <= WINDOW
 
@@ -199,7 +199,7 @@ async def test_memory_is_bounded_by_the_cache_and_the_window(tmp_path: Path) -> 
         finally:
             tracemalloc.stop()
         assert current < 3 << 20
-        assert spool._ledger.cache.bytes <= 1 << 20
+        assert spool._cursors.cache.bytes <= 1 << 20
 
 
 def test_a_newer_format_is_refused_and_left_alone(tmp_path: Path) -> None:

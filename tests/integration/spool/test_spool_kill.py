@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from bus.spool.restore import FAILED
-from bus.spool.salvage import EVIDENCE
+from bus.spool.recovery.restore import FAILED
+from bus.spool.recovery.salvage import EVIDENCE
 from tests.integration.spool.processes import UNKNOWN, command, reopened, traced
 
 if TYPE_CHECKING:

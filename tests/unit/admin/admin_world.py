@@ -10,12 +10,12 @@ from typing import Any
 import httpx
 
 from admin.app import make_app
-from admin.services import Office
+from admin.services import AdminServices
 from bus.bootstrap import Context
 from bus.cluster.peers import PeerKey, Peers
-from bus.domain.delivery import Compensation, Outcome, Status
+from bus.domain.delivery.delivery import Compensation, Outcome, Status
 from bus.domain.message import Message
-from bus.domain.trace import DeliveryTrace
+from bus.domain.tracing.trace import DeliveryTrace
 from bus.errors import StoreUnavailable
 from bus.registry import Registry
 from bus.security.egress import EgressPolicy
@@ -140,8 +140,8 @@ class World:
             rollups=Rollups(self.store, self.clock, "owner-1", lambda: None),
             events=self.events,
         )
-        self.office = Office(self.context)
-        self.app = make_app(self.office)
+        self.services = AdminServices(self.context)
+        self.app = make_app(self.services)
 
     @property
     def registry(self) -> Registry:
@@ -224,7 +224,7 @@ async def subscribed(*brokers: MemoryTransport) -> World:
 @asynccontextmanager
 async def running(world: World) -> AsyncIterator[httpx.AsyncClient]:
     """Have somebody work on the jobs; it must not end by itself."""
-    runner = asyncio.create_task(world.office.runner.run())
+    runner = asyncio.create_task(world.services.runner.run())
     try:
         async with world.client() as client:
             yield client

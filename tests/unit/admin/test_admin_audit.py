@@ -10,7 +10,7 @@ import pytest
 
 from admin.access.audit_log import AUDIT, AuditLog, Wanted
 from admin.housekeeping import keep_house
-from bus.domain.delivery import Status
+from bus.domain.delivery.delivery import Status
 from bus.domain.times import DAY
 from bus.security.principals import ANYONE
 from bus.stores.sqlite import SqliteStore
@@ -180,7 +180,7 @@ async def test_old_entries_are_dropped(world: World, client: httpx.AsyncClient) 
     await client.put("/destinations/old", json={})
     await world.clock.advance(86_400 * 200)
     await client.put("/destinations/young", json={})
-    house = asyncio.create_task(keep_house(world.office))
+    house = asyncio.create_task(keep_house(world.services))
     await world.clock.advance(86_400 * 166)
     assert [entry["resource"] for entry in await entries(client)] == ["destinations/young"]
     house.cancel()
@@ -191,7 +191,7 @@ async def test_housekeeping_outlives_a_store_that_is_away(world: World, client: 
     await client.put("/destinations/old", json={})
     await world.clock.advance(86_400 * 366)
     world.store.down = True
-    house = asyncio.create_task(keep_house(world.office))
+    house = asyncio.create_task(keep_house(world.services))
     await world.clock.advance(1)
     world.store.down = False
     await world.clock.advance(3600)

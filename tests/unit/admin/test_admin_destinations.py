@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from bus.domain.delivery import Origin
+from bus.domain.delivery.delivery import Origin
 from bus.domain.destination import FORMER_KEPT, FormerTransport, TransportName
 from bus.testing.transport import MemoryTransport
 from bus.testing.writes import message, row

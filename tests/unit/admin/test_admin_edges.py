@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from admin.requests.bodies import LARGEST
-from bus.domain.delivery import Status
+from bus.domain.delivery.delivery import Status
 from tests.unit.admin.admin_world import URL, World, problem
 
 EXPECTED = {

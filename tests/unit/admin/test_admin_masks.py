@@ -12,9 +12,9 @@ from fastapi import FastAPI
 
 from admin.access.audit_log import Wanted
 from admin.showing.masks import Masks, MasksDep
-from bus.domain.delivery import Attempt, Status
-from bus.domain.masking import LARGEST
+from bus.domain.delivery.delivery import Attempt, Status
 from bus.domain.message import Message
+from bus.domain.searching.masking import LARGEST
 from bus.errors import AccessDenied
 from bus.security.principals import ANYONE, Principal
 from bus.testing.writes import attempt, message, outcome
@@ -187,7 +187,7 @@ async def test_an_attempt_its_curl_and_a_pretty_body_are_masked(world: World, ke
             shown = await client.get(path, params={"as": "pretty", "unmasked": "true"})
             assert shown.status_code == (200 if role == "admin" else 403)
             assert ("4111111" in shown.text) is (role == "admin")
-        logged = await world.office.audit.read(Wanted(what=paths[0].strip("/")), after=None, limit=9)
+        logged = await world.services.audit.read(Wanted(what=paths[0].strip("/")), after=None, limit=9)
     assert len(logged.entries) == 1
     for answer in answers:
         assert answer.status_code == 200
@@ -238,7 +238,7 @@ async def test_an_export_is_masked(world: World, keys: dict[str, str], options: 
 
 async def test_no_route_shows_what_is_hidden_without_the_log(world: World, keys: dict[str, str]) -> None:
     app = FastAPI()
-    app.state.office = world.office
+    app.state.services = world.services
 
     @app.get("/careless")
     async def careless(masks: MasksDep) -> bool:

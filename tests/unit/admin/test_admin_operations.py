@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from admin.document import Document
-from bus.domain.delivery import Status
+from bus.domain.delivery.delivery import Status
 from bus.ports.spool import NewRecord
 from bus.registry import Rates
 from bus.testing.writes import NOON
@@ -301,7 +301,7 @@ async def test_a_list_holds_what_a_key_may_see(world: World) -> None:
 
 async def test_the_document_has_the_hot_routes_as_well(world: World) -> None:
     world.context.documented.update(PATHS)
-    transport = httpx.ASGITransport(Document(world.office))
+    transport = httpx.ASGITransport(Document(world.services))
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
         document = (await client.get("/openapi.json")).json()
         problem(await client.post("/openapi.json"), 405)

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from bus.cluster.member import COLLECTION, Held, Member
-from bus.domain.delivery import Status
-from bus.domain.vitals import BreakerFigures, SpoolFigures
+from bus.domain.delivery.delivery import Status
+from bus.domain.health.vitals import BreakerFigures, SpoolFigures
 from bus.ports.spool import NewRecord
 from bus.ports.transport import Lag
 from bus.testing.transport import MemoryTransport

@@ -1,10 +1,10 @@
 """An archive has a partition dropped: what it says of the contents must be what the store finds."""
 
-from bus.domain.contents import Tally
-from bus.domain.delivery import Status
+from bus.domain.delivery.delivery import Status
 from bus.domain.identity import new_id
 from bus.domain.message import Message
 from bus.domain.times import DAY, format_time
+from bus.domain.tracing.contents import Tally
 from bus.testing.writes import NOON, message, outcome
 from tests.unit.admin.admin_world import World, problem
 

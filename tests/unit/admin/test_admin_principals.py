@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
-from bus.domain.delivery import Status
+from bus.domain.delivery.delivery import Status
 from tests.unit.admin.admin_world import URL, World
 
 CODES = ("orders", "cards", "mails", "refunds", "stock")
@@ -186,7 +186,7 @@ class Stage:
         documents = self.world.store
         found = {name: await documents.list(name) for name in ("destinations", "subscriptions", "settings", "views")}
         trace = await documents.trace(self.values["message_id"])
-        return {**found, "jobs": await self.world.office.book.jobs(), "trace": trace}
+        return {**found, "jobs": await self.world.services.jobs.all(), "trace": trace}
 
 
 def _filled(body: Any, values: Mapping[str, str]) -> Any:

@@ -13,7 +13,7 @@ import pytest
 from bus.cluster.member import COLLECTION, Member
 from bus.cluster.peers import PeerKey
 from bus.cluster.report import REPORT
-from bus.domain.vitals import BreakerFigures, Orphan, WorkerFigures
+from bus.domain.health.vitals import BreakerFigures, Orphan, WorkerFigures
 from bus.ports.spool import NewRecord
 from bus.serving import Gateway
 from bus.testing.writes import NOON, message, row

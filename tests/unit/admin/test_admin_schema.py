@@ -23,7 +23,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from admin.document import Document
-from bus.domain.delivery import Status
+from bus.domain.delivery.delivery import Status
 from bus.domain.message import Message
 from bus.ports.sampling import Sampled
 from bus.serving import Gateway
@@ -91,7 +91,7 @@ async def _make() -> tuple[Gateway, str, dict[str, str]]:
     context.documented.update(PATHS)
     services: list[Any] = [
         Routes({PREFIX: ingest, EVENTS_PATH: EventsApp(context.events, world.keyring)}),
-        Routes({"/api": world.app, "/openapi.json": Document(world.office)}),
+        Routes({"/api": world.app, "/openapi.json": Document(world.services)}),
     ]
     return Gateway(context, services), key, KNOWN | {"message_id": sent.id, "job_id": job_id}
 

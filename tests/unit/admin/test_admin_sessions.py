@@ -12,7 +12,7 @@ import pytest
 from argon2 import PasswordHasher
 
 from admin.access.audit_log import Wanted
-from bus.domain.delivery import Status
+from bus.domain.delivery.delivery import Status
 from bus.security import passwords
 from bus.security.keys import Action
 from bus.testing.writes import message
@@ -129,7 +129,7 @@ def _again(world: World, kept: dict[str, str]) -> httpx.AsyncClient:
 
 async def test_a_session_ends_by_the_settings(world: World) -> None:
     world.context.settings.session_idle, world.context.settings.session_lifetime = 600, 1800
-    world.office.__init__(world.context)
+    world.services.__init__(world.context)
     async with person(world, "viewer") as client:
         for _ in range(3):
             await world.clock.advance(540)
@@ -348,7 +348,7 @@ async def test_while_the_store_is_away_nobody_logs_in_or_out_and_who_is_in_stays
 
 async def test_behind_a_trusted_proxy_each_client_is_counted_by_its_own_address(world: World) -> None:
     world.context.settings.trusted_proxies = "127.0.0.0/8"
-    world.office.__init__(world.context)
+    world.services.__init__(world.context)
     password = await world.keyring.add_user("ann", "viewer")
     async with world.client() as proxy:
         for _ in range(5):
@@ -356,7 +356,7 @@ async def test_behind_a_trusted_proxy_each_client_is_counted_by_its_own_address(
         problem(await log_in(proxy, password, **{"x-forwarded-for": "1.2.3.4, 203.0.113.9"}), 429)
         begun = await log_in(proxy, password, **{"x-forwarded-for": "198.51.100.7"})
         assert begun.status_code == 201
-    (entry,) = (await world.office.audit.read(Wanted(what="session"), after=None, limit=9)).entries
+    (entry,) = (await world.services.audit.read(Wanted(what="session"), after=None, limit=9)).entries
     assert entry.address == "198.51.100.7"
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from bus.domain.delivery import Status
+from bus.domain.delivery.delivery import Status
 from bus.domain.times import DAY, format_time
 from bus.stores.rollups import Rollups
 from bus.testing.writes import NOON, message, outcome

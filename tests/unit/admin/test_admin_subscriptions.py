@@ -7,9 +7,9 @@ from typing import Any
 import httpx
 import pytest
 
-from bus.domain.delivery import Status
-from bus.domain.events import Stage
+from bus.domain.delivery.delivery import Status
 from bus.domain.subscription import Secret
+from bus.domain.tracing.events import Stage
 from bus.testing.writes import message, outcome
 from tests.unit.admin.admin_world import BILLING, SUBSCRIPTION, URL, World, made, problem
 

@@ -11,7 +11,7 @@ import pytest
 from bus.cluster.handover import HandoverTransport, RemoteDispatching
 from bus.cluster.member import Member
 from bus.cluster.peers import DELIVERIES, MESSAGES, ROOM
-from bus.domain.delivery import Delivery, decode_delivery
+from bus.domain.delivery.delivery import Delivery, decode_delivery
 from bus.domain.message import Message, decode_message, encode_message
 from bus.errors import PeerUnavailable, TransportUnavailable
 from bus.ports.transport import Outgoing

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from bus.cluster.member import COLLECTION, Held
-from bus.domain.shares import View
+from bus.domain.delivery.shares import View
 from bus.domain.times import DAY
 from tests.unit.cluster.cluster_world import Process, World
 

@@ -8,7 +8,7 @@ import pytest
 
 from bus.bootstrap.identity import claim_name
 from bus.cluster.kept import ViewFile
-from bus.domain.shares import View
+from bus.domain.delivery.shares import View
 
 
 def test_a_restart_has_the_name_of_the_life_before(tmp_path: Path) -> None:

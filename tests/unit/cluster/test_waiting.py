@@ -6,7 +6,7 @@ from typing import Any
 
 from bus.cluster.member import Held, Member
 from bus.cluster.waiting import Waiting, figures
-from bus.domain.vitals import SpoolFigures
+from bus.domain.health.vitals import SpoolFigures
 from bus.ports.spool import NewRecord
 from bus.ports.transport import Lag
 from bus.testing.spool import MemorySpool

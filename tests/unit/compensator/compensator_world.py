@@ -9,11 +9,11 @@ import msgspec
 
 from bus.cluster.member import COLLECTION, Member
 from bus.cluster.waiting import Waiting
-from bus.domain.delivery import Compensation, Delivery, Outcome, Status
+from bus.domain.delivery.delivery import Compensation, Delivery, Outcome, Status
 from bus.domain.destination import Destination
 from bus.domain.message import Message, encode_message
 from bus.domain.subscription import Subscription
-from bus.domain.trace import DeliveryTrace
+from bus.domain.tracing.trace import DeliveryTrace
 from bus.errors import StoreUnavailable
 from bus.ports.store import untold
 from bus.ports.transport import Outgoing
@@ -29,9 +29,9 @@ from bus.testing.store import MemoryStore
 from bus.testing.transport import MemoryTransport
 from bus.testing.writes import DESTINATION, message, outcome
 from bus.transports.router import TransportRouter
+from compensator.cancellation import Cancellation
 from compensator.compensator import Compensator
 from compensator.expiry import Expiry
-from compensator.removal import Removal
 from compensator.stuck import StuckSearch
 
 LANE = (DESTINATION, "billing")
@@ -147,7 +147,7 @@ class World:
         self.compensator = self.restarted()
         self.stuck = StuckSearch(self.store, self.registry, self.router, self.waiting(), self.clock)
         self.rollups = Rollups(self.store, self.clock, OWNER, lambda: None)
-        self.removal = Removal(
+        self.cancellation = Cancellation(
             self.store, self.registry, self.clock, Cancellations(self.store, self.rollups, self.events)
         )
         self.expiry = Expiry(self.store, self.clock)

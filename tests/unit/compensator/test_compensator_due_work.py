@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from bus.domain.delivery import Origin, Status
+from bus.domain.delivery.delivery import Origin, Status
 from bus.errors import StoreUnavailable
 from bus.ports.spool import NewRecord
 from bus.telemetry import metrics

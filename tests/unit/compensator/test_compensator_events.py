@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from bus.domain.delivery import Origin
-from bus.domain.events import Stage
+from bus.domain.delivery.delivery import Origin
+from bus.domain.tracing.events import Stage
 from bus.ports.transport import Outgoing
 from bus.testing.writes import message, row
 from tests.unit.compensator.compensator_world import LANE, World

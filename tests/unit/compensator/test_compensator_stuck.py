@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from bus.domain.delivery import Origin, Status
+from bus.domain.delivery.delivery import Origin, Status
 from bus.domain.message import Message, encode_message
 from bus.domain.times import DAY
 from bus.ports.spool import NewRecord

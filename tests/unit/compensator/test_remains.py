@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bus.bootstrap.identity import claim_name
-from bus.domain.events import Stage, TraceEvent
+from bus.domain.tracing.events import Stage, TraceEvent
 from bus.errors import EventsUnavailable
 from bus.events.gathering import Gathering
 from bus.ports.spool import NewRecord
@@ -16,7 +16,7 @@ from bus.spool import AsyncSpool
 from bus.testing.clock import NOON
 from bus.testing.events import MemoryEvents
 from bus.testing.writes import DESTINATION, message
-from compensator.remains import Remains
+from compensator.sweeper.remains import Remains
 
 
 def told(folder: Path, name: str = "one-000001.open", *, torn: bool = False) -> bytes:

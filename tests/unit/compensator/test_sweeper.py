@@ -22,7 +22,7 @@ from bus.spool import AsyncSpool
 from bus.spool import Options as SpoolOptions
 from bus.spool.retire import remove
 from bus.testing.writes import DESTINATION, message
-from compensator.sweeper import SweeperService
+from compensator.sweeper.service import SweeperService
 from tests.integration.client.fake_receiver import FakeReceiver, status
 from tests.unit.compensator.compensator_world import World
 from tests.unit.compensator.test_remains import service, told
@@ -148,14 +148,14 @@ async def test_evidence_of_damage_keeps_the_directory(ground: Ground) -> None:
 
 async def test_trouble_with_one_queue_holds_up_no_other(ground: Ground, caplog: pytest.LogCaptureFixture) -> None:
     bad, good = await ground.direct(ground.root / "a"), await ground.direct(ground.root / "b")
-    plain = ground.sweeper._leftovers.drain
+    plain = ground.sweeper._drain.drain
 
     async def drain(directory: Path) -> object:
         if directory == bad:
             raise ExceptionGroup("of a task", [RuntimeError("broken")])
         return await plain(directory)
 
-    ground.sweeper._leftovers.drain = drain  # type: ignore[method-assign, assignment]
+    ground.sweeper._drain.drain = drain  # type: ignore[method-assign, assignment]
     await ground.sweep()
     assert bad.exists()
     assert not good.exists()

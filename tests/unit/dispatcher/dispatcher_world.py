@@ -9,10 +9,10 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
-from bus.domain.delivery import Delivery, Outcome, Status, decode_outcome
+from bus.domain.delivery.delivery import Delivery, Outcome, Status, decode_outcome
+from bus.domain.delivery.retry import RetryPolicy, Schedule
 from bus.domain.destination import Destination
 from bus.domain.message import Message, encode_message
-from bus.domain.retry import RetryPolicy, Schedule
 from bus.domain.subscription import Subscription
 from bus.ports.spool import NewRecord
 from bus.ports.transport import Outgoing

@@ -9,10 +9,10 @@ from contextlib import asynccontextmanager
 import pytest
 
 from bus.domain.catalog import Catalog
-from bus.domain.delivery import Delivery, Status
+from bus.domain.delivery.delivery import Delivery, Status
 from bus.domain.destination import Destination
+from bus.domain.health.vitals import WorkerFigures
 from bus.domain.subscription import Subscription
-from bus.domain.vitals import WorkerFigures
 from bus.errors import SpoolFailed
 from bus.ports.poster import PostFailure
 from bus.telemetry import metrics

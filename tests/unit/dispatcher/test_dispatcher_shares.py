@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from bus.domain.catalog import Catalog
+from bus.domain.delivery.shares import Shares, View
 from bus.domain.destination import Destination, TransportName
-from bus.domain.shares import Shares, View
 from bus.testing.spool import MemorySpool
 from bus.testing.transport import MemoryTransport
 from bus.testing.writes import DESTINATION

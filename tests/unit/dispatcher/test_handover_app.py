@@ -10,7 +10,7 @@ import pytest
 
 from bus.cluster.peers import DELIVERIES, MESSAGES, ROOM, PeerKey
 from bus.cluster.sampling import SAMPLE
-from bus.domain.delivery import Delivery, encode_delivery
+from bus.domain.delivery.delivery import Delivery, encode_delivery
 from bus.domain.destination import Destination
 from bus.domain.message import Message, encode_message
 from bus.domain.subscription import Subscription

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from bus.domain.catalog import Catalog
-from bus.domain.delivery import Delivery, Origin, Status, decode_outcome
+from bus.domain.delivery.delivery import Delivery, Origin, Status, decode_outcome
 from bus.domain.destination import Destination
 from bus.domain.times import DAY
 from bus.errors import StoreUnavailable

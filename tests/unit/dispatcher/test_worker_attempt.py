@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 from standardwebhooks import Webhook
 
-from bus.domain.delivery import Status
+from bus.domain.delivery.delivery import Status
 from bus.domain.subscription import Secret
 from bus.domain.times import DAY
 from bus.errors import EgressDenied

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from itertools import pairwise
 
-from bus.domain.breaker import BreakerState
-from bus.domain.delivery import Status
+from bus.domain.delivery.breaker import BreakerState
+from bus.domain.delivery.delivery import Status
 from bus.ports.poster import PostFailure
 from bus.telemetry import metrics
 from bus.testing.poster import Reply

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bus.domain.delivery import Status
+from bus.domain.delivery.delivery import Status
 from bus.domain.times import DAY
 from bus.errors import StoreUnavailable
 from bus.testing.poster import Reply

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bus.domain.delivery import Origin, Status
+from bus.domain.delivery.delivery import Origin, Status
 from bus.domain.message import decode_message
 from bus.ports.poster import PostFailure
 from bus.telemetry import metrics

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from bus.domain.delivery import Outcome, Status
-from bus.domain.events import Stage
+from bus.domain.delivery.delivery import Outcome, Status
 from bus.domain.lanes import unfinished_lane
 from bus.domain.message import Message
+from bus.domain.tracing.events import Stage
 from bus.errors import SpoolFailed, SpoolFull
 from bus.ports.spool import NewRecord
 from bus.testing.writes import DESTINATION, outcome

@@ -8,8 +8,8 @@ import time
 import pytest
 from standardwebhooks import Webhook
 
-from bus.domain.breaker import BreakerState
-from bus.domain.delivery import Status
+from bus.domain.delivery.breaker import BreakerState
+from bus.domain.delivery.delivery import Status
 from bus.domain.subscription import Secret
 from bus.ports.poster import PostFailure
 from bus.ports.sampling import PERMIT_PATIENCE

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from bus.domain.delivery import Status
+from bus.domain.delivery.delivery import Status
 from bus.errors import SpoolFull
 from bus.testing.poster import Reply
 from bus.testing.writes import DESTINATION

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from bus.domain.alarms import Alarm, Facts, OpenBreaker, Part, Publishing, Queue, Severity, alarms
+from bus.domain.health.alarms import Alarm, Facts, OpenBreaker, Part, Publishing, Queue, Severity, alarms
+from bus.domain.health.vitals import BreakerFigures, RejectedFigures, SpoolFigures, TurnedAwayFigures
 from bus.domain.subscription import PAUSED_BY_410, Subscription
-from bus.domain.vitals import BreakerFigures, RejectedFigures, SpoolFigures, TurnedAwayFigures
 
 ROLES = ("receiver", "dispatcher", "compensator", "admin")
 

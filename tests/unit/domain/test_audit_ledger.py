@@ -9,9 +9,9 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bus.domain.events import LedgerRow, Stage, TraceEvent
 from bus.domain.identity import new_id
-from bus.domain.ledger import bucket_of, fingerprint, ledger_of, minute_of
+from bus.domain.tracing.audit_ledger import bucket_of, fingerprint, ledger_of, minute_of
+from bus.domain.tracing.events import LedgerRow, Stage, TraceEvent
 
 NOON = 1_732_233_600_000
 IDS = [new_id(NOON + number * 7_001, bytes([number]) * 10) for number in range(40)]

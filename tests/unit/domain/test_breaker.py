@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bus.domain.breaker import Breaker, BreakerState
+from bus.domain.delivery.breaker import Breaker, BreakerState
 
 NOW = 500.0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bus.domain.conditions import StatusClass, class_of, has_text, has_value, parse_path, parse_ref
+from bus.domain.searching.conditions import StatusClass, class_of, has_text, has_value, parse_path, parse_ref
 
 
 @pytest.mark.parametrize(

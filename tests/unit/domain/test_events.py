@@ -7,10 +7,10 @@ import json
 import msgspec
 import pytest
 
-from bus.domain import events
-from bus.domain.delivery import Status
-from bus.domain.events import Block, Stage, TraceEvent, count_events, decode_block, encode_block
+from bus.domain.delivery.delivery import Status
 from bus.domain.identity import new_id
+from bus.domain.tracing import events
+from bus.domain.tracing.events import Block, Stage, TraceEvent, count_events, decode_block, encode_block
 from bus.testing.writes import message, outcome
 
 NOW = 1_732_240_000_123

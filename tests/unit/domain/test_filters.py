@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bus.domain.filters import Filter
+from bus.domain.delivery.filters import Filter
 from bus.domain.message import Message
 
 DEEP = b"[" * 50_000 + b"]" * 50_000

@@ -6,10 +6,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from bus.domain.delivery import Attempt, Origin, Outcome, Resend, Status
-from bus.domain.hops import Hop, hops_of
+from bus.domain.delivery.delivery import Attempt, Origin, Outcome, Resend, Status
 from bus.domain.message import Message
-from bus.domain.trace import Trace, attempts_in_order, merge_message, merge_outcome, start_trace
+from bus.domain.tracing.hops import Hop, hops_of
+from bus.domain.tracing.trace import Trace, attempts_in_order, merge_message, merge_outcome, start_trace
 from bus.sentences import sentence
 from bus.testing.writes import NOON, attempt, message, outcome
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bus.domain.latency import BOUNDS, GREATEST_ERROR, place_of, quantile
+from bus.domain.statistics.latency import BOUNDS, GREATEST_ERROR, place_of, quantile
 
 
 def test_the_ranges_are_narrow_and_reach_from_a_millisecond_to_an_hour() -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bus.domain.masking import LARGEST, MASK, MOST_RULES, Unmaskable, check_rules, masking
+from bus.domain.searching.masking import LARGEST, MASK, MOST_RULES, Unmaskable, check_rules, masking
 
 NAMES = ["a", "b", "card", "é", "e\u0301", "we.ird", 'q"uote', "*", "[*]", "", "键", "\U0001f600", "back\\slash"]
 SHAPES = st.recursive(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bus.domain.quota import A_LITTLE, DEFAULT_SHARE, Room
+from bus.domain.delivery.quota import A_LITTLE, DEFAULT_SHARE, Room
 
 LIMIT = 3000
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bus.domain.rate import TokenBucket
+from bus.domain.delivery.rate import TokenBucket
 
 NOW = 1000.0
 

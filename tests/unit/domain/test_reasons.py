@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from bus.domain.delivery import Delivery, Status
-from bus.domain.reasons import REASONS, reason_of
-from bus.domain.retry import RetryPolicy
+from bus.domain.delivery.delivery import Delivery, Status
+from bus.domain.delivery.reasons import REASONS, reason_of
+from bus.domain.delivery.retry import RetryPolicy
+from bus.domain.delivery.verdict import Answer, judge
 from bus.domain.subscription import Subscription
-from bus.domain.verdict import Answer, judge
 from bus.sentences import Said, sentence
 from bus.testing.writes import NOON, attempt, message
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bus.domain.retry import (
+from bus.domain.delivery.retry import (
     DEFAULT_SCHEDULE,
     JITTER,
     RETRY_AFTER_CAP,

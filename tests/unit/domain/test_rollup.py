@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bus.domain.delivery import Outcome, Status
-from bus.domain.latency import place_of
+from bus.domain.delivery.delivery import Outcome, Status
 from bus.domain.message import Message
-from bus.domain.rollup import (
+from bus.domain.statistics.latency import place_of
+from bus.domain.statistics.rollup import (
     MINUTE,
     MOST_POINTS,
     MOST_SOURCES,

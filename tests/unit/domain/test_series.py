@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from bus.domain.delivery import Outcome, Status
+from bus.domain.delivery.delivery import Outcome, Status
 from bus.domain.message import Message
-from bus.domain.rollup import MINUTE, Sheet
-from bus.domain.series import Figures, Grouping, Series, series_of
+from bus.domain.statistics.rollup import MINUTE, Sheet
+from bus.domain.statistics.series import Figures, Grouping, Series, series_of
 from bus.testing.writes import NOON, message, outcome
 
 

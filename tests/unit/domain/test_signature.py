@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bus.domain.delivery import Status
-from bus.domain.failures import FailureCount, FailureGroup
-from bus.domain.selection import Selection
-from bus.domain.signature import MOST_CHARACTERS, UNKNOWN, signature_of
-from bus.domain.trace import DeliveryTrace, failure_of, is_chosen
+from bus.domain.delivery.delivery import Status
+from bus.domain.searching.selection import Selection
+from bus.domain.tracing.failures import FailureCount, FailureGroup
+from bus.domain.tracing.signature import MOST_CHARACTERS, UNKNOWN, signature_of
+from bus.domain.tracing.trace import DeliveryTrace, failure_of, is_chosen
 
 
 @pytest.mark.parametrize(

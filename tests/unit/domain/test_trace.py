@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from bus.domain.delivery import FINAL, Attempt, Origin, Outcome, Resend, Status
+from bus.domain.delivery.delivery import FINAL, Attempt, Origin, Outcome, Resend, Status
 from bus.domain.message import Message
-from bus.domain.selection import Selection
-from bus.domain.trace import (
+from bus.domain.searching.selection import Selection
+from bus.domain.tracing.trace import (
     Trace,
     attempts_in_order,
     decode_trace,

@@ -5,12 +5,12 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from bus.domain.delivery import Delivery, Origin, Status, compensation_of, decode_outcome, encode_outcome
+from bus.domain.delivery.delivery import Delivery, Origin, Status, compensation_of, decode_outcome, encode_outcome
+from bus.domain.delivery.retry import RetryPolicy, Schedule, check_dead_on
+from bus.domain.delivery.verdict import Answer, judge, without_post
 from bus.domain.message import decode_message
-from bus.domain.retry import RetryPolicy, Schedule, check_dead_on
-from bus.domain.signature import signature_of
 from bus.domain.subscription import Subscription
-from bus.domain.verdict import Answer, judge, without_post
+from bus.domain.tracing.signature import signature_of
 from bus.testing.writes import NOON, attempt, message
 
 SUBSCRIPTION = Subscription(

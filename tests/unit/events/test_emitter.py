@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from bus.domain.events import BLOCK_EVENTS, Stage, TraceEvent, decode_block
 from bus.domain.identity import new_id
+from bus.domain.tracing.events import BLOCK_EVENTS, Stage, TraceEvent, decode_block
 from bus.errors import EventsUnavailable
 from bus.events.emitter import Emitter
 from bus.events.gathering import Gathering

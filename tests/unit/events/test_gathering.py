@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from bus.domain.events import BLOCK_BYTES, BLOCK_EVENTS, Block, Stage, TraceEvent, decode_block
 from bus.domain.identity import id_time, new_id
-from bus.domain.ledger import ledger_of
+from bus.domain.tracing.audit_ledger import ledger_of
+from bus.domain.tracing.events import BLOCK_BYTES, BLOCK_EVENTS, Block, Stage, TraceEvent, decode_block
 from bus.events.gathering import Gathering
 
 NOW = 1_732_240_000_123

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from bus.cli import run
-from bus.domain.contents import Contents
 from bus.domain.identity import new_id
-from bus.domain.partition import PartitionLabel
+from bus.domain.tracing.contents import Contents
+from bus.domain.tracing.partition import PartitionLabel
 from pipeline.commands import archiving
 from pipeline.jobs.archive import LINE, Counted
 from pipeline.lake.lake import Lake

@@ -8,8 +8,8 @@ import httpx
 import msgspec
 import pytest
 
-from bus.domain.events import Block, Stage, TraceEvent, decode_block, encode_block
 from bus.domain.identity import new_id
+from bus.domain.tracing.events import Block, Stage, TraceEvent, decode_block, encode_block
 from bus.errors import EventsUnavailable
 from bus.events.gathering import Gathering
 from bus.events.nothing import NoEvents

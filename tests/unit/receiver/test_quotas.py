@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from bus.domain.vitals import TurnedAwayFigures
+from bus.domain.health.vitals import TurnedAwayFigures
 from bus.errors import QuotaUsedUp
 from bus.security.principals import ANYONE, Principal
 from bus.telemetry import metrics

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from bus.domain.events import Stage
+from bus.domain.tracing.events import Stage
 from bus.errors import SpoolFull
 from tests.unit.receiver.receiver_world import World
 

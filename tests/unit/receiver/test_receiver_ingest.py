@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bus.domain.delivery import Status
+from bus.domain.delivery.delivery import Status
 from bus.domain.identity import id_time, new_id
 from bus.domain.subscription import Subscription
 from bus.domain.times import DAY

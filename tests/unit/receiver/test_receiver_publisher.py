@@ -9,10 +9,10 @@ from contextlib import asynccontextmanager
 import pytest
 
 from bus.domain.catalog import Catalog
-from bus.domain.delivery import Origin
+from bus.domain.delivery.delivery import Origin
 from bus.domain.destination import TransportName
-from bus.domain.events import Stage
 from bus.domain.message import decode_message
+from bus.domain.tracing.events import Stage
 from bus.ports.spool import NewRecord
 from bus.ports.transport import Outgoing
 from bus.registry import Registry

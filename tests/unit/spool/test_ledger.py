@@ -6,75 +6,75 @@ import pytest
 
 from bus.errors import SpoolError
 from bus.spool.cache import ROW_COST, TailCache
-from bus.spool.ledger import WINDOW, Cursor, Lane, Ledger
+from bus.spool.cursors import WINDOW, Cursor, Cursors, Lane
 from bus.spool.record import LANE_SHIFT, checksum, intact
 from bus.spool.transaction import runs
 
 
-def filled(ledger: Ledger, lane: str, count: int) -> Lane:
+def filled(cursors: Cursors, lane: str, count: int) -> Lane:
     """Put committed records into a lane, and the cache."""
-    place = ledger.open_lane(lane)
+    place = cursors.open_lane(lane)
     rows = [(position, 5, 0, b"x") for position in range(place.last + 1, place.last + count + 1)]
     place.last = place.committed = place.last + count
     place.records += count
     for cursor in place.cursors.values():
         cursor.pending += count
-        ledger.refresh(cursor)
-    ledger.cache.add(rows)
+        cursors.refresh(cursor)
+    cursors.cache.add(rows)
     return place
 
 
-def claim(ledger: Ledger, consumer: str, lane: str, limit: int) -> list:
-    cursor = ledger.find(lane, consumer)
-    rows = ledger.from_cache(cursor, limit)
-    return ledger.hold(cursor, rows, cursor.next + len(rows))
+def claim(cursors: Cursors, consumer: str, lane: str, limit: int) -> list:
+    cursor = cursors.find(lane, consumer)
+    rows = cursors.from_cache(cursor, limit)
+    return cursors.hold(cursor, rows, cursor.next + len(rows))
 
 
 def test_positions_hold_the_lane_and_the_sequence() -> None:
-    ledger = Ledger(["send"], 1000)
-    assert [ledger.open_lane(name).first for name in "ab"] == [(1 << LANE_SHIFT) + 1, (2 << LANE_SHIFT) + 1]
-    assert ledger.open_lane("a").end < ledger.open_lane("b").first
+    cursors = Cursors(["send"], 1000)
+    assert [cursors.open_lane(name).first for name in "ab"] == [(1 << LANE_SHIFT) + 1, (2 << LANE_SHIFT) + 1]
+    assert cursors.open_lane("a").end < cursors.open_lane("b").first
 
 
 def test_the_last_ack_dooms_a_record_whoever_it_is() -> None:
-    ledger = Ledger(["send", "store"], 1 << 20)
-    lane = filled(ledger, "a", 3)
-    sent, stored = (claim(ledger, consumer, "a", 3) for consumer in ("send", "store"))
-    ledger.ack("send", sent)
-    assert ledger.doomed == []
-    ledger.ack("store", stored[1:])
-    assert ledger.doomed == [record.position for record in stored[1:]]
-    assert (lane.records, len(ledger.cache)) == (1, 1)
-    ledger.ack("store", stored)
-    assert len(ledger.doomed) == 3
-    assert ledger.records <= 0
+    cursors = Cursors(["send", "store"], 1 << 20)
+    lane = filled(cursors, "a", 3)
+    sent, stored = (claim(cursors, consumer, "a", 3) for consumer in ("send", "store"))
+    cursors.ack("send", sent)
+    assert cursors.doomed == []
+    cursors.ack("store", stored[1:])
+    assert cursors.doomed == [record.position for record in stored[1:]]
+    assert (lane.records, len(cursors.cache)) == (1, 1)
+    cursors.ack("store", stored)
+    assert len(cursors.doomed) == 3
+    assert cursors.records <= 0
 
 
 def test_what_another_consumer_gave_back_is_not_doomed() -> None:
-    ledger = Ledger(["publish", "store"], 1 << 20)
-    filled(ledger, "a", 1)
-    published, stored = (claim(ledger, consumer, "a", 1) for consumer in ("publish", "store"))
-    ledger.release("store", stored)
-    ledger.ack("publish", published)
-    assert ledger.doomed == []
+    cursors = Cursors(["publish", "store"], 1 << 20)
+    filled(cursors, "a", 1)
+    published, stored = (claim(cursors, consumer, "a", 1) for consumer in ("publish", "store"))
+    cursors.release("store", stored)
+    cursors.ack("publish", published)
+    assert cursors.doomed == []
 
 
 def test_a_sole_consumer_needs_no_row_for_its_acks() -> None:
-    ledger = Ledger(["send"], 1 << 20)
-    filled(ledger, "a", 10)
-    ledger.dirty.clear()
-    ledger.ack("send", claim(ledger, "send", "a", 10))
-    assert ledger.dirty == {}
+    cursors = Cursors(["send"], 1 << 20)
+    filled(cursors, "a", 10)
+    cursors.dirty.clear()
+    cursors.ack("send", claim(cursors, "send", "a", 10))
+    assert cursors.dirty == {}
 
 
 def test_a_cursor_is_stored_before_its_window_is_half_used() -> None:
-    ledger = Ledger(["send"], 1 << 24)
-    filled(ledger, "a", WINDOW)
-    ledger.dirty.clear()
-    claim(ledger, "send", "a", WINDOW // 2 - 1)
-    assert ledger.dirty == {}
-    claim(ledger, "send", "a", 1)
-    assert list(ledger.dirty) == [ledger.find("a", "send")]
+    cursors = Cursors(["send"], 1 << 24)
+    filled(cursors, "a", WINDOW)
+    cursors.dirty.clear()
+    claim(cursors, "send", "a", WINDOW // 2 - 1)
+    assert cursors.dirty == {}
+    claim(cursors, "send", "a", 1)
+    assert list(cursors.dirty) == [cursors.find("a", "send")]
 
 
 def test_given_back_positions_come_in_order_and_once() -> None:
@@ -91,31 +91,31 @@ def test_given_back_positions_come_in_order_and_once() -> None:
 
 
 def test_attach_needs_a_name_of_its_own_after_detach() -> None:
-    ledger = Ledger([], 1000)
+    cursors = Cursors([], 1000)
     with pytest.raises(SpoolError):
-        ledger.admit("a")
+        cursors.admit("a")
     for _ in range(3):
-        ledger.attach("a", "sub")
-        ledger.detach("a", "sub")
-    assert len(ledger.ending) == 3
-    assert len(ledger.open_lane("a").cursors) == 3
-    assert ledger.find("a", "sub") is None
-    assert list(ledger.stats()) == []
+        cursors.attach("a", "sub")
+        cursors.detach("a", "sub")
+    assert len(cursors.ending) == 3
+    assert len(cursors.open_lane("a").cursors) == 3
+    assert cursors.find("a", "sub") is None
+    assert list(cursors.stats()) == []
 
 
 def test_ready_lanes_rotate_and_leave_when_empty() -> None:
-    ledger = Ledger(["send"], 1 << 20)
+    cursors = Cursors(["send"], 1 << 20)
     for name in "abc":
-        filled(ledger, name, 2)
-    claim(ledger, "send", "a", 1)
-    assert ledger.ready("send") == ("b", "c", "a")
-    held = claim(ledger, "send", "b", 2)
-    assert ledger.ready("send") == ("c", "a")
-    ledger.release("send", held)
-    assert ledger.ready("send") == ("c", "a", "b")
-    assert ledger.is_ready("send", "b")
-    assert not ledger.is_ready("send", "z")
-    assert not ledger.is_ready("nobody", None)
+        filled(cursors, name, 2)
+    claim(cursors, "send", "a", 1)
+    assert cursors.ready("send") == ("b", "c", "a")
+    held = claim(cursors, "send", "b", 2)
+    assert cursors.ready("send") == ("c", "a")
+    cursors.release("send", held)
+    assert cursors.ready("send") == ("c", "a", "b")
+    assert cursors.is_ready("send", "b")
+    assert not cursors.is_ready("send", "z")
+    assert not cursors.is_ready("nobody", None)
 
 
 def test_runs_join_neighbours() -> None:

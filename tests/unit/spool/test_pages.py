@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from bus.ports.spool import NewRecord
 from bus.spool import BlockingSpool
 from bus.spool.file import PAGE_SIZE, CursorRow, LaneRow, SpoolFile, TallyRow
-from bus.spool.pages import frames, page_of, rows, wal_salt
+from bus.spool.recovery.pages import frames, page_of, rows, wal_salt
 
 if TYPE_CHECKING:
     from pathlib import Path

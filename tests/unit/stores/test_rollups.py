@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from bus.domain.delivery import Status
-from bus.domain.rollup import RESOLUTIONS, Sheet, added_up
+from bus.domain.delivery.delivery import Status
+from bus.domain.statistics.rollup import RESOLUTIONS, Sheet, added_up
 from bus.domain.times import DAY
 from bus.errors import StoreUnavailable
 from bus.stores.rollups import FORGOTTEN_AFTER, WRITERS, RollupReader, Rollups

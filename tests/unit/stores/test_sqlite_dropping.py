@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from bus.domain.contents import Tally
-from bus.domain.delivery import Status
+from bus.domain.delivery.delivery import Status
+from bus.domain.tracing.contents import Tally
 from bus.errors import Conflict
 from bus.stores.sqlite import SqliteStore, dropping
 from bus.testing.contracts.store_drops import PARTITION, contents, finished

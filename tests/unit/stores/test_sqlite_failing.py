@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bus.domain.delivery import Status
-from bus.domain.selection import Selection
+from bus.domain.delivery.delivery import Status
+from bus.domain.searching.selection import Selection
 from bus.domain.times import DAY
 from bus.stores.sqlite import SqliteStore, partition_sql
 from bus.stores.sqlite.connection import open_writer

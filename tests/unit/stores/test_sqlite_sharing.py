@@ -12,8 +12,8 @@ from pathlib import Path
 import apsw
 import pytest
 
-from bus.domain.delivery import Status
-from bus.domain.selection import Selection
+from bus.domain.delivery.delivery import Status
+from bus.domain.searching.selection import Selection
 from bus.domain.times import DAY
 from bus.errors import StoreError, StoreUnavailable
 from bus.ports.store import DeliveryKey

@@ -10,9 +10,9 @@ from pathlib import Path
 import apsw
 import pytest
 
-from bus.domain.delivery import Outcome, Status
+from bus.domain.delivery.delivery import Outcome, Status
 from bus.domain.message import Message
-from bus.domain.selection import Selection
+from bus.domain.searching.selection import Selection
 from bus.domain.times import DAY
 from bus.errors import ConfigurationError, StoreError, StoreUnavailable
 from bus.stores.gathering import Gathering

@@ -7,11 +7,11 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.testing import assertDataFrameEqual
 
-from bus.domain.contents import Tally
-from bus.domain.delivery import Outcome, Resend, Status
+from bus.domain.delivery.delivery import Outcome, Resend, Status
 from bus.domain.identity import id_time, new_id
 from bus.domain.message import Message
-from bus.domain.trace import Trace, merge_message, merge_outcome, start_trace
+from bus.domain.tracing.contents import Tally
+from bus.domain.tracing.trace import Trace, merge_message, merge_outcome, start_trace
 from bus.testing.writes import NOON, message, outcome
 from pipeline.schemas import MESSAGES, REPLAYS
 from pipeline.transforms.contents import counted, left_behind

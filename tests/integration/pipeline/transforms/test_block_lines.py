@@ -6,8 +6,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from bus.domain.events import BLOCK_EVENTS
 from bus.domain.identity import id_floor
+from bus.domain.tracing.events import BLOCK_EVENTS
 from pipeline.schemas import BLOCKS, EVENTS, SIDE
 from pipeline.transforms.blocks import Allowance, blocks_of, events_of, ledger_of, malformed_of, misdated, parsed
 from pipeline.transforms.rolling import rolled_up

@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 
-from bus.domain.delivery import Status
+from bus.domain.delivery.delivery import Status
 from tests.unit.admin.admin_world import World
 
 DEAD = {"destination": "orders", "status": "dead"}

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from bus.cluster.member import COLLECTION, Held, Member
-from bus.domain.delivery import Status
+from bus.domain.delivery.delivery import Status
+from bus.domain.health.vitals import BreakerFigures, WorkerFigures
 from bus.domain.times import format_time
-from bus.domain.vitals import BreakerFigures, WorkerFigures
 from bus.ports.transport import Outgoing
 from bus.testing.transport import MemoryTransport
 from bus.testing.writes import NOON, message, outcome

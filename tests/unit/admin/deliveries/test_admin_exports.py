@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from admin.routes import exports
-from bus.domain.delivery import Status
+from bus.domain.delivery.delivery import Status
 from bus.testing.writes import message
 from tests.unit.admin.admin_world import World, problem
 

@@ -7,10 +7,10 @@ from typing import Any
 import httpx
 import pytest
 
-from bus.domain.delivery import Status
-from bus.domain.failures import Failures
-from bus.domain.selection import Selection
+from bus.domain.delivery.delivery import Status
+from bus.domain.searching.selection import Selection
 from bus.domain.times import DAY, format_time
+from bus.domain.tracing.failures import Failures
 from bus.testing.writes import NOON, message, outcome
 from tests.unit.admin.admin_world import World, problem
 

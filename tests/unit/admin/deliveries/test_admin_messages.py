@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from bus.domain.delivery import Origin, Outcome, Status
+from bus.domain.delivery.delivery import Origin, Outcome, Status
 from bus.domain.identity import new_id
 from bus.domain.times import format_time
 from bus.testing.writes import NOON, attempt, message, outcome

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from bus.domain.delivery import Status
+from bus.domain.delivery.delivery import Status
 from bus.domain.times import format_time
 from bus.ports.store import Page, Searched, Stop
 from bus.testing.contracts.store_conditions import ended

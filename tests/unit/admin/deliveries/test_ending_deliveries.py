@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from bus.domain.delivery import Origin, Status
+from bus.domain.delivery.delivery import Origin, Status
 from bus.domain.identity import new_id
 from bus.testing.writes import message
 from tests.unit.admin.admin_world import World, problem

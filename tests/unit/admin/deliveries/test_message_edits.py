@@ -9,11 +9,11 @@ import httpx
 import pytest
 
 from admin.repair.editing import EDITS
-from bus.domain.delivery import Origin, Status
-from bus.domain.events import Stage
+from bus.domain.delivery.delivery import Origin, Status
 from bus.domain.identity import new_id
 from bus.domain.message import decode_message
 from bus.domain.times import DAY, format_time
+from bus.domain.tracing.events import Stage
 from bus.testing.writes import NOON, message, outcome
 from tests.unit.admin.admin_world import World, problem
 
@@ -196,10 +196,10 @@ async def test_a_write_that_failed_leaves_no_link_in_sight(world: World, client:
 async def test_links_go_with_their_messages(world: World, client: httpx.AsyncClient) -> None:
     (sent,) = await world.written(1, Status.DEAD)
     await edit(client, sent.id)
-    assert await world.office.editor.expire() == 0
+    assert await world.services.editor.expire() == 0
     made = (await client.get(f"/messages/{sent.id}")).json()["edits"][0]["id"]
     await world.clock.advance(30 * DAY / 1000 + 1)
-    assert await world.office.editor.expire() == 1
+    assert await world.services.editor.expire() == 1
     assert (await client.get(f"/messages/{made}")).json()["edited_from"] == {
         "id": sent.id, "by": None, "reason": None, "at": None,
     }  # fmt: skip

@@ -11,7 +11,7 @@ import pytest
 
 from admin.repair.jobs import Item, Job
 from bus.domain.identity import new_id
-from bus.domain.selection import Selection
+from bus.domain.searching.selection import Selection
 from tests.unit.admin.admin_world import World, problem
 
 OUTCOMES = ("delivered", "failed", "missing")
@@ -22,7 +22,7 @@ REASONS = ("", "=HYPERLINK(1)", "+1", "-1", "@x", "\tx", 'a "b", c\nd', "ü")
 async def job_id(world: World) -> str:
     now = world.clock.now()
     job = Job(new_id(now), Selection(destination="orders"), None, "", "ann", now, "done", chunks=5)
-    await world.office.book.save(job)
+    await world.services.jobs.save(job)
     number = 0
     for chunk in range(job.chunks):
         chunked = []
@@ -30,7 +30,7 @@ async def job_id(world: World) -> str:
             name, reason = OUTCOMES[number % 3], REASONS[number % 8]
             chunked.append(Item(new_id(now + number, bytes(10)), "billing", 1, name, reason))
             number += 1
-        await world.office.book.save_items(job.id, chunk, chunked)
+        await world.services.jobs.save_items(job.id, chunk, chunked)
     return job.id
 
 

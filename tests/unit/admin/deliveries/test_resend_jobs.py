@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from bus.domain.delivery import Status
+from bus.domain.delivery.delivery import Status
 from bus.testing.writes import message, outcome
 from tests.unit.admin.admin_world import World
 from tests.unit.admin.deliveries.jobs import attempt_all, balanced, items, job, start
@@ -80,7 +80,7 @@ async def test_a_slow_rate_does_not_delay_the_cancelling(world: World, client: h
     await world.clock.settle()
     await client.delete(f"/resends/{job_id}")
     await world.clock.advance(1)
-    assert world.office.runner._working == set()
+    assert world.services.runner._working == set()
 
 
 async def test_a_job_that_waits_holds_up_no_other(world: World, client: httpx.AsyncClient) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from bus.domain.delivery import Status
+from bus.domain.delivery.delivery import Status
 from tests.unit.admin.admin_world import World, problem, running
 from tests.unit.admin.deliveries.jobs import DEAD, attempt_all, balanced, items, job, start
 

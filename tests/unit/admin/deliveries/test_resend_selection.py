@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 
-from bus.domain.delivery import Status
+from bus.domain.delivery.delivery import Status
 from bus.domain.times import format_time
 from bus.testing.writes import NOON, message, outcome
 from tests.unit.admin.admin_world import World

@@ -7,9 +7,9 @@ import pytest
 
 from admin.housekeeping import RESENDS_KEPT, RESENDS_KEPT_FOR, clear_resends
 from admin.repair.jobs import ITEMS, JOBS, ORDERS, Item, Job
-from bus.domain.delivery import Status
+from bus.domain.delivery.delivery import Status
 from bus.domain.identity import new_id
-from bus.domain.selection import Selection
+from bus.domain.searching.selection import Selection
 from bus.domain.times import format_time
 from bus.testing.writes import message, outcome
 from tests.unit.admin.admin_world import World, problem, running
@@ -213,32 +213,32 @@ async def test_a_count_that_takes_too_long_says_how_far_it_got(world: World, cli
 
 
 async def test_old_jobs_are_cleared_away_with_all_that_is_theirs(world: World) -> None:
-    book, now = world.office.book, world.clock.now()
+    repository, now = world.services.jobs, world.clock.now()
     old, kept = now - RESENDS_KEPT_FOR - 1, now - RESENDS_KEPT_FOR + 60_000
 
     async def made(at: int, state: str, **more: str) -> str:
         one = Job(new_id(at), Selection(), None, "", "ann", at, state, chunks=2, finished_at=at, **more)
-        await book.save(one)
+        await repository.save(one)
         for chunk in range(2):
-            await book.save_items(one.id, chunk, [Item(new_id(at), "billing", 1)])
-        await book.order(one.id, paused=True)
+            await repository.save_items(one.id, chunk, [Item(new_id(at), "billing", 1)])
+        await repository.order(one.id, paused=True)
         return one.id
 
     gone = [await made(old, "done"), await made(old, "canceled")]
     source = await made(old, "done")
     left = [source, await made(old, "sending"), await made(old, "selecting", rerun_of=source), await made(kept, "done")]
-    assert await clear_resends(book, now) == len(gone)
-    assert {one.id for one in await book.jobs()} == set(left)
+    assert await clear_resends(repository, now) == len(gone)
+    assert {one.id for one in await repository.all()} == set(left)
     assert {found.key for found in await world.store.list(ORDERS)} == set(left)
     assert {found.key.partition("/")[0] for found in await world.store.list(ITEMS)} == set(left)
 
 
 async def test_items_of_a_job_that_was_never_written_are_cleared_away(world: World) -> None:
-    book, now = world.office.book, world.clock.now()
+    repository, now = world.services.jobs, world.clock.now()
     lost, young = new_id(now - 7_200_000), new_id(now)
     for job_id in (lost, young):
-        await book.save_items(job_id, 0, [Item(new_id(now), "billing", 1)])
-    await clear_resends(book, now)
+        await repository.save_items(job_id, 0, [Item(new_id(now), "billing", 1)])
+    await clear_resends(repository, now)
     assert [found.key for found in await world.store.list(ITEMS)] == [f"{young}/00000000"]
 
 
@@ -256,6 +256,6 @@ async def test_of_many_jobs_the_newest_are_kept(world: World) -> None:
     ]
     waiting = Job(new_id(now - 9), Selection(), None, "", "ann", now)
     for one in (*made, waiting, *(Job(new_id(now - n), Selection(), None, "", "ann", now, "done") for n in (1, 2, 3))):
-        await world.office.book.save(one)
-    assert await clear_resends(world.office.book, now) == 3
+        await world.services.jobs.save(one)
+    assert await clear_resends(world.services.jobs, now) == 3
     assert [found.key for found in await world.store.list(JOBS)] == [waiting.id, *(one.id for one in made)]

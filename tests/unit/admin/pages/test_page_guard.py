@@ -65,7 +65,7 @@ def pages() -> Pages:
 @pytest.fixture
 async def site(world: World, pages: Pages) -> AsyncIterator[Site]:
     stopping = asyncio.Event()
-    made = Site(world.office, world.app, lambda: pages)
+    made = Site(world.services, world.app, lambda: pages)
     async with asyncio.TaskGroup() as group:
         group.create_task(made.run(stopping))
         # Loaded in a thread, which the clock of the test does not wait for.
@@ -187,7 +187,7 @@ async def test_pages_that_failed_to_load_disturb_nothing_and_are_tried_again(
             raise failing.pop(0)
         return pages
 
-    made = Site(world.office, world.app, load)
+    made = Site(world.services, world.app, load)
     async with (
         asyncio.TaskGroup() as group,
         httpx.AsyncClient(transport=httpx.ASGITransport(made), base_url="http://localhost") as client,
@@ -207,7 +207,7 @@ async def test_pages_that_failed_to_load_disturb_nothing_and_are_tried_again(
 
 async def test_who_asks_for_pages_of_a_bus_that_stops_does_not_wait(world: World) -> None:
     stopping = asyncio.Event()
-    closed = Site(world.office, world.app, Pages)
+    closed = Site(world.services, world.app, Pages)
     stopping.set()
     await closed.run(stopping)
     async with (
@@ -297,7 +297,7 @@ async def test_a_page_that_goes_on_by_itself_keeps_no_session_from_ending(
     await browser.get("/admin/")
     viewer = pages.seen[0]["viewer"]
     held = Socket(site, browser.cookies)
-    idle = world.office.sessions.limits.idle // 1000
+    idle = world.services.sessions.limits.idle // 1000
     async with asyncio.TaskGroup() as group:
         group.create_task(held.hold())
         for _ in range(5):
@@ -313,7 +313,7 @@ async def test_a_page_that_goes_on_by_itself_keeps_no_session_from_ending(
 async def test_what_a_page_does_is_noted_with_the_address_that_the_proxy_tells(
     world: World, browser: httpx.AsyncClient, pages: Pages
 ) -> None:
-    world.office.proxies = networks_of("127.0.0.1")
+    world.services.proxies = networks_of("127.0.0.1")
     lines = [("x-forwarded-for", "192.0.2.66"), ("x-forwarded-for", "198.51.100.7")]  # the first one is made up
     await browser.get("/admin/", headers=lines)
     await pages.seen[0]["viewer"].api.put("/destinations/orders", {"transport": "direct"})

@@ -13,7 +13,7 @@ from typing import TypeGuard
 import admin.pages
 import bus
 from admin.pages.words import chinese, words_of
-from bus.domain.reasons import REASONS
+from bus.domain.delivery.reasons import REASONS
 
 FOLDER = Path(admin.pages.__file__).parent
 BUS = Path(bus.__file__).parent

@@ -5,11 +5,11 @@ from __future__ import annotations
 import bson
 import pytest
 
-from bus.domain.delivery import Status
+from bus.domain.delivery.delivery import Status
 from bus.domain.identity import id_time
-from bus.domain.selection import Selection
+from bus.domain.searching.selection import Selection
 from bus.domain.times import DAY
-from bus.domain.trace import merge_message, merge_outcome, start_trace
+from bus.domain.tracing.trace import merge_message, merge_outcome, start_trace
 from bus.stores.mongodb.bodies import reference_of
 from bus.stores.mongodb.forms import Damaged, read_body_reference, read_trace, trace_form
 from bus.stores.mongodb.names import Label, day_of_id, label_of, label_of_bodies, label_of_traces, lane_name, lane_of

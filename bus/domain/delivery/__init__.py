@@ -1,0 +1,1 @@
+"""What becomes of one message for one subscription: attempts, retries, permits, verdicts."""

@@ -1,0 +1,42 @@
+"""How open deliveries of a removed subscription end."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from bus.domain.delivery.delivery import Compensation, Outcome, Status
+from bus.domain.tracing.trace import DeliveryTrace, Trace, is_finished, start_trace
+
+REMOVED: Final = "subscription removed"
+
+
+def canceled(trace: Trace, subscription: str, now: int) -> Outcome:
+    """Return the end of a delivery as the trace knows it; ``now`` in milliseconds since the epoch."""
+    delivery = trace.deliveries[subscription]
+    return Outcome(
+        message_id=trace.id,
+        destination=trace.destination,
+        subscription=subscription,
+        retention_days=trace.retention_days,
+        url=delivery.url,
+        status=Status.CANCELED,
+        generation=delivery.generation,
+        at=now,
+        reason=REMOVED,
+        attempts=delivery.attempts_made,
+    )
+
+
+def canceled_row(row: Compensation, trace: Trace | None, now: int) -> Outcome | None:
+    """Return the end of a row's delivery; None for a message to publish, or when the trace says that it has ended.
+
+    The trace, which may know nothing of the row yet, is changed.
+    """
+    trace = trace or start_trace(row.message_id, row.destination, row.retention_days)
+    if not row.subscription or is_finished(trace, row.subscription, row.generation):
+        return None
+    delivery = DeliveryTrace(generation=row.generation, attempts_made=row.attempts)
+    if known := trace.deliveries.get(row.subscription):
+        delivery.url = known.url
+    trace.deliveries[row.subscription] = delivery
+    return canceled(trace, row.subscription, now)

@@ -1,0 +1,57 @@
+"""Why a delivery, or an item of a resend, stands as it does: what the bus itself says about it.
+
+A reason is kept as a text among what subscribers and people said. Those of the bus are known again by their words.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from bus.domain.delivery.canceling import REMOVED
+from bus.domain.subscription import PAUSED_BY_410, PAUSED_BY_PERSON
+from bus.sentences import Said, sentence
+
+FILTERED: Final = "filter"
+PAUSED: Final = "paused"
+RESENT: Final = "resent by a person"
+ON_ITS_WAY: Final = "still pending: it is on its way"
+ENDED_SINCE: Final = "it has ended since"
+EXPIRED: Final = "the message is past its retention"
+RESENT_SINCE: Final = "resent again since"
+NOT_RESENT: Final = "the job was canceled before this was resent"
+OUTCOME_UNKNOWN: Final = "resent; the job was canceled before the outcome was known, which its trace has"
+_SCHEDULED: Final = re.compile(r"deliver at (\d{4}-\d\d-\d\dT[\d:.]+Z)")
+NOT_AGAIN: Final = "; not tried again, as the subscription says"
+_FINAL: Final = re.compile(rf"(.+){NOT_AGAIN}", re.DOTALL)
+_EXHAUSTED: Final = re.compile(r"(.+); retries exhausted after (\d+)", re.DOTALL)
+
+REASONS: Final = frozenset(
+    {
+        *(PAUSED, "scheduled", "the destination is paused"),
+        *(FILTERED, REMOVED, PAUSED_BY_410, PAUSED_BY_PERSON),
+        *(RESENT, ON_ITS_WAY, ENDED_SINCE, EXPIRED, RESENT_SINCE, NOT_RESENT, OUTCOME_UNKNOWN),
+    }
+)
+"""Those without values."""
+
+
+def reason_of(text: str, *, by: str = "") -> Said:
+    """Return a reason as a sentence where it is one of the bus; any other stays as it is.
+
+    Parameters
+    ----------
+    by
+        Who ordered the resend that the reason is about.
+    """
+    if text in REASONS:
+        return sentence(text)
+    if by and text == f"resent by {by}":
+        return sentence("resent by {name}", name=by)
+    if found := _EXHAUSTED.fullmatch(text):
+        return sentence("{reason}; retries exhausted after {count}", reason=found[1], count=int(found[2]))
+    if found := _FINAL.fullmatch(text):
+        return sentence("{reason}; not tried again, as the subscription says", reason=found[1])
+    if found := _SCHEDULED.fullmatch(text):
+        return sentence("deliver at {time}", time=found[1])
+    return text

@@ -1,0 +1,1 @@
+"""Counters over time, and what people read in them."""

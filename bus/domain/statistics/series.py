@@ -1,0 +1,93 @@
+"""Statistics as people read them: counters grouped, and what follows from them."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from bus.domain.statistics.latency import quantile
+from bus.domain.statistics.rollup import DeliveryCounts, Sheet
+
+Name = tuple[str, ...]
+
+
+class Grouping(enum.StrEnum):
+    """What each series is of."""
+
+    DESTINATION = "destination"
+    SUBSCRIPTION = "subscription"
+    SOURCE = "source"
+
+
+NAMES: dict[Grouping | None, Name] = {
+    None: (),
+    Grouping.DESTINATION: ("destination",),
+    Grouping.SUBSCRIPTION: ("destination", "subscription"),
+    Grouping.SOURCE: ("source",),
+}
+"""What the parts of a series' name are."""
+
+
+class Figures(msgspec.Struct):
+    """Counters of one series in one period, or over all of them."""
+
+    accepted: int = 0
+    counts: DeliveryCounts = msgspec.field(default_factory=DeliveryCounts)
+
+    def add(self, other: Figures) -> None:
+        """Count what another one has counted."""
+        self.accepted += other.accepted
+        self.counts.add(other.counts)
+
+    @property
+    def volume(self) -> int:
+        """How much went on."""
+        return self.accepted + self.counts.attempts + sum(self.counts.ended.values())
+
+    @property
+    def success_rate(self) -> float | None:
+        """The share of attempts that delivered; None without any."""
+        attempts = self.counts.attempts
+        return (attempts - self.counts.failed) / attempts if attempts else None
+
+    def latency(self, share: float) -> float | None:
+        """Return the time (ms) that this share of first deliveries did not exceed, as ``statistics.latency`` says."""
+        return quantile(self.counts.latency, share)
+
+
+class Series(NamedTuple):
+    """A name, what it has in all, and in each period that has something, by when that begins (ms)."""
+
+    name: Name
+    total: Figures
+    points: dict[int, Figures]
+
+
+def series_of(sheets: dict[int, Sheet], by: Grouping | None, wanted: Callable[[str], bool]) -> list[Series]:
+    """Return the series of sheets by time, those with the most going on first, of the destinations that are wanted."""
+    found: dict[Name, Series] = {}
+    for start in sorted(sheets):
+        for name, figures in _parts(sheets[start], by, wanted):
+            series = found.setdefault(name, Series(name, Figures(), {}))
+            series.total.add(figures)
+            series.points.setdefault(start, Figures()).add(figures)
+    return sorted(found.values(), key=lambda one: (-one.total.volume, one.name))
+
+
+def _parts(sheet: Sheet, by: Grouping | None, wanted: Callable[[str], bool]) -> Iterator[tuple[Name, Figures]]:
+    if by is not Grouping.SUBSCRIPTION:
+        for destination in filter(wanted, sheet.accepted):
+            for source, count in sheet.accepted[destination].items():
+                yield _name(by, destination, source), Figures(count)
+    if by is not Grouping.SOURCE:
+        for destination in filter(wanted, sheet.deliveries):
+            for subscription, counts in sheet.deliveries[destination].items():
+                yield _name(by, destination, subscription), Figures(0, counts)
+
+
+def _name(by: Grouping | None, destination: str, other: str) -> Name:
+    parts = {"destination": destination, "subscription": other, "source": other}
+    return tuple(parts[part] for part in NAMES[by])

@@ -1,0 +1,154 @@
+"""Where a message was when: its trace as one list in the order of time, with what is missing told as such.
+
+Times are of the clocks of several machines: a step may seem to take no time, or to come before another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from bus.domain.delivery.delivery import FINAL, Attempt, Origin, Resend, Status
+from bus.domain.delivery.reasons import reason_of
+from bus.domain.message import Message
+from bus.domain.tracing.trace import DeliveryTrace, Trace
+from bus.sentences import Said, sentence
+
+_ATTEMPT: Final = {
+    Origin.TRANSPORT: "attempt {n}",
+    Origin.RETRY: "attempt {n}, a retry that the compensator handed over",
+    Origin.STUCK: "attempt {n}, stuck until the compensator handed it over",
+    Origin.RESEND: "attempt {n}, a resend that the compensator handed over",
+}
+_ENDED: Final = {
+    Status.DELIVERED: "delivered",
+    Status.SKIPPED: "skipped",
+    Status.CANCELED: "canceled",
+    Status.PARKED: "parked",
+    Status.DEAD: "dead",
+}
+
+
+class Hop(NamedTuple):
+    """One step of a message.
+
+    Attributes
+    ----------
+    at
+        Milliseconds since the epoch; None where that is not known.
+    place
+        ``producer``, ``receiver``, ``road``, ``dispatcher``, ``subscriber``, ``compensator`` or ``person``.
+    what
+        A sentence, or what the subscriber's side said.
+    subscription, node, attempt
+        Of which delivery, on which process, and the id of the attempt; empty where there is none.
+    is_missing
+        It tells what should be here and is not.
+    """
+
+    at: int | None
+    place: str
+    what: Said
+    subscription: str = ""
+    node: str = ""
+    attempt: str = ""
+    is_missing: bool = False
+
+
+def hops_of(trace: Trace, attempts: Mapping[str, Sequence[Attempt]]) -> list[Hop]:
+    """Return the steps of a message in the order of time.
+
+    Parameters
+    ----------
+    attempts
+        Those to tell of by subscription, in order; that others are left out is told.
+
+    Returns
+    -------
+    list
+        What is not known to have happened at any time comes first when it is about the message, else last.
+    """
+    message = trace.message
+    hops = [_NOT_ARRIVED] if message is None else list(_arrival(message, trace))
+    for name, delivery in sorted(trace.deliveries.items()):
+        hops += _delivery(name, delivery, attempts.get(name, ()))
+    known = sorted((hop for hop in hops if hop.at is not None), key=_at)
+    return [hop for hop in hops if hop is _NOT_ARRIVED] + known + [hop for hop in hops if _is_open(hop)]
+
+
+_NOT_ARRIVED: Final = Hop(
+    None,
+    "receiver",
+    sentence("the message itself has not arrived in the store; what is known comes from dispatchers"),
+    is_missing=True,
+)
+
+
+def _arrival(message: Message, trace: Trace) -> Iterable[Hop]:
+    if message.edited_from:
+        yield Hop(message.sent_at, "person", sentence("made of {message} by editing", message=message.edited_from))
+    else:
+        sent = sentence("sent by {source}", source=message.source) if message.source else sentence("sent")
+        yield Hop(message.sent_at or None, "producer", sent)
+    yield Hop(message.received_at, "receiver", sentence("received, {count} bytes", count=trace.body_bytes))
+    if message.deliver_at > message.received_at:
+        yield Hop(message.deliver_at, "compensator", sentence("time to deliver it"))
+    if not trace.deliveries:
+        yield Hop(message.received_at, "receiver", sentence("no subscription takes it"))
+
+
+def _delivery(name: str, delivery: DeliveryTrace, attempts: Sequence[Attempt]) -> Iterable[Hop]:
+    for resend in delivery.resends:
+        yield Hop(resend.at, "person", _resent(resend), name)
+    before = 0
+    for attempt in attempts:
+        if attempt.n > before + 1:
+            yield _left_out(name, before + 1, attempt.n - 1, attempt.started_at)
+        yield from _attempt(name, attempt)
+        before = max(before, attempt.n)
+    if before < delivery.attempts_made:
+        yield _left_out(name, before + 1, delivery.attempts_made, delivery.at)
+    yield from _state(name, delivery)
+
+
+def _resent(resend: Resend) -> Said:
+    if not resend.reason:
+        return sentence("resent by {name}", name=resend.by)
+    return sentence("resent by {name}: {reason}", name=resend.by, reason=reason_of(resend.reason, by=resend.by))
+
+
+def _left_out(name: str, first: int, last: int, at: int) -> Hop:
+    if first == last:
+        return Hop(at, "dispatcher", sentence("attempt {n} is not told here", n=first), name, is_missing=True)
+    what = sentence("attempts {first} to {last} are not told here", first=first, last=last)
+    return Hop(at, "dispatcher", what, name, is_missing=True)
+
+
+def _attempt(name: str, attempt: Attempt) -> Iterable[Hop]:
+    if attempt.taken_at:
+        yield Hop(attempt.taken_at, "road", sentence("taken over by a dispatcher"), name, attempt.node, attempt.id)
+    what = sentence(_ATTEMPT[attempt.by], n=attempt.n)
+    yield Hop(attempt.started_at, "dispatcher", what, name, attempt.node, attempt.id)
+    answer = attempt.error or sentence("answered HTTP {status}", status=str(attempt.status_code))
+    ended = attempt.started_at + round(attempt.duration)
+    yield Hop(ended, "subscriber", answer, name, attempt.node, attempt.id)
+
+
+def _state(name: str, delivery: DeliveryTrace) -> Iterable[Hop]:
+    if delivery.status in FINAL:
+        ended: Said = sentence(_ENDED[delivery.status])
+        if delivery.reason:
+            ended = sentence("{state}: {reason}", state=ended, reason=reason_of(delivery.reason))
+        yield Hop(delivery.at, "dispatcher", ended, name)
+    elif delivery.status is Status.PENDING:
+        yield Hop(None, "road", sentence("no dispatcher has told of it yet"), name, is_missing=True)
+    else:
+        yield Hop(delivery.due_at, "compensator", sentence("the next attempt is due"), name)
+
+
+def _at(hop: Hop) -> int:
+    return hop.at or 0
+
+
+def _is_open(hop: Hop) -> bool:
+    return hop.at is None and hop is not _NOT_ARRIVED

@@ -1,0 +1,274 @@
+"""How requests arrive: within a deadline and limits, and every refusal is a problem document."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import Any, Final, Protocol, cast
+
+import msgspec
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from bus.http.asgi import Refusal
+from bus.http.problem import CONTENT_TYPE, Problem, headers_of, problem
+
+LONGEST_HEAD: Final = 65_536
+_LINGER: Final = 2.0  # seconds in which a peer that still sends may read why it is refused
+_BETWEEN: Final = len(": \r\n")
+_SPOKEN: Final = "this port speaks HTTP/1.1 without TLS"
+_TOO_LONG: Final = problem(
+    431, f"the request's line and headers are longer than {LONGEST_HEAD} bytes", hint="put what is long into the body"
+)
+_HOSTS: Final = problem(400, "the request has more than one Host; nothing of it was stored", hint=_SPOKEN)
+_CODING: Final = problem(
+    501, "no transfer coding but chunked is known; nothing of it was stored", hint="send the body as it is"
+)
+MOST_BEHIND: Final = 16
+"""Requests that wait on a connection for the answers before theirs; with one more it is closed behind these."""
+_TOO_MANY_BEHIND: Final = problem(
+    429, f"more than {MOST_BEHIND} requests wait on this connection", hint="send it again once there are answers"
+)
+_WEBSOCKET: Final = b"websocket"
+_LONGEST_FIELD: Final = 8_000  # of a handshake, and of its target: the parser of WebSockets takes little more
+_MOST_FIELDS: Final = 100
+_LONG_HANDSHAKE: Final = problem(
+    431,
+    f"a WebSocket's handshake has at most {_MOST_FIELDS} headers, and at most {_LONGEST_FIELD} bytes in each",
+    hint="have the browser forget cookies of other applications on this host",
+)
+_NO_HANDSHAKE: Final = problem(
+    400, "a WebSocket is opened by a GET without a body, on a connection that answers nothing else", hint=_SPOKEN
+)
+
+
+class Door(Protocol):
+    """Who may turn a connection into a WebSocket."""
+
+    def refusal(self, target: bytes, headers: Sequence[tuple[bytes, bytes]], peer: str) -> Problem | None:
+        """Return why this one may not, None when it may."""
+        ...
+
+
+class _Corked:
+    """A transport that writes what one turn of the loop gave it at once.
+
+    uvicorn writes a response's head and its body apart, which costs a system call and a packet more.
+    """
+
+    __slots__ = ("_loop", "_pieces", "_transport")
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._pieces: list[bytes] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        """Write at the end of this turn."""
+        if not self._pieces:
+            self._loop.call_soon(self._flush)
+        self._pieces.append(data)
+
+    def write_eof(self) -> None:
+        """Write what is waiting, then close the one direction."""
+        self._flush()
+        self._transport.write_eof()
+
+    def close(self) -> None:
+        """Write what is waiting, then close."""
+        self._flush()
+        self._transport.close()
+
+    def _flush(self) -> None:
+        pieces, self._pieces = self._pieces, []
+        if pieces and not self._transport.is_closing():  # a peer may be gone since
+            self._transport.write(b"".join(pieces))
+
+
+class _Refused(Exception):
+    """Ends the parsing of a request."""
+
+
+class HttpProtocol(HttpToolsProtocol):
+    """uvicorn's protocol with a deadline for receiving a request and a limit of its head, and with whole responses.
+
+    Subclass it with the ``deadline`` in seconds, and the ``door`` that WebSockets have to pass. A request that is
+    refused before an application sees it whole (400, 408, 431) is answered, and its connection closed. What came
+    before it on the connection is answered first; when that is not done yet, a request without a whole head gets no
+    answer of its own.
+
+    What runs for every request calls its parent by name, which is half the cost of ``super()``.
+    """
+
+    deadline: float
+    door: Door
+    _due: asyncio.TimerHandle | None = None
+    _whole: object = False  # the scope of the request that ended last
+    _head = 0  # bytes of a head that is not whole
+    _is_large = False  # a piece came that may hold a head over the limit: from then on heads are measured
+    _fault: Problem | None = None  # what is wrong with a head that the parser takes
+    _is_refused = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Expect the first request."""
+        super().connection_made(cast("asyncio.Transport", _Corked(transport, self.loop)))
+        self._expect()
+
+    def data_received(self, data: bytes) -> None:
+        """Expect the rest when a request is not whole; one that came in one piece costs no timer."""
+        if self._is_refused:
+            return
+        before = self._whole
+        if self._head + len(data) > LONGEST_HEAD:
+            self._is_large = True
+        HttpToolsProtocol.data_received(self, data)
+        if self._whole is before or self._whole is not self.scope:
+            self._expect_rest(0 if self._whole is not before else len(data))
+        elif self._due is not None:
+            self._forget()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Expect nothing more."""
+        self._forget()
+        super().connection_lost(exc)
+
+    def on_headers_complete(self) -> None:
+        """Start the request, unless its head is too long or can be understood in two ways."""
+        self._fault = self._fault_of_head()
+        if self._fault is not None:
+            raise _Refused
+        self._head = 0
+        HttpToolsProtocol.on_headers_complete(self)
+
+    def on_message_complete(self) -> None:
+        """End the request."""
+        self._whole = self.scope
+        HttpToolsProtocol.on_message_complete(self)
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what the parser did not take."""
+        known = self._fault
+        self._refuse(known or problem(400, f"{msg} Nothing of it was stored.", hint=_SPOKEN))
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Log nothing: whoever offers another protocol goes on with this one."""
+
+    def _fault_of_head(self) -> Problem | None:
+        """Return why a whole head is refused.
+
+        As a rule whoever stands before the bus may have understood it otherwise: RFC 9112, sections 3.2 (one Host)
+        and 6.1 (a transfer coding that is not known).
+        """
+        if self._is_large and self._head_size() > LONGEST_HEAD:
+            return _TOO_LONG
+        if len(self.pipeline) >= MOST_BEHIND:
+            return _TOO_MANY_BEHIND
+        hosts = 0
+        for name, value in self.headers:
+            if name == b"host":
+                hosts += 1
+            elif name == b"transfer-encoding" and value.strip().lower() != b"chunked":
+                return _CODING
+        if hosts > 1:
+            return _HOSTS
+        return self._fault_of_upgrade() if self.parser.should_upgrade() else None
+
+    def _fault_of_upgrade(self) -> Problem | None:
+        """Return why a connection does not become a WebSocket; any other upgrade that is offered is passed over.
+
+        What uvicorn hands over is out of the reach of this protocol's deadline, so that it must be a whole handshake.
+        """
+        if self._get_upgrade() != _WEBSOCKET:
+            return None
+        names = {name for name, _ in self.headers}
+        is_free = self.cycle is None or self.cycle.response_complete
+        if not is_free or self.parser.get_method() != b"GET" or names & {b"content-length", b"transfer-encoding"}:
+            return _NO_HANDSHAKE
+        longest = max(len(self.url), *(len(name) + len(value) for name, value in self.headers))
+        if longest > _LONGEST_FIELD or len(self.headers) > _MOST_FIELDS:
+            return _LONG_HANDSHAKE
+        return self.door.refusal(self.url, self.headers, self.client[0] if self.client else "")
+
+    def _expect_rest(self, size: int) -> None:
+        """Limit the time of what is not whole, and the bytes of its head; ``size`` of them are new, 0 for a new one."""
+        if self._is_refused:
+            return
+        if not size:
+            self._forget()
+        if self._waits_for_head():
+            self._head += size
+            if self._head > LONGEST_HEAD:
+                self._refuse(_TOO_LONG)
+                return
+        self._expect()
+
+    def _waits_for_head(self) -> bool:
+        """Whether a request began whose head is not whole."""
+        return self._is_begun() and (self.cycle is None or self.cycle.scope is not self.scope)
+
+    def _waits_for_body(self) -> bool:
+        """Whether a request began whose head is whole, and whose body is not."""
+        return self._is_begun() and self.cycle is not None and self.cycle.scope is self.scope
+
+    def _is_begun(self) -> bool:
+        return self.scope is not None and self.scope is not self._whole
+
+    def _head_size(self) -> int:
+        return len(self.url) + sum(len(name) + len(value) + _BETWEEN for name, value in self.headers)
+
+    def _expect(self) -> None:
+        if self._due is None:
+            self._due = self.loop.call_later(self.deadline, self._late)
+
+    def _forget(self) -> None:
+        if self._due is not None:
+            self._due.cancel()
+            self._due = None
+
+    def _late(self) -> None:
+        """Refuse a request that is not whole; a connection on which none began is closed without a word."""
+        self._due = None
+        if self.flow.read_paused:  # it may well have been sent
+            self._expect()
+        elif self._is_begun():
+            detail = f"the request was not whole within {self.deadline:g} s; nothing of it was stored"
+            self._refuse(problem(408, detail, hint="send it again"))
+        else:
+            self.transport.close()
+
+    def _refuse(self, answer: Problem) -> None:
+        """Read no further, and say why unless something was said about this request already."""
+        self._is_refused = True
+        self._forget()
+        cycle = self.cycle
+        if self._waits_for_body():
+            if self.pipeline:
+                cycle.keep_alive = False
+                self.pipeline[0] = (cycle, Refusal(answer))
+                return
+            cycle.disconnected = True
+            cycle.message_event.set()
+            if cycle.response_started:
+                self.transport.close()
+                return
+        elif cycle is not None and not cycle.response_complete:
+            cycle.keep_alive = False  # it closes the connection when it has answered
+            return
+        self.transport.write(_raw(answer))
+        self.transport.write_eof()
+        # Closing with unread data would reset the connection before the peer has read the answer.
+        self.loop.call_later(_LINGER, self.transport.close)
+
+
+def _raw(answer: Problem) -> bytes:
+    content = msgspec.json.encode(answer)
+    status = HTTPStatus(answer.status)
+    more = "".join(f"{name}: {value}\r\n" for name, value in headers_of(answer.status).items())
+    head = (
+        f"HTTP/1.1 {status.value} {status.phrase}\r\ncontent-type: {CONTENT_TYPE}\r\n{more}"
+        f"content-length: {len(content)}\r\nconnection: close\r\n\r\n"
+    )
+    return head.encode() + content

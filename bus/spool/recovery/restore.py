@@ -1,0 +1,237 @@
+"""Opening a spool directory: the file, its bookkeeping, and what to do when they are not as they should be."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import apsw
+
+from bus.errors import SpoolError, SpoolFailed
+from bus.files import sync_directory
+from bus.spool.cursors import WINDOW, Cursor, Cursors, Lane
+from bus.spool.file import NAME, UNCOUNTED, Contents, CursorRow, LaneRow, SpoolFile, TallyRow
+from bus.spool.record import OVERHEAD, SEQUENCE_MASK
+from bus.spool.recovery import salvage, synced
+from bus.spool.recovery.tail import append_tail, appended, count_cut, keep_log, read_tail
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from bus.spool.options import Options
+
+log = logging.getLogger("bus.spool")
+
+FAILED = "spool.failed"
+_PASSING = (apsw.FullError, apsw.BusyError)
+_DISK = (apsw.IOError, apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError, apsw.NoMemError)
+
+
+def mark_failed(directory: Path, reason: str) -> None:
+    """Leave word for the next opener that the file cannot be trusted; on a disk that fails this may fail too."""
+    with suppress(OSError):
+        descriptor = os.open(directory / FAILED, os.O_WRONLY | os.O_CREAT, 0o600)
+        try:
+            os.write(descriptor, json.dumps({"reason": reason}).encode())
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        sync_directory(directory)
+
+
+def restore(directory: Path, options: Options, cursors: Cursors) -> tuple[SpoolFile, int, bool]:
+    """Open the file and fill the cursors.
+
+    Returns the file, how many records are known as damaged, and whether the mark of an unclean end must still
+    be stored (the disk was full). A corrupt file, or one whose fsync failed, is copied first.
+
+    Raises
+    ------
+    SpoolFailed
+        The disk failed.
+    """
+    try:
+        return _restore(directory, options, cursors)
+    except apsw.MismatchError as error:
+        raise SpoolError(str(error), hint="Use the version of the bus that wrote it.") from error
+    except (apsw.Error, OSError) as error:
+        if isinstance(error, apsw.IOError):
+            mark_failed(directory, str(error))
+        raise SpoolFailed(f"the spool {directory} cannot be opened: {error}", hint="Check the disk.") from error
+
+
+def _restore(directory: Path, options: Options, cursors: Cursors) -> tuple[SpoolFile, int, bool]:
+    fresh = not (directory / NAME).exists()
+    file = _open(directory, options)
+    try:
+        try:
+            contents, lanes, unmarked = _read(file)
+        except (apsw.CorruptError, apsw.NotADBError) as error:
+            file.close()
+            file = salvaged(directory, options, str(error))
+            contents, lanes, unmarked = _read(file)
+    except BaseException:
+        file.close()
+        raise
+    if fresh:
+        sync_directory(directory)
+    for lane in lanes:
+        cursors.restore(lane)
+    for lane in lanes:
+        _settle_consumers(cursors, lane)
+    return file, contents.damaged, unmarked
+
+
+def _read(file: SpoolFile) -> tuple[Contents, list[Lane], bool]:
+    contents = file.load()
+    lanes = _lanes(file, contents)
+    return contents, lanes, _mark(file, contents)
+
+
+def _open(directory: Path, options: Options) -> SpoolFile:
+    if (directory / FAILED).exists() and (directory / NAME).exists():
+        return salvaged(directory, options, "the disk failed under it")
+    if salvage.interrupted(directory):
+        return salvaged(directory, options, "an earlier salvage did not end")
+    try:
+        return _checked(directory, options)
+    except (apsw.MismatchError, *_PASSING, *_DISK):
+        raise
+    except apsw.Error as error:
+        log.error("spool %s is corrupt: %s", directory, error)  # noqa: TRY400
+        return salvaged(directory, options, str(error))
+
+
+def _checked(directory: Path, options: Options) -> SpoolFile:
+    """Open the file, read its bookkeeping once, and copy its log into it, which trusts no earlier fsync."""
+    file = open_file(directory, options)
+    try:
+        file.load()
+        with suppress(*_PASSING):
+            frames = file.checkpoint(apsw.SQLITE_CHECKPOINT_RESTART)
+            tail = read_tail(directory / f"{NAME}-wal", frames)
+            if tail.transactions:
+                keep_log(directory, tail)
+                append_tail(file, tail)
+            count_cut(file, synced.read(directory), frames, is_told=bool(tail.transactions))
+            if file.has_all:
+                synced.empty(directory, appended(file.load()))
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def open_file(directory: Path, options: Options) -> SpoolFile:
+    """Open the file as it is."""
+    return options.file_class(directory / NAME, vfs=options.vfs, exclusive=options.vfs is not None)
+
+
+def salvaged(directory: Path, options: Options, reason: str) -> SpoolFile:
+    """Set the file aside as evidence, copy all that can be verified into a new one, and open that."""
+    synced.empty(directory, 0)  # the log that it was of is set aside
+    salvage.salvage(directory, reason, options.vfs)
+    with suppress(FileNotFoundError):
+        (directory / FAILED).unlink()
+    sync_directory(directory)
+    return open_file(directory, options)
+
+
+def _mark(file: SpoolFile, contents: Contents) -> bool:
+    if not contents.clean:
+        return False
+    try:
+        file.mark(clean=False)
+    except (apsw.FullError, apsw.BusyError):
+        file.rollback()
+        return True
+    return False
+
+
+def _lanes(file: SpoolFile, contents: Contents) -> list[Lane]:
+    tallies = {tally.lane: tally for tally in contents.tallies}
+    cursors: dict[int, list[CursorRow]] = {}
+    for cursor in contents.cursors:
+        cursors.setdefault(cursor.lane, []).append(cursor)
+    lanes = []
+    for row in contents.lanes:
+        own = cursors.get(row.no, [])
+        lane = _lane(file, row, tallies.get(row.no), own, broken=row.no in contents.broken)
+        lane.stored = True
+        for cursor_row in own:
+            lane.add(_cursor(file, lane, cursor_row, clean=contents.clean))
+        _count_pending(file, lane, own)
+        if lane.sole is not None:  # its acks only deleted, so gaps up to the horizon mean nothing
+            lane.whole = max(lane.whole, lane.sole.horizon)
+        lanes.append(lane)
+    return lanes
+
+
+def _lane(file: SpoolFile, row: LaneRow, tally: TallyRow | None, cursors: list[CursorRow], *, broken: bool) -> Lane:
+    lane = Lane(*row)
+    if tally is not None:
+        lane.last, lane.records, lane.bytes, lane.whole = tally[1:]
+    lane.suspect = broken or tally is None or lane.records == UNCOUNTED or (lane.records > 0 and not cursors)
+    if lane.suspect:
+        records, size, newest = file.count(lane.first, lane.end)
+        lane.last = max(lane.last, newest, *(cursor.next - 1 for cursor in cursors))
+        lane.last = lane.last if tally else min(lane.last + salvage.SKIP, lane.end)
+        lane.records, lane.bytes, lane.whole = records, size + records * OVERHEAD, lane.last + 1
+    lane.committed = lane.last
+    return lane
+
+
+def _cursor(file: SpoolFile, lane: Lane, row: CursorRow, *, clean: bool) -> Cursor:
+    cursor = Cursor(lane, row.consumer, min(max(row.next, lane.first), lane.last + 1))
+    cursor.ending = bool(row.ending)
+    for position in row.holes:
+        found = file.first(position, position)
+        if found is not None:
+            cursor.give_back(*found)
+    cursor.suspects = frozenset(cursor.back)
+    cursor.horizon = 0 if clean else min(cursor.next + WINDOW, lane.last + 1)
+    found = file.first(cursor.next, lane.end)
+    cursor.oldest = found[1] if found else 0
+    return cursor
+
+
+def _count_pending(file: SpoolFile, lane: Lane, rows: list[CursorRow]) -> None:
+    for row in rows:
+        cursor = lane.cursors[row.consumer]
+        if lane.suspect:
+            cursor.pending = file.count(cursor.next, lane.end)[0] + len(cursor.back)
+        elif lane.sole is not None:
+            cursor.pending = lane.records
+        else:
+            cursor.pending = (lane.last & SEQUENCE_MASK) - row.done
+
+
+def _settle_consumers(cursors: Cursors, lane: Lane) -> None:
+    cursors.attach_defaults(lane)
+    for cursor in list(lane.cursors.values()):
+        if cursor.ending:
+            cursors.ending[cursor] = None
+            cursors.mark(cursor)
+        else:
+            cursors.refresh(cursor)
+        if lane.suspect:
+            cursors.touch(lane)
+            cursors.mark(cursor)
+
+
+def recount(file: SpoolFile, cursors: Cursors) -> None:
+    """Fit the cursors to a file that was salvaged under it, and have all bookkeeping stored anew."""
+    cursors.records = cursors.bytes = 0
+    for lane in cursors.lanes.values():
+        records, size, _ = file.count(lane.first, lane.end)
+        lane.records, lane.bytes, lane.whole = records, size + records * OVERHEAD, lane.last + 1
+        cursors.records += lane.records
+        cursors.bytes += lane.bytes
+        lane.stored = False
+        cursors.touch(lane)
+        for cursor in lane.cursors.values():
+            cursor.pending = file.count(cursor.next, lane.end)[0] + len(cursor.held) + len(cursor.back)
+            cursors.mark(cursor)

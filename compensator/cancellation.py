@@ -1,0 +1,58 @@
+"""Deliveries of subscriptions that were removed: they are canceled, also those that reach the store later."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from bus.domain.times import SKEW
+from bus.errors import StoreError
+from bus.ports.clock import Clock
+from bus.ports.store import Store
+from bus.registry import Registry
+from bus.stores.cancellations import Cancellations
+from bus.telemetry.outage import Outage
+
+_log = logging.getLogger(__name__)
+_INTERVAL: Final = 5.0
+
+
+class Cancellation:
+    """Looks every few seconds for open deliveries to a subscription that the configuration no longer has.
+
+    A message that was accepted before the removal may wait in a spool and be stored after it, and a removal may be
+    cut off by a crash; what this finds does not depend on either. A subscription that was made again under that name
+    keeps its own: what was received in the last seconds is left for a later look, since the clock of the process that
+    received it may be behind ours. One that is missing though nobody removed it was lost: nothing of it is canceled.
+    """
+
+    def __init__(self, store: Store, registry: Registry, clock: Clock, cancellations: Cancellations) -> None:
+        self._store = store
+        self._registry = registry
+        self._clock = clock
+        self._cancellations = cancellations
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        outage = Outage(_log, "deliveries of removed subscriptions are not canceled without the store")
+        while True:
+            try:
+                await self.step()
+            except StoreError as error:
+                outage.goes_on(error)
+            else:
+                outage.is_over()
+            await self._clock.sleep(_INTERVAL)
+
+    async def step(self) -> int:
+        """Cancel what is open for subscriptions that are gone; return how many deliveries."""
+        canceled = 0
+        # In this order: what is made again after we looked receives its messages later.
+        until = self._clock.now() - SKEW
+        await self._registry.refresh()
+        for lane in await self._store.subscribed():
+            if self._registry.catalog.is_gone(*lane):
+                canceled += await self._cancellations.cancel(*lane, until)
+        if canceled:
+            _log.info("canceled %d deliveries of removed subscriptions", canceled)
+        return canceled

@@ -1,0 +1,1 @@
+"""Local queues whose owner is gone: found, emptied to where they were going, and removed."""

@@ -1,0 +1,145 @@
+"""What processes that are gone leave beside their queues: trace events, and the directory that all of it was in."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shutil
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from bus.client.home import homes
+from bus.domain.tracing.events import decode_block
+from bus.errors import SpoolLocked
+from bus.events.files import CLOSED, OPEN, adopt
+from bus.events.gathering import stages_of
+from bus.ports.events import Events, SealedBlock
+from bus.spool import is_live
+from bus.spool.inspect import Inspection
+from bus.spool.lock import OwnerLock
+from bus.spool.retire import is_spool
+
+_log = logging.getLogger(__name__)
+EVENTS: Final = "events"
+_PROCESSES: Final = "processes"
+_QUARANTINE: Final = "quarantine"
+# All that a service makes whose store is elsewhere. The configuration in it is a copy of what the store has.
+_OWN: Final = frozenset({_PROCESSES, _QUARANTINE, "configuration", "permits.json"})
+_BLOCKS: Final = 64
+
+
+class Remains:
+    """Passes on the trace events of the gone, and removes directories that have nothing else any more."""
+
+    def __init__(self, events: Events) -> None:
+        self._events = events
+
+    def events_in(self, directory: Path) -> Path | None:
+        """Return where the trace events of the gone rest in a directory; None while a process there passes them on."""
+        if any(is_live(one) for one in _processes(directory)) or any(is_live(home) for home in homes(directory)):
+            return None
+        return directory / EVENTS if (directory / EVENTS).is_dir() else None
+
+    def is_service_gone(self, directory: Path) -> bool:
+        """Whether a directory is that of services none of which lives."""
+        processes = _processes(directory)
+        return bool(processes) and not any(map(is_live, processes))
+
+    async def pass_on(self, folder: Path) -> int:
+        """Pass on the trace events of a folder and remove it; return how many blocks went on their way.
+
+        A file goes once the sink has all of it. One that cannot be read stays, and so does the folder.
+
+        Raises
+        ------
+        EventsUnavailable
+            The sink does not take them now; what it has not taken stays.
+        OSError
+            The disk failed.
+        """
+        if not self._events.is_on:
+            return 0
+        count = 0
+        for path in _closed(folder):
+            blocks = await asyncio.to_thread(_blocks_of, path)
+            if blocks is None:
+                continue
+            for start in range(0, len(blocks), _BLOCKS):
+                await self._events.forward(blocks[start : start + _BLOCKS])
+            path.unlink()
+            count += len(blocks)
+        _remove_empty(folder)
+        return count
+
+    def remove(self, directory: Path) -> bool:
+        """Remove the directory of services that are gone, if nothing is in it but what they made for themselves.
+
+        It is moved away first, so that a service that starts there meanwhile begins a new one.
+        """
+        processes = _processes(directory)
+        if not processes or not _is_spent(directory):
+            return False
+        gone = directory.with_name(f".{directory.name}.gone")
+        with ExitStack() as locks:
+            try:
+                for process in processes:
+                    locks.callback(OwnerLock.take(process).release)
+            except SpoolLocked:
+                return False
+            if gone.is_dir():  # a removal that was cut off
+                if not _is_spent(gone):
+                    return False
+                shutil.rmtree(gone)
+            directory.rename(gone)
+            if len(_processes(gone)) > len(processes) or not _is_spent(gone):
+                gone.rename(directory)  # somebody came back
+                return False
+            shutil.rmtree(gone)
+        return True
+
+
+def _processes(directory: Path) -> list[Path]:
+    with suppress(FileNotFoundError, NotADirectoryError):
+        return [path for path in (directory / _PROCESSES).iterdir() if path.is_dir()]
+    return []
+
+
+def _is_spent(directory: Path) -> bool:
+    if {path.name for path in directory.iterdir()} - _OWN:
+        return False
+    aside = directory / _QUARANTINE
+    if not is_spool(aside):
+        return not aside.exists()
+    if is_live(aside):
+        return False
+    with Inspection(aside) as inspection:
+        found = inspection.overview()
+    return not (found.records or found.damaged or found.evidence)
+
+
+def _closed(folder: Path) -> list[Path]:
+    """Return the files of a folder, the one that was begun last among them."""
+    for path in folder.glob(f"*{OPEN}"):
+        adopt(path, lambda _: None)
+    return sorted(folder.glob(f"*{CLOSED}"))
+
+
+def _remove_empty(folder: Path) -> None:
+    with suppress(OSError):  # something is left in it
+        folder.rmdir()
+
+
+def _blocks_of(path: Path) -> list[SealedBlock] | None:
+    """Return the blocks of a closed file; None, with a word in the log, for one that is not of this version."""
+    blocks = []
+    for line in path.read_bytes().splitlines():
+        try:
+            block = decode_block(line)
+        except msgspec.DecodeError as error:
+            _log.warning("the trace events in %s stay there, they cannot be read: %s", path, error)
+            return None
+        blocks.append(SealedBlock(block.emitter, line, stages_of(block.events)))
+    return blocks

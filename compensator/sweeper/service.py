@@ -1,0 +1,183 @@
+"""The sweeper as a role of a process: local queues whose owner is gone are emptied and removed."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from bus.bootstrap import Context
+from bus.client.drain import drain
+from bus.client.home import orphans
+from bus.errors import BusError, SpoolClosed, SpoolLocked
+from bus.spool import is_live
+from bus.spool.retire import is_spool
+from bus.telemetry import metrics
+from compensator.sweeper.orphan_report import PRODUCER, OrphanReport
+from compensator.sweeper.remains import Remains
+from compensator.sweeper.spool_drain import SpoolDrain
+
+_log = logging.getLogger(__name__)
+_INTERVAL: Final = 5.0
+
+
+class SweeperService:
+    """Looks below the directories that ``sweep`` names, one machine's or a shared disk's, for queues of the gone.
+
+    A producer's queue goes to a receiver that lives; a service's queue goes where it was going. Trace events go to this
+    process's own sink, and the directory of a service that is empty is removed. What was touched within ``sweep_idle``
+    is left alone, since its process may be about to come back.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        named = [Path(part.strip()) for part in context.settings.sweep.split(",") if part.strip()]
+        self._roots = named or [context.settings.data]
+        self._turn = itertools.count()
+        self._stopping = threading.Event()
+        self._orphans = OrphanReport()
+        context.swept = [str(root.absolute()) for root in self._roots]
+        context.orphans = lambda: self._orphans.orphans
+        self._remains = Remains(context.events)
+        self._gone_since: dict[Path, float] = {}
+        self._drain = SpoolDrain(
+            context.store, context.registry, context.router, context.events, context.clock, context.rollups.count
+        )
+
+    def routes(self) -> dict[str, Callable[..., Any]]:
+        """Return no routes."""
+        return {}
+
+    async def run(self, ready: asyncio.Event, stopping: asyncio.Event) -> None:
+        """Sweep until ``stopping``; a directory that was begun is finished or left as it is."""
+        async with asyncio.TaskGroup() as group:
+            sweeping = group.create_task(self._sweep_for_ever())
+            ready.set()
+            await stopping.wait()
+            self._stopping.set()
+            sweeping.cancel()
+
+    async def _sweep_for_ever(self) -> None:
+        while True:
+            self._look()
+            for root in self._roots:
+                await self._attempt(root, self._sweep)
+            self._look()
+            await self._context.clock.sleep(_INTERVAL)
+
+    def _look(self) -> None:
+        """Note which queues are there, for whoever asks."""
+        now = self._context.clock.now() / 1000
+        try:
+            found = [(path, PRODUCER) for root in self._roots for path in orphans(root, now)]
+            found += [(path, path.name) for root in self._roots for path in self._services(root)]
+        except OSError as error:
+            _log.warning("which queues are orphaned cannot be seen: %s", error)
+        else:
+            self._orphans.see(found)
+
+    async def _sweep(self, root: Path) -> None:
+        now = self._context.clock.now() / 1000
+        for directory in [path for path in orphans(root, now) if self._is_idle(path)]:
+            await self._attempt(directory, self._send)
+        for directory in [path for path in self._services(root) if self._is_idle(path)]:
+            await self._attempt(directory, self._empty)
+        for directory in _each(root):
+            await self._attempt(directory, self._clear)
+
+    async def _attempt(self, directory: Path, work: Callable[[Path], Awaitable[None]]) -> None:
+        """Do it; what is wrong with one directory holds up no other."""
+        try:
+            await work(directory)
+        except SpoolLocked:
+            _log.info("the process of %s is back", directory)
+        except (BusError, OSError) as error:
+            self._orphans.attempted(directory, None, str(error))
+            _log.warning("the orphaned queue %s stays as it is: %s", directory, error)
+        except Exception as error:  # noqa: BLE001 - the other directories are swept
+            self._orphans.attempted(directory, None, str(error))
+            _log.exception("the orphaned queue %s stays as it is", directory)
+
+    async def _empty(self, directory: Path) -> None:
+        """Move on what a service left behind."""
+        swept = await self._drain.drain(directory)
+        self._orphans.attempted(directory, swept.left)
+        _report(directory, swept.moved, swept.left, removed=swept.removed)
+
+    async def _clear(self, directory: Path) -> None:
+        """Pass on the trace events of the gone, and remove the directory of a service that has nothing else."""
+        events = self._remains.events_in(directory)
+        if events is not None and self._is_idle(events):
+            count = await self._remains.pass_on(events)
+            if count:
+                _log.info("%d blocks of trace events in %s went on their way", count, events)
+        # What it kept of the configuration may be all there is, while the store's is in doubt.
+        is_wanted = directory in self._roots or bool(self._context.registry.trouble)
+        if self._is_long_gone(directory) and not is_wanted and self._remains.remove(directory):
+            _log.info("the directory %s of a process that is gone is removed", directory)
+
+    def _is_long_gone(self, directory: Path) -> bool:
+        """Whether the services of a directory were gone whenever it was looked at for ``sweep_idle``."""
+        if not self._remains.is_service_gone(directory):
+            self._gone_since.pop(directory, None)
+            return False
+        now = self._context.clock.monotonic()
+        return now - self._gone_since.setdefault(directory, now) >= self._context.settings.sweep_idle
+
+    async def _send(self, directory: Path) -> None:
+        """Have a receiver take what a producer left behind."""
+        receivers = [member for member in self._context.members.all if "receiver" in member.roles]
+        if not receivers:
+            _log.warning("the orphaned queue %s waits: no receiver is alive", directory)
+            return
+        url, key = receivers[next(self._turn) % len(receivers)].url, self._context.settings.api_key or None
+        done = await asyncio.to_thread(drain, directory, url, key, rejected=False, sent=self._go_on)
+        self._orphans.attempted(directory, done.waiting + done.rejected, done.problem)
+        if done.problem:
+            _log.warning("the orphaned queue %s is not empty: %s", directory, done.problem)
+        _report(directory, done.sent, done.waiting + done.rejected, removed=done.removed)
+
+    def _go_on(self, _: int) -> None:
+        """Raise when it is time to stop; called in the thread between two requests."""
+        if self._stopping.is_set():
+            raise SpoolClosed("the sweeper stops; the rest is sent another time")
+
+    def _services(self, root: Path) -> Iterator[Path]:
+        """Yield the queues of services below a root: of one data directory, or of several."""
+        for name in self._drain.names:
+            for path in itertools.chain([root / name], root.glob(f"*/{name}")):
+                if is_spool(path) and not is_live(path):
+                    yield path
+
+    def _is_idle(self, directory: Path) -> bool:
+        touched = 0.0
+        with suppress(OSError):
+            touched = max((path.stat().st_mtime for path in directory.iterdir()), default=directory.stat().st_mtime)
+        # One that was touched at a time still to come was so before the clock was put back.
+        return abs(self._context.clock.now() / 1000 - touched) >= self._context.settings.sweep_idle
+
+
+def _each(root: Path) -> list[Path]:
+    """Return a root and the directories in it, each of which may be a service's, or the root of producers."""
+    with suppress(FileNotFoundError, NotADirectoryError):
+        return [root, *sorted(path for path in root.iterdir() if path.is_dir() and not path.name.startswith("."))]
+    return []
+
+
+def _report(directory: Path, moved: int, left: int, *, removed: bool) -> None:
+    metrics.SWEPT.inc(moved)
+    _log.info(
+        "orphaned queue %s: %d records went on their way, %d are left%s",
+        directory,
+        moved,
+        left,
+        ", the directory is removed" if removed else "",
+    )
+
+
+ROLE = SweeperService

@@ -1,0 +1,183 @@
+"""What waits in the queues of a service that is gone, moved to where it was going."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import msgspec
+
+from bus.domain.delivery.delivery import Origin, Outcome, decode_outcome, due_row, untried_row
+from bus.domain.lanes import destination_of
+from bus.domain.message import Message, decode_message
+from bus.domain.tracing import events as events_of
+from bus.errors import StoreError
+from bus.ports.clock import Clock
+from bus.ports.events import Events
+from bus.ports.spool import Record, Spool
+from bus.ports.store import Store
+from bus.ports.transport import Outgoing
+from bus.registry import Registry
+from bus.spool import AsyncSpool
+from bus.spool.retire import remove
+from bus.stores.feed import StoreFeed
+from bus.transports.router import TransportRouter
+
+_log = logging.getLogger(__name__)
+_BATCH: Final = 256
+_STORED_WITHIN: Final = 30.0
+
+
+class Drained(NamedTuple):
+    """What became of one directory: records that went on their way, records that are left, and whether it is gone."""
+
+    directory: Path
+    moved: int
+    left: int
+    removed: bool
+
+
+class SpoolDrain:
+    """Empties the queues of receivers and dispatchers; each record is acked when its next place has it.
+
+    A receiver's messages are published and stored; a dispatcher's outcomes are stored; what waited in its direct queue
+    becomes due work in the store, from which a compensator hands it to a dispatcher that lives. ``count`` counts what
+    the store got.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        registry: Registry,
+        router: TransportRouter,
+        events: Events,
+        clock: Clock,
+        count: Callable[[Sequence[Message | Outcome]], None],
+    ) -> None:
+        self._store = store
+        self._registry = registry
+        self._router = router
+        self._events = events
+        self._clock = clock
+        self._count = count
+        # In this order: what a dispatcher delivered is known before what its queue still has becomes due work.
+        self._kinds: dict[str, tuple[tuple[str, ...], Callable[[Spool], Awaitable[None]]]] = {
+            "outcomes": (("store",), self._outcomes),
+            "receiver": (("publish", "store"), self._receiver),
+            "direct": ((), self._direct),
+        }
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the directories that it can empty, in the order in which to do so."""
+        return tuple(self._kinds)
+
+    async def drain(self, directory: Path) -> Drained:
+        """Empty a spool as far as its records can go on, and remove it when it is empty.
+
+        Raises
+        ------
+        SpoolLocked
+            Its process is back.
+        SpoolFailed
+            The disk failed.
+        StoreError
+            The store does not answer; what was not moved stays.
+        """
+        consumers, work = self._kinds[directory.name]
+        spool = await AsyncSpool.open(directory, consumers=consumers)
+        try:
+            before = spool.stats().records
+            try:
+                await work(spool)
+            finally:
+                await spool.settle()
+            stats = spool.stats()
+        finally:
+            await spool.close()
+        removed = not stats.records and not stats.damaged and remove(directory)
+        return Drained(directory, before - stats.records, stats.records, removed)
+
+    async def _receiver(self, spool: Spool) -> None:
+        await self._feed(spool, decode_message)
+        for lane in list(spool.lanes("publish")):
+            while records := await spool.claim("publish", _BATCH, lane):
+                readable = [record for record in records if _is_message(record)]
+                done = await self._publish(lane, readable)
+                spool.ack("publish", done)
+                if len(done) < len(readable):
+                    break
+
+    async def _publish(self, code: str, records: Sequence[Record]) -> list[Record]:
+        """Publish a destination's messages, those for later as due work; return the records that are safe."""
+        messages = [(record, decode_message(record.payload)) for record in records]
+        destination = self._registry.catalog.destinations.get(code)
+        if destination is None:
+            return [record for record, _ in messages] if self._registry.catalog.has_left(code) else []
+        now = self._clock.now()
+        later = [(record, message) for record, message in messages if message.deliver_at > now]
+        await self._store.compensate([due_row(message) for _, message in later])
+        soon = [
+            (record, Outgoing(message, record.payload)) for record, message in messages if message.deliver_at <= now
+        ]
+        safe = [record for record, _ in later]
+        for transport in dict.fromkeys((self._router.of(destination), self._router.fallback)):
+            confirmed = await transport.publish([item for _, item in soon])
+            for (_, item), done in zip(soon, confirmed, strict=True):
+                if done is not None:
+                    self._events.emit(
+                        events_of.published(item.message, transport.name, confirmed=done, at=self._clock.now())
+                    )
+            safe += [record for (record, _), done in zip(soon, confirmed, strict=True) if done]
+            soon = [pair for pair, done in zip(soon, confirmed, strict=True) if not done]
+        return safe
+
+    async def _outcomes(self, spool: Spool) -> None:
+        await self._feed(spool, decode_outcome)
+        for found in spool.stats().consumers:
+            # Their rows are in the store, which hands out the next attempts from now on.
+            while found.consumer != "store" and (records := await spool.claim(found.consumer, _BATCH, found.lane)):
+                spool.ack(found.consumer, records)
+
+    async def _direct(self, spool: Spool) -> None:
+        for found in spool.stats().consumers:
+            while records := await spool.claim(found.consumer, _BATCH, found.lane):
+                readable = [record for record in records if _is_message(record)]
+                messages = [decode_message(record.payload) for record in readable]
+                now = self._clock.now()
+                await self._store.compensate(
+                    [untried_row(one, found.consumer, now, Origin.TRANSPORT) for one in messages]
+                )
+                spool.ack(found.consumer, readable)
+
+    async def _feed(self, spool: Spool, decode: Callable[[bytes], Message | Outcome]) -> None:
+        """Write to the store, at the rates that hold for its destinations."""
+        feed = StoreFeed(
+            spool,
+            self._store,
+            self._clock,
+            consumer="store",
+            decode=decode,
+            total=lambda: None,
+            rate_of=lambda lane: self._registry.store_rate(destination_of(lane)),
+            count=self._count,
+        )
+        async with asyncio.TaskGroup() as group:
+            running = group.create_task(feed.run())
+            is_done = await feed.caught_up(_STORED_WITHIN)
+            running.cancel()
+        if not is_done and not feed.up:
+            raise StoreError("the store does not take what the spool holds")
+
+
+def _is_message(record: Record) -> bool:
+    try:
+        decode_message(record.payload)
+    except msgspec.DecodeError:
+        # Its checksum holds, so another version wrote it: it stays in the file and in view.
+        _log.exception("record %d of %s is of another version; it stays in the spool", record.position, record.lane)
+        return False
+    return True

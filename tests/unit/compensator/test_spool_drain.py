@@ -1,0 +1,223 @@
+"""What the queues of a service that is gone still hold goes where it was going."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from bus.clock import SystemClock
+from bus.domain.delivery.delivery import Origin, Outcome, Status, encode_outcome
+from bus.domain.destination import Destination
+from bus.domain.lanes import unfinished_lane
+from bus.domain.message import Message, encode_message
+from bus.domain.tracing.events import Stage
+from bus.errors import SpoolLocked, StoreError
+from bus.ports.spool import NewRecord
+from bus.ports.transport import Outgoing
+from bus.spool import AsyncSpool
+from bus.testing.transport import MemoryTransport
+from bus.testing.writes import DESTINATION, message, outcome
+from compensator.sweeper.spool_drain import SpoolDrain
+from tests.unit.compensator.compensator_world import LANE, FickleStore, World
+
+
+class Store(FickleStore):
+    async def write(self, writes):
+        self._check()
+        await super().write(writes)
+
+    async def compensate(self, rows):
+        self._check()
+        await super().compensate(rows)
+
+
+class Ground:
+    """A folder with the queues of a dead process, and a bus to move them to."""
+
+    def __init__(self, folder: Path, world: World) -> None:
+        self.folder = folder
+        self.world = world
+        self.store = world.store = Store()
+        self.counted: list[Message | Outcome] = []
+        self.drain = SpoolDrain(
+            self.store, world.registry, world.router, world.events, SystemClock(), self.counted.extend
+        )
+
+    def now(self) -> int:
+        return SystemClock().now()
+
+    async def spool(
+        self, name: str, records: Sequence[NewRecord], *consumers: str, attach: Sequence[tuple] = ()
+    ) -> Path:
+        """Leave a spool behind."""
+        spool = await AsyncSpool.open(self.folder / name, consumers=consumers)
+        for lane, consumer in attach:
+            spool.attach(lane, consumer)
+        if records:
+            await spool.append(records)
+        await spool.close()
+        return self.folder / name
+
+    async def receiver(self, *messages: Message, more: Sequence[bytes] = ()) -> Path:
+        records = [NewRecord(one.destination, encode_message(one), one.received_at) for one in messages]
+        records += [NewRecord(DESTINATION, payload, 1) for payload in more]
+        return await self.spool("receiver", records, "publish", "store")
+
+    async def direct(self, *messages: Message, names: Sequence[str] = ("billing",), more: Sequence[bytes] = ()) -> Path:
+        records = [NewRecord(DESTINATION, encode_message(one), one.received_at) for one in messages]
+        records += [NewRecord(DESTINATION, payload, 1) for payload in more]
+        return await self.spool("direct", records, attach=[(DESTINATION, name) for name in names])
+
+    def published(self) -> list[str]:
+        return [one.id for one in self.world.transport._messages]
+
+
+@pytest.fixture
+async def ground(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ground:
+    monkeypatch.setattr("compensator.sweeper.spool_drain._STORED_WITHIN", 0.3)
+    world = World()
+    await world.destination()
+    await world.subscription()
+    await world.subscription("mail")
+    return Ground(tmp_path, world)
+
+
+async def test_a_receivers_messages_are_published_and_stored(ground: Ground) -> None:
+    sent = [message(number) for number in range(300)]
+    directory = await ground.receiver(*sent)
+    swept = await ground.drain.drain(directory)
+    assert swept == (directory, 300, 0, True)
+    assert ground.published() == [one.id for one in sent]
+    assert await ground.store.trace(sent[-1].id) is not None
+    assert not directory.exists()
+
+
+async def test_messages_for_later_become_due_work(ground: Ground) -> None:
+    later = message(1, deliver_at=ground.now() + 3_600_000)
+    past = message(2, deliver_at=ground.now() - 1000)
+    swept = await ground.drain.drain(await ground.receiver(later, past))
+    assert swept.removed
+    assert ground.published() == [past.id]
+    assert await ground.store.due(0) == {(DESTINATION, ""): 1}
+    assert (await ground.world.row(later, "")).due_at == later.deliver_at
+
+
+async def test_messages_of_a_removed_destination_are_stored_and_not_published(ground: Ground) -> None:
+    stray = message(1, destination="gone")
+    directory = await ground.receiver(stray)
+    assert not (await ground.drain.drain(directory)).removed  # it may have been lost
+    await ground.world.registry.remove_destination("gone")
+    swept = await ground.drain.drain(directory)
+    assert swept.removed
+    assert ground.published() == []
+    assert await ground.store.trace(stray.id) is not None
+
+
+async def test_what_cannot_be_read_stays_and_holds_up_nothing(ground: Ground) -> None:
+    directory = await ground.receiver(message(1), more=[b"\xc1"] * 300)
+    spool = await AsyncSpool.open(directory, consumers=("publish", "store"))
+    later = message(2)
+    await spool.append([NewRecord(DESTINATION, encode_message(later), 1)])
+    await spool.close()
+    swept = await ground.drain.drain(directory)
+    assert (swept.moved, swept.left, swept.removed) == (2, 300, False)
+    assert ground.published() == [message(1).id, later.id]
+
+
+async def test_what_no_transport_takes_stays(ground: Ground) -> None:
+    ground.world.transport.refusing = True
+    directory = await ground.receiver(message(1), message(2))
+    swept = await ground.drain.drain(directory)
+    assert (swept.moved, swept.left, swept.removed) == (0, 2, False)
+    ground.world.transport.refusing = False
+    assert (await ground.drain.drain(directory)).removed
+    assert len(ground.published()) == 2
+
+
+async def test_what_the_transport_has_no_room_for_stays_and_is_no_failed_publication(ground: Ground) -> None:
+    async def full(batch: Sequence[Outgoing]) -> list[bool | None]:
+        return [None] * len(batch)
+
+    ground.world.transport.publish = full
+    swept = await ground.drain.drain(await ground.receiver(message(1), message(2)))
+    assert (swept.moved, swept.left, swept.removed) == (0, 2, False)
+    assert ground.world.events.of(Stage.PUBLISHED) == []
+
+
+async def test_outcomes_go_to_the_store_and_their_next_attempts_with_them(ground: Ground) -> None:
+    sent = message(1)
+    lane = unfinished_lane(DESTINATION, "billing")
+    failed, done = outcome(sent, "billing", Status.RETRYING), outcome(sent, "mail", Status.DELIVERED)
+    records = [NewRecord(lane, encode_outcome(failed), 1), NewRecord(DESTINATION, encode_outcome(done), 1)]
+    directory = await ground.spool("outcomes", records, "store", attach=[(lane, "retry")])
+    swept = await ground.drain.drain(directory)
+    assert swept == (directory, 2, 0, True)
+    assert (await ground.world.delivery(sent, "mail")).status is Status.DELIVERED
+    assert await ground.store.due(0) == {LANE: 1}
+
+
+async def test_an_outcome_that_cannot_be_read_stays(ground: Ground) -> None:
+    directory = await ground.spool("outcomes", [NewRecord(DESTINATION, b"\xc1", 1)], "store")
+    swept = await ground.drain.drain(directory)
+    assert (swept.left, swept.removed) == (1, False)
+
+
+async def test_what_waited_in_the_direct_queue_becomes_due_work_for_each_subscription(ground: Ground) -> None:
+    sent = [message(1), message(2)]
+    directory = await ground.direct(*sent, names=("billing", "mail"))
+    swept = await ground.drain.drain(directory)
+    assert swept == (directory, 2, 0, True)
+    assert await ground.store.due(0) == {LANE: 2, (DESTINATION, "mail"): 2}
+    row = await ground.world.row(sent[0])
+    assert (row.message, row.by, row.generation, row.attempts) == (encode_message(sent[0]), Origin.TRANSPORT, 0, 0)
+    assert row.due_at <= ground.now()
+
+
+async def test_what_cannot_be_read_stays_in_the_direct_queue(ground: Ground) -> None:
+    swept = await ground.drain.drain(await ground.direct(message(1), more=[b"\xc1"]))
+    assert (swept.moved, swept.left, swept.removed) == (1, 1, False)
+
+
+@pytest.mark.parametrize("name", ["receiver", "outcomes", "direct"])
+async def test_without_a_store_nothing_is_lost(ground: Ground, name: str) -> None:
+    sent = message(1)
+    directory = await {
+        "receiver": lambda: ground.receiver(sent),
+        "direct": lambda: ground.direct(sent),
+        "outcomes": lambda: ground.spool(
+            "outcomes", [NewRecord(DESTINATION, encode_outcome(outcome(sent, "mail", Status.DELIVERED)), 1)], "store"
+        ),
+    }[name]()
+    ground.store.down = True
+    with pytest.raises(StoreError):
+        await ground.drain.drain(directory)
+    ground.store.down = False
+    swept = await ground.drain.drain(directory)
+    assert (swept.moved, swept.removed) == (1, True)
+
+
+async def test_a_process_that_is_back_has_its_queue_to_itself(ground: Ground) -> None:
+    directory = await ground.direct(message(1))
+    spool = await AsyncSpool.open(directory, consumers=())
+    with pytest.raises(SpoolLocked):
+        await ground.drain.drain(directory)
+    assert spool.stats().records == 1
+    await spool.close()
+
+
+async def test_outcomes_are_swept_before_the_direct_queue(ground: Ground) -> None:
+    """What was delivered must be known before what the queue has becomes due work."""
+    assert ground.drain.names.index("outcomes") < ground.drain.names.index("direct")
+
+
+async def test_a_broker_that_is_away_sends_them_straight_to_a_dispatcher(ground: Ground) -> None:
+    broker = MemoryTransport("kafka")
+    broker.refusing = True
+    ground.world.router._transports["kafka"] = broker
+    await ground.world.registry.put_destination(
+        Destination(code=DESTINATION, transport="kafka", version=ground.world.registry.destination(DESTINATION).version)
+    )
+    assert (await ground.drain.drain(await ground.receiver(message(1)))).removed
+    assert ground.published() == [message(1).id]
