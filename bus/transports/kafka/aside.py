@@ -10,8 +10,8 @@ from typing import Final
 from bus.errors import SpoolError
 from bus.ports.clock import Clock
 from bus.ports.quarantine import Foreign, Quarantine
+from bus.transports.kafka.buffer import Buffer
 from bus.transports.kafka.commits import Window
-from bus.transports.kafka.holdings import Holdings
 
 _log = logging.getLogger(__name__)
 _BACKOFF: Final = 1.0
@@ -20,16 +20,16 @@ _BACKOFF: Final = 1.0
 class Aside:
     """A queue in front of the quarantine; a record counts as finished when it is durable there."""
 
-    def __init__(self, quarantine: Quarantine, holdings: Holdings, clock: Clock) -> None:
+    def __init__(self, quarantine: Quarantine, buffer: Buffer, clock: Clock) -> None:
         self._quarantine = quarantine
-        self._holdings = holdings
+        self._buffer = buffer
         self._clock = clock
         self._queue: deque[tuple[Foreign, Window | None, int, int]] = deque()
         self._arrived = asyncio.Event()
 
     def put(self, foreign: Foreign, partition: int, offset: int) -> None:
         """Queue a record that was just admitted."""
-        self._queue.append((foreign, self._holdings.window(partition), partition, offset))
+        self._queue.append((foreign, self._buffer.window(partition), partition, offset))
         self._arrived.set()
 
     async def run(self) -> None:
@@ -46,4 +46,4 @@ class Aside:
                 await self._clock.sleep(_BACKOFF)
                 continue
             self._queue.popleft()
-            self._holdings.finish_foreign(window, partition, offset, len(foreign.payload))
+            self._buffer.finish_foreign(window, partition, offset, len(foreign.payload))

@@ -10,11 +10,11 @@ from bus.ports.clock import Clock
 from bus.ports.quarantine import Quarantine
 from bus.ports.transport import Incoming
 from bus.transports.kafka.aside import Aside
-from bus.transports.kafka.cluster import Cluster
+from bus.transports.kafka.buffer import Buffer
 from bus.transports.kafka.config import KafkaConfig
-from bus.transports.kafka.holdings import Holdings
-from bus.transports.kafka.membership import Membership
-from bus.transports.kafka.takeover import Group
+from bus.transports.kafka.connection import Cluster
+from bus.transports.kafka.group import Membership
+from bus.transports.kafka.start_offsets import Group
 
 
 class KafkaConsumer:
@@ -36,24 +36,24 @@ class KafkaConsumer:
         clock: Clock,
         on_close: Callable[[KafkaConsumer], None],
     ) -> None:
-        self._holdings = Holdings(config.buffer_records, config.buffer_bytes)
-        aside = Aside(quarantine, self._holdings, clock)
-        self._membership = Membership(group, cluster, self._holdings, config, options, clock, aside.put)
+        self._buffer = Buffer(config.buffer_records, config.buffer_bytes)
+        aside = Aside(quarantine, self._buffer, clock)
+        self._membership = Membership(group, cluster, self._buffer, config, options, clock, aside.put)
         self._on_close = on_close
         self._taking_part = asyncio.create_task(self._membership.run())
         self._beside = [asyncio.create_task(self._membership.commit_for_ever()), asyncio.create_task(aside.run())]
 
     async def receive(self, limit: int) -> list[Incoming]:
         """Wait for messages of the partitions that are assigned here."""
-        return await self._holdings.take(limit)
+        return await self._buffer.take(limit)
 
     def ack(self, incoming: Sequence[Incoming]) -> None:
         """Finish messages; committed within the commit interval."""
-        self._holdings.ack(incoming)
+        self._buffer.ack(incoming)
 
     def release(self, incoming: Sequence[Incoming]) -> None:
         """Give messages back; they are the next to be received, in their order."""
-        self._holdings.release(incoming)
+        self._buffer.release(incoming)
 
     def restart(self) -> None:
         """Join the group again, because what it knew has changed."""

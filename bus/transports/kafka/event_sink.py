@@ -10,13 +10,13 @@ from aiokafka import AIOKafkaProducer
 
 from bus.errors import ConfigurationError, EventsUnavailable, TransportError
 from bus.ports.events import SealedBlock
-from bus.transports.kafka.closing import stop_producer
-from bus.transports.kafka.cluster import Cluster
 from bus.transports.kafka.config import KafkaConfig, milliseconds
+from bus.transports.kafka.connection import Cluster
 from bus.transports.kafka.errors import translated
-from bus.transports.kafka.metadata import layout_of
 from bus.transports.kafka.names import code_of
-from bus.transports.kafka.requests import create_topic
+from bus.transports.kafka.protocol.closing import stop_producer
+from bus.transports.kafka.protocol.metadata import layout_of
+from bus.transports.kafka.protocol.requests import create_topic
 
 _ABANDON_WITHIN: Final = 0.5
 _CLOSE_WITHIN: Final = 2.0

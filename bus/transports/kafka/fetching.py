@@ -1,4 +1,4 @@
-"""From aiokafka's consumer into the holdings, without ever waiting for a subscriber."""
+"""From aiokafka's consumer into the buffer, without ever waiting for a subscriber."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from aiokafka import TopicPartition
 from aiokafka import errors as kafka
 
 from bus.ports.quarantine import Foreign
+from bus.transports.kafka.buffer import Buffer
+from bus.transports.kafka.codec import headers_as_text, read_record
 from bus.transports.kafka.commits import Window
 from bus.transports.kafka.config import KafkaConfig
-from bus.transports.kafka.holdings import Holdings
-from bus.transports.kafka.records import headers_as_text, read_record
 
 _log = logging.getLogger(__name__)
 _TRANSPORT: Final = "kafka"
@@ -34,9 +34,9 @@ class Fetching:
     group does not take this consumer for dead. A partition whose window is closed is paused alone.
     """
 
-    def __init__(self, consumer: Any, holdings: Holdings, config: KafkaConfig, set_aside: SetAside) -> None:
+    def __init__(self, consumer: Any, buffer: Buffer, config: KafkaConfig, set_aside: SetAside) -> None:
         self._consumer = consumer
-        self._holdings = holdings
+        self._buffer = buffer
         self._patience = config.max_poll_interval / _POLLS_AN_INTERVAL
         self._revive_after = config.revive_after
         self._longest_poll = config.revive_after + config.rebalance_timeout
@@ -73,7 +73,7 @@ class Fetching:
 
     def _listen(self) -> None:
         """Raise when no broker has answered for too long: a fetch, or a search for the coordinator without one."""
-        partitions = [place for place in self._consumer.assignment() if place.partition in self._holdings.partitions]
+        partitions = [place for place in self._consumer.assignment() if place.partition in self._buffer.partitions]
         heard = [self._consumer.last_poll_timestamp(place) for place in partitions]
         now = asyncio.get_running_loop().time()
         known = self._consumer._coordinator.coordinator_id is not None  # noqa: SLF001 - there is no public way
@@ -84,10 +84,10 @@ class Fetching:
 
     async def _wait_for_room(self) -> None:
         paused: set[TopicPartition] = set()
-        while not self._holdings.has_room:
+        while not self._buffer.has_room:
             try:
                 async with asyncio.timeout(self._patience):
-                    await self._holdings.room()
+                    await self._buffer.room()
             except TimeoutError:
                 paused = set(self._consumer.assignment())
                 self._consumer.pause(*paused)
@@ -97,20 +97,20 @@ class Fetching:
     def _open_windows(self) -> None:
         """Resume partitions whose window has moved on or has been replaced."""
         for partition, window in list(self._closed.items()):
-            if window.next < window.closes_at or self._holdings.window(partition.partition) is not window:
+            if window.next < window.closes_at or self._buffer.window(partition.partition) is not window:
                 del self._closed[partition]
                 self._resume({partition})
 
     def _resume(self, partitions: set[TopicPartition]) -> None:
         """Resume partitions that are started; those that are not will be when they start."""
         assigned = self._consumer.assignment()
-        started = {found for found in partitions & assigned if found.partition in self._holdings.partitions}
+        started = {found for found in partitions & assigned if found.partition in self._buffer.partitions}
         self._consumer.resume(*started)
 
     def _take(self, partition: TopicPartition, records: Sequence[Any]) -> None:
         number = partition.partition
         for record in records:
-            window = self._holdings.window(number)
+            window = self._buffer.window(number)
             if window is None:
                 return  # it goes to somebody else
             if record.offset < window.next:
@@ -127,15 +127,15 @@ class Fetching:
             message = read_record(record.headers, record.value)
         except ValueError as error:
             foreign, number = _foreign(partition, record, str(error)), partition.partition
-            if self._holdings.admit_foreign(number, record.offset, record.timestamp, len(foreign.payload)):
+            if self._buffer.admit_foreign(number, record.offset, record.timestamp, len(foreign.payload)):
                 self._set_aside(foreign, number, record.offset)
         else:
-            self._holdings.admit(partition.partition, record.offset, message, record.timestamp)
+            self._buffer.admit(partition.partition, record.offset, message, record.timestamp)
 
     def _begin_anew(self, partition: TopicPartition, former: Window, offset: int) -> Window:
         _log.warning("kafka: the log of %s/%d began anew; it is read from there", *partition)
         window = former.anew(offset, self._consumer.highwater(partition) or offset)
-        self._holdings.restart(partition.partition, window)
+        self._buffer.restart(partition.partition, window)
         return window
 
 

@@ -51,11 +51,3 @@ def check_code(code: str, prefix: str = "") -> str:
 def group_of(topic: str, subscription: str) -> str:
     """Return the consumer group that reads a topic for a subscription."""
     return f"{_GROUPS}{topic}/{subscription}"
-
-
-def subscription_of(group: str) -> tuple[str, str] | None:
-    """Undo ``group_of``: the topic and the subscription; None for a group that is not ours."""
-    if not group.startswith(_GROUPS):
-        return None
-    topic, slash, subscription = group.removeprefix(_GROUPS).partition("/")
-    return (topic, subscription) if slash else None

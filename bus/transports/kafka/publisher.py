@@ -16,11 +16,11 @@ from aiokafka.partitioner import murmur2
 
 from bus.domain.message import Message
 from bus.ports.clock import Clock
-from bus.transports.kafka.closing import stop_producer
-from bus.transports.kafka.cluster import Cluster
+from bus.transports.kafka.codec import OutgoingRecord, record_of
 from bus.transports.kafka.config import KafkaConfig
+from bus.transports.kafka.connection import Cluster
 from bus.transports.kafka.errors import describe, translated
-from bus.transports.kafka.records import OutgoingRecord, record_of
+from bus.transports.kafka.protocol.closing import stop_producer
 
 _log = logging.getLogger(__name__)
 # Records without a key go to one partition in runs, so that they share batches and all partitions get some.

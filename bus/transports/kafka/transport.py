@@ -12,17 +12,17 @@ from bus.domain.subscription import Subscription
 from bus.ports.clock import Clock
 from bus.ports.quarantine import Quarantine
 from bus.ports.transport import Lag, Outgoing
-from bus.transports.kafka.cluster import Cluster
 from bus.transports.kafka.config import KafkaConfig
+from bus.transports.kafka.connection import Cluster
 from bus.transports.kafka.consumer import KafkaConsumer
 from bus.transports.kafka.errors import translated
-from bus.transports.kafka.figures import Figures
+from bus.transports.kafka.lag import Lags
 from bus.transports.kafka.names import check_code, group_of, topic_of
-from bus.transports.kafka.places import Places
+from bus.transports.kafka.protocol.requests import delete_group, expel_members
 from bus.transports.kafka.publisher import Publisher
-from bus.transports.kafka.requests import delete_group, expel_members
-from bus.transports.kafka.takeover import Group
-from bus.transports.kafka.upkeep import Upkeep
+from bus.transports.kafka.start_offsets import Group
+from bus.transports.kafka.supervision import Supervision
+from bus.transports.kafka.topology import Topology
 
 _log = logging.getLogger(__name__)
 _BACKOFF: Final = 0.1
@@ -49,10 +49,10 @@ class KafkaTransport:
         self._options = config.client_options()
         self._cluster = Cluster(self._options, config.request_timeout)
         self._consumers: dict[KafkaConsumer, tuple[str, str]] = {}
-        self._places = Places(self._cluster, config, self._join_again)
-        self._figures = Figures(self._cluster, self._places)
+        self._topology = Topology(self._cluster, config, self._join_again)
+        self._lags = Lags(self._cluster, self._topology)
         self._publisher = Publisher(self._cluster, config, self._options, clock, self._doubt)
-        self._upkeep = Upkeep(self._cluster, self._publisher, self._places, self._figures, config, clock)
+        self._supervision = Supervision(self._cluster, self._publisher, self._topology, self._lags, config, clock)
 
     @property
     def name(self) -> str:
@@ -65,23 +65,23 @@ class KafkaTransport:
 
     async def run(self) -> None:
         """Keep the connections and the figures up until cancelled."""
-        await self._upkeep.run()
+        await self._supervision.run()
 
     async def ensure(self, destination: Destination, subscriptions: Sequence[Subscription]) -> None:
         """Make the topic, and commit the start of each new subscription."""
         self.check(destination)
-        place = self._places.want(destination, subscriptions)
-        if place is None:
+        ensured = self._topology.want(destination, subscriptions)
+        if ensured is None:
             return
-        await self._upkeep.answering(self._config.ensure_timeout)
-        await self._places.make(place)
+        await self._supervision.answering(self._config.ensure_timeout)
+        await self._topology.make(ensured)
 
     async def remove(self, destination: str, subscription: str) -> None:
         """Delete a subscription's group; the topic stays, and what it holds goes with its retention."""
-        self._places.forget(destination, subscription)
+        self._topology.forget(destination, subscription)
         for consumer in self._of(destination, subscription):
             await consumer.close()
-        await self._upkeep.answering(self._config.ensure_timeout)
+        await self._supervision.answering(self._config.ensure_timeout)
         group = group_of(topic_of(destination, self._config.prefix), subscription)
         with translated(f"removing subscription {subscription} of {destination}"):
             async with asyncio.timeout(self._config.ensure_timeout):
@@ -92,12 +92,12 @@ class KafkaTransport:
 
     async def publish(self, batch: Sequence[Outgoing]) -> list[bool]:
         """Publish to the topics of destinations that were ensured here, with all in-sync copies confirming."""
-        held = [self._places.get(item.message.destination) is None for item in batch]
+        held = [self._topology.get(item.message.destination) is None for item in batch]
         by_destination: dict[str, list[int]] = {}
-        for place, item in enumerate(batch):
-            if not held[place]:
-                by_destination.setdefault(item.message.destination, []).append(place)
-        sending = [self._publish(code, batch, places, held) for code, places in by_destination.items()]
+        for ensured, item in enumerate(batch):
+            if not held[ensured]:
+                by_destination.setdefault(item.message.destination, []).append(ensured)
+        sending = [self._publish(code, batch, topology, held) for code, topology in by_destination.items()]
         if len(sending) == 1:
             await sending[0]
         elif sending:
@@ -116,11 +116,15 @@ class KafkaTransport:
 
     def lags(self) -> dict[tuple[str, str], Lag] | None:
         """Return what each subscription has not committed yet, as of a moment ago."""
-        return self._figures.lags() if self._upkeep.answers else None
+        return self._lags.lags() if self._supervision.answers else None
 
     def conditions(self) -> dict[str, str]:
         """Return what is wrong with the cluster, or with destinations on it."""
-        troubles = [self._upkeep.trouble] if self._upkeep.trouble else [place.trouble for place in self._places]
+        troubles = (
+            [self._supervision.trouble]
+            if self._supervision.trouble
+            else [ensured.trouble for ensured in self._topology]
+        )
         return {self._config.cluster: "; ".join(sorted({trouble for trouble in troubles if trouble}))}
 
     async def close(self) -> None:
@@ -132,22 +136,22 @@ class KafkaTransport:
 
     # --- inside ----------------------------------------------------------------------------------------------
 
-    async def _publish(self, code: str, batch: Sequence[Outgoing], places: list[int], held: list[bool]) -> None:
+    async def _publish(self, code: str, batch: Sequence[Outgoing], topology: list[int], held: list[bool]) -> None:
         """Publish the messages of one destination and mark those that are held."""
-        destination = self._places.get(code)
+        destination = self._topology.get(code)
         if destination is None or destination.topic is None:
             return
-        sent = await self._publisher.send(destination.topic, [batch[place].message for place in places])
-        for place, confirmed in zip(places, sent.held, strict=True):
-            held[place] = confirmed
+        sent = await self._publisher.send(destination.topic, [batch[ensured].message for ensured in topology])
+        for ensured, confirmed in zip(topology, sent.held, strict=True):
+            held[ensured] = confirmed
         if sent.trouble:
             destination.doubt(f"kafka: publishing to {destination.name}: {sent.trouble}")
 
     def _doubt(self) -> None:
         """Look again before anything else is published: the cluster may be another one than it was."""
         if not self._publisher.is_up:
-            self._places.doubt()
-        self._upkeep.look()
+            self._topology.doubt()
+        self._supervision.look()
 
     def _join_again(self, destination: str, subscription: str) -> None:
         for consumer in self._of(destination, subscription):
@@ -157,8 +161,8 @@ class KafkaTransport:
         return [consumer for consumer, of in self._consumers.items() if of == (destination, subscription)]
 
     def _is_ensured(self, destination: str, subscription: str) -> bool:
-        place = self._places.get(destination)
-        return place is not None and subscription in place.known
+        ensured = self._topology.get(destination)
+        return ensured is not None and subscription in ensured.known
 
     def _closed(self, consumer: KafkaConsumer) -> None:
         self._consumers.pop(consumer, None)

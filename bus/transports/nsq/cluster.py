@@ -8,10 +8,10 @@ from typing import Final
 
 from bus.ports.transport import Lag
 from bus.transports.nsq.config import Address, NsqdAddress
-from bus.transports.nsq.lanes import Lane
+from bus.transports.nsq.lag import Reading
 from bus.transports.nsq.lookup import Lookup
-from bus.transports.nsq.node import Means, Nsqd
-from bus.transports.nsq.stock import Stock
+from bus.transports.nsq.node import Dependencies, Nsqd
+from bus.transports.nsq.topology import Lane
 
 _EAGER: Final = 1.0
 _JITTER: Final = 0.2
@@ -28,11 +28,11 @@ class Cluster:
         Called when nsqds, or their topics, may have come or gone.
     """
 
-    def __init__(self, means: Means, changed: Callable[[], None]) -> None:
-        self._means = means
-        self._config = means.config
+    def __init__(self, dependencies: Dependencies, changed: Callable[[], None]) -> None:
+        self._dependencies = dependencies
+        self._config = dependencies.config
         self._changed = changed
-        self._lookup = Lookup(means.config.lookupd, means.http)
+        self._lookup = Lookup(dependencies.config.lookupd, dependencies.http)
         self._nodes: dict[Address, Nsqd] = {}
         self._tasks: dict[Address, asyncio.Task[None]] = {}
         self._group: asyncio.TaskGroup | None = None
@@ -49,7 +49,7 @@ class Cluster:
                     self.review()
                     self._changed()  # a topic may be new at an nsqd that is not
                     self._asked.set()
-                    await self._means.clock.sleep(self._pause())
+                    await self._dependencies.clock.sleep(self._pause())
                 self._asked.set()
                 await asyncio.Event().wait()
             finally:
@@ -91,10 +91,10 @@ class Cluster:
 
     def lags(self) -> dict[tuple[str, str], Lag] | None:
         """Return what those that answer hold for each demanded channel; None when none answers."""
-        answering = [stocks for node in self._nodes.values() if (stocks := node.stocks())]
+        answering = [readings for node in self._nodes.values() if (readings := node.readings())]
         if not answering:
             return None
-        return {(lane.topic, lane.channel): self._lag(lane, answering) for lane in self._means.lanes}
+        return {(lane.topic, lane.channel): self._lag(lane, answering) for lane in self._dependencies.topology}
 
     def conditions(self) -> dict[str, str]:
         """Return what is wrong with each server."""
@@ -121,7 +121,11 @@ class Cluster:
         alone = not wanted
         aliases = self._aliases()
         for address, found in self._lookup.nodes.items():
-            if address not in wanted and address not in aliases and (alone or found.topics & self._means.lanes.topics):
+            if (
+                address not in wanted
+                and address not in aliases
+                and (alone or found.topics & self._dependencies.topology.topics)
+            ):
                 wanted[address] = (NsqdAddress(address, found.http), alone)
         return wanted
 
@@ -134,7 +138,7 @@ class Cluster:
     def _add(self, address: NsqdAddress, *, home: bool) -> None:
         if self._group is None:
             return
-        node = Nsqd(address, self._means, home=home, find_http=self._find_http)
+        node = Nsqd(address, self._dependencies, home=home, find_http=self._find_http)
         self._nodes[address.tcp] = node
         self._tasks[address.tcp] = self._group.create_task(node.run())
 
@@ -148,13 +152,15 @@ class Cluster:
 
     def _pause(self) -> float:
         pause = self._config.lookup_interval if self._nodes else min(_EAGER, self._config.lookup_interval)
-        return pause * (1 + _JITTER * (self._means.noise() - 0.5))
+        return pause * (1 + _JITTER * (self._dependencies.noise() - 0.5))
 
-    def _lag(self, lane: Lane, answering: list[tuple[Stock, ...]]) -> Lag:
-        records = sum(stocks[-1].held.get(lane, 0) for stocks in answering)
+    def _lag(self, lane: Lane, answering: list[tuple[Reading, ...]]) -> Lag:
+        records = sum(readings[-1].held.get(lane, 0) for readings in answering)
         # A message on its way from a queue to a consumer is in no figure for a moment, but not twice in a row.
-        empty = all(len(stocks) > 1 and not any(stock.held.get(lane, 0) for stock in stocks) for stocks in answering)
-        oldest_figure = min(stocks[0].asked for stocks in answering)
-        if self._means.lanes.published_since(lane.topic, oldest_figure):
+        empty = all(
+            len(readings) > 1 and not any(reading.held.get(lane, 0) for reading in readings) for readings in answering
+        )
+        oldest_figure = min(readings[0].asked for readings in answering)
+        if self._dependencies.topology.published_since(lane.topic, oldest_figure):
             return Lag(max(records, 1), 0)
         return Lag(records, None) if empty else Lag(records, 0)

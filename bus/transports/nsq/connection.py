@@ -10,12 +10,12 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, cast
 
-from bus.transports.nsq import commands, features
-from bus.transports.nsq.compression import Codec, Deflate, Snappy
 from bus.transports.nsq.config import Address, NsqConfig
-from bus.transports.nsq.faults import Answered, Denied, Disconnected, NotNsq, NsqFault
-from bus.transports.nsq.features import Agreed
-from bus.transports.nsq.frames import ERROR, HEARTBEAT, MESSAGE, FrameReader, first_frame, read_error
+from bus.transports.nsq.errors import Answered, Denied, Disconnected, NotNsq, NsqFault
+from bus.transports.nsq.protocol import commands, features
+from bus.transports.nsq.protocol.compression import Codec, Deflate, Snappy
+from bus.transports.nsq.protocol.features import Agreed
+from bus.transports.nsq.protocol.frames import ERROR, HEARTBEAT, MESSAGE, FrameReader, first_frame, read_error
 
 _log = logging.getLogger(__name__)
 # These commands have no answer when they work, so an error belongs to none that waits.

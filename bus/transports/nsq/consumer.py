@@ -14,14 +14,14 @@ from bus.domain.destination import TransportName
 from bus.errors import SpoolError
 from bus.ports.quarantine import Foreign, Quarantine
 from bus.ports.transport import Incoming
-from bus.transports.nsq.backoff import Backoff
+from bus.transports.backoff import Backoff
+from bus.transports.nsq.buffer import Held, NodeBuffer, State
+from bus.transports.nsq.codec import unwrap
 from bus.transports.nsq.config import Address
-from bus.transports.nsq.envelope import unwrap
 from bus.transports.nsq.flow import Appetite, share
-from bus.transports.nsq.frames import MESSAGE_HEAD, read_message
-from bus.transports.nsq.intake import Held, Intake, State
-from bus.transports.nsq.lanes import Lane
-from bus.transports.nsq.node import Means
+from bus.transports.nsq.node import Dependencies
+from bus.transports.nsq.protocol.frames import MESSAGE_HEAD, read_message
+from bus.transports.nsq.topology import Lane
 
 _log = logging.getLogger(__name__)
 _IDLE_AFTER: Final = 5.0
@@ -45,23 +45,25 @@ class NsqConsumer:
         Called once, when it is closed.
     """
 
-    def __init__(self, lane: Lane, means: Means, quarantine: Quarantine, closed: Callable[[NsqConsumer], None]) -> None:
+    def __init__(
+        self, lane: Lane, dependencies: Dependencies, quarantine: Quarantine, closed: Callable[[NsqConsumer], None]
+    ) -> None:
         self.lane = lane
-        self._means = means
-        self._clock = means.clock
+        self._dependencies = dependencies
+        self._clock = dependencies.clock
         self._quarantine = quarantine
         self._on_closed = closed
-        self._intakes: dict[Address, Intake] = {}
+        self._buffers: dict[Address, NodeBuffer] = {}
         self._tasks: dict[Address, asyncio.Task[None]] = {}
         self._spawn: Spawn | None = None
         self._waiting: deque[Held] = deque()
         self._arrival = asyncio.Event()
         self._taken = 0
-        self._appetite = Appetite(means.config.max_in_flight)
+        self._appetite = Appetite(dependencies.config.max_in_flight)
         self._asking = 0
         self._asked = 0.0
         self._shared = 0.0
-        self._pace = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, means.noise)
+        self._pace = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, dependencies.noise)
         self._gave_back = False
         self._paused_until = 0.0
         self._foreign: deque[tuple[Held, str]] = deque()
@@ -89,15 +91,15 @@ class NsqConsumer:
     def ack(self, incoming: Sequence[Incoming]) -> None:
         """Finish messages; what nsqd has given up waiting for, or whose connection is gone, comes again."""
         taken = self._let_go(incoming)
-        for intake, messages in _by_intake(taken).items():
-            intake.finish(messages)
+        for buffer, messages in _by_buffer(taken).items():
+            buffer.finish(messages)
         if taken:
             self._gave_back = False
             self._pace.succeed()
 
     def release(self, incoming: Sequence[Incoming]) -> None:
         """Put messages in front of what waits here; when nobody asks for them, they go back to nsqd."""
-        released = [held for held in self._let_go(incoming) if held.intake.take_back(held)]
+        released = [held for held in self._let_go(incoming) if held.buffer.take_back(held)]
         self._waiting.extendleft(reversed(released))
         if released:
             if self._gave_back:
@@ -114,9 +116,9 @@ class NsqConsumer:
             self._setting_aside.cancel()
         try:
             with suppress(TimeoutError):
-                async with asyncio.timeout(self._means.config.timeout), asyncio.TaskGroup() as group:
-                    for intake in self._intakes.values():
-                        group.create_task(intake.leave())
+                async with asyncio.timeout(self._dependencies.config.timeout), asyncio.TaskGroup() as group:
+                    for buffer in self._buffers.values():
+                        group.create_task(buffer.leave())
         finally:
             for task in self._tasks.values():
                 task.cancel()
@@ -128,22 +130,22 @@ class NsqConsumer:
     def follow(self, nsqds: AbstractSet[Address], spawn: Spawn) -> None:
         """Have a connection to each of these, and to no other."""
         self._spawn = spawn
-        for address in nsqds - self._intakes.keys():
-            intake = self._intakes[address] = Intake(address, self.lane, self, self._means)
-            self._tasks[address] = spawn(intake.run())
-        for address in self._intakes.keys() - nsqds:
-            del self._intakes[address]
+        for address in nsqds - self._buffers.keys():
+            buffer = self._buffers[address] = NodeBuffer(address, self.lane, self, self._dependencies)
+            self._tasks[address] = spawn(buffer.run())
+        for address in self._buffers.keys() - nsqds:
+            del self._buffers[address]
             self._tasks.pop(address).cancel()
 
     def refusals(self) -> dict[str, str]:
         """Return which nsqds do not let it subscribe, and why."""
         return {
-            f"nsqd {address} {self.lane.topic}/{self.lane.channel}": intake.refusal
-            for address, intake in self._intakes.items()
-            if intake.refusal
+            f"nsqd {address} {self.lane.topic}/{self.lane.channel}": buffer.refusal
+            for address, buffer in self._buffers.items()
+            if buffer.refusal
         }
 
-    # --- what an intake calls ----------------------------------------------------------------------------------
+    # --- what a buffer calls ----------------------------------------------------------------------------------
 
     @property
     def idle(self) -> bool:
@@ -169,24 +171,24 @@ class NsqConsumer:
 
     def _ask(self, limit: int) -> None:
         changed = self._appetite.ask(limit, self._taken + len(self._foreign))
-        if changed or any(intake.full for intake in self._intakes.values()) or self._share_is_old():
+        if changed or any(buffer.full for buffer in self._buffers.values()) or self._share_is_old():
             self._share()
 
     def _share_is_old(self) -> bool:
-        return len(self._intakes) > 1 and self._clock.monotonic() - self._shared >= _SHARE_EVERY
+        return len(self._buffers) > 1 and self._clock.monotonic() - self._shared >= _SHARE_EVERY
 
     def _share(self) -> None:
         self._shared = self._clock.monotonic()
-        linked = [intake for intake in self._intakes.values() if intake.linked]
-        for intake, count in zip(linked, share(self._appetite.total, [one.load for one in linked]), strict=True):
-            intake.allow(count)
+        linked = [buffer for buffer in self._buffers.values() if buffer.linked]
+        for buffer, count in zip(linked, share(self._appetite.total, [one.load for one in linked]), strict=True):
+            buffer.allow(count)
 
     def _take(self, limit: int) -> list[Incoming]:
         waiting, now = self._waiting, self._clock.monotonic()
         found: list[Incoming] = []
         while waiting and len(found) < limit:
             held = waiting.popleft()
-            if not held.intake.fresh(held, now):
+            if not held.buffer.fresh(held, now):
                 continue
             held.state = State.TAKEN
             try:
@@ -208,13 +210,13 @@ class NsqConsumer:
     # --- what is not ours --------------------------------------------------------------------------------------
 
     def _set_aside(self, held: Held, reason: str) -> None:
-        _log.warning("a message in %s/%s of nsqd %s is set aside: %s", *self.lane, held.intake.address, reason)
+        _log.warning("a message in %s/%s of nsqd %s is set aside: %s", *self.lane, held.buffer.address, reason)
         self._foreign.append((held, reason))
         if self._spawn is not None and (self._setting_aside is None or self._setting_aside.done()):
             self._setting_aside = self._spawn(self._keep_foreign())
 
     async def _keep_foreign(self) -> None:
-        backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, self._means.noise)
+        backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, self._dependencies.noise)
         while self._foreign:
             held, reason = self._foreign[0]
             try:
@@ -224,7 +226,7 @@ class NsqConsumer:
                 await self._clock.sleep(backoff.fail())
                 continue
             self._foreign.popleft()
-            held.intake.finish([held])
+            held.buffer.finish([held])
 
 
 def _foreign(held: Held, lane: Lane, reason: str) -> Foreign:
@@ -232,7 +234,7 @@ def _foreign(held: Held, lane: Lane, reason: str) -> Foreign:
     name = message_id.decode("ascii", "replace")
     return Foreign(
         transport=TransportName.NSQ,
-        place=f"topic {lane.topic}, channel {lane.channel}, nsqd {held.intake.address}, message {name}",
+        place=f"topic {lane.topic}, channel {lane.channel}, nsqd {held.buffer.address}, message {name}",
         reason=reason,
         headers={"timestamp": str(published), "attempts": str(attempts)},
         payload=held.payload[MESSAGE_HEAD:],
@@ -245,8 +247,8 @@ def _held(incoming: Incoming) -> Held:
     return incoming.token
 
 
-def _by_intake(messages: Sequence[Held]) -> dict[Intake, list[Held]]:
-    found: dict[Intake, list[Held]] = {}
+def _by_buffer(messages: Sequence[Held]) -> dict[NodeBuffer, list[Held]]:
+    found: dict[NodeBuffer, list[Held]] = {}
     for held in messages:
-        found.setdefault(held.intake, []).append(held)
+        found.setdefault(held.buffer, []).append(held)
     return found

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from bus.transports.nsq.config import Address
-from bus.transports.nsq.faults import NsqFault
-from bus.transports.nsq.http import NsqHttp, Peer
-from bus.transports.nsq.lanes import Lane
+from bus.transports.nsq.errors import NsqFault
+from bus.transports.nsq.protocol.http import NsqHttp, Peer
+from bus.transports.nsq.topology import Lane
 
 _log = logging.getLogger(__name__)
 

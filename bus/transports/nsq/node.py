@@ -9,14 +9,14 @@ from contextlib import asynccontextmanager
 from typing import Final, NamedTuple
 
 from bus.ports.clock import Clock
-from bus.transports.nsq import commands
-from bus.transports.nsq.backoff import Backoff
+from bus.transports.backoff import Backoff
 from bus.transports.nsq.config import Address, NsqConfig, NsqdAddress
 from bus.transports.nsq.connection import Connection, connect
-from bus.transports.nsq.faults import Answered, Denied, Disconnected, NotNsq, NsqFault
-from bus.transports.nsq.http import Limits, NsqHttp
-from bus.transports.nsq.lanes import Lane, Lanes
-from bus.transports.nsq.stock import Stock, taken
+from bus.transports.nsq.errors import Answered, Denied, Disconnected, NotNsq, NsqFault
+from bus.transports.nsq.lag import Reading, reading_of
+from bus.transports.nsq.protocol import commands
+from bus.transports.nsq.protocol.http import Limits, NsqHttp
+from bus.transports.nsq.topology import Lane, Topology
 
 _log = logging.getLogger(__name__)
 FIRST_BACKOFF: Final = 0.1
@@ -28,14 +28,14 @@ _LOOK_AGAIN: Final = 0.02
 _FORBIDDING: Final = frozenset({"E_UNAUTHORIZED", "E_AUTH_FAILED", "E_AUTH_FIRST"})
 
 
-class Means(NamedTuple):
+class Dependencies(NamedTuple):
     """What all parts of one transport share."""
 
     config: NsqConfig
     http: NsqHttp
     clock: Clock
     noise: Callable[[], float]
-    lanes: Lanes
+    topology: Topology
 
 
 class Nsqd:
@@ -53,7 +53,12 @@ class Nsqd:
     """
 
     def __init__(
-        self, address: NsqdAddress, means: Means, *, home: bool, find_http: Callable[[Address], int | None]
+        self,
+        address: NsqdAddress,
+        dependencies: Dependencies,
+        *,
+        home: bool,
+        find_http: Callable[[Address], int | None],
     ) -> None:
         self.address = address.tcp
         self.home = home
@@ -63,17 +68,17 @@ class Nsqd:
         self.denied = False
         self._told_http = address.http
         self._find_http = find_http
-        self._config = means.config
-        self._api = means.http
-        self._clock = means.clock
-        self._noise = means.noise
-        self._lanes = means.lanes
+        self._config = dependencies.config
+        self._api = dependencies.http
+        self._clock = dependencies.clock
+        self._noise = dependencies.noise
+        self._topology = dependencies.topology
         self._connection: Connection | None = None
         self._limits = Limits(0, 0)
         self._there: dict[str, set[str]] = {}
         self._owed: set[Lane] = set()
         self._forbidden: dict[str, float] = {}
-        self._stocks: tuple[Stock, ...] = ()
+        self._readings: tuple[Reading, ...] = ()
         self._changing = asyncio.Lock()
 
     # --- what is known -----------------------------------------------------------------------------------------
@@ -92,7 +97,7 @@ class Nsqd:
         """Whether what is published to a topic now is held for all its channels."""
         return (
             self.connected
-            and self._lanes.channels(topic) <= self._there.get(topic, set())
+            and self._topology.channels(topic) <= self._there.get(topic, set())
             and self._forbidden.get(topic, 0.0) <= self._clock.monotonic()
         )
 
@@ -100,10 +105,10 @@ class Nsqd:
         """Whether the topic is there, as it said lately."""
         return topic in self._there
 
-    def stocks(self) -> tuple[Stock, ...]:
+    def readings(self) -> tuple[Reading, ...]:
         """Return its last figures, two at most, the newest last; none when it does not answer any more."""
         stale = self._clock.monotonic() - _STALE_POLLS * max(self._config.stats_interval, 1.0)
-        return self._stocks if self._stocks and self._stocks[-1].asked >= stale else ()
+        return self._readings if self._readings and self._readings[-1].asked >= stale else ()
 
     # --- staying connected -------------------------------------------------------------------------------------
 
@@ -139,7 +144,7 @@ class Nsqd:
         finally:
             self._connection = None
             self._there.clear()
-            self._stocks = ()
+            self._readings = ()
             if connection is not None:
                 await connection.close()
 
@@ -187,7 +192,7 @@ class Nsqd:
             They are not there, and nothing will be published to the topic here before they are.
         """
         self._demand_connection()
-        if not self._lanes.channels(topic) <= self._there.get(topic, set()):
+        if not self._topology.channels(topic) <= self._there.get(topic, set()):
             async with self._changing_soon():
                 await self._make(topic)
 
@@ -226,15 +231,15 @@ class Nsqd:
         """Take stock, and bring the channels in step with what is demanded."""
         async with self._changing:
             asked = self._clock.monotonic()
-            stock = taken(await self._api.stats(self._http()), asked)
-            self._stocks = (*self._stocks[-1:], stock)
-            self._there = {topic: set(channels) for topic, channels in stock.topics.items()}
+            reading = reading_of(await self._api.stats(self._http()), asked)
+            self._readings = (*self._readings[-1:], reading)
+            self._there = {topic: set(channels) for topic, channels in reading.topics.items()}
             await self._settle()
-            for topic in [topic for topic in self._lanes.topics if self.home or topic in self._there]:
+            for topic in [topic for topic in self._topology.topics if self.home or topic in self._there]:
                 await self._make(topic)
 
     async def _make(self, topic: str) -> None:
-        missing = self._lanes.channels(topic) - self._there.get(topic, set())
+        missing = self._topology.channels(topic) - self._there.get(topic, set())
         if not missing:
             return
         if self._there.get(topic):

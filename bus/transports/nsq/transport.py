@@ -25,12 +25,12 @@ from bus.ports.transport import Lag, Outgoing
 from bus.transports.nsq.cluster import Cluster
 from bus.transports.nsq.config import NsqConfig
 from bus.transports.nsq.consumer import NsqConsumer
-from bus.transports.nsq.faults import NsqFault
-from bus.transports.nsq.http import NsqHttp
-from bus.transports.nsq.lanes import Lane, Lanes
+from bus.transports.nsq.errors import NsqFault
 from bus.transports.nsq.names import channel_of, topic_of
-from bus.transports.nsq.node import Means, Nsqd
-from bus.transports.nsq.producer import Producer
+from bus.transports.nsq.node import Dependencies, Nsqd
+from bus.transports.nsq.protocol.http import NsqHttp
+from bus.transports.nsq.publisher import Publisher
+from bus.transports.nsq.topology import Lane, Topology
 
 
 class NsqTransport:
@@ -46,11 +46,11 @@ class NsqTransport:
 
     def __init__(self, config: NsqConfig, quarantine: Quarantine, clock: Clock, noise: Callable[[], float]) -> None:
         self._quarantine = quarantine
-        self._lanes = Lanes()
+        self._topology = Topology()
         self._http = NsqHttp(config.tls, config.timeout)
-        self._means = Means(config, self._http, clock, noise, self._lanes)
-        self._cluster = Cluster(self._means, self._follow)
-        self._producer = Producer(self._cluster, self._means)
+        self._dependencies = Dependencies(config, self._http, clock, noise, self._topology)
+        self._cluster = Cluster(self._dependencies, self._follow)
+        self._publisher = Publisher(self._cluster, self._dependencies)
         self._consumers: set[NsqConsumer] = set()
         self._removed: set[Lane] = set()
         self._group: asyncio.TaskGroup | None = None
@@ -101,7 +101,7 @@ class NsqTransport:
             lane = Lane(topic_of(destination), channel_of(subscription))
         except (InvalidDestination, TransportRefused):
             return
-        self._lanes.discard(lane)
+        self._topology.discard(lane)
         self._removed.add(lane)
         self._follow_one(lane.topic)
         await self._cluster.settled()
@@ -114,11 +114,13 @@ class NsqTransport:
 
         Waits for three time-outs at most.
         """
-        return await self._producer.publish(batch)
+        return await self._publisher.publish(batch)
 
     async def consume(self, destination: str, subscription: str) -> NsqConsumer:
         """Return the subscription's consumer."""
-        consumer = NsqConsumer(Lane(destination, subscription), self._means, self._quarantine, self._consumers.discard)
+        consumer = NsqConsumer(
+            Lane(destination, subscription), self._dependencies, self._quarantine, self._consumers.discard
+        )
         self._consumers.add(consumer)
         self._connect(consumer)
         return consumer
@@ -141,7 +143,7 @@ class NsqTransport:
         await self._http.close()
 
     def _demand(self, lane: Lane) -> None:
-        self._lanes.add(lane)
+        self._topology.add(lane)
         self._removed.discard(lane)
         for node in self._cluster.nodes:
             node.keep(lane)

@@ -17,16 +17,16 @@ from bus.errors import TransportError
 from bus.ports.clock import Clock
 from bus.transports.rabbitmq.addresses import Addresses
 from bus.transports.rabbitmq.config import ClusterUrl, Patience
+from bus.transports.rabbitmq.connection import Connection
 from bus.transports.rabbitmq.consumer import RabbitmqConsumer
-from bus.transports.rabbitmq.failures import answering
-from bus.transports.rabbitmq.lasting import lasting
-from bus.transports.rabbitmq.layout import Layout, Wanted
-from bus.transports.rabbitmq.link import Link
+from bus.transports.rabbitmq.errors import answering
+from bus.transports.rabbitmq.lag import LagWatch
 from bus.transports.rabbitmq.names import Lane
-from bus.transports.rabbitmq.publishing import Publisher
+from bus.transports.rabbitmq.publisher import Publisher
 from bus.transports.rabbitmq.session import Channel, Session
+from bus.transports.rabbitmq.supervision import lasting
 from bus.transports.rabbitmq.switching import Switch
-from bus.transports.rabbitmq.watch import Watch
+from bus.transports.rabbitmq.topology import Topology, Wanted
 
 _log = logging.getLogger(__name__)
 _NOBODY: Final = "pier/probe"
@@ -63,13 +63,13 @@ class Cluster:
         self._switch = switch
         self._wanted = wanted
         addresses = Addresses(url.hosts, clock, noise, within=patience.connect)
-        self.layout = Layout(name, wanted, patience)
-        self.publishing = Link(
+        self.topology = Topology(name, wanted, patience)
+        self.publishing = Connection(
             f"{name} (publishing)", url, addresses, patience, clock, noise, prepare=self._prepare, changed=self._turned
         )
-        self.consuming = Link(f"{name} (consuming)", url, addresses, patience, clock, noise)
-        self.publisher = Publisher(name, self.publishing, self.layout, wanted, patience, clock)
-        self.watch = Watch(name, self.consuming, self.layout, wanted, consumers, patience, clock)
+        self.consuming = Connection(f"{name} (consuming)", url, addresses, patience, clock, noise)
+        self.publisher = Publisher(name, self.publishing, self.topology, wanted, patience, clock)
+        self.watch = LagWatch(name, self.consuming, self.topology, wanted, consumers, patience, clock)
         self._probe_channel: tuple[Session, Channel] | None = None
 
     async def run(self) -> None:
@@ -90,18 +90,18 @@ class Cluster:
         session = await self.publishing.reach()
         with answering(f"making queues on {self.name}"):
             async with asyncio.timeout(2 * self._patience.answer):
-                await self.layout.make(session, lanes)
+                await self.topology.make(session, lanes)
 
     async def delete(self, lane: Lane) -> None:
         """Delete a queue with what it holds. Raises ``TransportError``."""
         session = await self.publishing.reach()
         with answering(f"deleting a queue on {self.name}"):
             async with asyncio.timeout(2 * self._patience.answer):
-                await self.layout.delete(session, lane)
+                await self.topology.delete(session, lane)
 
     def trouble(self) -> str:
         """Return what is wrong with it; empty when it is well."""
-        troubles = (self.publishing.trouble, self.consuming.trouble, *self.layout.refused.values())
+        troubles = (self.publishing.trouble, self.consuming.trouble, *self.topology.refused.values())
         return next((str(trouble) for trouble in troubles if trouble is not None), self.publisher.trouble())
 
     async def close(self) -> None:
@@ -110,7 +110,7 @@ class Cluster:
 
     async def _prepare(self, session: Session) -> None:
         """Have everything in place before anybody publishes on a new connection, and see that it confirms."""
-        await self.layout.make_all(session)
+        await self.topology.make_all(session)
         await self._probe(session)
 
     def _turned(self, is_up: bool) -> None:
@@ -130,13 +130,13 @@ class Cluster:
             session, now = self.publishing.session, self._clock.monotonic()
             if session is None:
                 continue
-            is_due = bool(self.layout.refused) and now - tried_at > _REFUSED_AGAIN
+            is_due = bool(self.topology.refused) and now - tried_at > _REFUSED_AGAIN
             try:
-                if self.layout.is_incomplete or is_due:
+                if self.topology.is_incomplete or is_due:
                     tried_at = now
-                    await self.layout.complete(session)
-                if self.layout.has_litter:
-                    await self.layout.clear(session)
+                    await self.topology.complete(session)
+                if self.topology.has_litter:
+                    await self.topology.clear(session)
             except TransportError as error:
                 _log.warning("%s; it is tried again", error)
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 from bus.ports.clock import Clock
 from bus.ports.transport import Incoming
+from bus.transports.rabbitmq.buffer import Buffer, Held
 from bus.transports.rabbitmq.feed import Feed
-from bus.transports.rabbitmq.lasting import lasting
-from bus.transports.rabbitmq.shelf import Parcel, Shelf
+from bus.transports.rabbitmq.supervision import lasting
 
 
 class RabbitmqConsumer:
@@ -27,14 +27,14 @@ class RabbitmqConsumer:
 
     def __init__(
         self,
-        shelf: Shelf,
+        buffer: Buffer,
         feeds: Sequence[Feed],
         clock: Clock,
         left: Callable[[RabbitmqConsumer], None],
         *,
         close_within: float,
     ) -> None:
-        self.shelf = shelf
+        self.buffer = buffer
         self.feeds = feeds
         self._clock = clock
         self._left = left
@@ -49,20 +49,20 @@ class RabbitmqConsumer:
             feed.ask(limit)
         self._readers += 1
         try:
-            while not (parcels := self.shelf.take(limit)):
-                await self.shelf.filled.wait()
+            while not (entries := self.buffer.take(limit)):
+                await self.buffer.filled.wait()
         finally:
             self._readers -= 1
             self._read_at = self._clock.monotonic()
-        return [Incoming(parcel.message, parcel, parcel.suspect) for parcel in parcels]
+        return [Incoming(entry.message, entry, entry.suspect) for entry in entries]
 
     def ack(self, incoming: Sequence[Incoming]) -> None:
         """Finish messages."""
-        self.shelf.finish(_parcels(incoming))
+        self.buffer.finish(_entries(incoming))
 
     def release(self, incoming: Sequence[Incoming]) -> None:
         """Give messages back; this reader gets them first."""
-        self.shelf.give_back(_parcels(incoming))
+        self.buffer.give_back(_entries(incoming))
 
     async def close(self) -> None:
         """Send the acks, and give back the rest, as far as the clusters answer in time."""
@@ -82,8 +82,8 @@ class RabbitmqConsumer:
                 feed.rest()
 
 
-def _parcels(incoming: Sequence[Incoming]) -> list[Parcel]:
-    parcels = [item.token for item in incoming]
-    if not all(isinstance(parcel, Parcel) for parcel in parcels):
+def _entries(incoming: Sequence[Incoming]) -> list[Held]:
+    entries = [item.token for item in incoming]
+    if not all(isinstance(entry, Held) for entry in entries):
         raise TypeError("this delivery came by another transport")
-    return [parcel for parcel in parcels if isinstance(parcel, Parcel)]
+    return [entry for entry in entries if isinstance(entry, Held)]

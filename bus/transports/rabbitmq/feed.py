@@ -1,4 +1,4 @@
-"""One queue on one cluster, read into a shelf for as long as the shelf's reader wants."""
+"""One queue on one cluster, read into a buffer for as long as the buffer's reader wants."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from bus.domain.message import Message
 from bus.errors import SpoolError, TransportError, TransportUnavailable
 from bus.ports.clock import Clock
 from bus.ports.quarantine import Foreign, Quarantine
-from bus.transports.rabbitmq.carriage import described
+from bus.transports.rabbitmq.buffer import Buffer, Held
+from bus.transports.rabbitmq.channel import ConsumerChannel
+from bus.transports.rabbitmq.codec import described
 from bus.transports.rabbitmq.config import Patience
-from bus.transports.rabbitmq.link import Link
+from bus.transports.rabbitmq.connection import Connection
 from bus.transports.rabbitmq.names import Lane, queue_of
 from bus.transports.rabbitmq.session import Session
-from bus.transports.rabbitmq.shelf import Parcel, Shelf
-from bus.transports.rabbitmq.tap import Tap
 
 _log = logging.getLogger(__name__)
 _FIRST_BACKOFF: Final = 0.1
@@ -50,9 +50,9 @@ class Feed:
     def __init__(
         self,
         cluster: str,
-        link: Link,
+        connection: Connection,
         lane: Lane,
-        shelf: Shelf,
+        buffer: Buffer,
         quarantine: Quarantine,
         patience: Patience,
         clock: Clock,
@@ -62,8 +62,8 @@ class Feed:
         self.cluster = cluster
         self.lane = lane
         self.delivered = 0
-        self._link = link
-        self._shelf = shelf
+        self._connection = connection
+        self._buffer = buffer
         self._quarantine = quarantine
         self._patience = patience
         self._clock = clock
@@ -71,7 +71,7 @@ class Feed:
         self._returned = returned
         self.place = f"{queue_of(lane)} on {cluster}"
         self._prefetch = _LEAST_PREFETCH
-        self._tap: Tap | None = None
+        self._consuming: ConsumerChannel | None = None
         self._trouble = ""
         self._is_wanted = False
         self._is_closing = False
@@ -95,31 +95,31 @@ class Feed:
 
     def settle(self, tag: int) -> None:
         """Ack a delivery of the channel that is open now."""
-        if self._tap is not None:
-            self._tap.finish([tag])
+        if self._consuming is not None:
+            self._consuming.finish([tag])
             self._wake.set()
 
     def leave(self) -> bool:
         """Have ``run`` end in order; whether it has something to put in order."""
         self._is_closing = True
         self._wake.set()
-        return self._tap is not None
+        return self._consuming is not None
 
     # --- what a watcher does ---------------------------------------------------------------------------------
 
     @property
     def is_reading(self) -> bool:
         """Whether the broker should deliver to it what waits."""
-        return self._tap is not None and not self._tap.gone and self._tap.has_room
+        return self._consuming is not None and not self._consuming.gone and self._consuming.has_room
 
     def restart(self, reason: str) -> None:
         """Consume anew, on a new channel."""
-        if self._tap is not None:
-            self._tap.end(reason)
+        if self._consuming is not None:
+            self._consuming.end(reason)
 
     def nudge(self) -> None:
         """Try again what could not be done."""
-        if self._tap is not None and self._tap.unreadable:
+        if self._consuming is not None and self._consuming.unreadable:
             self._wake.set()
 
     # --- the work --------------------------------------------------------------------------------------------
@@ -132,7 +132,7 @@ class Feed:
                 self._wake.clear()
                 await self._wake.wait()
                 continue
-            session = await self._link.up()
+            session = await self._connection.up()
             before = self.delivered
             try:
                 await self._read(session)
@@ -151,49 +151,51 @@ class Feed:
             It is gone, and why.
         """
         channel = await session.channel(within=self._patience.answer)
-        tap = Tap(channel, queue_of(self.lane), self._arrived, self._wake.set, within=self._patience.answer)
-        self._tap = tap
+        consuming = ConsumerChannel(
+            channel, queue_of(self.lane), self._arrived, self._wake.set, within=self._patience.answer
+        )
+        self._consuming = consuming
         try:
-            while not tap.gone:
+            while not consuming.gone:
                 self._wake.clear()
-                await self._attend(tap)
+                await self._attend(consuming)
                 if self._is_closing:
                     return
-                if not tap.gone:
+                if not consuming.gone:
                     await self._wake.wait()
-            raise TransportUnavailable(f"reading {self.place}: {tap.gone}")
+            raise TransportUnavailable(f"reading {self.place}: {consuming.gone}")
         finally:
             # From here on nobody acks on it, so that what is acked now comes again if it was not sent.
-            self._tap = None
-            self._shelf.lose(self)
+            self._consuming = None
+            self._buffer.lose(self)
             self._returned(self.lane)
             if session.lost.is_set():
-                tap.end("the connection was lost")
+                consuming.end("the connection was lost")
             else:
-                await tap.close()
+                await consuming.close()
 
-    async def _attend(self, tap: Tap) -> None:
+    async def _attend(self, consuming: ConsumerChannel) -> None:
         """Do all that is to be done on the channel now."""
-        await tap.flush()
+        await consuming.flush()
         if self._is_closing:
             return
         if not self._is_wanted:
-            await tap.pause()
-            await tap.give_back(self._shelf.withdraw(self))
+            await consuming.pause()
+            await consuming.give_back(self._buffer.withdraw(self))
             self._returned(self.lane)
-        elif self._prefetch != tap.prefetch:
-            await tap.consume(self._prefetch)
+        elif self._prefetch != consuming.prefetch:
+            await consuming.consume(self._prefetch)
             if self._trouble:
                 _log.info("reading %s again", self.place)
                 self._trouble = ""
-        if tap.unreadable:
-            await self._set_aside(tap)
-            await tap.flush()
+        if consuming.unreadable:
+            await self._set_aside(consuming)
+            await consuming.flush()
 
-    async def _set_aside(self, tap: Tap) -> None:
+    async def _set_aside(self, consuming: ConsumerChannel) -> None:
         """Put what is not ours into the quarantine, and ack it then."""
-        while tap.unreadable:
-            delivered, tag, reason = tap.unreadable[0]
+        while consuming.unreadable:
+            delivered, tag, reason = consuming.unreadable[0]
             foreign = Foreign(TransportName.RABBITMQ, self.place, reason, described(delivered), delivered.body)
             try:
                 await self._quarantine.keep(foreign)
@@ -201,12 +203,12 @@ class Feed:
                 _log.warning("a foreign message stays in %s, since it cannot be set aside: %s", self.place, error)
                 return
             _log.warning("a foreign message of %s was set aside: %s", self.place, reason)
-            tap.unreadable.pop(0)
-            tap.finish([tag])
+            consuming.unreadable.pop(0)
+            consuming.finish([tag])
 
     def _arrived(self, message: Message, tag: int, redelivered: bool) -> None:
         self.delivered += 1
-        self._shelf.put(Parcel(message, self, tag, suspect=redelivered))
+        self._buffer.put(Held(message, self, tag, suspect=redelivered))
 
     def _note(self, error: TransportError) -> None:
         if str(error) != self._trouble:

@@ -15,7 +15,7 @@ from yarl import URL
 from bus.errors import TransportError, TransportRefused
 from bus.transports.rabbitmq.addresses import Address
 from bus.transports.rabbitmq.config import ClusterUrl
-from bus.transports.rabbitmq.failures import answering
+from bus.transports.rabbitmq.errors import answering
 
 _log = logging.getLogger(__name__)
 _HEARTBEAT: Final = "10"

@@ -14,15 +14,15 @@ from bus.errors import InvalidDestination, TransportError, TransportRefused
 from bus.ports.clock import Clock
 from bus.ports.quarantine import Quarantine
 from bus.ports.transport import Lag, Outgoing
+from bus.transports.rabbitmq.buffer import Buffer
 from bus.transports.rabbitmq.cluster import Cluster
 from bus.transports.rabbitmq.config import RabbitmqConfig
 from bus.transports.rabbitmq.consumer import RabbitmqConsumer
 from bus.transports.rabbitmq.feed import Feed
-from bus.transports.rabbitmq.layout import Wanted
 from bus.transports.rabbitmq.names import Lane
-from bus.transports.rabbitmq.publishing import Verdict
-from bus.transports.rabbitmq.shelf import Shelf
+from bus.transports.rabbitmq.publisher import Verdict
 from bus.transports.rabbitmq.switching import Switch
+from bus.transports.rabbitmq.topology import Wanted
 
 _log = logging.getLogger(__name__)
 PRIMARY: Final = "rabbitmq-primary"
@@ -114,14 +114,14 @@ class RabbitmqTransport:
         finally:
             self._wanted.add(lanes)
             for cluster in self._clusters.values():
-                cluster.layout.recheck()
+                cluster.topology.recheck()
 
     async def remove(self, destination: str, subscription: str) -> None:
         """Delete a subscription's queues; on a cluster that is away it is done when that comes back."""
         lane = Lane(destination, subscription)
         self._wanted.discard(lane)
         for cluster in self._clusters.values():
-            cluster.layout.doom(lane)
+            cluster.topology.doom(lane)
         await self._on_any(lambda cluster: cluster.delete(lane))
 
     async def publish(self, batch: Sequence[Outgoing]) -> list[bool]:
@@ -140,13 +140,13 @@ class RabbitmqTransport:
 
     async def consume(self, destination: str, subscription: str) -> RabbitmqConsumer:
         """Return a consumer of the subscription's queues on all clusters."""
-        shelf, lane, patience = Shelf(), Lane(destination, subscription), self._config.patience
+        buffer, lane, patience = Buffer(), Lane(destination, subscription), self._config.patience
         feeds = [
             Feed(
                 name,
                 cluster.consuming,
                 lane,
-                shelf,
+                buffer,
                 self._quarantine,
                 patience,
                 self._clock,
@@ -155,7 +155,7 @@ class RabbitmqTransport:
             )
             for name, cluster in self._clusters.items()
         ]
-        consumer = RabbitmqConsumer(shelf, feeds, self._clock, self._consumers.discard, close_within=patience.close)
+        consumer = RabbitmqConsumer(buffer, feeds, self._clock, self._consumers.discard, close_within=patience.close)
         self._consumers.add(consumer)
         return consumer
 

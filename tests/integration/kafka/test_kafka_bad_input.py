@@ -82,7 +82,7 @@ async def test_what_cannot_be_set_aside_does_not_fill_the_memory(config: KafkaCo
                 await producer.send_and_wait(topic(config), bytes(MEBIBYTE // 2))
         await publish_all(transport, numbered(3))
         consumer = await transport.consume(CODE, "billing")
-        await eventually(lambda: not consumer._holdings.has_room, what="it fetches no more", within=30)
+        await eventually(lambda: not consumer._buffer.has_room, what="it fetches no more", within=30)
         aside.is_full = False
         await receive_ids(consumer, ids_of(numbered(3)))
         await eventually(lambda: (transport.lags() or {})[CODE, "billing"] == (0, None))

@@ -15,7 +15,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from bus.errors import TransportUnavailable
 from bus.ports.transport import Consumer
 from bus.transports.kafka import KafkaConfig, KafkaTransport
-from bus.transports.kafka.records import record_of
+from bus.transports.kafka.codec import record_of
 from tests.integration.kafka.kafka_world import (
     CODE,
     ensure,

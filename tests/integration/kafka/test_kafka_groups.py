@@ -258,7 +258,7 @@ class Churn:
         self._least = messages
         self._least_joins = joins
         self._all_published = False
-        self._places: dict[tuple[int, int], str] = {}
+        self._topology: dict[tuple[int, int], str] = {}
 
     async def run(self, *, within: float) -> None:
         """Run until every message was acked."""
@@ -312,7 +312,7 @@ class Churn:
     def _see(self, item: Incoming) -> None:
         self.seen[item.message.id] += 1
         self.fresh[item.message.id] += not item.suspect
-        self._places[item.token.partition, item.token.offset] = item.message.id
+        self._topology[item.token.partition, item.token.offset] = item.message.id
 
     async def _ack(self, consumer: Consumer, item: Incoming) -> None:
         await asyncio.sleep(random.uniform(0.4, 1.2) if random.random() < 0.1 else random.uniform(0, 0.02))
@@ -324,7 +324,7 @@ class Churn:
             for partition, commit in (await commits(self.config)).items():
                 below = {
                     name
-                    for (place, offset), name in self._places.items()
+                    for (place, offset), name in self._topology.items()
                     if place == partition and offset < commit.offset
                 }
                 assert not below - self.acked, "a commit is beyond something that is not finished"

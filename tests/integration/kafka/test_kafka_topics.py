@@ -39,7 +39,7 @@ async def test_a_broker_that_does_not_tell_a_topics_settings_is_used(
     async def nothing(*_: object) -> dict[str, object]:
         return {}
 
-    monkeypatch.setattr("bus.transports.kafka.places.topic_settings", nothing)
+    monkeypatch.setattr("bus.transports.kafka.topology.topic_settings", nothing)
     async with opened(config) as transport:
         await ensure(transport)
         await publish_all(transport, numbered(3))
@@ -152,7 +152,7 @@ async def test_a_subscription_removed_elsewhere_is_deleted_though_it_is_being_co
         consumer = await other.consume(CODE, "billing")  # a process that has not heard of the subscription
         consumer.ack(await receive(consumer, count=3))
         await transport.remove(CODE, "billing")
-        await eventually(lambda: not consumer._holdings.partitions, what="it notices that it is out of the group")
+        await eventually(lambda: not consumer._buffer.partitions, what="it notices that it is out of the group")
         await publish_all(transport, numbered(3, first=10))
         await nothing_comes(consumer, within=1.5)
         await ensure(transport, "billing")

@@ -88,7 +88,7 @@ def numbers(incoming: Iterable[Incoming]) -> list[int]:
 
 def source(item: Incoming) -> str:
     """Return the nsqd that a message came from."""
-    return str(item.token.intake.address)
+    return str(item.token.buffer.address)
 
 
 async def eventually(check: Callable[[], object], within: float = PATIENCE) -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from bus.testing.quarantine import MemoryQuarantine
 from bus.transports.nsq import Compression, NsqTransport
-from bus.transports.nsq.envelope import HEADER, wrap
-from bus.transports.nsq.intake import Intake
+from bus.transports.nsq.buffer import NodeBuffer
+from bus.transports.nsq.codec import HEADER, wrap
 from tests.integration.nsq.nsq_world import (
     PATIENCE,
     config,
@@ -322,15 +322,15 @@ async def test_a_copy_in_flight_at_another_consumer_does_not_use_up_what_is_allo
 async def test_what_nsqd_gave_up_waiting_for_allows_no_more_in_flight(
     alone: nsq.NsqdServer, code: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bus.transports.nsq.intake.Intake._touch", lambda *_: None)
+    monkeypatch.setattr("bus.transports.nsq.buffer.NodeBuffer._touch", lambda *_: None)
     refused: list[bytes] = []
-    refuse = Intake._refused
+    refuse = NodeBuffer._refused
 
-    def seen(intake: Intake, message_id: bytes) -> None:
-        refuse(intake, message_id)
+    def seen(buffer: NodeBuffer, message_id: bytes) -> None:
+        refuse(buffer, message_id)
         refused.append(message_id)
 
-    monkeypatch.setattr(Intake, "_refused", seen)
+    monkeypatch.setattr(NodeBuffer, "_refused", seen)
     one_each = config([alone], max_in_flight=1, msg_timeout=1.0)
     async with opened(one_each) as one, opened(one_each) as two, asyncio.timeout(PATIENCE):
         await one.ensure(*subscribed(code, "billing"))

@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import time
 
-from bus.transports.nsq import commands
+from bus.transports.nsq.codec import wrap
 from bus.transports.nsq.config import Address
 from bus.transports.nsq.connection import connect
-from bus.transports.nsq.envelope import wrap
-from bus.transports.nsq.frames import MESSAGE_HEAD
+from bus.transports.nsq.protocol import commands
+from bus.transports.nsq.protocol.frames import MESSAGE_HEAD
 from tests.integration.nsq.nsq_world import (
     config,
     eventually,
@@ -81,11 +81,11 @@ async def test_what_is_still_held_when_a_connection_is_lost_is_not_handed_out_tw
         await publish(transport, aged, range(2))
         consumer = await transport.consume(aged, "billing")
         held = await receive(consumer, 2, limit=2, ack=False)
-        (intake,) = consumer._intakes.values()
-        intake._connection._transport.abort()
+        (buffer,) = consumer._buffers.values()
+        buffer._connection._transport.abort()
         again = asyncio.create_task(consumer.receive(10))
         await eventually(lambda: timeouts(nsqd, aged) >= 2 and in_flight(nsqd, aged) == 2)
-        await eventually(lambda: all(item.token.connection is intake._connection for item in held))
+        await eventually(lambda: all(item.token.connection is buffer._connection for item in held))
         assert not again.done()
         consumer.ack(held)
         await eventually(lambda: in_flight(nsqd, aged) == 0)
@@ -100,9 +100,9 @@ async def test_finishing_on_a_lost_connection_has_no_effect(shared: nsq.NsqServe
         await publish(transport, aged, range(3))
         consumer = await transport.consume(aged, "billing")
         held = await receive(consumer, 3, ack=False)
-        (intake,) = consumer._intakes.values()
-        intake._connection._transport.abort()
-        await eventually(lambda: not intake.linked)
+        (buffer,) = consumer._buffers.values()
+        buffer._connection._transport.abort()
+        await eventually(lambda: not buffer.linked)
         consumer.ack(held[:2])
         consumer.release(held[2:])
         again = await receive(consumer, 3)
@@ -110,7 +110,7 @@ async def test_finishing_on_a_lost_connection_has_no_effect(shared: nsq.NsqServe
         assert all(item.suspect for item in again)
 
 
-async def test_publishing_with_a_delay_and_alone_works_on_the_client(shared: nsq.NsqServers, aged: str) -> None:
+async def test_what_was_published_with_a_delay_comes_later(shared: nsq.NsqServers, aged: str) -> None:
     nsqd = shared.nsqds[0]
     address = Address("127.0.0.1", int(nsqd.tcp.rpartition(":")[2]))
     connection = await connect(address, config(msg_timeout=60.0))
@@ -119,8 +119,8 @@ async def test_publishing_with_a_delay_and_alone_works_on_the_client(shared: nsq
     await connection.ask(commands.sub(aged, "billing"))
     connection.send(commands.rdy(10))
     other = await connect(address, config())
-    assert await other.ask(commands.dpub(aged, 400, b"late")) == b"OK"
-    assert await other.ask(commands.pub(aged, b"early")) == b"OK"
+    assert await other.ask(f"DPUB {aged} 400\n\0\0\0\x04late".encode()) == b"OK"
+    assert await other.ask(commands.mpub(aged, [b"early"])) == b"OK"
     await eventually(lambda: len(arrived) == 1)
     assert nsqd.stats(aged, "billing")["deferred_count"] == 1
     await eventually(lambda: len(arrived) == 2)

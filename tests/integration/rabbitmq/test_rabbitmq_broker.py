@@ -41,7 +41,7 @@ async def test_a_queue_deleted_by_somebody_is_made_and_consumed_again(primary: R
         held = await receive(consumer, 1)
         await other.queue_delete(found.queue)
         consumer.ack(held)
-        await eventually(lambda: not found.transport._clusters["rabbitmq-primary"].layout.carries(found.code))
+        await eventually(lambda: not found.transport._clusters["rabbitmq-primary"].topology.carries(found.code))
         await confirmed(found, sent[1])
         assert ids(await receive(consumer, 1)) == ids(sent[1:])
 
@@ -109,8 +109,8 @@ async def test_a_consumer_that_vanished_silently_is_noticed(primary: RabbitmqSer
         sent = found.messages(2)
         await found.publish(sent[0])
         consumer.ack(await receive(consumer, 1))
-        tap = consumer.feeds[0]._tap
-        await tap._channel.raw.basic_cancel(tap._consumer)
+        consuming = consumer.feeds[0]._consuming
+        await consuming._channel.raw.basic_cancel(consuming._consumer)
         await found.publish(sent[1])
         assert ids(await receive(consumer, 1)) == ids(sent[1:])
 
@@ -179,10 +179,10 @@ async def test_a_reader_that_takes_more_gets_more_fetched_ahead(primary: Rabbitm
         await found.publish(*found.messages(300))
         few = await receive(consumer, 1)
         assert len(few) == 1
-        await eventually(lambda: consumer.shelf.held(consumer.feeds[0]) == 32, what="a small prefetch")
+        await eventually(lambda: consumer.buffer.held(consumer.feeds[0]) == 32, what="a small prefetch")
         more = await consumer.receive(100)
         await eventually(
-            lambda: consumer.shelf.held(consumer.feeds[0]) == 200 + 32, what="a bigger one beside the first"
+            lambda: consumer.buffer.held(consumer.feeds[0]) == 200 + 32, what="a bigger one beside the first"
         )
         consumer.ack(few + more)
         rest = await receive(consumer, 300 - 1 - len(more))

@@ -157,11 +157,11 @@ async def test_while_it_cannot_be_set_aside_it_stays_and_holds_up_nothing(primar
         sent = found.messages(3)
         await confirmed(found, *sent)
         consumer.ack(await receive(consumer, 3))
-        tap = consumer.feeds[0]._tap
-        await eventually(lambda: tap._settling.outstanding == 1, what="only the foreign one is not acked")
+        consuming = consumer.feeds[0]._consuming
+        await eventually(lambda: consuming._settling.outstanding == 1, what="only the foreign one is not acked")
         found.quarantine.is_full = False
         await eventually(lambda: found.quarantine.kept)
-        await eventually(lambda: tap._settling.outstanding == 0, what="that one is acked too")
+        await eventually(lambda: consuming._settling.outstanding == 0, what="that one is acked too")
         await consumer.close()
         assert await nothing_comes(await found.consume())
 

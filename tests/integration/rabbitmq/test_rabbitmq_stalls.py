@@ -82,7 +82,7 @@ async def test_a_reader_that_was_cancelled_by_nobody_reads_on(primary: RabbitmqS
         feed = consumer.feeds[0]
         attend = feed._attend
 
-        async def stray(tap: object) -> None:
+        async def stray(consuming: object) -> None:
             feed._attend = attend
             raise asyncio.CancelledError
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bus.errors import InvalidDestination
-from bus.transports.kafka.names import LONGEST_TOPIC, check_code, code_of, group_of, subscription_of, topic_of
+from bus.transports.kafka.names import LONGEST_TOPIC, check_code, code_of, topic_of
 
 LETTERS = string.ascii_letters + string.digits
 codes = st.builds(str.__add__, st.sampled_from(LETTERS + "_"), st.text(LETTERS + "._-", max_size=127))
@@ -29,20 +29,13 @@ def test_two_destinations_never_have_topics_that_collide(one: str, other: str) -
     assert (metric(topic_of(one)) == metric(topic_of(other))) is (one == other)
 
 
-@given(codes, codes)
-def test_a_group_leads_back(code: str, subscription: str) -> None:
-    assert subscription_of(group_of(topic_of(code), subscription)) == (topic_of(code), subscription)
-
-
 @pytest.mark.parametrize("topic", ["a_b", "a-b", "-", "a-", "__consumer_offsets"])
 def test_topics_of_others_lead_nowhere(topic: str) -> None:
     assert code_of(topic) is None
 
 
-def test_topics_without_our_prefix_and_groups_of_others_lead_nowhere() -> None:
+def test_topics_without_our_prefix_lead_nowhere() -> None:
     assert code_of("orders", "bus.") is None
-    assert subscription_of("connect-sink") is None
-    assert subscription_of("pier/orders") is None
 
 
 @given(codes, prefixes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bus.transports.nsq import commands
+from bus.transports.nsq.protocol import commands
 
 ID = b"0a1b2c3d4e5f6789"
 
@@ -11,8 +11,6 @@ def test_commands_are_lines_with_their_bodies() -> None:
     assert commands.identify(b"{}") == b"IDENTIFY\n\0\0\0\x02{}"
     assert commands.auth(b"key") == b"AUTH\n\0\0\0\x03key"
     assert commands.sub("orders.eu", "billing") == b"SUB orders.eu billing\n"
-    assert commands.pub("orders", b"body") == b"PUB orders\n\0\0\0\x04body"
-    assert commands.dpub("orders", 1500, b"body") == b"DPUB orders 1500\n\0\0\0\x04body"
     assert commands.rdy(0) == b"RDY 0\n"
     assert commands.fin(ID) == b"FIN 0a1b2c3d4e5f6789\n"
     assert commands.req(ID) == b"REQ 0a1b2c3d4e5f6789 0\n"

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bus.transports.nsq.compression import Codec, Deflate, Snappy
-from bus.transports.nsq.faults import NotNsq
+from bus.transports.nsq.errors import NotNsq
+from bus.transports.nsq.protocol.compression import Codec, Deflate, Snappy
 
 CODECS = [Deflate, Snappy]
 writes = st.lists(st.binary(max_size=300), max_size=6)

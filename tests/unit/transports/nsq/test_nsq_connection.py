@@ -9,12 +9,13 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from bus.transports.nsq import Compression, NsqConfig, commands
-from bus.transports.nsq.compression import Deflate, Snappy
+from bus.transports.nsq import Compression, NsqConfig
 from bus.transports.nsq.config import Address
 from bus.transports.nsq.connection import Connection, connect
-from bus.transports.nsq.faults import Answered, Denied, Disconnected, NotNsq
-from bus.transports.nsq.frames import HEARTBEAT
+from bus.transports.nsq.errors import Answered, Denied, Disconnected, NotNsq
+from bus.transports.nsq.protocol import commands
+from bus.transports.nsq.protocol.compression import Deflate, Snappy
+from bus.transports.nsq.protocol.frames import HEARTBEAT
 
 Script = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 SOON = NsqConfig(timeout=3.0, heartbeat=0.8)

@@ -7,10 +7,10 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bus.transports.nsq.backoff import Backoff
+from bus.transports.backoff import Backoff
 from bus.transports.nsq.flow import Appetite, Load, share
-from bus.transports.nsq.http import Limits
-from bus.transports.nsq.producer import split
+from bus.transports.nsq.protocol.http import Limits
+from bus.transports.nsq.publisher import split
 
 loads = st.lists(st.builds(Load, st.integers(0, 50), st.booleans(), st.integers(1, 2500)), min_size=1, max_size=8)
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bus.transports.nsq.faults import NotNsq
-from bus.transports.nsq.frames import (
+from bus.transports.nsq.errors import NotNsq
+from bus.transports.nsq.protocol.frames import (
     ERROR,
     LARGEST,
     MESSAGE,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import msgspec
 
 from bus.transports.nsq.config import Address
-from bus.transports.nsq.faults import Disconnected
-from bus.transports.nsq.http import ChannelStats, Peer, TopicStats
-from bus.transports.nsq.lanes import Lane, Lanes
+from bus.transports.nsq.errors import Disconnected
+from bus.transports.nsq.lag import reading_of
 from bus.transports.nsq.lookup import Found, Lookup
-from bus.transports.nsq.stock import taken
+from bus.transports.nsq.protocol.http import ChannelStats, Peer, TopicStats
+from bus.transports.nsq.topology import Lane, Topology
 
 A, B = Address("a", 4161), Address("b", 4161)
 ONE, TWO = Address("one", 4150), Address("two", 4150)
@@ -67,24 +67,24 @@ def test_answers_of_a_new_nsqlookupd_are_read() -> None:
 
 def test_what_waits_in_a_topic_will_be_in_each_channel() -> None:
     stats = [TopicStats("orders", 3, [ChannelStats("billing", 10, 4, 2), ChannelStats("mail")]), TopicStats("empty")]
-    stock = taken(stats, 7.0)
-    assert stock.held == {Lane("orders", "billing"): 19, Lane("orders", "mail"): 3}
-    assert stock.topics == {"orders": {"billing", "mail"}, "empty": set()}
+    reading = reading_of(stats, 7.0)
+    assert reading.held == {Lane("orders", "billing"): 19, Lane("orders", "mail"): 3}
+    assert reading.topics == {"orders": {"billing", "mail"}, "empty": set()}
 
 
 def test_lanes_are_what_is_demanded() -> None:
-    lanes = Lanes()
+    topology = Topology()
     billing, mail = Lane("orders", "billing"), Lane("orders", "mail")
     for lane in (billing, mail, billing):
-        lanes.add(lane)
-    lanes.publishing("orders", 5.0)
-    assert set(lanes) == {billing, mail}
-    assert lanes.published_since("orders", 5.0)
-    assert not lanes.published_since("orders", 5.1)
-    assert not lanes.published_since("mails", 0.0)
-    lanes.discard(billing)
-    lanes.discard(billing)
-    assert (set(lanes), lanes.topics) == ({mail}, {"orders"})
-    lanes.discard(mail)
-    assert not lanes.topics
-    assert not lanes.channels("orders")
+        topology.add(lane)
+    topology.publishing("orders", 5.0)
+    assert set(topology) == {billing, mail}
+    assert topology.published_since("orders", 5.0)
+    assert not topology.published_since("orders", 5.1)
+    assert not topology.published_since("mails", 0.0)
+    topology.discard(billing)
+    topology.discard(billing)
+    assert (set(topology), topology.topics) == ({mail}, {"orders"})
+    topology.discard(mail)
+    assert not topology.topics
+    assert not topology.channels("orders")

@@ -8,11 +8,12 @@ import pytest
 from bus.domain.message import encode_message
 from bus.errors import ConfigurationError, InvalidDestination, TransportRefused
 from bus.testing.writes import message
-from bus.transports.nsq import Compression, NsqConfig, features, parse_lookupd, parse_nsqd
+from bus.transports.nsq import Compression, NsqConfig, parse_lookupd, parse_nsqd
+from bus.transports.nsq.codec import HEADER, unwrap, wrap
 from bus.transports.nsq.config import Address, NsqdAddress
-from bus.transports.nsq.envelope import HEADER, unwrap, wrap
-from bus.transports.nsq.faults import Denied, NotNsq
+from bus.transports.nsq.errors import Denied, NotNsq
 from bus.transports.nsq.names import channel_of, topic_of
+from bus.transports.nsq.protocol import features
 
 
 def test_addresses_are_read() -> None:

@@ -8,13 +8,13 @@ from itertools import islice
 from typing import Final
 
 from bus.ports.transport import Lag
-from bus.transports.kafka.cluster import Cluster
 from bus.transports.kafka.commits import Commit
+from bus.transports.kafka.connection import Cluster
 from bus.transports.kafka.errors import TROUBLE, describe
-from bus.transports.kafka.metadata import Layout, layouts
 from bus.transports.kafka.names import group_of
-from bus.transports.kafka.places import Place, Places
-from bus.transports.kafka.requests import LATEST, committed, offsets
+from bus.transports.kafka.protocol.metadata import Layout, layouts
+from bus.transports.kafka.protocol.requests import LATEST, committed, offsets
+from bus.transports.kafka.topology import EnsuredDestination, Topology
 
 _log = logging.getLogger(__name__)
 _AT_ONCE: Final = 16
@@ -22,22 +22,22 @@ _UNKNOWN: Final = Lag(0, 0)
 """Nothing is known of it yet, so it may hold messages of any age."""
 
 
-class Figures:
+class Lags:
     """The lag of each subscription that was ensured here, as of the last ``refresh``.
 
     What a subscription has read is what it has committed. A subscription that has read everything is not asked
     about again until its topic grows; nothing is known of one for which there was no answer.
     """
 
-    def __init__(self, cluster: Cluster, places: Places) -> None:
+    def __init__(self, cluster: Cluster, topology: Topology) -> None:
         self._cluster = cluster
-        self._places = places
+        self._topology = topology
         self._lags: dict[tuple[str, str], Lag] = {}
         self._ends: dict[str, dict[int, int]] = {}
 
     def lags(self) -> dict[tuple[str, str], Lag]:
         """Return the lag of each subscription."""
-        keys = ((place.destination.code, name) for place in self._places for name in place.subscriptions)
+        keys = ((ensured.destination.code, name) for ensured in self._topology for name in ensured.subscriptions)
         return {key: self._lags.get(key, _UNKNOWN) for key in keys}
 
     async def refresh(self) -> None:
@@ -48,41 +48,41 @@ class Figures:
         KafkaError, OSError
             It does not answer; the figures stay as they were.
         """
-        ready = [place for place in self._places if place.topic is not None]
+        ready = [ensured for ensured in self._topology if ensured.topic is not None]
         if not ready:
             self._lags.clear()
             return
-        found = await layouts(self._cluster, [place.name for place in ready])
+        found = await layouts(self._cluster, [ensured.name for ensured in ready])
         ends = await offsets(self._cluster, found, LATEST)
         due = (
-            (place, name)
-            for place in ready
-            if place.name in found
-            for name in list(place.subscriptions)
-            if self._is_due(place, name, ends[place.name])
+            (ensured, name)
+            for ensured in ready
+            if ensured.name in found
+            for name in list(ensured.subscriptions)
+            if self._is_due(ensured, name, ends[ensured.name])
         )
         while some := list(islice(due, _AT_ONCE)):
-            looks = [self._look(place, name, found[place.name], ends[place.name]) for place, name in some]
+            looks = [self._look(ensured, name, found[ensured.name], ends[ensured.name]) for ensured, name in some]
             await asyncio.gather(*looks)
         self._ends = ends
         present = self.lags().keys()
         self._lags = {key: lag for key, lag in self._lags.items() if key in present}
 
-    def _is_due(self, place: Place, name: str, ends: dict[int, int]) -> bool:
-        lag = self._lags.get((place.destination.code, name))
-        return lag is None or lag != (0, None) or self._ends.get(place.name) != ends
+    def _is_due(self, ensured: EnsuredDestination, name: str, ends: dict[int, int]) -> bool:
+        lag = self._lags.get((ensured.destination.code, name))
+        return lag is None or lag != (0, None) or self._ends.get(ensured.name) != ends
 
-    async def _look(self, place: Place, name: str, layout: Layout, ends: dict[int, int]) -> None:
-        group = group_of(place.name, name)
+    async def _look(self, ensured: EnsuredDestination, name: str, layout: Layout, ends: dict[int, int]) -> None:
+        group = group_of(ensured.name, name)
         try:
-            commits = await committed(self._cluster, group, place.name, layout)
+            commits = await committed(self._cluster, group, ensured.name, layout)
         except TROUBLE as error:
             _log.debug("kafka: no figures of group %s: %s", group, describe(error))
-            self._lags.pop((place.destination.code, name), None)
+            self._lags.pop((ensured.destination.code, name), None)
             return
         if not commits:
             return  # its start is being made
-        self._lags[place.destination.code, name] = lag_of(commits, ends)
+        self._lags[ensured.destination.code, name] = lag_of(commits, ends)
 
 
 def lag_of(commits: dict[int, Commit], ends: dict[int, int]) -> Lag:

@@ -24,7 +24,7 @@ class Held(NamedTuple):
     message_id: str
 
 
-class Holdings:
+class Buffer:
     """Hands out records of the partitions that are assigned, and keeps account of each.
 
     A record that is in hand when its partition goes and comes back is not handed out twice: its ack counts, whether it

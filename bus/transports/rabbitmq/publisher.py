@@ -17,12 +17,12 @@ from bus.domain.message import Message
 from bus.domain.routing_pattern import matches
 from bus.errors import TransportError
 from bus.ports.clock import Clock
-from bus.transports.rabbitmq.carriage import properties_of
+from bus.transports.rabbitmq.codec import properties_of
 from bus.transports.rabbitmq.config import Patience
-from bus.transports.rabbitmq.layout import Layout, Wanted
-from bus.transports.rabbitmq.link import Link
+from bus.transports.rabbitmq.connection import Connection
 from bus.transports.rabbitmq.names import exchange_of
 from bus.transports.rabbitmq.session import Channel, Session
+from bus.transports.rabbitmq.topology import Topology, Wanted
 
 _log = logging.getLogger(__name__)
 _BIG: Final = 2**20
@@ -55,16 +55,18 @@ class Silence(NamedTuple):
 
 
 class Publisher:
-    """Publishes on one cluster's link. Each batch has a channel for itself, so that no other suffers from its end.
+    """Publishes on one connection of a cluster. Each batch has a channel for itself, so that no other ends with it.
 
     A destination of which nothing is confirmed, as when its queue has no majority, is not tried again for a while, so
     that its messages do not wait for a deadline each time.
     """
 
-    def __init__(self, name: str, link: Link, layout: Layout, wanted: Wanted, patience: Patience, clock: Clock) -> None:
+    def __init__(
+        self, name: str, connection: Connection, topology: Topology, wanted: Wanted, patience: Patience, clock: Clock
+    ) -> None:
         self._name = name
-        self._link = link
-        self._layout = layout
+        self._connection = connection
+        self._topology = topology
         self._wanted = wanted
         self._patience = patience
         self._clock = clock
@@ -77,7 +79,7 @@ class Publisher:
         """Whether it is worth while to publish a destination's messages now."""
         silence = self._silences.get(destination)
         is_spared = silence is not None and self._clock.monotonic() < silence.until
-        return self._layout.carries(destination) and not is_spared
+        return self._topology.carries(destination) and not is_spared
 
     def trouble(self) -> str:
         """Return which destinations had nothing confirmed lately; empty for none."""
@@ -87,7 +89,7 @@ class Publisher:
 
     async def publish(self, batch: Sequence[Message]) -> list[Verdict]:
         """Publish messages and say what came of each, in order, before a deadline."""
-        session = self._link.session
+        session = self._connection.session
         if session is None:
             return [Verdict.UNKNOWN] * len(batch)
         if session is not self._session:
@@ -119,7 +121,7 @@ class Publisher:
     @property
     def _silences(self) -> dict[str, Silence]:
         """What is known of the connection in use."""
-        return self._silent if self._link.session is self._session else {}
+        return self._silent if self._connection.session is self._session else {}
 
     async def _publish(self, session: Session, batch: Sequence[Message], found: dict[int, Verdict]) -> None:
         """Publish small messages together; big ones alone, since RabbitMQ refuses one by closing the channel."""
@@ -132,7 +134,7 @@ class Publisher:
             if n in found or session.lost.is_set():
                 continue
             # Big, or the channel was closed because of one of them and nobody knows which.
-            if self._layout.carries(batch[n].destination):
+            if self._topology.carries(batch[n].destination):
                 await self._together(session, batch, [n], found)
             else:
                 found[n] = Verdict.DECLINED
@@ -180,7 +182,7 @@ class Publisher:
             return self._returned(message)
         if isinstance(error, (DeliveryError, *_UNSENDABLE)) or (alone and isinstance(error, ChannelClosed)):
             if isinstance(error, ChannelNotFoundEntity):
-                self._layout.forget(message.destination)
+                self._topology.forget(message.destination)
             if limit := _TOO_LARGE.search(str(error)):
                 self._limit = int(limit[1])
             return self._declined(message, str(error))
@@ -195,7 +197,7 @@ class Publisher:
         patterns = self._wanted.patterns.get(message.destination, {}).values()
         if not any(matches(pattern, message.routing_key) for pattern in patterns):
             return Verdict.CONFIRMED
-        self._layout.forget(message.destination)
+        self._topology.forget(message.destination)
         return Verdict.DECLINED
 
     async def _take(self, session: Session) -> Channel:

@@ -1,4 +1,4 @@
-"""How long to wait before the next try."""
+"""How long a connection to a broker waits before the next try."""
 
 from __future__ import annotations
 

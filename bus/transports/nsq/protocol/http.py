@@ -11,7 +11,7 @@ import httpx
 import msgspec
 
 from bus.transports.nsq.config import Address
-from bus.transports.nsq.faults import Answered, Denied, Disconnected, NotNsq
+from bus.transports.nsq.errors import Answered, Denied, Disconnected, NotNsq
 
 Answer = TypeVar("Answer")
 _ACCEPT: Final = {"Accept": "application/vnd.nsq; version=1.0"}

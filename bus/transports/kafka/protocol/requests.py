@@ -20,10 +20,10 @@ from aiokafka.protocol.commit import OffsetCommitRequest, OffsetFetchRequest
 from aiokafka.protocol.group import LeaveGroupRequest
 from aiokafka.protocol.offset import OffsetRequest
 
-from bus.transports.kafka.cluster import Cluster
 from bus.transports.kafka.commits import ANYWHERE, METADATA_BYTES, Commit, decode_commit, encode_commit
 from bus.transports.kafka.config import milliseconds
-from bus.transports.kafka.metadata import Layout
+from bus.transports.kafka.connection import Cluster
+from bus.transports.kafka.protocol.metadata import Layout
 
 LATEST: Final = -1
 EARLIEST: Final = -2

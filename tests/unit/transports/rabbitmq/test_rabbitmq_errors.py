@@ -15,7 +15,7 @@ from aiormq.abc import DeliveredMessage
 from pamqp.header import ContentHeader
 
 from bus.errors import TransportError, TransportRefused, TransportUnavailable
-from bus.transports.rabbitmq.failures import REFUSALS, Missing, answering, translated
+from bus.transports.rabbitmq.errors import REFUSALS, Missing, answering, translated
 
 
 def exceptions(module: ModuleType) -> list[type[Exception]]:

@@ -16,7 +16,7 @@ from aiokafka.protocol.api import Request, RequestStruct, Response
 from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.protocol.types import Boolean, CompactArray, CompactString, Int16, Int32, Schema, TaggedFields
 
-from bus.transports.kafka.cluster import Cluster
+from bus.transports.kafka.connection import Cluster
 
 _NO_LEADER: Final = -1
 _METADATA: Final = 3

@@ -11,13 +11,13 @@ from bus.errors import TransportError, TransportRefused, TransportUnavailable
 from bus.ports.clock import Clock
 from bus.ports.transport import Lag
 from bus.transports.rabbitmq.config import Patience
+from bus.transports.rabbitmq.connection import Connection
 from bus.transports.rabbitmq.consumer import RabbitmqConsumer
-from bus.transports.rabbitmq.failures import Missing, answering
+from bus.transports.rabbitmq.errors import Missing, answering
 from bus.transports.rabbitmq.feed import Feed
-from bus.transports.rabbitmq.layout import Layout, Wanted
-from bus.transports.rabbitmq.link import Link
 from bus.transports.rabbitmq.names import Lane, queue_of
 from bus.transports.rabbitmq.session import Channel, Session
+from bus.transports.rabbitmq.topology import Topology, Wanted
 
 _log = logging.getLogger(__name__)
 _ENOUGH: Final = 2
@@ -50,7 +50,7 @@ class _Reading(NamedTuple):
     mute_since: float | None
 
 
-class Watch:
+class LagWatch:
     """Counts what waits in each queue, and notices queues that are gone and consumers that vanished.
 
     Parameters
@@ -64,16 +64,16 @@ class Watch:
     def __init__(
         self,
         cluster: str,
-        link: Link,
-        layout: Layout,
+        connection: Connection,
+        topology: Topology,
         wanted: Wanted,
         consumers: Callable[[], Iterable[RabbitmqConsumer]],
         patience: Patience,
         clock: Clock,
     ) -> None:
         self._cluster = cluster
-        self._link = link
-        self._layout = layout
+        self._connection = connection
+        self._topology = topology
         self._wanted = wanted
         self._consumers = consumers
         self._patience = patience
@@ -87,7 +87,7 @@ class Watch:
     async def run(self) -> None:
         """Look again and again until cancelled; a connection on which nobody answers is given up."""
         while True:
-            session = await self._link.up()
+            session = await self._connection.up()
             started = self._clock.monotonic()
             pause = self._patience.poll_every
             try:
@@ -102,7 +102,7 @@ class Watch:
     @property
     def knows(self) -> bool:
         """Whether what it last saw may still be taken for true."""
-        if self._link.session is not None:
+        if self._connection.session is not None:
             return True
         return self._clock.monotonic() - self._seen_at < self._patience.forget_after
 
@@ -115,8 +115,8 @@ class Watch:
         """
         held, oldest = 0, None
         for feed, consumer in self._feeds(lane):
-            held += consumer.shelf.held(feed)
-            found = consumer.shelf.oldest(feed)
+            held += consumer.buffer.held(feed)
+            found = consumer.buffer.oldest(feed)
             oldest = found if oldest is None or (found is not None and found < oldest) else oldest
         reading = self._readings.get(lane)
         if reading is None:
@@ -151,7 +151,7 @@ class Watch:
                 await self._count(session, lane)
             except Missing:
                 self._readings.pop(lane, None)
-                self._layout.forget(lane.destination, lane.subscription)
+                self._topology.forget(lane.destination, lane.subscription)
             except TransportRefused as error:
                 self._readings.pop(lane, None)
                 _log.debug("%s", error)

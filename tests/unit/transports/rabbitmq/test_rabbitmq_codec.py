@@ -12,7 +12,7 @@ from pamqp.header import ContentHeader
 
 from bus.domain.message import Message
 from bus.testing.writes import message
-from bus.transports.rabbitmq.carriage import described, properties_of, read
+from bus.transports.rabbitmq.codec import described, properties_of, read
 
 FRAME = 131_072
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)

@@ -10,19 +10,19 @@ from typing import Any, Final
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka import errors as kafka
 from aiokafka.abc import ConsumerRebalanceListener
+from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
 from bus.errors import TransportError
 from bus.ports.clock import Clock
-from bus.transports.kafka.assignor import sticky_assignor
-from bus.transports.kafka.closing import stop_consumer
-from bus.transports.kafka.cluster import Cluster
+from bus.transports.kafka.buffer import Buffer
 from bus.transports.kafka.commits import METADATA_BYTES, Commit
 from bus.transports.kafka.config import KafkaConfig, milliseconds
+from bus.transports.kafka.connection import Cluster
 from bus.transports.kafka.errors import TROUBLE, describe
 from bus.transports.kafka.fetching import Fetching, SetAside
-from bus.transports.kafka.holdings import Holdings
-from bus.transports.kafka.requests import Member, commit
-from bus.transports.kafka.takeover import Group, NotStarted, has_start, windows
+from bus.transports.kafka.protocol.closing import stop_consumer
+from bus.transports.kafka.protocol.requests import Member, commit
+from bus.transports.kafka.start_offsets import Group, NotStarted, has_start, windows
 
 _log = logging.getLogger(__name__)
 _BACKOFF: Final = 0.3
@@ -42,7 +42,7 @@ class Membership:
         self,
         group: Group,
         cluster: Cluster,
-        holdings: Holdings,
+        buffer: Buffer,
         config: KafkaConfig,
         options: dict[str, Any],
         clock: Clock,
@@ -50,7 +50,7 @@ class Membership:
     ) -> None:
         self._group = group
         self._cluster = cluster
-        self._holdings = holdings
+        self._buffer = buffer
         self._config = config
         self._options = options
         self._clock = clock
@@ -88,7 +88,7 @@ class Membership:
         while True:
             await self._clock.sleep(self._config.commit_interval)
             async with self._committing:
-                await self._commit(self._holdings.commits())
+                await self._commit(self._buffer.commits())
 
     # --- taking part -----------------------------------------------------------------------------------------
 
@@ -101,14 +101,14 @@ class Membership:
             await consumer.start()
             self._consumer = consumer
             consumer.subscribe([self._group.topic], listener=_Listener(self))
-            await Fetching(consumer, self._holdings, self._config, self._set_aside).run()
+            await Fetching(consumer, self._buffer, self._config, self._set_aside).run()
         finally:
             await self._leave(consumer)
 
     def _make(self) -> Any:
         config = self._config
         # An answer to a request to join takes as long as the slowest of the others to hand over.
-        self._assignor = sticky_assignor()
+        self._assignor = _sticky_assignor()
         patience = config.rebalance_timeout + config.request_timeout
         options = self._options | {"request_timeout_ms": milliseconds(patience)}
         return AIOKafkaConsumer(
@@ -132,7 +132,7 @@ class Membership:
         """Commit what finished, and leave the group."""
         self._leaving.set()
         await self._stop_starting()
-        self._holdings.withhold(list(self._holdings.partitions))
+        self._buffer.withhold(list(self._buffer.partitions))
         await self._last_commit()
         self._drop()
         self._consumer = None
@@ -168,15 +168,15 @@ class Membership:
     async def revoked(self) -> None:
         """Hand over: what was handed out is waited for, within the drain time-out, and then committed."""
         await self._stop_starting()
-        partitions = list(self._holdings.partitions)
-        self._holdings.withhold(partitions)
+        partitions = list(self._buffer.partitions)
+        self._buffer.withhold(partitions)
         if partitions and await self._last_commit():
             await self._drain()
             await self._last_commit()
         self._drop()
 
     async def _drain(self) -> None:
-        waits = {asyncio.create_task(self._holdings.drained()), asyncio.create_task(self._leaving.wait())}
+        waits = {asyncio.create_task(self._buffer.drained()), asyncio.create_task(self._leaving.wait())}
         try:
             await asyncio.wait(waits, timeout=self._config.drain_timeout, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -204,7 +204,7 @@ class Membership:
             return
         await self._send(member, {number: window.ownership() for number, window in found.items()})
         for number, window in found.items():
-            self._holdings.open(number, window)
+            self._buffer.open(number, window)
             consumer.seek(TopicPartition(self._group.topic, number), window.next)
         consumer.resume(*(TopicPartition(self._group.topic, number) for number in found))
 
@@ -219,7 +219,7 @@ class Membership:
     async def _last_commit(self) -> bool:
         """Commit all there is; whether Kafka took it."""
         async with self._committing:
-            return await self._commit(self._holdings.last_commits())
+            return await self._commit(self._buffer.last_commits())
 
     async def _commit(self, commits: dict[int, Commit]) -> bool:
         """Commit, and take note of it; what could not be committed will be again. Whether Kafka took it."""
@@ -237,9 +237,9 @@ class Membership:
         except _TROUBLE as error:
             _log.debug("kafka: group %s: not committed: %s", self._group.name, describe(error))
         else:
-            self._holdings.confirm(commits)
+            self._buffer.confirm(commits)
             return True
-        self._holdings.unconfirmed(commits.keys())
+        self._buffer.unconfirmed(commits.keys())
         return False
 
     async def _send(self, member: Member, commits: dict[int, Commit]) -> None:
@@ -249,7 +249,7 @@ class Membership:
     def _drop(self) -> None:
         """Have no part in the partitions any more: the group gives them to others."""
         self._member = None
-        self._holdings.drop()
+        self._buffer.drop()
 
 
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]
@@ -263,3 +263,13 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]
 
     async def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
         self._membership.assigned(assigned)
+
+
+def _sticky_assignor() -> Any:
+    """Return a sticky assignor for one consumer.
+
+    The client library's own keeps what a consumer had on the class, where all consumers of a process overwrite it;
+    a class for each keeps them apart. Nor does the library ever tell it the generation, by which it settles who had a
+    partition last: ``on_generation_assignment`` has to be called after each rebalance.
+    """
+    return type("SubscriptionAssignor", (StickyPartitionAssignor,), {})

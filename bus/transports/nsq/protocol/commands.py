@@ -37,16 +37,6 @@ def sub(topic: str, channel: str) -> bytes:
     return f"SUB {topic} {channel}\n".encode("ascii")
 
 
-def pub(topic: str, body: bytes) -> bytes:
-    """Publish one message."""
-    return b"PUB %b\n%b%b" % (topic.encode("ascii"), _size(len(body)), body)
-
-
-def dpub(topic: str, delay: int, body: bytes) -> bytes:
-    """Publish one message that channels hold back for ``delay`` milliseconds."""
-    return b"DPUB %b %d\n%b%b" % (topic.encode("ascii"), delay, _size(len(body)), body)
-
-
 def mpub(topic: str, bodies: Sequence[bytes]) -> bytes:
     """Publish messages, all or none as far as nsqd's disk goes along."""
     size = MPUB_OVERHEAD + SIZE_OVERHEAD * len(bodies)

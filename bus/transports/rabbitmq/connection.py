@@ -9,6 +9,7 @@ from typing import Final
 
 from bus.errors import TransportError, TransportRefused, TransportUnavailable
 from bus.ports.clock import Clock
+from bus.transports.backoff import Backoff
 from bus.transports.rabbitmq.addresses import Address, Addresses
 from bus.transports.rabbitmq.config import ClusterUrl, Patience
 from bus.transports.rabbitmq.session import Session
@@ -19,7 +20,7 @@ _FIRST_BACKOFF: Final = 0.1
 Prepare = Callable[[Session], Awaitable[None]]
 
 
-class Link:
+class Connection:
     """Keeps one connection to a cluster up.
 
     Parameters
@@ -27,7 +28,7 @@ class Link:
     name
         The cluster, and what the connection is for.
     prepare
-        Called with each new connection before anybody else gets it; the link is up when it returns.
+        Called with each new connection before anybody else gets it; it is up when it returns.
     changed
         Called with whether it is up, each time that this changed.
     noise
@@ -51,12 +52,11 @@ class Link:
         self._addresses = addresses
         self._patience = patience
         self._clock = clock
-        self._noise = noise
         self._prepare = prepare
         self._changed = changed
         self._session: Session | None = None
         self._trouble: TransportError | None = TransportUnavailable(f"{name}: not connected yet")
-        self._backoff = _FIRST_BACKOFF
+        self._backoff = Backoff(_FIRST_BACKOFF, patience.longest_backoff, noise)
         self._is_up = asyncio.Event()
         self._was_tried = asyncio.Event()
 
@@ -105,8 +105,7 @@ class Link:
                 self._fail(error)
             else:
                 await self._keep(session)
-            await self._clock.sleep(self._backoff * (0.5 + self._noise()))
-            self._backoff = min(self._backoff * 2, self._patience.longest_backoff)
+            await self._clock.sleep(self._backoff.fail())
 
     async def close(self) -> None:
         """Close the connection."""
@@ -160,7 +159,7 @@ class Link:
         await session.lost.wait()
         self._changed(False)
         if self._clock.monotonic() - since > self._patience.longest_backoff:
-            self._backoff = _FIRST_BACKOFF
+            self._backoff.succeed()
         self._fail(TransportUnavailable(f"{self._name}: the connection was lost: {session.reason}"))
         await session.close(within=self._patience.close)
 

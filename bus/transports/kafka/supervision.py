@@ -9,35 +9,35 @@ from typing import Any, Final
 
 from bus.errors import TransportError, TransportUnavailable
 from bus.ports.clock import Clock
-from bus.transports.kafka.cluster import Cluster
 from bus.transports.kafka.config import KafkaConfig
+from bus.transports.kafka.connection import Cluster
 from bus.transports.kafka.errors import TROUBLE, describe, translated
-from bus.transports.kafka.figures import Figures
-from bus.transports.kafka.metadata import layouts
-from bus.transports.kafka.places import Place, Places
+from bus.transports.kafka.lag import Lags
+from bus.transports.kafka.protocol.metadata import layouts
 from bus.transports.kafka.publisher import Publisher
+from bus.transports.kafka.topology import EnsuredDestination, Topology
 
 _log = logging.getLogger(__name__)
 _RETRY: Final = 0.3
 _REFUSED_RETRY: Final = 5.0
 
 
-class Upkeep:
+class Supervision:
     """What ``KafkaTransport.run`` does."""
 
     def __init__(
         self,
         cluster: Cluster,
         publisher: Publisher,
-        places: Places,
-        figures: Figures,
+        topology: Topology,
+        lags: Lags,
         config: KafkaConfig,
         clock: Clock,
     ) -> None:
         self._cluster = cluster
         self._publisher = publisher
-        self._places = places
-        self._figures = figures
+        self._topology = topology
+        self._lags = lags
         self._config = config
         self._clock = clock
         self._answers = False
@@ -102,23 +102,23 @@ class Upkeep:
         if not self._cluster.is_open:
             await self._cluster.open()
         with translated("asking for topics"):
-            self._places.see(await layouts(self._cluster, [place.name for place in self._places]))
+            self._topology.see(await layouts(self._cluster, [ensured.name for ensured in self._topology]))
         if self._publisher.wants_renewal:
             if not self._publisher.is_up:
-                self._places.doubt()
+                self._topology.doubt()
             await self._publisher.renew()
         if not self._answers:
             _log.info("kafka: cluster %s answers", self._config.cluster)
             self._answers = True
-        for place in self._places:
-            self._make(group, place)
+        for ensured in self._topology:
+            self._make(group, ensured)
 
     async def _away(self, error: TransportError) -> None:
         if self._answers or str(error) != str(self._trouble):
             _log.warning("%s; what is accepted meanwhile is not lost", error)
         self._answers = False
         self._trouble = error
-        self._places.doubt()
+        self._topology.doubt()
         self._publisher.lose()
         await self._cluster.close()
 
@@ -134,21 +134,21 @@ class Upkeep:
 
     # --- mending ---------------------------------------------------------------------------------------------
 
-    def _make(self, group: asyncio.TaskGroup, place: Place) -> None:
+    def _make(self, group: asyncio.TaskGroup, ensured: EnsuredDestination) -> None:
         """Have a destination made that is not, unless somebody is at it or it was refused a moment ago."""
-        code = place.destination.code
-        if place.is_made or code in self._making or place.lock.locked():
+        code = ensured.destination.code
+        if ensured.is_made or code in self._making or ensured.lock.locked():
             return
         if self._clock.monotonic() < self._refused_until.get(code, 0.0):
             return
-        task = group.create_task(self._try_to_make(place))
+        task = group.create_task(self._try_to_make(ensured))
         self._making[code] = task
         task.add_done_callback(lambda _: self._making.pop(code, None))
 
-    async def _try_to_make(self, place: Place) -> None:
-        code, trouble = place.destination.code, place.trouble
+    async def _try_to_make(self, ensured: EnsuredDestination) -> None:
+        code, trouble = ensured.destination.code, ensured.trouble
         try:
-            await self._places.make(place)
+            await self._topology.make(ensured)
         except TransportError as error:
             if str(error) != trouble:
                 _log.warning("%s; nothing is published there meanwhile", error)
@@ -160,7 +160,7 @@ class Upkeep:
     async def _count_for_ever(self) -> None:
         while True:
             if self._answers:
-                await self._attempt(self._figures.refresh())
+                await self._attempt(self._lags.refresh())
             await self._clock.sleep(self._config.refresh)
 
     async def _attempt(self, refreshing: Coroutine[Any, Any, None]) -> None:

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
-from bus.transports.nsq.http import TopicStats
-from bus.transports.nsq.lanes import Lane
+from bus.transports.nsq.protocol.http import TopicStats
+from bus.transports.nsq.topology import Lane
 
 
-class Stock(NamedTuple):
+class Reading(NamedTuple):
     """Figures of one moment: when they were asked for (monotonic), and the messages of each channel."""
 
     asked: float
@@ -18,7 +18,7 @@ class Stock(NamedTuple):
     topics: Mapping[str, AbstractSet[str]]
 
 
-def taken(stats: Sequence[TopicStats], asked: float) -> Stock:
+def reading_of(stats: Sequence[TopicStats], asked: float) -> Reading:
     """Return an nsqd's figures: what waits in a topic will be in each of its channels."""
     held = {
         Lane(topic.topic_name, channel.channel_name): topic.depth
@@ -29,4 +29,4 @@ def taken(stats: Sequence[TopicStats], asked: float) -> Stock:
         for channel in topic.channels
     }
     topics = {topic.topic_name: {channel.channel_name for channel in topic.channels} for topic in stats}
-    return Stock(asked, held, topics)
+    return Reading(asked, held, topics)

@@ -9,24 +9,24 @@ from typing import Final
 
 from bus.ports.transport import Outgoing
 from bus.transports.nsq.cluster import Cluster
-from bus.transports.nsq.commands import MPUB_OVERHEAD, SIZE_OVERHEAD
-from bus.transports.nsq.envelope import wrap
-from bus.transports.nsq.http import Limits
-from bus.transports.nsq.node import Means, Nsqd
+from bus.transports.nsq.codec import wrap
+from bus.transports.nsq.node import Dependencies, Nsqd
+from bus.transports.nsq.protocol.commands import MPUB_OVERHEAD, SIZE_OVERHEAD
+from bus.transports.nsq.protocol.http import Limits
 
 _log = logging.getLogger(__name__)
 _TRIES: Final = 2
 """Time-outs after which no further nsqd is tried."""
 
 
-class Producer:
+class Publisher:
     """Gives each batch to one nsqd, to another one each time; what one does not confirm goes to the next."""
 
-    def __init__(self, cluster: Cluster, means: Means) -> None:
+    def __init__(self, cluster: Cluster, dependencies: Dependencies) -> None:
         self._cluster = cluster
-        self._timeout = means.config.timeout
-        self._clock = means.clock
-        self._lanes = means.lanes
+        self._timeout = dependencies.config.timeout
+        self._clock = dependencies.clock
+        self._topology = dependencies.topology
         self._turn = 0
 
     async def publish(self, batch: Sequence[Outgoing]) -> list[bool]:
@@ -37,7 +37,7 @@ class Producer:
         confirmed = [True] * len(batch)
         async with asyncio.TaskGroup() as group:
             for topic, indexes in topics.items():
-                if self._lanes.channels(topic):
+                if self._topology.channels(topic):
                     group.create_task(self._publish(topic, batch, indexes, confirmed))
         return confirmed
 
@@ -71,9 +71,9 @@ class Producer:
     async def _try(self, node: Nsqd, topic: str, bodies: dict[int, bytes]) -> list[int]:
         """Publish at one nsqd and return what it confirmed."""
         parts = split({index: len(body) for index, body in bodies.items()}, node.limits)
-        self._lanes.publishing(topic, self._clock.monotonic())
+        self._topology.publishing(topic, self._clock.monotonic())
         answers = await node.publish(topic, [[bodies[index] for index in part] for part in parts])
-        self._lanes.publishing(topic, self._clock.monotonic())
+        self._topology.publishing(topic, self._clock.monotonic())
         return [index for part, answer in zip(parts, answers, strict=True) if answer for index in part]
 
     def _in_turn(self, topic: str) -> list[Nsqd]:

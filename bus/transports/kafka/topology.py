@@ -13,14 +13,13 @@ from aiokafka import errors as kafka
 from bus.domain.destination import Destination
 from bus.domain.subscription import Subscription
 from bus.errors import TransportError, TransportRefused, TransportUnavailable
-from bus.transports.kafka.cluster import Cluster
 from bus.transports.kafka.commits import ANYWHERE, Commit
 from bus.transports.kafka.config import KafkaConfig, milliseconds
+from bus.transports.kafka.connection import Cluster
 from bus.transports.kafka.errors import describe, translated
-from bus.transports.kafka.metadata import Layout, layout_of
 from bus.transports.kafka.names import group_of, topic_of
-from bus.transports.kafka.publisher import Topic
-from bus.transports.kafka.requests import (
+from bus.transports.kafka.protocol.metadata import Layout, layout_of
+from bus.transports.kafka.protocol.requests import (
     EARLIEST,
     LATEST,
     commit_from_outside,
@@ -30,6 +29,7 @@ from bus.transports.kafka.requests import (
     set_topic_settings,
     topic_settings,
 )
+from bus.transports.kafka.publisher import Topic
 
 _log = logging.getLogger(__name__)
 _HEADROOM: Final = 65_536
@@ -41,7 +41,7 @@ _CLEANUP: Final = "cleanup.policy"
 
 
 @dataclass
-class Place:
+class EnsuredDestination:
     """One destination on this transport.
 
     Attributes
@@ -85,7 +85,7 @@ class Place:
         self.trouble = trouble
 
 
-class Places:
+class Topology:
     """Makes topics and starts, and makes them again when a cluster lost them.
 
     Parameters
@@ -99,62 +99,62 @@ class Places:
         self._cluster = cluster
         self._config = config
         self._on_change = on_change
-        self._places: dict[str, Place] = {}
+        self._topology: dict[str, EnsuredDestination] = {}
 
-    def __iter__(self) -> Iterator[Place]:
+    def __iter__(self) -> Iterator[EnsuredDestination]:
         """Every destination with a subscription."""
-        return iter(list(self._places.values()))
+        return iter(list(self._topology.values()))
 
-    def get(self, code: str) -> Place | None:
+    def get(self, code: str) -> EnsuredDestination | None:
         """Return a destination that has a subscription."""
-        return self._places.get(code)
+        return self._topology.get(code)
 
-    def want(self, destination: Destination, subscriptions: Sequence[Subscription]) -> Place | None:
+    def want(self, destination: Destination, subscriptions: Sequence[Subscription]) -> EnsuredDestination | None:
         """Take note of what has to be there from now on; None when that is nothing."""
-        place = self._places.get(destination.code)
-        if place is None:
+        ensured = self._topology.get(destination.code)
+        if ensured is None:
             if not subscriptions:
                 return None
             name = topic_of(destination.code, self._config.prefix)
-            place = self._places[destination.code] = Place(destination, name)
-        if destination.max_bytes > place.destination.max_bytes:
-            place.topic = None
-        place.destination = destination
-        place.subscriptions |= {subscription.name: subscription for subscription in subscriptions}
-        return place
+            ensured = self._topology[destination.code] = EnsuredDestination(destination, name)
+        if destination.max_bytes > ensured.destination.max_bytes:
+            ensured.topic = None
+        ensured.destination = destination
+        ensured.subscriptions |= {subscription.name: subscription for subscription in subscriptions}
+        return ensured
 
     def forget(self, code: str, subscription: str) -> None:
         """Stop making a subscription's start; without any, the destination is forgotten."""
-        place = self._places.get(code)
-        if place is None:
+        ensured = self._topology.get(code)
+        if ensured is None:
             return
-        place.subscriptions.pop(subscription, None)
-        place.started.discard(subscription)
-        place.known.discard(subscription)
-        if not place.subscriptions:
-            del self._places[code]
+        ensured.subscriptions.pop(subscription, None)
+        ensured.started.discard(subscription)
+        ensured.known.discard(subscription)
+        if not ensured.subscriptions:
+            del self._topology[code]
 
     def doubt(self) -> None:
         """Look at everything again, since the cluster was away and may have been wiped."""
-        for place in self._places.values():
-            place.doubt()
+        for ensured in self._topology.values():
+            ensured.doubt()
 
     def see(self, found: dict[str, Layout]) -> None:
         """Take note of which topics there are, and which partitions have a leader."""
-        for place in self._places.values():
-            layout = found.get(place.name)
-            if place.topic is None:
+        for ensured in self._topology.values():
+            layout = found.get(ensured.name)
+            if ensured.topic is None:
                 continue
             if layout is None:
-                place.doubt("its topic is gone")
-            elif self._is_another(place, layout):
-                place.doubt("its topic was deleted and made anew")
+                ensured.doubt("its topic is gone")
+            elif self._is_another(ensured, layout):
+                ensured.doubt("its topic was deleted and made anew")
             else:
-                if len(layout.leaders) != place.topic.partitions:
-                    self._join_again(place)
-                place.topic = _topic(place.name, layout, place.topic.max_bytes)
+                if len(layout.leaders) != ensured.topic.partitions:
+                    self._join_again(ensured)
+                ensured.topic = _topic(ensured.name, layout, ensured.topic.max_bytes)
 
-    async def make(self, place: Place) -> None:
+    async def make(self, ensured: EnsuredDestination) -> None:
         """Make the topic and the start of each subscription, unless they are there.
 
         Raises
@@ -164,23 +164,23 @@ class Places:
         TransportRefused
             It refuses, or the topic has settings that do not do.
         """
-        async with place.lock:
+        async with ensured.lock:
             try:
-                with translated(f"making destination {place.destination.code}"):
-                    await self._make_in_time(place)
+                with translated(f"making destination {ensured.destination.code}"):
+                    await self._make_in_time(ensured)
             except TransportError as error:
-                place.trouble = str(error)
+                ensured.trouble = str(error)
                 raise
-            place.trouble = ""
+            ensured.trouble = ""
 
-    async def _make_in_time(self, place: Place) -> None:
+    async def _make_in_time(self, ensured: EnsuredDestination) -> None:
         """Try again while the cluster only asks for a moment, as it does of a topic that is new."""
         last: Exception = TimeoutError()
         try:
             async with asyncio.timeout(self._config.ensure_timeout):
                 while True:
                     try:
-                        return await self._make(place)
+                        return await self._make(ensured)
                     except kafka.KafkaError as error:
                         if not error.retriable:
                             raise
@@ -189,50 +189,50 @@ class Places:
         except TimeoutError:
             raise last from None
 
-    async def _make(self, place: Place) -> None:
-        doubts = place.doubts
-        layout = await self._layout(place)
-        if self._is_another(place, layout):
-            place.topic = None
-            place.started.clear()
-        largest = place.topic.max_bytes if place.topic is not None else await self._suited(place)
-        for subscription in list(place.subscriptions.values()):
-            if subscription.name not in place.started:
-                await self._start(place, layout, subscription)
-        if place.doubts != doubts:
-            place.started.clear()
+    async def _make(self, ensured: EnsuredDestination) -> None:
+        doubts = ensured.doubts
+        layout = await self._layout(ensured)
+        if self._is_another(ensured, layout):
+            ensured.topic = None
+            ensured.started.clear()
+        largest = ensured.topic.max_bytes if ensured.topic is not None else await self._suited(ensured)
+        for subscription in list(ensured.subscriptions.values()):
+            if subscription.name not in ensured.started:
+                await self._start(ensured, layout, subscription)
+        if ensured.doubts != doubts:
+            ensured.started.clear()
             raise kafka.KafkaConnectionError("the cluster went away meanwhile")
-        place.topic = _topic(place.name, layout, largest)
+        ensured.topic = _topic(ensured.name, layout, largest)
 
     # --- topics ----------------------------------------------------------------------------------------------
 
-    async def _layout(self, place: Place) -> Layout:
+    async def _layout(self, ensured: EnsuredDestination) -> Layout:
         """Return the topic's layout once each partition has a leader; makes the topic first when there is none."""
-        found = await layout_of(self._cluster, place.name)
+        found = await layout_of(self._cluster, ensured.name)
         if found is None:
-            await self._create(place)
+            await self._create(ensured)
         while found is None or None in found.leaders.values():
             await asyncio.sleep(_BACKOFF)
-            found = await layout_of(self._cluster, place.name)
+            found = await layout_of(self._cluster, ensured.name)
         return found
 
-    def _is_another(self, place: Place, layout: Layout) -> bool:
+    def _is_another(self, ensured: EnsuredDestination, layout: Layout) -> bool:
         """Whether the topic is another one of the same name than before; then nobody knows where consumers are."""
-        before, place.topic_id = place.topic_id, layout.id
+        before, ensured.topic_id = ensured.topic_id, layout.id
         if not before or before == layout.id:
             return False
-        _log.warning("kafka: topic %s was made anew; it is read from its beginning", place.name)
-        self._join_again(place)
+        _log.warning("kafka: topic %s was made anew; it is read from its beginning", ensured.name)
+        self._join_again(ensured)
         return True
 
-    def _join_again(self, place: Place) -> None:
-        for subscription in place.subscriptions:
-            self._on_change(place.destination.code, subscription)
+    def _join_again(self, ensured: EnsuredDestination) -> None:
+        for subscription in ensured.subscriptions:
+            self._on_change(ensured.destination.code, subscription)
 
-    async def _create(self, place: Place) -> None:
+    async def _create(self, ensured: EnsuredDestination) -> None:
         config = self._config
         settings = {
-            _LARGEST: str(self._largest(place)),
+            _LARGEST: str(self._largest(ensured)),
             _CLEANUP: "delete",
             "retention.ms": str(milliseconds(config.retention)),
         }
@@ -240,15 +240,15 @@ class Places:
             settings["min.insync.replicas"] = str(config.min_insync_replicas)
         replication = config.replication or min(_COPIES, len(self._cluster.nodes()))
         try:
-            await create_topic(self._cluster, place.name, config.partitions, replication, settings)
+            await create_topic(self._cluster, ensured.name, config.partitions, replication, settings)
         except kafka.InvalidReplicationFactorError as error:
             if config.replication is not None:
                 raise
             # Brokers that were just started, or wiped, have not all joined yet.
-            raise TransportUnavailable(f"kafka: making topic {place.name}: {describe(error)}") from error
-        _log.info("kafka: made topic %s with %d partitions", place.name, config.partitions)
+            raise TransportUnavailable(f"kafka: making topic {ensured.name}: {describe(error)}") from error
+        _log.info("kafka: made topic %s with %d partitions", ensured.name, config.partitions)
 
-    async def _suited(self, place: Place) -> int:
+    async def _suited(self, ensured: EnsuredDestination) -> int:
         """Return the largest batch that the topic takes, raised first when it is too small.
 
         Raises
@@ -256,13 +256,13 @@ class Places:
         TransportRefused
             It drops messages of its own accord, or its limit cannot be raised.
         """
-        settings = await topic_settings(self._cluster, place.name)
-        needed = self._largest(place)
+        settings = await topic_settings(self._cluster, ensured.name)
+        needed = self._largest(ensured)
         if not settings.keys() >= {_CLEANUP, _LARGEST}:
             return needed  # it has no such settings; what it does not take then comes back from publishing
         if "compact" in settings[_CLEANUP].value:
             raise TransportRefused(
-                f"kafka: topic {place.name} of destination {place.destination.code} has {_CLEANUP}="
+                f"kafka: topic {ensured.name} of destination {ensured.destination.code} has {_CLEANUP}="
                 f"{settings[_CLEANUP].value}, which keeps only the last message of a key; nothing was published to it",
                 hint=f"set {_CLEANUP}=delete on the topic, or take another destination code",
             )
@@ -271,45 +271,45 @@ class Places:
             return present
         own = {name: setting.value for name, setting in settings.items() if setting.own}
         try:
-            await set_topic_settings(self._cluster, place.name, own | {_LARGEST: str(needed)})
+            await set_topic_settings(self._cluster, ensured.name, own | {_LARGEST: str(needed)})
         except kafka.KafkaError as error:
             raise TransportRefused(
-                f"kafka: topic {place.name} takes {present} bytes, destination {place.destination.code} needs "
+                f"kafka: topic {ensured.name} takes {present} bytes, destination {ensured.destination.code} needs "
                 f"{needed}, and the broker does not let the bus change it: {describe(error)}",
                 hint=f"set {_LARGEST}={needed} on the topic",
             ) from error
-        _log.warning("kafka: raised %s of topic %s from %d to %d", _LARGEST, place.name, present, needed)
+        _log.warning("kafka: raised %s of topic %s from %d to %d", _LARGEST, ensured.name, present, needed)
         return needed
 
-    def _largest(self, place: Place) -> int:
-        return max(place.destination.max_bytes, self._config.batch_bytes) + _HEADROOM
+    def _largest(self, ensured: EnsuredDestination) -> int:
+        return max(ensured.destination.max_bytes, self._config.batch_bytes) + _HEADROOM
 
     # --- starts ----------------------------------------------------------------------------------------------
 
-    async def _start(self, place: Place, layout: Layout, subscription: Subscription) -> None:
+    async def _start(self, ensured: EnsuredDestination, layout: Layout, subscription: Subscription) -> None:
         """Fix where a subscription begins, unless it has begun."""
-        group = group_of(place.name, subscription.name)
+        group = group_of(ensured.name, subscription.name)
         while True:
             # First the end, then whether it has begun: so that of two who start it at the same time neither puts
             # the start behind what the other has let be published.
-            ends = (await offsets(self._cluster, {place.name: layout}, LATEST))[place.name]
-            if await committed(self._cluster, group, place.name, layout):
+            ends = (await offsets(self._cluster, {ensured.name: layout}, LATEST))[ensured.name]
+            if await committed(self._cluster, group, ensured.name, layout):
                 break  # a partition without a commit is one that was added, and is read from its beginning
-            lost = subscription.name in place.known
-            starts = await self._starts(place.name, layout, subscription, ends, lost=lost)
+            lost = subscription.name in ensured.known
+            starts = await self._starts(ensured.name, layout, subscription, ends, lost=lost)
             if starts.keys() != layout.leaders.keys():
-                raise kafka.LeaderNotAvailableError(place.name)
+                raise kafka.LeaderNotAvailableError(ensured.name)
             if lost:
                 _log.warning("kafka: group %s has lost its commits; it begins with what the topic still has", group)
-                self._on_change(place.destination.code, subscription.name)
+                self._on_change(ensured.destination.code, subscription.name)
             reach = ANYWHERE if lost else 0
             commits = {partition: Commit(offset, reach, topic=layout.id) for partition, offset in starts.items()}
-            if await commit_from_outside(self._cluster, group, place.name, commits):
+            if await commit_from_outside(self._cluster, group, ensured.name, commits):
                 break
             await asyncio.sleep(_BACKOFF)  # it has members, who set it themselves
-        if subscription.name in place.subscriptions:
-            place.started.add(subscription.name)
-            place.known.add(subscription.name)
+        if subscription.name in ensured.subscriptions:
+            ensured.started.add(subscription.name)
+            ensured.known.add(subscription.name)
 
     async def _starts(
         self,

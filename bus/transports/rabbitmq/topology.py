@@ -12,7 +12,7 @@ from aio_pika import ExchangeType
 from bus.domain.routing_pattern import EVERY_KEY
 from bus.errors import TransportError, TransportRefused, TransportUnavailable
 from bus.transports.rabbitmq.config import Patience
-from bus.transports.rabbitmq.failures import answering
+from bus.transports.rabbitmq.errors import answering
 from bus.transports.rabbitmq.names import Lane, exchange_of, queue_of
 from bus.transports.rabbitmq.session import Channel, Session
 
@@ -56,7 +56,7 @@ class Wanted:
             self.patterns.pop(lane.destination, None)
 
 
-class Layout:
+class Topology:
     """Makes on one cluster what is wanted, and knows how far it got.
 
     What it knows to be there holds for one connection: the next one looks again, since the cluster may have been

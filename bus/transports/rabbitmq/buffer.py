@@ -32,7 +32,7 @@ class State(enum.Enum):
     """Acked, or no more of our business."""
 
 
-class Parcel:
+class Held:
     """One delivery, and what a reader's token is."""
 
     __slots__ = ("message", "number", "source", "state", "suspect", "tag")
@@ -46,7 +46,7 @@ class Parcel:
         self.number = 0
 
 
-class Shelf:
+class Buffer:
     """Messages of all clusters on their way to one reader.
 
     A message that comes again while a reader still has it, because its channel was lost in between, is not given out
@@ -54,86 +54,86 @@ class Shelf:
     """
 
     def __init__(self) -> None:
-        self._ready: deque[Parcel] = deque()
-        self._taken: dict[Parcel, None] = {}
-        self._lost: dict[tuple[Source, str], Parcel] = {}
+        self._ready: deque[Held] = deque()
+        self._taken: dict[Held, None] = {}
+        self._lost: dict[tuple[Source, str], Held] = {}
         self._numbers = 0
         self.filled = asyncio.Event()
 
-    def put(self, parcel: Parcel) -> None:
+    def put(self, entry: Held) -> None:
         """Take in a delivery."""
-        known = self._lost.pop((parcel.source, parcel.message.id), None) if parcel.suspect else None
+        known = self._lost.pop((entry.source, entry.message.id), None) if entry.suspect else None
         if known is not None:
-            known.tag, known.state = parcel.tag, State.HELD
+            known.tag, known.state = entry.tag, State.HELD
             self._taken[known] = None
             return
         self._numbers += 1
-        parcel.number = self._numbers
-        self._ready.append(parcel)
+        entry.number = self._numbers
+        self._ready.append(entry)
         self.filled.set()
 
-    def take(self, limit: int) -> list[Parcel]:
+    def take(self, limit: int) -> list[Held]:
         """Hand out up to ``limit`` messages, what was given back first."""
         taken = [self._ready.popleft() for _ in range(min(limit, len(self._ready)))]
-        for parcel in taken:
-            parcel.state = State.HELD
-            self._taken[parcel] = None
+        for entry in taken:
+            entry.state = State.HELD
+            self._taken[entry] = None
         if not self._ready:
             self.filled.clear()
         return taken
 
-    def finish(self, parcels: Iterable[Parcel]) -> None:
+    def finish(self, entries: Iterable[Held]) -> None:
         """Ack messages; those lost or acked before are left out."""
-        for parcel in parcels:
-            if parcel.state is State.HELD:
-                parcel.source.settle(parcel.tag)
-            if parcel.state in (State.HELD, State.LOST):
-                self._let_go(parcel)
+        for entry in entries:
+            if entry.state is State.HELD:
+                entry.source.settle(entry.tag)
+            if entry.state in (State.HELD, State.LOST):
+                self._let_go(entry)
 
-    def give_back(self, parcels: Iterable[Parcel]) -> None:
+    def give_back(self, entries: Iterable[Held]) -> None:
         """Put messages in front, in the order in which they came; those lost come again from the broker."""
         returned = []
-        for parcel in parcels:
-            if parcel.state is State.HELD:
-                del self._taken[parcel]
-                parcel.state = State.READY
-                returned.append(parcel)
-            elif parcel.state is State.LOST:
-                self._let_go(parcel)
-        self._ready.extendleft(sorted(returned, key=lambda parcel: -parcel.number))
+        for entry in entries:
+            if entry.state is State.HELD:
+                del self._taken[entry]
+                entry.state = State.READY
+                returned.append(entry)
+            elif entry.state is State.LOST:
+                self._let_go(entry)
+        self._ready.extendleft(sorted(returned, key=lambda entry: -entry.number))
         if self._ready:
             self.filled.set()
 
     def withdraw(self, source: Source) -> list[int]:
         """Remove what a source fetched and nobody took; return its tags."""
-        gone = [parcel for parcel in self._ready if parcel.source is source]
-        self._ready = deque(parcel for parcel in self._ready if parcel.source is not source)
-        for parcel in gone:
-            parcel.state = State.DONE
+        gone = [entry for entry in self._ready if entry.source is source]
+        self._ready = deque(entry for entry in self._ready if entry.source is not source)
+        for entry in gone:
+            entry.state = State.DONE
         if not self._ready:
             self.filled.clear()
-        return [parcel.tag for parcel in gone]
+        return [entry.tag for entry in gone]
 
     def lose(self, source: Source) -> None:
         """Note that a source's channel is gone, and with it all that it delivered."""
         self.withdraw(source)
-        for parcel in [parcel for parcel in self._taken if parcel.source is source]:
-            del self._taken[parcel]
-            parcel.state = State.LOST
-            self._lost[source, parcel.message.id] = parcel
+        for entry in [entry for entry in self._taken if entry.source is source]:
+            del self._taken[entry]
+            entry.state = State.LOST
+            self._lost[source, entry.message.id] = entry
 
     def oldest(self, source: Source) -> int | None:
         """Return the smallest ``received_at`` of what a source's queue counts as delivered; None for nothing."""
-        mine = (parcel for group in (self._ready, self._taken) for parcel in group if parcel.source is source)
-        return min((parcel.message.received_at for parcel in mine), default=None)
+        mine = (entry for group in (self._ready, self._taken) for entry in group if entry.source is source)
+        return min((entry.message.received_at for entry in mine), default=None)
 
     def held(self, source: Source) -> int:
         """Return how many messages of a source are here."""
-        return sum(parcel.source is source for group in (self._ready, self._taken) for parcel in group)
+        return sum(entry.source is source for group in (self._ready, self._taken) for entry in group)
 
-    def _let_go(self, parcel: Parcel) -> None:
-        parcel.state = State.DONE
-        self._taken.pop(parcel, None)
-        key = (parcel.source, parcel.message.id)
-        if self._lost.get(key) is parcel:
+    def _let_go(self, entry: Held) -> None:
+        entry.state = State.DONE
+        self._taken.pop(entry, None)
+        key = (entry.source, entry.message.id)
+        if self._lost.get(key) is entry:
             del self._lost[key]

@@ -13,8 +13,8 @@ from pamqp.commands import Basic
 
 from bus.domain.message import Message
 from bus.errors import TransportError
-from bus.transports.rabbitmq.carriage import read
-from bus.transports.rabbitmq.failures import answering
+from bus.transports.rabbitmq.codec import read
+from bus.transports.rabbitmq.errors import answering
 from bus.transports.rabbitmq.session import Channel
 from bus.transports.rabbitmq.settling import Settling
 
@@ -27,7 +27,7 @@ class Unreadable(NamedTuple):
     reason: str
 
 
-class Tap:
+class ConsumerChannel:
     """Takes deliveries from a queue and acks them.
 
     Parameters

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from bus.transports.nsq.config import Compression, NsqConfig
-from bus.transports.nsq.faults import Denied, NotNsq
+from bus.transports.nsq.errors import Denied, NotNsq
 
 _MS: Final = 1000
 _AGENT: Final = "pier-bus"

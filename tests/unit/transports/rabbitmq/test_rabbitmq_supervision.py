@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from bus.testing.clock import ManualClock
-from bus.transports.rabbitmq.lasting import lasting
+from bus.transports.rabbitmq.supervision import lasting
 
 
 @pytest.mark.parametrize("end", [ValueError("a defect"), asyncio.CancelledError()], ids=["defect", "stray"])

@@ -8,7 +8,7 @@ from typing import Any
 
 from pamqp.commands import Basic
 
-from bus.transports.rabbitmq.tap import Tap
+from bus.transports.rabbitmq.channel import ConsumerChannel
 
 
 class RawChannel:
@@ -29,6 +29,6 @@ class RawChannel:
 
 async def test_a_consumer_that_ends_as_it_begins_is_noticed() -> None:
     channel: Any = SimpleNamespace(raw=RawChannel(), is_closed=False)
-    tap = Tap(channel, "queue", lambda *_: None, lambda: None, within=30.0)
-    await tap.consume(10)
-    assert "ended the consumer" in tap.gone
+    consuming = ConsumerChannel(channel, "queue", lambda *_: None, lambda: None, within=30.0)
+    await consuming.consume(10)
+    assert "ended the consumer" in consuming.gone

@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from bus.transports.nsq.faults import Answered, NotNsq
+from bus.transports.nsq.errors import Answered, NotNsq
 
 RESPONSE: Final = 0
 ERROR: Final = 1

@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 import cramjam
 
-from bus.transports.nsq.faults import NotNsq
+from bus.transports.nsq.errors import NotNsq
 
 _STREAM_BEGIN: Final = b"\xff\x06\x00\x00sNaPpY"
 _CHUNK_HEAD: Final = 4

@@ -9,15 +9,15 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from bus.transports.nsq import commands
-from bus.transports.nsq.backoff import Backoff
+from bus.transports.backoff import Backoff
 from bus.transports.nsq.config import Address
 from bus.transports.nsq.connection import Connection, connect
-from bus.transports.nsq.faults import Answered, Denied, Disconnected, NsqFault
+from bus.transports.nsq.errors import Answered, Denied, Disconnected, NsqFault
 from bus.transports.nsq.flow import Load
-from bus.transports.nsq.frames import read_message
-from bus.transports.nsq.lanes import Lane
-from bus.transports.nsq.node import FIRST_BACKOFF, LONGEST_BACKOFF, Means
+from bus.transports.nsq.node import FIRST_BACKOFF, LONGEST_BACKOFF, Dependencies
+from bus.transports.nsq.protocol import commands
+from bus.transports.nsq.protocol.frames import read_message
+from bus.transports.nsq.topology import Lane
 
 _log = logging.getLogger(__name__)
 _MS: Final = 1000
@@ -49,12 +49,12 @@ class Held:
         When it came, and when its time-out began anew (monotonic).
     """
 
-    __slots__ = ("attempts", "connection", "id", "intake", "payload", "since", "state", "touched")
+    __slots__ = ("attempts", "buffer", "connection", "id", "payload", "since", "state", "touched")
 
     def __init__(
-        self, intake: Intake, connection: Connection, message_id: bytes, attempts: int, payload: bytes, now: float
+        self, buffer: NodeBuffer, connection: Connection, message_id: bytes, attempts: int, payload: bytes, now: float
     ) -> None:
-        self.intake = intake
+        self.buffer = buffer
         self.connection = connection
         self.id = message_id
         self.attempts = attempts
@@ -64,7 +64,7 @@ class Held:
 
 
 class Owner(Protocol):
-    """The consumer that an intake belongs to."""
+    """The consumer that a buffer belongs to."""
 
     @property
     def idle(self) -> bool:
@@ -84,7 +84,7 @@ class Owner(Protocol):
         ...
 
 
-class Intake:
+class NodeBuffer:
     """Subscribes at one nsqd, and again for ever; keeps the messages that are in flight from timing out.
 
     A message that nsqd delivers again while its receiver still holds it is not handed out a second time: finishing it
@@ -96,13 +96,13 @@ class Intake:
         Why nsqd does not let it subscribe; empty when it does, or is away.
     """
 
-    def __init__(self, address: Address, lane: Lane, owner: Owner, means: Means) -> None:
+    def __init__(self, address: Address, lane: Lane, owner: Owner, dependencies: Dependencies) -> None:
         self.address = address
         self._lane = lane
         self._owner = owner
-        self._config = means.config
-        self._clock = means.clock
-        self._noise = means.noise
+        self._config = dependencies.config
+        self._clock = dependencies.clock
+        self._noise = dependencies.noise
         self._connection: Connection | None = None
         self._held: dict[bytes, Held] = {}
         self._holding = asyncio.Event()

@@ -6,15 +6,15 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from bus.testing.writes import message
+from bus.transports.rabbitmq.buffer import Buffer, Held, State
 from bus.transports.rabbitmq.settling import Settlement, Settling
-from bus.transports.rabbitmq.shelf import Parcel, Shelf, State
 
 
 class Queue:
     """A broker's queue with one channel: what is not acked comes again when the channel is lost."""
 
-    def __init__(self, shelf: Shelf) -> None:
-        self.shelf = shelf
+    def __init__(self, buffer: Buffer) -> None:
+        self.buffer = buffer
         self.waiting: list[tuple[int, bool]] = []
         self.unacked: dict[int, int] = {}
         self.acked: list[int] = []
@@ -25,103 +25,103 @@ class Queue:
             number, suspect = self.waiting.pop(0)
             self.tags += 1
             self.unacked[self.tags] = number
-            self.shelf.put(Parcel(message(number), self, self.tags, suspect=suspect))
+            self.buffer.put(Held(message(number), self, self.tags, suspect=suspect))
 
     def settle(self, tag: int) -> None:
         self.acked.append(self.unacked.pop(tag))
 
     def lose(self) -> None:
-        self.shelf.lose(self)
+        self.buffer.lose(self)
         self.waiting = [(number, True) for number in self.unacked.values()] + self.waiting
         self.unacked.clear()
         self.tags = 0
 
 
-def numbers(parcels: list[Parcel]) -> list[int]:
-    return [int(parcel.message.biz_id.removeprefix("order-")) for parcel in parcels]
+def numbers(entries: list[Held]) -> list[int]:
+    return [int(entry.message.biz_id.removeprefix("order-")) for entry in entries]
 
 
-def filled(count: int) -> tuple[Shelf, Queue]:
-    shelf = Shelf()
-    queue = Queue(shelf)
+def filled(count: int) -> tuple[Buffer, Queue]:
+    buffer = Buffer()
+    queue = Queue(buffer)
     queue.waiting = [(n, False) for n in range(count)]
     queue.deliver(count)
-    return shelf, queue
+    return buffer, queue
 
 
 def test_messages_come_in_order_and_no_more_than_asked_for() -> None:
-    shelf, _ = filled(5)
-    assert numbers(shelf.take(2)) == [0, 1]
-    assert shelf.filled.is_set()
-    assert numbers(shelf.take(10)) == [2, 3, 4]
-    assert not shelf.filled.is_set()
-    assert shelf.take(1) == []
+    buffer, _ = filled(5)
+    assert numbers(buffer.take(2)) == [0, 1]
+    assert buffer.filled.is_set()
+    assert numbers(buffer.take(10)) == [2, 3, 4]
+    assert not buffer.filled.is_set()
+    assert buffer.take(1) == []
 
 
 def test_what_is_given_back_comes_first_and_in_order() -> None:
-    shelf, _ = filled(5)
-    taken = shelf.take(3)
-    shelf.give_back([taken[2], taken[0]])
-    assert numbers(shelf.take(9)) == [0, 2, 3, 4]
+    buffer, _ = filled(5)
+    taken = buffer.take(3)
+    buffer.give_back([taken[2], taken[0]])
+    assert numbers(buffer.take(9)) == [0, 2, 3, 4]
 
 
 def test_acking_twice_acks_once() -> None:
-    shelf, queue = filled(2)
-    taken = shelf.take(2)
-    shelf.finish([taken[0]])
-    shelf.finish(taken)
+    buffer, queue = filled(2)
+    taken = buffer.take(2)
+    buffer.finish([taken[0]])
+    buffer.finish(taken)
     assert queue.acked == [0, 1]
 
 
 def test_a_message_that_comes_again_while_it_is_held_is_not_given_out_twice() -> None:
-    shelf, queue = filled(3)
-    taken = shelf.take(2)
+    buffer, queue = filled(3)
+    taken = buffer.take(2)
     queue.lose()
     queue.deliver(3)
-    assert numbers(shelf.take(9)) == [2]
+    assert numbers(buffer.take(9)) == [2]
     assert taken[0].state is State.HELD
-    shelf.finish(taken)
+    buffer.finish(taken)
     assert queue.acked == [0, 1]
 
 
 def test_what_is_acked_or_given_back_while_it_is_lost_comes_again_as_suspect() -> None:
-    shelf, queue = filled(2)
-    taken = shelf.take(2)
+    buffer, queue = filled(2)
+    taken = buffer.take(2)
     queue.lose()
-    shelf.finish([taken[0]])
-    shelf.give_back([taken[1]])
+    buffer.finish([taken[0]])
+    buffer.give_back([taken[1]])
     assert queue.acked == []
     queue.deliver(2)
-    again = shelf.take(9)
+    again = buffer.take(9)
     assert numbers(again) == [0, 1]
-    assert all(parcel.suspect for parcel in again)
+    assert all(entry.suspect for entry in again)
 
 
 def test_a_second_copy_of_a_held_message_is_given_out() -> None:
-    shelf, queue = filled(1)
-    shelf.take(1)
+    buffer, queue = filled(1)
+    buffer.take(1)
     queue.waiting = [(0, False)]
     queue.deliver(1)
-    assert numbers(shelf.take(1)) == [0]
+    assert numbers(buffer.take(1)) == [0]
 
 
 def test_the_loss_of_one_source_is_not_the_other_s() -> None:
-    shelf, queue = filled(1)
-    other = Queue(shelf)
+    buffer, queue = filled(1)
+    other = Queue(buffer)
     other.waiting = [(7, False)]
     other.deliver(1)
     queue.lose()
-    assert (shelf.held(queue), shelf.held(other)) == (0, 1)
-    assert numbers(shelf.take(2)) == [7]
-    assert (shelf.oldest(queue), shelf.oldest(other)) == (None, message(7).received_at)
+    assert (buffer.held(queue), buffer.held(other)) == (0, 1)
+    assert numbers(buffer.take(2)) == [7]
+    assert (buffer.oldest(queue), buffer.oldest(other)) == (None, message(7).received_at)
 
 
 def test_what_was_fetched_and_not_taken_can_be_withdrawn() -> None:
-    shelf, queue = filled(3)
-    shelf.take(1)
-    assert shelf.withdraw(queue) == [2, 3]
-    assert not shelf.filled.is_set()
-    assert shelf.held(queue) == 1
+    buffer, queue = filled(3)
+    buffer.take(1)
+    assert buffer.withdraw(queue) == [2, 3]
+    assert not buffer.filled.is_set()
+    assert buffer.held(queue) == 1
 
 
 class ShelfMachine(RuleBasedStateMachine):
@@ -131,10 +131,10 @@ class ShelfMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.shelf = Shelf()
-        self.queue = Queue(self.shelf)
+        self.buffer = Buffer()
+        self.queue = Queue(self.buffer)
         self.queue.waiting = [(n, False) for n in range(self.COUNT)]
-        self.held: list[Parcel] = []
+        self.held: list[Held] = []
         self.finished: set[int] = set()
 
     @rule(count=st.integers(1, 5))
@@ -143,7 +143,7 @@ class ShelfMachine(RuleBasedStateMachine):
 
     @rule(limit=st.integers(1, 5))
     def take(self, limit: int) -> None:
-        taken = self.shelf.take(limit)
+        taken = self.buffer.take(limit)
         assert len(taken) <= limit
         assert not set(numbers(taken)) & set(numbers(self.held))
         self.held += taken
@@ -151,15 +151,15 @@ class ShelfMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.held)
     @rule(data=st.data())
     def finish(self, data: st.DataObject) -> None:
-        parcel = self.held.pop(data.draw(st.integers(0, len(self.held) - 1)))
-        self.finished.update(numbers([parcel]))
-        self.shelf.finish([parcel])
+        entry = self.held.pop(data.draw(st.integers(0, len(self.held) - 1)))
+        self.finished.update(numbers([entry]))
+        self.buffer.finish([entry])
 
     @precondition(lambda self: self.held)
     @rule(data=st.data())
     def give_back(self, data: st.DataObject) -> None:
-        parcel = self.held.pop(data.draw(st.integers(0, len(self.held) - 1)))
-        self.shelf.give_back([parcel])
+        entry = self.held.pop(data.draw(st.integers(0, len(self.held) - 1)))
+        self.buffer.give_back([entry])
 
     @rule()
     def lose(self) -> None:
@@ -176,7 +176,7 @@ class ShelfMachine(RuleBasedStateMachine):
 
     @invariant()
     def the_broker_and_the_shelf_count_alike(self) -> None:
-        assert self.shelf.held(self.queue) == len(self.queue.unacked)
+        assert self.buffer.held(self.queue) == len(self.queue.unacked)
 
 
 TestShelfMachine = ShelfMachine.TestCase

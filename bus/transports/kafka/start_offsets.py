@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from aiokafka import errors as kafka
 
-from bus.transports.kafka.cluster import Cluster
 from bus.transports.kafka.commits import ANYWHERE, Commit, Window
-from bus.transports.kafka.metadata import layout_of
-from bus.transports.kafka.requests import EARLIEST, LATEST, committed, offsets
+from bus.transports.kafka.connection import Cluster
+from bus.transports.kafka.protocol.metadata import layout_of
+from bus.transports.kafka.protocol.requests import EARLIEST, LATEST, committed, offsets
 
 
 class Group(NamedTuple):

@@ -14,7 +14,7 @@ class Lane(NamedTuple):
     channel: str
 
 
-class Lanes:
+class Topology:
     """What was ensured here, and when it was last published to."""
 
     def __init__(self) -> None:

@@ -1,0 +1,1 @@
+"""NSQ's protocols as bytes and documents: nothing here decides anything."""
