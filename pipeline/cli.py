@@ -265,7 +265,7 @@ def baseline(
 ) -> None:
     """Find out what is usual in each hour of the week: volume, latency and failures, as limits for alarms."""
     with _spark():
-        from bus.cli.values import read_time  # noqa: PLC0415
+        from bus.cli.options import read_time  # noqa: PLC0415
         from pipeline.commands.baselining import BaselineOptions, run  # noqa: PLC0415
         from pipeline.commands.values import moment_of  # noqa: PLC0415
     end = moment_of(read_time(before, "--before"))

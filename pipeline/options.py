@@ -37,7 +37,7 @@ class RangeOptions:
 
     def read(self) -> tuple[str | None, str | None]:
         """Return both as RFC 3339; raises ``typer.BadParameter``."""
-        from bus.cli.values import read_time  # noqa: PLC0415
+        from bus.cli.options import read_time  # noqa: PLC0415
 
         return read_time(self.since, "--from"), read_time(self.before, "--to")
 

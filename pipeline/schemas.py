@@ -23,8 +23,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from pipeline.fields import struct
-from pipeline.wire import EVENT_FACTS
+from pipeline.wire import EVENT_FACTS, struct
 
 _TEXT, _INT, _LONG, _TIME = StringType(), IntegerType(), LongType(), TimestampType()
 _REAL = DoubleType()

@@ -19,8 +19,7 @@ from pyspark.sql import SparkSession
 
 from bus.errors import ConfigurationError
 from pipeline.connectors import jars_in
-from pipeline.errors import JobFailed
-from pipeline.failures import line_of
+from pipeline.errors import JobFailed, line_of
 from pipeline.options import SessionOptions
 
 _LOGGED: Final = "ERROR"

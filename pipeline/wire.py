@@ -7,9 +7,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyspark.sql.types import ArrayType, DataType, IntegerType, LongType, MapType, StringType
+from pyspark.sql.types import ArrayType, DataType, IntegerType, LongType, MapType, StringType, StructField, StructType
 
-from pipeline.fields import struct
+
+def struct(**fields: DataType) -> StructType:
+    """Return a type with these fields, each of which may be null."""
+    return StructType([StructField(name, kind) for name, kind in fields.items()])
+
 
 _TEXT, _INT, _LONG = StringType(), IntegerType(), LongType()
 

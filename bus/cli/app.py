@@ -117,4 +117,4 @@ def _add_all(app: typer.Typer) -> None:
 
 
 def _module(name: str) -> object:
-    return import_module(f"bus.cli.{name}")
+    return import_module(f"bus.cli.commands.{name}")

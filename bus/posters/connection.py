@@ -8,12 +8,18 @@ from typing import Final, NamedTuple, cast
 
 from bus.ports.poster import PostFailure
 from bus.posters.answer import Answer, AnswerLimits, BadAnswer
-from bus.posters.failure import Failure
 
 _SLICE: Final = 64 * 1024
 _EARLY: Final = 0.001  # a timer may ring this many seconds before it is due
 
 Clock = Callable[[], float]
+
+
+class Failure(NamedTuple):
+    """What went wrong, and a sentence about it."""
+
+    kind: PostFailure
+    error: str
 
 
 class Limits(NamedTuple):

@@ -10,8 +10,7 @@ from typing import Final, NamedTuple, Protocol
 
 from bus.errors import EgressDenied
 from bus.ports.poster import PostFailure
-from bus.posters.connection import Clock, Connection, Limits
-from bus.posters.failure import Failure
+from bus.posters.connection import Clock, Connection, Failure, Limits
 from bus.posters.resolver import Resolver
 from bus.posters.target import Endpoint
 

@@ -11,9 +11,8 @@ from typing import Final, NamedTuple
 
 from bus.ports.poster import Phases, PostFailure, PostResult, Target, Trial
 from bus.posters.answer import AnswerLimits
-from bus.posters.connection import Clock, Connection, Limits
+from bus.posters.connection import Clock, Connection, Failure, Limits
 from bus.posters.dial import Dial, Dialer, DialFailed, Egress
-from bus.posters.failure import Failure
 from bus.posters.pool import Key, Pool, PoolLimits
 from bus.posters.resolver import Lookup, Resolver, system_lookup
 from bus.posters.target import HttpTarget

@@ -15,11 +15,10 @@ import msgspec
 from bus.errors import AccessDenied, Conflict, NotFound, StoreError
 from bus.ports.clock import Clock
 from bus.ports.store import DocumentStore
-from bus.security.identities import Identity
 from bus.security.key_uses import KeyUses
 from bus.security.keys import Role, hash_key, new_key, split_key, verify_key
 from bus.security.passwords import hash_password, new_password
-from bus.security.principals import ANYONE, Principal
+from bus.security.principals import ANYONE, Identity, Principal
 
 _log = logging.getLogger(__name__)
 KEYS: Final = "keys"

@@ -60,3 +60,12 @@ class Principal(NamedTuple):
 
 _allows = lru_cache(maxsize=4096)(allows)
 ANYONE: Final = Principal("anyone", "anyone", (Role.ADMIN,), (), "open")
+
+
+class Identity(NamedTuple):
+    """Who logged in: ``subject`` is the provider's own name for them, which never changes hands."""
+
+    name: str
+    subject: str
+    role: Role
+    destinations: tuple[str, ...]

@@ -7,7 +7,7 @@ from typing import Final
 
 from bus.errors import ConfigurationError
 from bus.stores.address import sqlite_directory
-from bus.stores.sqlite.scanning import partitions_in
+from bus.stores.sqlite.partitions.scanning import partitions_in
 from pipeline.jobs import archive
 from pipeline.lake.batches import READ_LINE, ROLLUP_LINE
 from pipeline.lake.lake import Lake

@@ -14,8 +14,7 @@ from bus.cli.output import print_json_line
 from bus.errors import ConfigurationError
 from pipeline.commands.looking import check_events, check_lake
 from pipeline.ending import ended_by_signals
-from pipeline.errors import JobFailed
-from pipeline.failures import line_of
+from pipeline.errors import JobFailed, line_of
 from pipeline.jobs.batch import Batch
 from pipeline.jobs.rollup import Plan, start
 from pipeline.lake.lake import Lake

@@ -14,7 +14,7 @@ from bus.domain.destination import Destination
 from bus.domain.subscription import Subscription
 from bus.registry import DESTINATIONS, SUBSCRIPTIONS
 from bus.stores.address import sqlite_directory
-from bus.stores.sqlite.scanning import scan_documents
+from bus.stores.sqlite.partitions.scanning import scan_documents
 
 _DESTINATION: Final = "destination string, retention_days int, destination_paused string"
 _SUBSCRIPTION: Final = "destination string, subscription string, subscription_paused string"

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from bus.bootstrap.extras import extra
 from bus.stores.address import sqlite_directory
-from bus.stores.sqlite.scanning import scan_due
+from bus.stores.sqlite.partitions.scanning import scan_due
 
 _SCHEMA: Final = pa.schema([("id", pa.string()), ("subscription", pa.string())])
 _PIECE: Final = 100_000

@@ -22,7 +22,7 @@ from bus.domain.message import Message
 from bus.domain.tracing.partition import PartitionLabel
 from bus.domain.tracing.trace import DeliveryTrace, attempts_in_order
 from bus.stores.sqlite.keys import Label
-from bus.stores.sqlite.scanning import Scanned, partitions_in, scan
+from bus.stores.sqlite.partitions.scanning import Scanned, partitions_in, scan
 from pipeline.schemas import MESSAGES
 from pipeline.sources.wanted import TEXTS, Wanted
 

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from bus.bootstrap.extras import extra
 from bus.domain.tracing.partition import PartitionLabel
 from bus.stores.address import sqlite_directory
-from bus.stores.sqlite.scanning import partitions_in
+from bus.stores.sqlite.partitions.scanning import partitions_in
 from pipeline.sources.sqlite import from_sqlite
 from pipeline.sources.wanted import Wanted
 

@@ -11,8 +11,7 @@ from pyspark.sql.types import ArrayType, StringType
 
 from bus.domain.identity import ID_PATTERN
 from bus.domain.tracing.events import LARGEST
-from pipeline.fields import struct
-from pipeline.wire import STAGES, WIRE_BLOCK, WIRE_EVENT
+from pipeline.wire import STAGES, WIRE_BLOCK, WIRE_EVENT, struct
 
 GOOD: Final = "good"
 LATE: Final = "late"

@@ -41,7 +41,7 @@ class TestSqliteStoreThatLingers(StoreContract):
 
     @pytest.fixture
     async def store(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[SqliteStore]:
-        monkeypatch.setattr("bus.stores.sqlite.partition._RECENT", 2)
+        monkeypatch.setattr("bus.stores.sqlite.partitions.partition._RECENT", 2)
         monkeypatch.setattr("bus.stores.sqlite.search.PATIENCE", 0)
         store = await SqliteStore.open(tmp_path / "store", linger=0.001, gather=50)
         yield store

@@ -8,8 +8,8 @@ from typing import Any, Final, NamedTuple
 
 from bus.domain.message import check_destination
 from bus.errors import AccessDenied, InvalidDestination
-from bus.security.identities import Identity
 from bus.security.keys import Role
+from bus.security.principals import Identity
 
 _NAME: Final = re.compile(r"[A-Za-z0-9._@-]{1,128}")
 _HIGHEST_FIRST: Final = (Role.ADMIN, Role.OPERATOR, Role.VIEWER)

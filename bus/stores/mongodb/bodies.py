@@ -12,9 +12,8 @@ from typing import Final, NamedTuple
 
 from bus.stores.mongodb.connection import Connection, Form
 from bus.stores.mongodb.forms import Damaged
-from bus.stores.mongodb.inserting import insert_new
+from bus.stores.mongodb.inserting import insert_new, slices
 from bus.stores.mongodb.names import Label
-from bus.stores.mongodb.slices import slices
 
 _PART: Final = 8 * 2**20
 _DIGEST_BYTES: Final = 16

@@ -19,9 +19,8 @@ from bus.stores.mongodb.connection import Connection, Form
 from bus.stores.mongodb.damaged import DamagedDocuments
 from bus.stores.mongodb.forms import Damaged
 from bus.stores.mongodb.indexes import COMPENSATIONS
-from bus.stores.mongodb.inserting import insert_new
+from bus.stores.mongodb.inserting import MOST_BYTES, insert_new, slices
 from bus.stores.mongodb.names import label_of, lane_name, lane_of
-from bus.stores.mongodb.slices import MOST_BYTES, slices
 
 LaneKey = tuple[str, str]
 Ending = tuple[str, str, int]  # the message's id, the subscription, and the generation that is finished

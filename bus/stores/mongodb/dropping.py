@@ -1,4 +1,4 @@
-"""Dropping one partition that somebody else keeps."""
+"""Partitions that are dropped whole: one that somebody else keeps, and those past their retention."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from bus.stores.dropping import absent, changed, check_contents, unfinished
 from bus.stores.mongodb.bodies import Bodies
 from bus.stores.mongodb.connection import Connection, Form
 from bus.stores.mongodb.forms import Damaged
-from bus.stores.mongodb.indexes import COMPENSATIONS
+from bus.stores.mongodb.indexes import COMPENSATIONS, OPEN
+from bus.stores.mongodb.inserting import MOST, slices
 from bus.stores.mongodb.names import Label
 from bus.stores.mongodb.partitions import Partitions
 from bus.stores.mongodb.reading import Found, Reading
-from bus.stores.mongodb.slices import MOST, slices
 
 
 class Dropping:
@@ -85,3 +85,43 @@ class Dropping:
 
 def _size(found: Found) -> int:
     return found.body.size
+
+
+class Expiry:
+    """Decides from the partitions' indexes.
+
+    A write that reaches a partition in the moment between the decision and the drop goes with it. Only messages whose
+    id is older than the retention can do that, which receivers refuse.
+    """
+
+    def __init__(self, connection: Connection, partitions: Partitions) -> None:
+        self._connection = connection
+        self._partitions = partitions
+
+    async def expire(self, now: int) -> tuple[list[str], list[str]]:
+        """Return the names of the partitions that were dropped, and of those that unfinished work keeps."""
+        dropped: list[str] = []
+        kept: list[str] = []
+        for label in reversed(await self._partitions.newest_first()):
+            if (label.day - 1 + label.retention_days) * DAY > now:
+                continue
+            if await self._received_since(label, now - label.retention_days * DAY):
+                continue
+            if await self._is_unfinished(label):
+                kept.append(label.name)
+            else:
+                await self._partitions.drop(label)
+                dropped.append(label.name)
+        await self._partitions.drop_orphans(now // DAY)
+        return dropped, kept
+
+    async def _received_since(self, label: Label, time: int) -> bool:
+        newer = {"received_at": {"$gte": time}}
+        return bool(await self._connection.find(label.traces, newer, fields=["_id"], limit=1))
+
+    async def _is_unfinished(self, label: Label) -> bool:
+        for status in OPEN:
+            open_ones = {"lanes": {"$regex": f"^{status}:"}}
+            if await self._connection.find(label.traces, open_ones, fields=["_id"], limit=1):
+                return True
+        return False

@@ -19,8 +19,8 @@ from bus.stores.mongodb.connection import Connection, Form
 from bus.stores.mongodb.damaged import DamagedDocuments
 from bus.stores.mongodb.errors import DUPLICATE_KEY, failed_writes, translate_write
 from bus.stores.mongodb.forms import Damaged, read_body_reference, read_trace, trace_form
+from bus.stores.mongodb.inserting import slices
 from bus.stores.mongodb.names import Label, lane_name
-from bus.stores.mongodb.slices import slices
 
 Write = Message | Outcome
 Operation = InsertOne[Form] | UpdateOne | ReplaceOne[Form]

@@ -16,10 +16,10 @@ from bus.ports.store import Ended
 from bus.stores.mongodb.compensations import Compensations, LaneKey
 from bus.stores.mongodb.connection import Connection
 from bus.stores.mongodb.indexes import OPEN, lane_entry
+from bus.stores.mongodb.inserting import slices
 from bus.stores.mongodb.names import Label, label_of, lane_name
 from bus.stores.mongodb.partitions import Partitions
 from bus.stores.mongodb.reading import Found, Reading
-from bus.stores.mongodb.slices import slices
 
 _CHUNK: Final = 256
 _FEW: Final = 16  # rows whose messages, of any size, are held at once

@@ -16,9 +16,9 @@ from bus.stores.mongodb.bodies import Bodies, Reference
 from bus.stores.mongodb.connection import Connection, Form
 from bus.stores.mongodb.damaged import DamagedDocuments
 from bus.stores.mongodb.forms import Damaged, read_body_reference, read_trace
+from bus.stores.mongodb.inserting import slices
 from bus.stores.mongodb.names import Label, day_of_id, label_of
 from bus.stores.mongodb.partitions import Partitions
-from bus.stores.mongodb.slices import slices
 
 
 class Found(NamedTuple):

@@ -20,11 +20,11 @@ from bus.domain.tracing.trace import Trace, matches
 from bus.ports.clock import Clock
 from bus.ports.store import Page, Searched, Stop
 from bus.stores.mongodb.connection import Connection, Form
+from bus.stores.mongodb.inserting import slices
 from bus.stores.mongodb.names import Label
 from bus.stores.mongodb.partitions import Partitions
 from bus.stores.mongodb.planning import Plan, plan_for
 from bus.stores.mongodb.reading import Reading
-from bus.stores.mongodb.slices import slices
 
 PATIENCE: Final = 1.0
 _FIRST_WINDOW: Final = 256

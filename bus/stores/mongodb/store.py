@@ -25,8 +25,7 @@ from bus.stores.mongodb.compensations import Compensations
 from bus.stores.mongodb.connection import Connection
 from bus.stores.mongodb.damaged import DamagedDocuments
 from bus.stores.mongodb.documents import Documents
-from bus.stores.mongodb.dropping import Dropping
-from bus.stores.mongodb.expiry import Expiry
+from bus.stores.mongodb.dropping import Dropping, Expiry
 from bus.stores.mongodb.failing import FailureIndex
 from bus.stores.mongodb.indexes import COMPENSATIONS, META, PREPARED, ROWS
 from bus.stores.mongodb.open_deliveries import OpenDeliveries

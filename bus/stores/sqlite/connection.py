@@ -13,7 +13,7 @@ import apsw
 
 from bus.errors import ConfigurationError
 from bus.files import make_private, sync_directory
-from bus.stores.sqlite.failures import translating
+from bus.stores.sqlite.errors import translating
 from bus.stores.sqlite.locking import PATIENCE, POLL
 
 Result = TypeVar("Result")

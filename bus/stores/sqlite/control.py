@@ -14,7 +14,7 @@ import apsw
 from bus.errors import BusError, StoreUnavailable
 from bus.stores.gathering import Gathering
 from bus.stores.sqlite.connection import inode_of, patiently
-from bus.stores.sqlite.failures import translating
+from bus.stores.sqlite.errors import translating
 from bus.stores.sqlite.locking import Turn
 
 Result = TypeVar("Result")

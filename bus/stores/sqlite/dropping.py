@@ -1,4 +1,4 @@
-"""Dropping one partition that somebody else keeps."""
+"""Partitions that are dropped whole: one that somebody else keeps, and those past their retention."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ from typing import Any
 
 import apsw
 
+from bus.domain.times import DAY
 from bus.domain.tracing.contents import Contents, Tally
 from bus.domain.tracing.partition import PartitionLabel
 from bus.stores.dropping import absent, changed, check_contents, unfinished
-from bus.stores.sqlite import partition_sql as sql
 from bus.stores.sqlite.connection import patiently
-from bus.stores.sqlite.directory import Directory
-from bus.stores.sqlite.failures import translating
+from bus.stores.sqlite.errors import translating
 from bus.stores.sqlite.keys import Label
 from bus.stores.sqlite.locking import Turn
-from bus.stores.sqlite.partition import Partition
+from bus.stores.sqlite.partitions import sql
+from bus.stores.sqlite.partitions.directory import Directory
+from bus.stores.sqlite.partitions.open_partitions import OpenPartitions
+from bus.stores.sqlite.partitions.partition import Partition
+from bus.stores.sqlite.partitions.scanning import pieces_of
 from bus.stores.sqlite.reading import Reading
-from bus.stores.sqlite.scanning import pieces_of
-from bus.stores.sqlite.shelf import Shelf
 
 
 class Dropping:
@@ -29,8 +30,8 @@ class Dropping:
     in which nobody else can.
     """
 
-    def __init__(self, shelf: Shelf, reading: Reading, directory: Directory, turn: Turn) -> None:
-        self._shelf = shelf
+    def __init__(self, open_partitions: OpenPartitions, reading: Reading, directory: Directory, turn: Turn) -> None:
+        self._open_partitions = open_partitions
         self._reading = reading
         self._directory = directory
         self._turn = turn
@@ -51,7 +52,7 @@ class Dropping:
         await self._reading.forget(label)
 
     async def _drop_unchanged(self, label: Label, watcher: apsw.Connection, version: Any) -> None:
-        async with self._turn.held(), self._shelf.reading(label) as partition:
+        async with self._turn.held(), self._open_partitions.reading(label) as partition:
             if partition is None:
                 raise absent(label.name)
             with translating(label.name):
@@ -66,7 +67,7 @@ class Dropping:
     async def _drop_begun(self, label: Label, partition: Partition) -> None:
         if partition.has_open():
             raise unfinished(label.name)
-        await self._shelf.drop(label, partition)
+        await self._open_partitions.drop(label, partition)
 
 
 def _counted(connection: apsw.Connection, label: Label) -> Tally:
@@ -79,3 +80,45 @@ def _counted(connection: apsw.Connection, label: Label) -> Tally:
 
 def _version(connection: apsw.Connection) -> Any:
     return next(connection.execute(sql.DATA_VERSION))[0]
+
+
+class Expiry:
+    """Drops inside a write transaction of the partition, so that every write is either seen or goes to a new file."""
+
+    def __init__(self, open_partitions: OpenPartitions, reading: Reading, turn: Turn) -> None:
+        self._open_partitions = open_partitions
+        self._reading = reading
+        self._turn = turn
+
+    async def expire(self, now: int) -> tuple[list[str], list[str]]:
+        """Return the names that it dropped, and those past their retention (ms) that unfinished work keeps."""
+        dropped: list[str] = []
+        kept: list[str] = []
+        for label in reversed(self._open_partitions.newest_first()):
+            if (label.day - 1 + label.retention_days) * DAY > now:
+                continue
+            verdict = await self._drop(label, now - label.retention_days * DAY)
+            if verdict:
+                await self._reading.forget(label)
+                dropped.append(label.name)
+            elif verdict is None:
+                kept.append(label.name)
+        return dropped, kept
+
+    async def _drop(self, label: Label, before: int) -> bool | None:
+        """Drop a partition if all of it was received before a time (ms); None when unfinished work keeps it."""
+        async with self._turn.held(), self._open_partitions.reading(label) as partition:
+            if partition is None:
+                return False
+            with translating(partition.name):
+                await patiently(partition.begin)
+                try:
+                    return await self._drop_begun(label, partition, before)
+                finally:
+                    partition.roll_back()
+
+    async def _drop_begun(self, label: Label, partition: Partition, before: int) -> bool | None:
+        verdict = partition.droppable(before) if partition.present() else False
+        if verdict:
+            await self._open_partitions.drop(label, partition)
+        return verdict

@@ -8,8 +8,8 @@ from typing import Final
 from bus.domain.searching.selection import Selection
 from bus.domain.times import DAY
 from bus.domain.tracing.failures import FailureCount, FailureGroup, Failures
-from bus.stores.sqlite import partition_sql as sql
 from bus.stores.sqlite.keys import GREATEST, SMALLEST, Label, key_id, time_key
+from bus.stores.sqlite.partitions import sql
 from bus.stores.sqlite.reading import Reading
 from bus.stores.sqlite.search import Searcher
 

@@ -11,9 +11,9 @@ from bus.domain.delivery.delivery import Compensation, Outcome, Status
 from bus.domain.message import Message
 from bus.domain.tracing.trace import Trace, received_at
 from bus.ports.store import Ended
-from bus.stores.sqlite import partition_sql as sql
 from bus.stores.sqlite.compensations import BEGINNING, Compensations, LaneKey
 from bus.stores.sqlite.keys import SMALLEST, Label, time_key
+from bus.stores.sqlite.partitions import sql
 from bus.stores.sqlite.reading import Reading
 
 _CHUNK: Final = 256

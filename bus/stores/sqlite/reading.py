@@ -14,10 +14,10 @@ from bus.domain.message import Message
 from bus.domain.searching.selection import Selection
 from bus.domain.tracing.trace import Trace, is_finished
 from bus.ports.store import DeliveryKey, Page, Searched
-from bus.stores.sqlite.directory import Directory
 from bus.stores.sqlite.keys import GREATEST, Label, day_number, id_key, key_time
+from bus.stores.sqlite.partitions.directory import Directory
+from bus.stores.sqlite.partitions.open_partitions import OpenPartitions
 from bus.stores.sqlite.search import Searcher
-from bus.stores.sqlite.shelf import Shelf
 
 Result = TypeVar("Result")
 _SLICE: Final = 64
@@ -26,14 +26,14 @@ _SLICE: Final = 64
 class Reading:
     """Reads what is committed; never waits for a writer."""
 
-    def __init__(self, shelf: Shelf, directory: Directory) -> None:
-        self._shelf = shelf
+    def __init__(self, open_partitions: OpenPartitions, directory: Directory) -> None:
+        self._open_partitions = open_partitions
         self._searcher = Searcher(directory)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="store-read")
 
     def newest_first(self) -> list[Label]:
         """Return all partitions, the newest day first."""
-        return self._shelf.newest_first()
+        return self._open_partitions.newest_first()
 
     async def run(self, job: Callable[[Searcher], Result]) -> Result:
         """Run a long read in the reader's thread."""
@@ -55,7 +55,7 @@ class Reading:
         """Return those deliveries that need no further POST."""
         finished: set[DeliveryKey] = set()
         for (day, retention_days), wanted in _by_partition(keys).items():
-            async with self._shelf.reading(Label(day, retention_days)) as partition:
+            async with self._open_partitions.reading(Label(day, retention_days)) as partition:
                 if partition is None:
                     continue
                 for place, (binary, key) in enumerate(wanted, 1):
@@ -91,8 +91,8 @@ class Reading:
         best: tuple[Trace, bytes] | None = None
         if key is None:
             return None
-        for label in self._shelf.of_day(day_number(key)):
-            async with self._shelf.reading(label) as partition:
+        for label in self._open_partitions.of_day(day_number(key)):
+            async with self._open_partitions.reading(label) as partition:
                 found = await partition.body(key) if partition is not None else None
             if found is not None and (best is None or found[0].message is not None):
                 best = found

@@ -21,11 +21,11 @@ from bus.domain.searching.selection import Selection
 from bus.domain.times import DAY, day_of
 from bus.domain.tracing.trace import Trace, decode_trace, matches
 from bus.ports.store import Stop
-from bus.stores.sqlite import partition_sql as sql
-from bus.stores.sqlite.directory import Directory
-from bus.stores.sqlite.failures import translating
+from bus.stores.sqlite.errors import translating
 from bus.stores.sqlite.keys import SMALLEST, Label, time_key
-from bus.stores.sqlite.planning import Plan, plan_for
+from bus.stores.sqlite.partitions import sql
+from bus.stores.sqlite.partitions.directory import Directory
+from bus.stores.sqlite.partitions.planning import Plan, plan_for
 
 PATIENCE: Final = 0.2
 _FIRST_STEP: Final = 256

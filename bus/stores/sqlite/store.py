@@ -19,17 +19,16 @@ from bus.ports.store import MOST_GROUPS, DeliveryKey, Document, Ended, Page, Unf
 from bus.stores.gathering import Gathering
 from bus.stores.sqlite.compensations import Compensations
 from bus.stores.sqlite.control import Control
-from bus.stores.sqlite.directory import Directory
 from bus.stores.sqlite.documents import Documents
-from bus.stores.sqlite.dropping import Dropping
-from bus.stores.sqlite.expiry import Expiry
+from bus.stores.sqlite.dropping import Dropping, Expiry
 from bus.stores.sqlite.failing import FailureIndex
 from bus.stores.sqlite.keys import id_key
-from bus.stores.sqlite.merging import Keyed
 from bus.stores.sqlite.open_deliveries import OpenDeliveries
+from bus.stores.sqlite.partitions.directory import Directory
+from bus.stores.sqlite.partitions.merging import Keyed
+from bus.stores.sqlite.partitions.open_partitions import OpenPartitions
 from bus.stores.sqlite.reading import Reading
 from bus.stores.sqlite.search import Searcher
-from bus.stores.sqlite.shelf import Shelf
 from bus.stores.sqlite.writing import TraceWriter
 
 
@@ -48,12 +47,12 @@ class SqliteStore:
         self._turn = directory.turn("traces")
         self._compensations = Compensations(control)
         self._documents = Documents(control)
-        self._shelf = Shelf(directory, committer)
-        self._reading = Reading(self._shelf, directory)
+        self._open_partitions = OpenPartitions(directory, committer)
+        self._reading = Reading(self._open_partitions, directory)
         self._failing = FailureIndex(self._reading)
-        self._expiry = Expiry(self._shelf, self._reading, self._turn)
-        self._dropping = Dropping(self._shelf, self._reading, directory, self._turn)
-        self._writer = TraceWriter(self._shelf, self._compensations, self._turn, committer)
+        self._expiry = Expiry(self._open_partitions, self._reading, self._turn)
+        self._dropping = Dropping(self._open_partitions, self._reading, directory, self._turn)
+        self._writer = TraceWriter(self._open_partitions, self._compensations, self._turn, committer)
         self._gathering: Gathering[Sequence[Keyed], None] = Gathering(self._writer.commit, linger=linger, limit=gather)
         self._open_deliveries = OpenDeliveries(self._reading, self._compensations, self.write)
 
@@ -198,7 +197,7 @@ class SqliteStore:
         """Commit what is pending and give up the connections."""
         await self._gathering.close()
         await self._reading.close()
-        await self._shelf.close()
+        await self._open_partitions.close()
         await self._control.close()
         self._turn.close()
         self._committer.shutdown()

@@ -13,19 +13,21 @@ from bus.domain.delivery.delivery import Compensation, Status, compensation_of
 from bus.domain.tracing.trace import finished_generation, is_finished
 from bus.stores.sqlite.compensations import Compensations, Ending, LaneKey
 from bus.stores.sqlite.connection import patiently
-from bus.stores.sqlite.failures import translating
+from bus.stores.sqlite.errors import translating
 from bus.stores.sqlite.keys import Label, day_number
 from bus.stores.sqlite.locking import Turn
-from bus.stores.sqlite.merging import Keyed, Merge
-from bus.stores.sqlite.partition import Partition
-from bus.stores.sqlite.shelf import Shelf
+from bus.stores.sqlite.partitions.merging import Keyed, Merge
+from bus.stores.sqlite.partitions.open_partitions import OpenPartitions
+from bus.stores.sqlite.partitions.partition import Partition
 
 
 class TraceWriter:
     """Writes gatherings, one at a time among all processes: each holds ``turn`` meanwhile."""
 
-    def __init__(self, shelf: Shelf, compensations: Compensations, turn: Turn, executor: Executor) -> None:
-        self._shelf = shelf
+    def __init__(
+        self, open_partitions: OpenPartitions, compensations: Compensations, turn: Turn, executor: Executor
+    ) -> None:
+        self._open_partitions = open_partitions
         self._compensations = compensations
         self._turn = turn
         self._executor = executor
@@ -50,13 +52,13 @@ class TraceWriter:
                 raise
             finally:
                 for merge in merges:
-                    await self._shelf.unpin(merge.partition)
+                    await self._open_partitions.unpin(merge.partition)
         return [None] * len(calls)
 
     async def _begun(self, label: Label) -> Partition:
         """Return a pinned partition inside a write transaction, which nobody drops before that ends."""
         while True:
-            partition = await self._shelf.pin(label)
+            partition = await self._open_partitions.pin(label)
             try:
                 with translating(partition.name):
                     await patiently(partition.begin)
@@ -64,15 +66,15 @@ class TraceWriter:
                     return partition
                 self._roll_back(partition)
             except BaseException:
-                await self._shelf.unpin(partition)
+                await self._open_partitions.unpin(partition)
                 raise
-            await self._shelf.unpin(partition)
+            await self._open_partitions.unpin(partition)
 
     def _roll_back(self, partition: Partition) -> None:
         try:
             partition.roll_back()
         except apsw.Error:
-            self._shelf.discard(partition)
+            self._open_partitions.discard(partition)
 
     async def _compensate(self, merges: Sequence[Merge]) -> None:
         """Make the rows of unfinished deliveries, and delete those of finished ones; durable when it returns.

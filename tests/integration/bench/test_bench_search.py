@@ -19,7 +19,7 @@ from bus.domain.searching.selection import Selection
 from bus.domain.times import DAY
 from bus.ports.store import Store
 from bus.stores.sqlite import SqliteStore, search
-from bus.stores.sqlite.planning import plan_for
+from bus.stores.sqlite.partitions.planning import plan_for
 from bus.testing.store import MemoryStore
 from bus.testing.writes import NOON
 

@@ -73,7 +73,7 @@ async def travels_whole(store: MongodbStore, size: int) -> None:
 
 async def test_a_message_of_many_parts_travels_whole(store: MongodbStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bus.stores.mongodb.bodies._PART", 10_000)
-    monkeypatch.setattr("bus.stores.mongodb.slices.MOST_BYTES", 25_000)
+    monkeypatch.setattr("bus.stores.mongodb.inserting.MOST_BYTES", 25_000)
     monkeypatch.setattr("bus.stores.mongodb.compensations.MOST_BYTES", 25_000)
     await travels_whole(store, 2**18)
 

@@ -14,7 +14,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from pipeline.commands.rolling import hint_of
-from pipeline.failures import line_of
+from pipeline.errors import line_of
 from pipeline.jobs.rollup import Plan, start
 from pipeline.lake.batches import READ_LINE
 from pipeline.lake.lake import Lake

@@ -151,7 +151,7 @@ def test_the_doctor_goes_on_where_a_directory_is_closed_to_who_asks(
     def closed(directory: Path) -> NoReturn:
         raise PermissionError(errno.EACCES, "Permission denied", str(directory / "store"))
 
-    monkeypatch.setattr("bus.cli.doctor.opened", closed)
+    monkeypatch.setattr("bus.cli.commands.doctor.opened", closed)
     ran = cli("doctor", "--data", str(tmp_path))
     assert ran.code == 1
     assert f"FAIL  permissions: {tmp_path} cannot be looked at" in ran.out

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bus.cli import resending, sending
+from bus.cli.commands import resending, sending
 from tests.harness.fake_bus import Asked, FakeBus
 from tests.unit.cli.conftest import Cli
 

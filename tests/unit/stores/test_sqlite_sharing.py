@@ -19,8 +19,8 @@ from bus.errors import StoreError, StoreUnavailable
 from bus.ports.store import DeliveryKey
 from bus.stores.sqlite import SqliteStore, connection, control_sql, locking
 from bus.stores.sqlite.connection import open_reader, open_writer
-from bus.stores.sqlite.directory import Directory
 from bus.stores.sqlite.keys import Label, day_number, id_key
+from bus.stores.sqlite.partitions.directory import Directory
 from bus.testing.contracts.store_traces import search_all
 from bus.testing.writes import DESTINATION, NOON, message, outcome, row
 

@@ -16,9 +16,10 @@ from bus.domain.searching.selection import Selection
 from bus.domain.times import DAY
 from bus.errors import ConfigurationError, StoreError, StoreUnavailable
 from bus.stores.gathering import Gathering
-from bus.stores.sqlite import SqliteStore, control_sql, partition_sql
-from bus.stores.sqlite.failures import DAMAGED, REFUSED, UNAVAILABLE, translate
+from bus.stores.sqlite import SqliteStore, control_sql
+from bus.stores.sqlite.errors import DAMAGED, REFUSED, UNAVAILABLE, translate
 from bus.stores.sqlite.keys import id_key, key_id, time_key
+from bus.stores.sqlite.partitions import sql
 from bus.testing.contracts import store_compensations
 from bus.testing.contracts.store import StoreContract
 from bus.testing.contracts.store_traces import search_all
@@ -41,9 +42,9 @@ def test_every_exception_of_apsw_is_mapped() -> None:
 
 
 def test_the_numbers_in_the_sql_are_those_of_the_states() -> None:
-    assert partition_sql.DELIVERED == 3
-    assert [partition_sql.STATUS[status] for status in partition_sql.OPEN] == [0, 1, 2]
-    assert set(partition_sql.STATUS) == set(Status)
+    assert sql.DELIVERED == 3
+    assert [sql.STATUS[status] for status in sql.OPEN] == [0, 1, 2]
+    assert set(sql.STATUS) == set(Status)
 
 
 def test_keys_sort_like_ids_and_times() -> None:

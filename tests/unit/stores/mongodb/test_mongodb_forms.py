@@ -12,9 +12,9 @@ from bus.domain.times import DAY
 from bus.domain.tracing.trace import merge_message, merge_outcome, start_trace
 from bus.stores.mongodb.bodies import reference_of
 from bus.stores.mongodb.forms import Damaged, read_body_reference, read_trace, trace_form
+from bus.stores.mongodb.inserting import slices
 from bus.stores.mongodb.names import Label, day_of_id, label_of, label_of_bodies, label_of_traces, lane_name, lane_of
 from bus.stores.mongodb.planning import plan_for
-from bus.stores.mongodb.slices import slices
 from bus.testing.writes import NOON, message, outcome
 
 
@@ -132,7 +132,7 @@ def test_a_text_is_searched_as_it_is() -> None:
 def test_slices_hold_what_one_exchange_carries(monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(slices([])) == []
     assert [len(piece) for piece in slices(range(1_001))] == [500, 500, 1]
-    monkeypatch.setattr("bus.stores.mongodb.slices.MOST_BYTES", 10)
+    monkeypatch.setattr("bus.stores.mongodb.inserting.MOST_BYTES", 10)
     assert list(slices([4, 6, 1, 30, 2, 8], int)) == [[4, 6], [1], [30], [2, 8]]
 
 

@@ -10,14 +10,14 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Final
 
-from bus.stores.sqlite.directory import Directory
 from bus.stores.sqlite.keys import Label
-from bus.stores.sqlite.partition import Partition
+from bus.stores.sqlite.partitions.directory import Directory
+from bus.stores.sqlite.partitions.partition import Partition
 
 _MOST_OPEN: Final = 8
 
 
-class Shelf:
+class OpenPartitions:
     """Opens partitions as they are needed, and closes those that were not used for longest or that are dropped."""
 
     def __init__(self, directory: Directory, executor: Executor) -> None:

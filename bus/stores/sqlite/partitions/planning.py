@@ -11,8 +11,8 @@ import apsw
 from bus.domain.delivery.delivery import Status
 from bus.domain.searching.conditions import forms_of, parse_header, parse_path, parse_ref
 from bus.domain.searching.selection import Selection
-from bus.stores.sqlite import partition_sql as sql
 from bus.stores.sqlite.keys import id_key
+from bus.stores.sqlite.partitions import sql
 
 # The narrowest first.
 _WAYS: Final = (

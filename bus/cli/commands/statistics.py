@@ -9,9 +9,8 @@ from typing import Annotated, Any, Final
 import typer
 
 from bus.cli.api import Api
-from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl
+from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl, read_time
 from bus.cli.output import print_json, print_table
-from bus.cli.values import read_time
 
 _COLUMNS: Final = (
     *("accepted", "delivered", "dead", "attempts", "failed_attempts"),

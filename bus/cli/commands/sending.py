@@ -14,9 +14,8 @@ import msgspec
 import typer
 
 from bus.cli.api import Api
-from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl
+from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl, read_pairs
 from bus.cli.output import print_json, progress
-from bus.cli.values import read_pairs
 from bus.client.line import Line, encode_line
 from bus.domain.identity import new_id
 from bus.domain.message import check_destination

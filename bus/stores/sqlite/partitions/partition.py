@@ -10,10 +10,10 @@ from typing import Any, Final
 import apsw
 
 from bus.domain.tracing.trace import Trace, decode_trace, failure_of
-from bus.stores.sqlite import partition_sql as sql
 from bus.stores.sqlite.connection import inode_of, patiently
-from bus.stores.sqlite.failures import translating
-from bus.stores.sqlite.references import Name, names_of
+from bus.stores.sqlite.errors import translating
+from bus.stores.sqlite.partitions import sql
+from bus.stores.sqlite.partitions.references import Name, names_of
 
 _RECENT: Final = 10_000
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from bus.cli.api import Api
-from bus.cli.destinations import show
+from bus.cli.commands.destinations import show
 from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl
 
 _PATH = "/api/v1/secrets"

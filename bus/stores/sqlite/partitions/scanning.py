@@ -10,12 +10,12 @@ import apsw
 
 from bus.domain.tracing.trace import Trace, decode_trace
 from bus.errors import ConfigurationError
-from bus.stores.sqlite import partition_sql as sql
 from bus.stores.sqlite.connection import open_reader
 from bus.stores.sqlite.control_sql import DUE_NAMES, VALUES_OF_DOCUMENTS
-from bus.stores.sqlite.directory import CONTROL, Directory
-from bus.stores.sqlite.failures import translating
+from bus.stores.sqlite.errors import translating
 from bus.stores.sqlite.keys import GREATEST, SMALLEST, Label, key_id, time_key
+from bus.stores.sqlite.partitions import sql
+from bus.stores.sqlite.partitions.directory import CONTROL, Directory
 
 _MOST_ROWS: Final = 1_000
 _MOST_BYTES: Final = 8 * 2**20

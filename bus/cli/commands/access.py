@@ -11,10 +11,10 @@ from urllib.parse import quote
 import typer
 
 from bus.cli.api import Api
-from bus.cli.destinations import show, without_rate
+from bus.cli.commands.destinations import show, without_rate
+from bus.cli.commands.serving import Config, server_extra
 from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl
 from bus.cli.output import print_json, print_table
-from bus.cli.serving import Config, server_extra
 from bus.errors import ConfigurationError
 
 if TYPE_CHECKING:

@@ -10,10 +10,9 @@ from typing import Annotated, Final
 import typer
 
 from bus.cli.api import NOT_FOUND, Api, message_path
-from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl
+from bus.cli.commands.steering import Steering, steer
+from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl, read_time
 from bus.cli.output import print_json, print_table, progress
-from bus.cli.steering import Steering, steer
-from bus.cli.values import read_time
 from bus.errors import ReceiverRefused
 
 POLL_SECONDS: Final = 0.2

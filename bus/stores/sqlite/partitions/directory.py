@@ -12,12 +12,13 @@ from typing import Final
 import apsw
 
 from bus.files import make_directory, sync_directory
-from bus.stores.sqlite import control_sql, partition_sql
+from bus.stores.sqlite import control_sql
 from bus.stores.sqlite.connection import inode_of, open_reader, open_writer
-from bus.stores.sqlite.failures import translating
+from bus.stores.sqlite.errors import translating
 from bus.stores.sqlite.keys import Label, label_of
 from bus.stores.sqlite.locking import Turn, alone
-from bus.stores.sqlite.partition import Partition
+from bus.stores.sqlite.partitions import sql
+from bus.stores.sqlite.partitions.partition import Partition
 
 CONTROL: Final = "control.db"
 _DROPPED: Final = ".dropped"
@@ -69,7 +70,7 @@ class Directory:
             _clear(path)
             if not make and not path.exists():
                 return None
-            writer = open_writer(path, partition_sql.STEPS)
+            writer = open_writer(path, sql.STEPS)
             try:
                 return Partition(path, writer, open_reader(path))
             except BaseException:

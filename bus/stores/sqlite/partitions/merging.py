@@ -10,9 +10,9 @@ from bus.domain.delivery.delivery import Outcome
 from bus.domain.identity import id_time
 from bus.domain.message import Message
 from bus.domain.tracing.trace import encode_trace, merge_message, merge_outcome, start_trace
-from bus.stores.sqlite import partition_sql as sql
-from bus.stores.sqlite.partition import Held, Partition
-from bus.stores.sqlite.references import Name, names_of
+from bus.stores.sqlite.partitions import sql
+from bus.stores.sqlite.partitions.partition import Held, Partition
+from bus.stores.sqlite.partitions.references import Name, names_of
 
 _SLICE: Final = 64  # documents between which the loop serves others
 Element = TypeVar("Element")

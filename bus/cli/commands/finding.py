@@ -13,11 +13,10 @@ import msgspec
 import typer
 
 from bus.cli.api import Api, cut_off
-from bus.cli.configuring import exported
+from bus.cli.commands.configuring import exported
 from bus.cli.grouping import grouped
-from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl
+from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl, read_time
 from bus.cli.output import print_json, print_table, progress
-from bus.cli.values import read_time
 from bus.errors import ConfigurationError
 
 _PAGE: Final = 500

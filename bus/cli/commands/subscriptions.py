@@ -8,10 +8,9 @@ import msgspec
 import typer
 
 from bus.cli.api import Api, destination_path, put_or_patch, subscription_path
-from bus.cli.destinations import Code, show
-from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl
+from bus.cli.commands.destinations import Code, show
+from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl, read_pairs
 from bus.cli.output import print_json, print_table
-from bus.cli.values import read_pairs
 
 app = typer.Typer(
     name="subscription", help="Who gets a destination's messages.", no_args_is_help=True, rich_markup_mode=None

@@ -13,10 +13,10 @@ from urllib.parse import urlsplit
 import typer
 
 from bus.cli.api import Api
+from bus.cli.commands.serving import server_extra
 from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl
 from bus.cli.output import console, plain, print_json
 from bus.cli.permissions import close, opened
-from bus.cli.serving import server_extra
 from bus.errors import BusError, ConfigurationError, ReceiverRefused, SpoolError
 
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""Partition files: one for each day of ids and retention class."""
