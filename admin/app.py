@@ -118,5 +118,5 @@ def _methods_at(path: str) -> list[str]:
 def _document(app: FastAPI, services: AdminServices) -> dict[str, Any]:
     """Return the OpenAPI document, with the hot routes that FastAPI does not serve."""
     if app.openapi_schema is None:
-        app.openapi_schema = document_of(app, services.context.documented)
+        app.openapi_schema = document_of(app, services.introspection.offers.documented)
     return app.openapi_schema

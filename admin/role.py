@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Any
 
 from starlette.types import ASGIApp
 
@@ -12,21 +10,19 @@ from admin.housekeeping import keep_house
 from admin.on_demand import OnDemand
 from admin.pages.site import ROOT, Site
 from admin.services import AdminServices
-from bus.bootstrap import Context
+from bus.bootstrap import Context, Introspection, Offers
 
 
 class AdminService:
     """The admin API, the pages on it, the runner of bulk resends, and what is cleared away."""
 
-    def __init__(self, context: Context) -> None:
-        self._services = AdminServices(context)
-        self._api = OnDemand(self._make_api)
-        self._document = OnDemand(self._make_document)
-        self._site = Site(self._services, self._api)
-
-    def routes(self) -> dict[str, Callable[..., Any]]:
-        """Return the API, its document and the pages."""
-        return {"/api": self._api, "/openapi.json": self._document, ROOT: self._site}
+    def __init__(self, context: Context, offered: Offers) -> None:
+        self._services = AdminServices(context, Introspection(context, offered))
+        api = OnDemand(self._make_api)
+        self._site = Site(self._services, api)
+        self.offers = Offers(
+            routes={"/api": api, "/openapi.json": OnDemand(self._make_document), ROOT: self._site},
+        )
 
     def _make_api(self) -> ASGIApp:
         from admin.app import make_app  # noqa: PLC0415 - FastAPI and all routes

@@ -16,7 +16,7 @@ from admin.repair.runner import ResendRunner
 from admin.showing.archives import Archives
 from admin.showing.causes import Causes
 from admin.showing.observatory import Observatory
-from bus.bootstrap import Context
+from bus.bootstrap import Context, Introspection
 from bus.security.clients import networks_of
 from bus.security.login import Login
 from bus.security.sessions import Limits, Sessions
@@ -30,12 +30,13 @@ _log = logging.getLogger(__name__)
 class AdminServices:
     """The services behind the routes of one process."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, introspection: Introspection) -> None:
         self.context = context
+        self.introspection = introspection
         self.resender = Resender(context.store, context.registry, context.clock)
         self.rollups = RollupReader(context.store, context.clock)
-        self.observatory = Observatory(context, self.rollups)
-        self.causes = Causes(context)
+        self.observatory = Observatory(context, introspection, self.rollups)
+        self.causes = Causes(context, introspection)
         self.jobs = JobRepository(context.store)
         self.audit = AuditLog(context.store, context.clock)
         self.archives = Archives(context.store)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Any
 
-from bus.bootstrap import Context
+from bus.bootstrap import Context, Offers
+from bus.cluster.handover import RemoteDispatching
 from bus.cluster.waiting import Waiting
 from bus.stores.cancellations import Cancellations
 from compensator.cancellation import Cancellation
@@ -20,24 +19,22 @@ from compensator.stuck import StuckSearch
 class CompensatorService:
     """The watches over the clock."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, offered: Offers) -> None:
         store, registry, transports, clock = context.store, context.registry, context.router, context.clock
         waiting = Waiting(context.members, context.spools)
+        dispatching = offered.dispatching or RemoteDispatching(context.members, context.peers, clock)
         self._compensator = Compensator(
-            store, registry, transports, context.dispatching, context.events, clock, context.owner, waiting
+            store, registry, transports, dispatching, context.events, clock, context.owner, waiting
         )
         self._stuck = StuckSearch(store, registry, transports, waiting, clock)
         self._expiry = Expiry(store, clock)
         self._cancellation = Cancellation(store, registry, clock, Cancellations(store, context.rollups, context.events))
         self._former_transports = FormerTransports(registry, transports, clock)
         self._rewinding = Rewinding(store, context.members, clock)
-        context.conditions["stuck"] = lambda: self._stuck.trouble
-        context.conditions["retention"] = lambda: self._expiry.trouble
-        context.async_meters.append(self._compensator.measure)
-
-    def routes(self) -> dict[str, Callable[..., Any]]:
-        """Return no routes."""
-        return {}
+        self.offers = Offers(
+            conditions={"stuck": lambda: self._stuck.trouble, "retention": lambda: self._expiry.trouble},
+            async_meters=(self._compensator.measure,),
+        )
 
     async def run(self, ready: asyncio.Event, stopping: asyncio.Event) -> None:
         """Watch until ``stopping``."""

@@ -6,10 +6,9 @@ import asyncio
 import itertools
 import logging
 import secrets
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
-from bus.bootstrap import Context
+from bus.bootstrap import Context, Offers
 from bus.cluster.peers import PREFIX
 from bus.domain.delivery.delivery import Delivery, decode_outcome
 from bus.domain.subscription import PAUSED_BY_410, Subscription
@@ -28,7 +27,7 @@ _CATCH_UP = 2.0
 class DispatcherService:
     """Workers, and the feed that takes their outcomes from the spool to the store."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, _: Offers) -> None:
         self._context = context
         self._gone: asyncio.Queue[Subscription] = asyncio.Queue()
         spool = context.spools["outcomes"]
@@ -61,23 +60,19 @@ class DispatcherService:
             written=self._retrier.written,
         )
         registry.listen(self._dispatcher.apply)
-        context.dispatching = self._dispatcher
-        context.sampling = self._dispatcher
-        context.carried = self._dispatcher.carried
-        context.workers = self._dispatcher.workers
-        context.breakers = self._dispatcher.open_breakers
         context.members.beyond = self._dispatcher.beyond
         context.members.listen(self._dispatcher.reshare)
-        context.meters.append(self._dispatcher.measure)
-        context.conditions["store"] = lambda: "" if self._feed.up else "the store does not take outcomes"
-
-    def routes(self) -> dict[str, Callable[..., Any]]:
-        """Return what other processes hand over to."""
-        context = self._context
-        app = HandoverApp(
-            context.router.fallback, self._dispatcher, self._dispatcher, context.registry, context.peer_key
+        handover = HandoverApp(context.router.fallback, self._dispatcher, self._dispatcher, registry, context.peer_key)
+        self.offers = Offers(
+            dispatching=self._dispatcher,
+            sampling=self._dispatcher,
+            carried=self._dispatcher.carried,
+            workers=self._dispatcher.workers,
+            breakers=self._dispatcher.open_breakers,
+            meters=(self._dispatcher.measure,),
+            conditions={"store": lambda: "" if self._feed.up else "the store does not take outcomes"},
+            routes={PREFIX: handover},
         )
-        return {PREFIX: app}
 
     async def run(self, ready: asyncio.Event, stopping: asyncio.Event) -> None:
         """Deliver until ``stopping``."""

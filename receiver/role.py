@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Any
 
-from bus.bootstrap import Context
+from bus.bootstrap import Context, Offers
 from bus.domain.message import decode_message
 from bus.stores.feed import StoreFeed
 from receiver.app import PREFIX, IngestApp
@@ -26,7 +24,7 @@ _CATCH_UP = 1.0
 class ReceiverService:
     """The ingest routes, the publisher, and the feed that takes messages from the spool to the store."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, _: Offers) -> None:
         spool, registry, clock = context.spools["receiver"], context.registry, context.clock
         self._publisher = Publisher(registry, context.router, spool, context.store, context.events, clock)
         self._feed = StoreFeed(
@@ -40,7 +38,6 @@ class ReceiverService:
             count=context.rollups.count,
         )
         turned_away = TurnedAway(clock)
-        context.turned_away = turned_away.told
         ingest = Ingest(
             registry,
             spool,
@@ -51,16 +48,17 @@ class ReceiverService:
             context.events,
             clock,
         )
-        context.conditions["destinations"] = lambda: self._publisher.trouble
-        context.documented.update(PATHS)
         rejections = Rejections(clock)
-        context.rejected = rejections.told
-        self._app = IngestApp(ingest, context.keyring, rejections)
-        self._events = EventsApp(context.events, context.keyring)
-
-    def routes(self) -> dict[str, Callable[..., Any]]:
-        """Return the ingest routes."""
-        return {PREFIX: self._app, EVENTS_PATH: self._events}
+        self.offers = Offers(
+            turned_away=turned_away.told,
+            rejected=rejections.told,
+            conditions={"destinations": lambda: self._publisher.trouble},
+            documented=PATHS,
+            routes={
+                PREFIX: IngestApp(ingest, context.keyring, rejections),
+                EVENTS_PATH: EventsApp(context.events, context.keyring),
+            },
+        )
 
     async def run(self, ready: asyncio.Event, stopping: asyncio.Event) -> None:
         """Publish and store until ``stopping``; what is left stays in the spool."""

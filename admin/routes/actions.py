@@ -64,7 +64,7 @@ async def get_subscription_actions(code: Code, name: str, services: ServicesDep,
         "resume": _verdict(pause, allowed_url),
         "rotate": _verdict(configure),
         "resend": _verdict(partial(principal.require, Action.RESEND, code)),
-        "sample": _verdict(configure, allowed_url, context.sampler.dispatchers),
+        "sample": _verdict(configure, allowed_url, services.introspection.sampler.dispatchers),
         "remove": _verdict(configure),
     }
 

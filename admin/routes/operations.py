@@ -10,7 +10,8 @@ from admin.deps import Configurer, Reader, ServicesDep
 from admin.models.base import optional_time
 from admin.models.configuration import EmptiedBody, PreferenceBody, RatesBody
 from admin.requests.audited import AuditedRoute, NotingDep
-from bus.bootstrap import Context
+from admin.services import AdminServices
+from bus.bootstrap import Introspection
 from bus.ports.spool import Spool
 from bus.registry import Preference, Rates
 
@@ -43,7 +44,7 @@ async def put_rates(body: RatesBody, services: ServicesDep, noting: NotingDep, _
 @router.get("/clusters")
 async def list_clusters(services: ServicesDep, _: Reader) -> dict[str, Any]:
     """Return the clusters of transports that have several, and which receivers publish to which."""
-    return _clusters_view(services.context)
+    return _clusters_view(services)
 
 
 @router.put("/clusters")
@@ -53,7 +54,7 @@ async def put_clusters(body: PreferenceBody, services: ServicesDep, noting: Noti
     noting.compare({"preferred": services.context.registry.preference.cluster}, {"preferred": body.preferred})
     await services.context.registry.set_preference(Preference(body.preferred))
     await services.settle()
-    return _clusters_view(services.context)
+    return _clusters_view(services)
 
 
 @router.post("/emptied-store", status_code=204)
@@ -66,7 +67,7 @@ async def choose_emptied(body: EmptiedBody, services: ServicesDep, noting: Notin
     context = services.context
     noting.compare({}, {"accept": body.accept})
     if body.accept:
-        await context.registry.accept_emptied(_waited_for(context))
+        await context.registry.accept_emptied(_waited_for(services.introspection))
     else:
         await context.registry.keep_put_back()
     await services.settle()
@@ -76,19 +77,19 @@ async def choose_emptied(body: EmptiedBody, services: ServicesDep, noting: Notin
 @router.get("/health")
 async def get_health(services: ServicesDep, _: Reader) -> dict[str, Any]:
     """Return what is well and what is not, a line for each part."""
-    return services.context.health()
+    return services.introspection.health()
 
 
-def _waited_for(context: Context) -> set[str]:
+def _waited_for(introspection: Introspection) -> set[str]:
     """Return the destinations and subscriptions for which something waits in the queues of any process."""
-    members = [context.described(), *context.members.others]
-    return {name for member in members for name in (*member.held, *member.unpublished)}
+    return {name for member in introspection.members for name in (*member.held, *member.unpublished)}
 
 
-def _clusters_view(context: Context) -> dict[str, Any]:
-    preference, conditions = context.router.preference, context.own_conditions()
+def _clusters_view(services: AdminServices) -> dict[str, Any]:
+    context, introspection = services.context, services.introspection
+    preference, conditions = context.router.preference, introspection.own_conditions()
     notes = preference.notes()
-    preferred, publishers = context.registry.preference.cluster, context.publishers()
+    preferred, publishers = context.registry.preference.cluster, introspection.publishers()
     items = [
         {
             "name": name,

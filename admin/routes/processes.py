@@ -27,7 +27,7 @@ async def list_processes(services: ServicesDep, _: Reader) -> dict[str, Any]:
     what it told last, and no permits; after some seconds of silence it is taken for gone and listed no more.
     ``is_current`` says whether it has the configuration of now in force.
     """
-    answers = await services.context.reports.of_all()
+    answers = await services.introspection.reports.of_all()
     revision = services.context.registry.revision
     return {"revision": revision, "items": [_view(answer, revision) for answer in answers], "next": None}
 
@@ -45,7 +45,7 @@ async def get_process(
     member = next((found for found in members.all if found.owner == owner), None)
     if member is None:
         raise NotFound(f"there is no live process {owner!r}", hint="GET /api/v1/processes lists those that are alive")
-    (answer,) = await services.context.reports.of([member])
+    (answer,) = await services.introspection.reports.of([member])
     view = _view(answer, services.context.registry.revision)
     # Of one that does not answer, what is not known is null: an empty list would say that there is nothing.
     return view | (_details(answer.report, limit) if answer.report is not None else dict.fromkeys(_DETAILS))
@@ -89,8 +89,8 @@ async def list_orphans(services: ServicesDep, _: Reader) -> dict[str, Any]:
     Only what a sweeper can see is known: ``watched`` has their directories, and nothing is known of other machines.
     ``records`` is what the last attempt to empty a queue left, null when there was none.
     """
-    context = services.context
-    answers = await context.reports.of([member for member in context.members.all if "sweeper" in member.roles])
+    members = services.context.members
+    answers = await services.introspection.reports.of([member for member in members.all if "sweeper" in member.roles])
     return {
         "watched": [
             {

@@ -68,7 +68,7 @@ async def send_sample(
         headers=headers,
     )
     noting.compare({}, {"id": message.id, "bytes": len(content), "content_type": content_type})
-    sampled = await context.sampler.sample(message, name, subscription.timeout / 1000)
+    sampled = await services.introspection.sampler.sample(message, name, subscription.timeout / 1000)
     return _view(message, sampled)
 
 

@@ -9,6 +9,7 @@ from fastapi import APIRouter
 
 from admin.deps import Reader, ServicesDep
 from admin.models.base import Code, optional_time
+from admin.services import AdminServices
 from bus.bootstrap import Context
 from bus.cluster.member import Member
 from bus.cluster.report import Answer
@@ -31,11 +32,11 @@ async def get_transports(code: Code, services: ServicesDep, principal: Reader) -
     """
     context = services.context
     destination = context.registry.destination(code)
-    queued = _queued(code, await _dispatchers(context))
+    queued = _queued(code, await _dispatchers(services))
     transports = [_transport(context, destination, transport, queued) for transport in destination.transports]
     receivers = [member for member in context.members.all if "receiver" in member.roles]
     late = [member for member in receivers if not _has_confirmed(context, member)]
-    unpublished = [member.unpublished[code] for member in _members(context) if code in member.unpublished]
+    unpublished = [member.unpublished[code] for member in services.introspection.members if code in member.unpublished]
     drained = [transport["drained"] for transport in transports if transport["role"] == "former"]
     return {
         "transport": destination.transport,
@@ -107,8 +108,9 @@ def _line(
     return {"subscription": name, "waiting": waiting, "oldest": optional_time(oldest or 0)}
 
 
-async def _dispatchers(context: Context) -> list[Answer]:
-    return await context.reports.of([member for member in context.members.all if member.is_dispatcher])
+async def _dispatchers(services: AdminServices) -> list[Answer]:
+    dispatchers = [member for member in services.context.members.all if member.is_dispatcher]
+    return await services.introspection.reports.of(dispatchers)
 
 
 def _queued(code: str, answers: Sequence[Answer]) -> dict[str, tuple[int, int | None]] | None:
@@ -123,10 +125,6 @@ def _queued(code: str, answers: Sequence[Answer]) -> dict[str, tuple[int, int | 
                 times = [time for time in (oldest, lane.oldest) if time is not None]
                 found[lane.consumer] = (records + lane.records, min(times, default=None))
     return found
-
-
-def _members(context: Context) -> list[Member]:
-    return [context.described(), *context.members.others]
 
 
 def _has_confirmed(context: Context, member: Member) -> bool:

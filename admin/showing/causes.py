@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from admin.showing.observatory import Lane
 from admin.showing.reading import Reading
-from bus.bootstrap import Context
+from bus.bootstrap import Context, Introspection
 from bus.cluster.member import Member
 from bus.domain.delivery.causes import Cause, Moment, Place, Post, live, planned
 from bus.domain.delivery.delivery import FINAL
@@ -26,8 +26,9 @@ class _Told(NamedTuple):
 class Causes:
     """Asks the dispatchers twice a second at most, however many traces are read, and only for what might be out."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, introspection: Introspection) -> None:
         self._context = context
+        self._introspection = introspection
         self._told = Reading(self._ask, context.clock, least=0.5)
 
     async def of(self, trace: Trace) -> Mapping[str, Cause]:
@@ -53,7 +54,7 @@ class Causes:
         self, trace: Trace, destination: Destination, subscriptions: Iterable[Subscription]
     ) -> dict[str, Cause]:
         told = await self._told.value() or {}
-        members = [self._context.described(), *self._context.members.others]
+        members = self._introspection.members
         dispatchers = [member for member in members if member.is_dispatcher]
         found: dict[str, Cause] = {}
         for subscription in subscriptions:
@@ -75,8 +76,8 @@ class Causes:
 
     async def _ask(self) -> dict[str, _Told]:
         """Return what the dispatchers say, by owner; who does not answer is left out."""
-        context = self._context
-        answers = await context.reports.of([member for member in context.members.all if member.is_dispatcher])
+        dispatchers = [member for member in self._context.members.all if member.is_dispatcher]
+        answers = await self._introspection.reports.of(dispatchers)
         return {
             answer.member.owner: _Told(
                 {(one.destination, one.subscription): one for one in answer.report.workers}, answer.report.breakers

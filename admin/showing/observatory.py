@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from admin.showing.reading import Reading
-from bus.bootstrap import Context
+from bus.bootstrap import Context, Introspection
 from bus.cluster.member import Member, host_of
 from bus.domain.delivery.delivery import Status
 from bus.domain.destination import TransportName
@@ -56,8 +56,9 @@ class Sight(NamedTuple):
 class Observatory:
     """Looks at most twice a second, however many ask; what the store has to count, less often where that takes long."""
 
-    def __init__(self, context: Context, rollups: RollupReader) -> None:
+    def __init__(self, context: Context, introspection: Introspection, rollups: RollupReader) -> None:
         self._context = context
+        self._introspection = introspection
         self._rollups = rollups
         self._rates = Reading(self._read_rates, context.clock, least=1.0)
         self._retrying = Reading(self._read_retrying, context.clock, least=1.0)
@@ -72,7 +73,7 @@ class Observatory:
     async def _look(self) -> Sight:
         context = self._context
         rates, retrying, dead = await asyncio.gather(self._rates.value(), self._retrying.value(), self._dead.value())
-        members = [context.described(), *context.members.others]
+        members = self._introspection.members
         return Sight(
             now=context.clock.now(),
             members=members,

@@ -1,17 +1,26 @@
 """The only package that chooses concrete classes: opens what the settings name, and runs roles on it."""
 
-from bus.bootstrap.context import ROLES, Asgi, Context, Role, Service, load_roles
-from bus.bootstrap.opening import VERSION, check_settings, open_context, open_offline_keyring
+from bus.bootstrap.context import Context
+from bus.bootstrap.introspection import Introspection
+from bus.bootstrap.offers import Asgi, Fill, Offers, offers_of
+from bus.bootstrap.opening import VERSION, check_settings, introspect, open_context, open_offline_keyring
+from bus.bootstrap.roles import ROLES, Role, Service, compose, load_roles
 
 __all__ = [
     "ROLES",
     "VERSION",
     "Asgi",
     "Context",
+    "Fill",
+    "Introspection",
+    "Offers",
     "Role",
     "Service",
     "check_settings",
+    "compose",
+    "introspect",
     "load_roles",
+    "offers_of",
     "open_context",
     "open_offline_keyring",
 ]

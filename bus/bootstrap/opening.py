@@ -7,7 +7,7 @@ import logging
 import random
 import shutil
 import socket
-from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from importlib.metadata import version
@@ -18,9 +18,11 @@ from bus.bootstrap.brokers import open_brokers
 from bus.bootstrap.context import Context
 from bus.bootstrap.events import check_events, open_events
 from bus.bootstrap.identity import claim_name
+from bus.bootstrap.introspection import Introspection
+from bus.bootstrap.offers import Offers, offers_of
 from bus.bootstrap.store import check_store, is_new, open_store
 from bus.clock import SystemClock
-from bus.cluster.handover import HandoverTransport, RemoteDispatching
+from bus.cluster.handover import HandoverTransport
 from bus.cluster.kept import ViewFile
 from bus.cluster.member import Member, node_of
 from bus.cluster.members import Members
@@ -32,6 +34,7 @@ from bus.events.emitter import Emitter
 from bus.files import make_directory
 from bus.ports.clock import Clock
 from bus.ports.spool import Spool
+from bus.ports.store import Store
 from bus.ports.transport import Transport
 from bus.posters.http import HttpPoster
 from bus.posters.pool import PoolLimits
@@ -88,18 +91,8 @@ async def open_context(settings: Settings, roles: Sequence[str], url: str) -> As
         Another process works on this data directory in one of the roles.
     """
     clock = SystemClock()
-    _refuse_strangers(
-        settings, is_open=is_new(settings) and not any(read_kept(settings.data, name) for name in (KEYS, USERS))
-    )
     async with AsyncExitStack() as opened:
-        store = await open_store(settings, clock)
-        opened.push_async_callback(store.close)
-        kept = Snapshot(store, settings.data, COLLECTIONS | {KEYS, USERS}, MARK)
-        with suppress(StoreUnavailable):  # it is looked at again as soon as it answers
-            await kept.restore()
-        keyring = Keyring(kept, clock.now)
-        await keyring.load()
-        _refuse_strangers(settings, is_open=keyring.is_open)
+        store, kept, keyring = await _open_store(settings, clock, opened)
         spools = await _open_spools(settings, roles, opened)
         egress = _egress(settings)
         poster = HttpPoster(egress, pool_limits=_POOL)
@@ -109,21 +102,9 @@ async def open_context(settings: Settings, roles: Sequence[str], url: str) -> As
         opened.push_async_callback(peers.close)
         box = SecretBox(settings.secret_key or None, settings.secret_key_old or None)
         registry = Registry(kept, box, lambda: kept.is_old)
-        me = Member(
-            owner=opened.enter_context(claim_name(settings.data, roles)),
-            node=settings.node or node_of(socket.gethostname(), url),
-            url=settings.advertise or url,
-            roles=tuple(roles),
-            version=VERSION,
-            started_at=clock.now(),
-        )
-        events = open_events(settings, me, _reserve(settings), clock)
-        metrics.BUILD_INFO.labels(VERSION, me.node).set(1)
+        me = _member(settings, roles, url, opened.enter_context(claim_name(settings.data, roles)), clock)
         members = Members(store, clock, me, peers.lives, ViewFile(settings.data / "permits.json"))
         transports = _transports(settings, spools, HandoverTransport(members, peers), registry, clock)
-        # What is opened until here may refuse the start, in its own words.
-        await opened.enter_async_context(_keeping(kept, clock))
-        router = await opened.enter_async_context(_open_router(transports, clock))
         context = Context(
             settings=settings,
             node=me.node,
@@ -133,34 +114,68 @@ async def open_context(settings: Settings, roles: Sequence[str], url: str) -> As
             store=store,
             registry=registry,
             keyring=keyring,
-            router=router,
+            router=TransportRouter(transports, clock),
             poster=poster,
             egress=egress,
             spools=spools,
             members=members,
             peer_key=peer_key,
             peers=peers,
-            dispatching=RemoteDispatching(members, peers, clock),
             rollups=Rollups(store, clock, me.owner, partial(unstored, spools)),
-            events=events,
+            events=open_events(settings, me, _reserve(settings), clock),
         )
-        if isinstance(events, Emitter):
-            context.conditions["events"] = lambda: events.trouble
-            await opened.enter_async_context(_emitting(events))
-        context.conditions["configuration"] = lambda: registry.trouble
-        context.conditions["clocks"] = lambda: members.clocks
-        if me.is_dispatcher:
-            context.conditions["permits"] = lambda: members.trouble
-        members.describe = lambda _: context.described()
-        registry.listen(_choosing(registry, router))
-        registry.listen(router.apply)
-        registry.listen(_telling(members))
-        # First, so that the secret is in the snapshot of all settings that the registry reads.
-        await _load(peer_key)
-        await registry.load()
-        await opened.enter_async_context(_counting(context.rollups))
-        await opened.enter_async_context(_membership(members))
+        # What is opened until here may refuse the start, in its own words.
+        await _begin(context, kept, opened)
         yield context
+
+
+async def _open_store(settings: Settings, clock: Clock, opened: AsyncExitStack) -> tuple[Store, Snapshot, Keyring]:
+    """Open the store, the copy of the configuration on this process's disk, and the keys."""
+    _refuse_strangers(
+        settings, is_open=is_new(settings) and not any(read_kept(settings.data, name) for name in (KEYS, USERS))
+    )
+    store = await open_store(settings, clock)
+    opened.push_async_callback(store.close)
+    kept = Snapshot(store, settings.data, COLLECTIONS | {KEYS, USERS}, MARK)
+    with suppress(StoreUnavailable):  # it is looked at again as soon as it answers
+        await kept.restore()
+    keyring = Keyring(kept, clock.now)
+    await keyring.load()
+    _refuse_strangers(settings, is_open=keyring.is_open)
+    return store, kept, keyring
+
+
+def _member(settings: Settings, roles: Sequence[str], url: str, owner: str, clock: Clock) -> Member:
+    """Return this process as the others know it."""
+    node = settings.node or node_of(socket.gethostname(), url)
+    metrics.BUILD_INFO.labels(VERSION, node).set(1)
+    return Member(
+        owner=owner,
+        node=node,
+        url=settings.advertise or url,
+        roles=tuple(roles),
+        version=VERSION,
+        started_at=clock.now(),
+    )
+
+
+async def _begin(context: Context, kept: Snapshot, opened: AsyncExitStack) -> None:
+    """Have everything at work, put the configuration in force, and join the other processes."""
+    members, registry, router, events = context.members, context.registry, context.router, context.events
+    await opened.enter_async_context(_running(kept.run(context.clock), kept.write))
+    await opened.enter_async_context(_running(router.run(), router.close))
+    if isinstance(events, Emitter):
+        await opened.enter_async_context(_running(events.run(), events.close))
+    introspect(context, offers_of(context))
+    registry.listen(_choosing(registry, router))
+    registry.listen(router.apply)
+    registry.listen(_telling(members))
+    # First, so that the secret is in the snapshot of all settings that the registry reads.
+    await _load(context.peer_key)
+    await registry.load()
+    await opened.enter_async_context(_running(context.rollups.run(), context.rollups.close))
+    await members.join()
+    await opened.enter_async_context(_running(members.run(), members.leave))
 
 
 def _refuse_strangers(settings: Settings, *, is_open: bool) -> None:
@@ -197,47 +212,22 @@ def _telling(members: Members) -> Listener:
 
 
 @asynccontextmanager
-async def _membership(members: Members) -> AsyncIterator[None]:
-    """Be one of the bus while this is open."""
-    await members.join()
-    async with _beside(members.run()):
-        yield
-    await members.leave()
-
-
-@asynccontextmanager
-async def _keeping(kept: Snapshot, clock: Clock) -> AsyncIterator[None]:
-    """Write changes of the configuration to this process's disk while this is open, and the last of them at the end."""
-    async with _beside(kept.run(clock)):
-        yield
-    await kept.write()
-
-
-@asynccontextmanager
-async def _emitting(events: Emitter) -> AsyncIterator[None]:
-    """Write trace events while this is open, and the last of them at the end."""
-    async with _beside(events.run()):
-        yield
-    await events.close()
-
-
-@asynccontextmanager
-async def _counting(rollups: Rollups) -> AsyncIterator[None]:
-    """Write statistics while this is open, and the last of them at the end."""
-    async with _beside(rollups.run()):
-        yield
-    await rollups.close()
-
-
-@asynccontextmanager
-async def _beside(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Have work done while this is open; its failure ends what is inside."""
+async def _running(work: Coroutine[Any, Any, None], end: Callable[[], Awaitable[object]]) -> AsyncIterator[None]:
+    """Have work done while this is open, and ``end`` afterwards; its failure ends what is inside."""
     async with asyncio.TaskGroup() as group:
         running = group.create_task(work)
         try:
             yield
         finally:
             running.cancel()
+    await end()
+
+
+def introspect(context: Context, offers: Offers) -> Introspection:
+    """Have the other processes told what this one offers, and return who tells it."""
+    found = Introspection(context, offers)
+    context.members.describe = lambda _: found.described()
+    return found
 
 
 def _transports(
@@ -257,16 +247,6 @@ async def _open_spools(settings: Settings, roles: Sequence[str], opened: AsyncEx
             spools[name] = await _open_spool(settings.data / name, settings, queue.consumers)
             opened.push_async_callback(spools[name].close)
     return spools
-
-
-@asynccontextmanager
-async def _open_router(transports: Sequence[Transport], clock: Clock) -> AsyncIterator[TransportRouter]:
-    """Keep the transports up while this is open."""
-    router = TransportRouter(transports, clock)
-    async with _beside(router.run()):
-        yield router
-    for transport in transports:
-        await transport.close()
 
 
 @asynccontextmanager

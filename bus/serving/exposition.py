@@ -8,8 +8,7 @@ from typing import Final
 
 from prometheus_client import generate_latest
 
-from bus.bootstrap import Context
-from bus.bootstrap.context import Fill
+from bus.bootstrap import Context, Fill, Introspection
 from bus.serving.gauges import measured
 from bus.telemetry import metrics
 
@@ -22,8 +21,9 @@ _SHARE: Final = 0.05
 class Exposition:
     """One text for all scrapers, made in a thread: however many ask, they cost little of a core."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, introspection: Introspection) -> None:
         self._context = context
+        self._introspection = introspection
         self._making = asyncio.Lock()
         self._text = b""
         self._fresh_until = 0.0
@@ -34,7 +34,7 @@ class Exposition:
             monotonic = self._context.clock.monotonic
             begun = monotonic()
             if begun >= self._fresh_until:
-                self._text = await asyncio.to_thread(_render, await measured(self._context))
+                self._text = await asyncio.to_thread(_render, await measured(self._context, self._introspection))
                 made = monotonic()
                 self._fresh_until = made + min(FRESH, (made - begun) / _SHARE)
             return self._text

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import hmac
 import logging
-from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from bus.bootstrap import Asgi, Context, Service
+from bus.bootstrap import Asgi, Context, Introspection
 from bus.cluster.peer_app import PeerApp
 from bus.cluster.peers import Alive
 from bus.cluster.report import REPORT, Report
@@ -27,12 +26,13 @@ _POLICY_VIOLATION: Final = 1008
 class Gateway:
     """Sends each request to the application of its path; health, metrics and reports are answered here."""
 
-    def __init__(self, context: Context, services: Sequence[Service]) -> None:
+    def __init__(self, context: Context, introspection: Introspection) -> None:
         self._context = context
+        self._introspection = introspection
         # First, since a dispatcher's own application answers what other processes ask below the same path.
         self._routes: dict[str, Asgi] = {REPORT: PeerApp(context.peer_key, {REPORT: self._report})}
-        self._routes |= {prefix: app for service in services for prefix, app in service.routes().items()}
-        self._exposition = Exposition(context)
+        self._routes |= introspection.offers.routes
+        self._exposition = Exposition(context, introspection)
         self._alive = msgspec.json.encode(Alive("ok", context.owner))
         self._own = {"/healthz": self._healthz, "/readyz": self._readyz, "/metrics": self._metrics}
 
@@ -94,13 +94,13 @@ class Gateway:
         return not wanted or hmac.compare_digest(shown, f"Bearer {wanted}".encode())
 
     async def _report(self, _: bytes) -> Report:
-        return self._context.report()
+        return self._introspection.report()
 
     async def _healthz(self, _scope: Scope, _receive: Receive, send: Send) -> None:
         await answer(send, 200, self._alive, JSON)
 
     async def _readyz(self, _scope: Scope, _receive: Receive, send: Send) -> None:
-        await answer(send, 200, msgspec.json.encode(self._context.health()), JSON)
+        await answer(send, 200, msgspec.json.encode(self._introspection.health()), JSON)
 
     async def _metrics(self, scope: Scope, receive: Receive, send: Send) -> None:
         if not self._may_scrape(scope):

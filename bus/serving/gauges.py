@@ -6,26 +6,28 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from bus.bootstrap import Context
-from bus.bootstrap.context import Fill
+from bus.bootstrap import Context, Fill, Introspection, Offers
 from bus.ports.spool import Spool, SpoolStats
 from bus.ports.transport import Lag, Transport
 from bus.telemetry import labels, metrics
 
 
-def watch_spools(context: Context) -> None:
-    """Have the spools of a process measured, and their trouble named."""
-    for name, spool in context.spools.items():
-        context.meters.append(partial(_measure_spool, context, name, spool))
-        context.conditions[f"spool {name}"] = partial(_spool_trouble, spool)
+def spool_offers(context: Context) -> Offers:
+    """Return what measures the spools of a process, and names their trouble."""
+    spools = context.spools.items()
+    return Offers(
+        meters=tuple(partial(_measure_spool, context, name, spool) for name, spool in spools),
+        conditions={f"spool {name}": partial(_spool_trouble, spool) for name, spool in spools},
+    )
 
 
-async def measured(context: Context) -> list[Fill]:
+async def measured(context: Context, introspection: Introspection) -> list[Fill]:
     """Look at all that a process measures, and return what sets its gauges."""
-    fills = [meter() for meter in context.meters]
-    fills += [await meter() for meter in context.async_meters]
+    offers = introspection.offers
+    fills = [meter() for meter in offers.meters]
+    fills += [await meter() for meter in offers.async_meters]
     fills += [_measure_broker(transport) for transport in context.router.transports]
-    return [*fills, partial(_fill_health, context.health()["checks"])]
+    return [*fills, partial(_fill_health, introspection.health()["checks"])]
 
 
 def _fill_health(checks: Sequence[Mapping[str, Any]]) -> None:

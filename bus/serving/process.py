@@ -14,11 +14,11 @@ from typing import Final, NamedTuple
 
 import uvloop
 
-from bus.bootstrap import Role, Service, load_roles, open_context
+from bus.bootstrap import Role, Service, compose, introspect, load_roles, offers_of, open_context
 from bus.errors import BusError
 from bus.serving.announcement import Announcement, announcement
 from bus.serving.gateway import Gateway
-from bus.serving.gauges import watch_spools
+from bus.serving.gauges import spool_offers
 from bus.serving.server import Server, bind, config, url_of
 from bus.settings import Settings
 from bus.telemetry.logs import configure_logs
@@ -65,11 +65,11 @@ async def _serve(
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     async with open_context(settings, roles, url_of(listener)) as context:
-        services = [role(context) for role in wanted]
-        watch_spools(context)
+        services, offers = compose(context, wanted, offers_of(context) | spool_offers(context))
+        introspection = introspect(context, offers)
         async with asyncio.TaskGroup() as group:
             running = [await _start(group, service) for service in services]
-            server = Server(config(settings, Gateway(context, services), has_pages="admin" in roles))
+            server = Server(config(settings, Gateway(context, introspection), has_pages="admin" in roles))
             serving = group.create_task(server.serve(sockets=[listener]))
             await server.serves.wait()
             following = [

@@ -175,6 +175,11 @@ class TransportRouter:
                 if self._behind or self._removals:
                     await self.apply(self._catalog)
 
+    async def close(self) -> None:
+        """Leave all transports; called after ``run`` was cancelled."""
+        for transport in self._transports.values():
+            await transport.close()
+
     async def apply(self, catalog: Catalog) -> None:
         """Make queues for new subscriptions and delete those of removed ones, as far as the transports answer.
 

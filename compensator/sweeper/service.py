@@ -9,9 +9,9 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from bus.bootstrap import Context
+from bus.bootstrap import Context, Offers
 from bus.client.drain import drain
 from bus.client.home import orphans
 from bus.errors import BusError, SpoolClosed, SpoolLocked
@@ -34,24 +34,21 @@ class SweeperService:
     is left alone, since its process may be about to come back.
     """
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, _: Offers) -> None:
         self._context = context
         named = [Path(part.strip()) for part in context.settings.sweep.split(",") if part.strip()]
         self._roots = named or [context.settings.data]
         self._turn = itertools.count()
         self._stopping = threading.Event()
         self._orphans = OrphanReport()
-        context.swept = [str(root.absolute()) for root in self._roots]
-        context.orphans = lambda: self._orphans.orphans
+        self.offers = Offers(
+            swept=tuple(str(root.absolute()) for root in self._roots), orphans=lambda: self._orphans.orphans
+        )
         self._remains = Remains(context.events)
         self._gone_since: dict[Path, float] = {}
         self._drain = SpoolDrain(
             context.store, context.registry, context.router, context.events, context.clock, context.rollups.count
         )
-
-    def routes(self) -> dict[str, Callable[..., Any]]:
-        """Return no routes."""
-        return {}
 
     async def run(self, ready: asyncio.Event, stopping: asyncio.Event) -> None:
         """Sweep until ``stopping``; a directory that was begun is finished or left as it is."""

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from admin.repair.resender import Cause, Resender
-from bus.bootstrap import Context
+from bus.bootstrap import Context, Offers, compose
 from bus.cluster.peers import PeerKey, Peers
 from bus.domain.delivery.delivery import FINAL, Outcome
 from bus.domain.delivery.retry import RetryPolicy, Schedule
@@ -33,7 +33,7 @@ from bus.security.secrets import SecretBox
 from bus.settings import Settings
 from bus.stores.rollups import Rollups
 from bus.testing.clock import ManualClock
-from bus.testing.cluster import NoDispatching, alone
+from bus.testing.cluster import alone
 from bus.testing.events import MemoryEvents
 from bus.testing.poster import MemoryPoster, MemoryTarget, Reply
 from bus.testing.spool import MemorySpool
@@ -42,6 +42,7 @@ from bus.testing.transport import MemoryTransport
 from bus.transports.router import TransportRouter
 from compensator.role import CompensatorService
 from dispatcher.role import DispatcherService
+from receiver.app import PREFIX
 from receiver.draft import Draft
 from receiver.role import ReceiverService
 
@@ -151,7 +152,6 @@ class Life:
             members=alone(world.store, world.clock),
             peer_key=(peer_key := PeerKey(world.store, world.clock)),
             peers=Peers(peer_key),
-            dispatching=NoDispatching(),
             rollups=Rollups(world.store, world.clock, "owner-1", lambda: None),
             events=MemoryEvents(),
         )
@@ -159,8 +159,9 @@ class Life:
 
     async def start(self, clock: ManualClock) -> None:
         await self.registry.load()
-        services = [role(self.context) for role in (DispatcherService, ReceiverService, CompensatorService)]
-        self.ingest = services[1]._app._ingest
+        roles = (DispatcherService, ReceiverService, CompensatorService)
+        services, offers = compose(self.context, roles, Offers())
+        self.ingest = offers.routes[PREFIX]._ingest
         for service in services:
             ready = asyncio.Event()
             self.tasks.append(asyncio.create_task(service.run(ready, asyncio.Event())))

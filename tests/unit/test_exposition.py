@@ -44,7 +44,9 @@ def world() -> World:
 
 
 def client(world: World) -> httpx.AsyncClient:
-    return httpx.AsyncClient(transport=httpx.ASGITransport(Gateway(world.context, [])), base_url="http://localhost")
+    return httpx.AsyncClient(
+        transport=httpx.ASGITransport(Gateway(world.context, world.introspection)), base_url="http://localhost"
+    )
 
 
 async def scraped(world: World, asking: httpx.AsyncClient, count: int = 1) -> set[bytes]:
@@ -62,7 +64,7 @@ def slow(world: World) -> None:
         await world.clock.sleep(TAKES)
         return lambda: None
 
-    world.context.async_meters.append(meter)
+    world.offer(async_meters=(meter,))
 
 
 async def test_many_scrapers_share_what_takes_long_and_is_made_once_a_second_in_a_thread(
@@ -94,7 +96,7 @@ async def test_gauges_are_set_in_the_thread_and_looked_at_on_the_loop(world: Wor
         looked.append(threading.get_ident())
         return lambda: looked.append(threading.get_ident())
 
-    world.context.meters.append(meter)
+    world.offer(meters=(meter,))
     async with client(world) as asking:
         await asking.get("/metrics")
     assert looked == [threading.get_ident(), *renders.threads]

@@ -12,16 +12,6 @@ from bus.serving import Gateway
 from tests.unit.admin.admin_world import World, problem
 
 
-class Service:
-    """A service with one application."""
-
-    def __init__(self, prefix: str, app: Any) -> None:
-        self._routes = {prefix: app}
-
-    def routes(self) -> dict[str, Any]:
-        return self._routes
-
-
 async def fails(scope: Any, receive: Any, send: Any) -> None:
     secret = "the body of a message"
     raise RuntimeError("a bug", len(secret))
@@ -37,13 +27,14 @@ def world() -> World:
     return World()
 
 
-def client(world: World, *services: Any, raises: bool = False) -> httpx.AsyncClient:
-    transport = httpx.ASGITransport(Gateway(world.context, services), raise_app_exceptions=raises)
+def client(world: World, routes: dict[str, Any] | None = None, *, raises: bool = False) -> httpx.AsyncClient:
+    world.offer(routes=routes or {})
+    transport = httpx.ASGITransport(Gateway(world.context, world.introspection), raise_app_exceptions=raises)
     return httpx.AsyncClient(transport=transport, base_url="http://localhost")
 
 
 async def test_a_bug_is_a_500_and_logged_once(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    async with client(world, Service("/v1", fails), raises=True) as asking:
+    async with client(world, {"/v1": fails}, raises=True) as asking:
         document = problem(await asking.post("/v1/messages/orders?key=secret", content=b"body"), 500)
     assert "not lost" in document["detail"]
     assert document["hint"]
@@ -54,7 +45,7 @@ async def test_a_bug_is_a_500_and_logged_once(world: World, caplog: pytest.LogCa
 
 
 async def test_a_bug_after_the_answer_began_ends_the_connection(world: World) -> None:
-    async with client(world, Service("/v1", fails_late), raises=True) as asking:
+    async with client(world, {"/v1": fails_late}, raises=True) as asking:
         with pytest.raises(RuntimeError, match="late"):
             await asking.get("/v1")
 
@@ -64,7 +55,7 @@ async def test_a_bug_behind_the_admin_api_is_a_500_too(world: World, monkeypatch
         raise RuntimeError("a bug")
 
     monkeypatch.setattr(world.store, "search", broken)
-    async with client(world, Service("/api", world.app)) as asking:
+    async with client(world, {"/api": world.app}) as asking:
         problem(await asking.get("/api/v1/messages"), 500)
 
 

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import httpx
 
-from bus.bootstrap import ROLES, Context, Service, load_roles, open_context
+from bus.bootstrap import ROLES, Context, Introspection, compose, introspect, load_roles, offers_of, open_context
 from bus.serving import Gateway
-from bus.serving.gauges import watch_spools
+from bus.serving.gauges import spool_offers
 from bus.settings import Settings
 
 PATIENCE = 60.0
@@ -114,9 +114,9 @@ class Subscriber:
 class Bus:
     """The roles at work, and a client of their API."""
 
-    def __init__(self, context: Context, services: list[Service], client: httpx.AsyncClient) -> None:
+    def __init__(self, context: Context, introspection: Introspection, client: httpx.AsyncClient) -> None:
         self.context = context
-        self.services = services
+        self.introspection = introspection
         self.client = client
 
     async def api(self, method: str, path: str, body: Any = None, status: int = 200) -> Any:
@@ -175,8 +175,8 @@ async def running(data: Path, *, crash: bool = False, **settings: Any) -> AsyncI
     """Run every role on a data directory; at the end stop them in order, or all at once as a crash does."""
     values = {"data": data, "store_linger": 0.005, "disk_reserve": 0, **settings}
     async with open_context(Settings(**values), ROLES, "http://127.0.0.1:1") as context:
-        services = [role(context) for role in load_roles(ROLES)]
-        watch_spools(context)
+        services, offers = compose(context, load_roles(ROLES), offers_of(context) | spool_offers(context))
+        introspection = introspect(context, offers)
         tasks: list[tuple[asyncio.Task[None], asyncio.Event]] = []
         for service in services:
             ready, stopping = asyncio.Event(), asyncio.Event()
@@ -185,10 +185,10 @@ async def running(data: Path, *, crash: bool = False, **settings: Any) -> AsyncI
             waiting = asyncio.create_task(ready.wait())
             await asyncio.wait([task, waiting], return_when=asyncio.FIRST_COMPLETED)
             assert ready.is_set(), task
-        transport = httpx.ASGITransport(Gateway(context, services))
+        transport = httpx.ASGITransport(Gateway(context, introspection))
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=30) as client:
             try:
-                yield Bus(context, services, client)
+                yield Bus(context, introspection, client)
                 died = [task for task, _ in tasks if task.done()]
                 assert not died, died
             finally:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from standardwebhooks import Webhook
 
-from bus.bootstrap import load_roles
+from bus.bootstrap import Offers, load_roles
 from bus.errors import ConfigurationError, SpoolLocked, StoreUnavailable
 from tests.integration.roles.roles_world import Answer, Subscriber, running, until, until_async
 
@@ -378,11 +378,12 @@ async def test_metrics_have_the_names_of_the_contract(tmp_path: Path, subscriber
 async def test_metrics_forget_what_is_gone(tmp_path: Path, subscriber: Subscriber) -> None:
     async with running(tmp_path) as bus:
         await bus.subscribe("billing", subscriber.url("/a"))
-        bus.context.conditions["kafka queues of orders"] = lambda: "not made yet"
+        offers = bus.introspection.offers
+        bus.introspection.offers = offers | Offers(conditions={"kafka queues of orders": lambda: "not made yet"})
         text = (await bus.client.get("/metrics")).text
         assert 'bus_breaker_state{subscription="orders/billing"}' in text
         assert 'bus_degraded{part="kafka queues of orders"} 1.0' in text
-        del bus.context.conditions["kafka queues of orders"]
+        bus.introspection.offers = offers
         await bus.api("DELETE", "/destinations/orders/subscriptions/billing", status=204)
 
         async def forgotten() -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -11,7 +12,7 @@ import httpx
 
 from admin.app import make_app
 from admin.services import AdminServices
-from bus.bootstrap import Context
+from bus.bootstrap import Context, Introspection, Offers
 from bus.cluster.peers import PeerKey, Peers
 from bus.domain.delivery.delivery import Compensation, Outcome, Status
 from bus.domain.message import Message
@@ -136,12 +137,16 @@ class World:
             members=alone(self.store, self.clock),
             peer_key=(peer_key := PeerKey(self.store, self.clock)),
             peers=Peers(peer_key),
-            dispatching=NoDispatching(),
             rollups=Rollups(self.store, self.clock, "owner-1", lambda: None),
             events=self.events,
         )
-        self.services = AdminServices(self.context)
+        self.introspection = Introspection(self.context, Offers(dispatching=NoDispatching()))
+        self.services = AdminServices(self.context, self.introspection)
         self.app = make_app(self.services)
+
+    def offer(self, **changes: Any) -> None:
+        """Have the roles of this process offer something else."""
+        self.introspection.offers = dataclasses.replace(self.introspection.offers, **changes)
 
     @property
     def registry(self) -> Registry:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import httpx
@@ -75,7 +76,7 @@ async def test_without_a_dispatcher_there_is_no_sample(world: World, client: htt
 
 
 async def test_a_url_that_is_denied_by_now_stops_what_calls_it(world: World, client: httpx.AsyncClient) -> None:
-    world.context.egress = EgressPolicy()
+    world.services.context = dataclasses.replace(world.context, egress=EgressPolicy())
     found = await get(client, f"{BILLING}/actions")
     asked = {
         "sample": ("POST", f"{BILLING}/sample", {"body": 1}),

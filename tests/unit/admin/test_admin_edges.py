@@ -78,7 +78,7 @@ async def test_a_failure_inside_has_them(world: World, monkeypatch: pytest.Monke
     def fail() -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(world.context, "health", fail)
+    monkeypatch.setattr(world.introspection, "health", fail)
     transport = httpx.ASGITransport(world.app, raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost/api/v1") as client:
         answer = await client.get("/health")

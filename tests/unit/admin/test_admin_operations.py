@@ -64,7 +64,7 @@ async def test_health_has_a_line_for_each_part(world: World, client: httpx.Async
         "node": "node-1",
         "checks": [{"name": "direct", "ok": True, "detail": ""}],
     }
-    world.context.conditions |= {"store": lambda: "", "spool receiver": lambda: "full"}
+    world.offer(conditions={"store": lambda: "", "spool receiver": lambda: "full"})
     assert (await client.get("/health")).json() == {
         "status": "degraded",
         "node": "node-1",
@@ -300,7 +300,7 @@ async def test_a_list_holds_what_a_key_may_see(world: World) -> None:
 
 
 async def test_the_document_has_the_hot_routes_as_well(world: World) -> None:
-    world.context.documented.update(PATHS)
+    world.offer(documented=PATHS)
     transport = httpx.ASGITransport(Document(world.services))
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
         document = (await client.get("/openapi.json")).json()

@@ -66,7 +66,7 @@ async def join(world: World, *roles: str, owner: str = "other") -> World:
     other.context.members._me = me
     await other.context.peer_key.load()
     await other.registry.load()
-    await world.store.put(COLLECTION, owner, msgspec.json.encode(other.context.described()))
+    await world.store.put(COLLECTION, owner, msgspec.json.encode(other.introspection.described()))
     await world.context.members.step()
     return other
 
@@ -80,12 +80,14 @@ async def get(world: World, path: str, **query: Any) -> Any:
 
 async def test_every_process_tells_of_itself(world: World, network: Network) -> None:
     other = await join(world, "receiver", "dispatcher")
-    other.context.workers = lambda: [
-        WorkerFigures("orders", "billing", 3, 8, 16, 5),
-        WorkerFigures("orders", "mail", 1, 8, 16, 0),
-    ]
+    other.offer(
+        workers=lambda: [
+            WorkerFigures("orders", "billing", 3, 8, 16, 5),
+            WorkerFigures("orders", "mail", 1, 8, 16, 0),
+        ]
+    )
     await other.context.spools["receiver"].append([NewRecord("orders", b"x", NOON + 7)])
-    network.hosts[HOSTS["other"]] = Gateway(other.context, [])
+    network.hosts[HOSTS["other"]] = Gateway(other.context, other.introspection)
     found = await get(world, "/processes")
     assert [item["owner"] for item in found["items"]] == ["owner-1", "other"]
     own, its = found["items"]
@@ -135,7 +137,7 @@ async def test_one_of_another_version_is_shown_as_such(world: World, network: Ne
 
 async def test_a_process_behind_the_configuration_is_not_current(world: World, network: Network) -> None:
     other = await join(world, "receiver")
-    network.hosts[HOSTS["other"]] = Gateway(other.context, [])
+    network.hosts[HOSTS["other"]] = Gateway(other.context, other.introspection)
     await world.registry.put_destination(world.registry.destination("orders"))
     found = await get(world, "/processes")
     assert [item["is_current"] for item in found["items"]] == [True, False]
@@ -150,11 +152,12 @@ async def test_seen_is_how_long_ago_it_told_of_itself(world: World, network: Net
 
 
 async def test_one_process_with_all_that_it_tells(world: World) -> None:
-    context = world.context
-    context.workers = lambda: [WorkerFigures("orders", name, n, 8, 16, 0) for n, name in enumerate("abc")]
-    context.breakers = lambda: {"orders/a": BreakerFigures("open", NOON, NOON + 1000)}
-    context.orphans = lambda: [Orphan("/data/x", "producer", 3, 100, NOON, "no receiver")]
-    context.swept = ["/data"]
+    world.offer(
+        workers=lambda: [WorkerFigures("orders", name, n, 8, 16, 0) for n, name in enumerate("abc")],
+        breakers=lambda: {"orders/a": BreakerFigures("open", NOON, NOON + 1000)},
+        orphans=lambda: [Orphan("/data/x", "producer", 3, 100, NOON, "no receiver")],
+        swept=("/data",),
+    )
     await world.spools["outcomes"].append([NewRecord("orders", b"x", NOON)])
     found = await get(world, "/processes/owner-1")
     assert [worker["subscription"] for worker in found["couriers"]] == ["c", "b", "a"]
@@ -188,18 +191,18 @@ async def test_a_process_that_is_not_there_is_a_404(client: httpx.AsyncClient) -
 
 async def test_a_pulse_names_some_breakers_and_counts_all(world: World) -> None:
     found = {f"orders/{n}": BreakerFigures("open", NOON + n, NOON) for n in range(150)}
-    world.context.breakers = lambda: found
-    me = world.context.described()
+    world.offer(breakers=lambda: found)
+    me = world.introspection.described()
     assert me.open_breakers == 150
     assert sorted(one.since for one in me.breakers.values()) == [NOON + n for n in range(100)]
-    assert len(world.context.report().breakers) == 150
+    assert len(world.introspection.report().breakers) == 150
 
 
 async def test_a_report_is_for_processes_of_the_same_bus(world: World) -> None:
     key = PeerKey(world.store, world.clock)
     await key.load()
     await world.context.peer_key.load()
-    transport = httpx.ASGITransport(Gateway(world.context, []))
+    transport = httpx.ASGITransport(Gateway(world.context, world.introspection))
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as asking:
         problem(await asking.post(REPORT), 401)
         problem(await asking.post(REPORT, headers={"authorization": "Bearer wrong"}), 401)
@@ -244,9 +247,9 @@ async def test_compensations_are_told_by_subscription(world: World) -> None:
 async def test_orphans_are_those_that_sweepers_see(world: World, network: Network) -> None:
     assert await get(world, "/orphans") == {"watched": [], "items": [], "next": None}
     other = await join(world, "sweeper")
-    other.context.swept = ["/data"]
-    other.context.orphans = lambda: [Orphan("/data/shop-1-00000000.sdk", "producer", None, 4096, NOON, "")]
-    network.hosts[HOSTS["other"]] = Gateway(other.context, [])
+    other.offer(swept=("/data",))
+    other.offer(orphans=lambda: [Orphan("/data/shop-1-00000000.sdk", "producer", None, 4096, NOON, "")])
+    network.hosts[HOSTS["other"]] = Gateway(other.context, other.introspection)
     await join(world, "sweeper", owner="mute")
     found = await get(world, "/orphans")
     assert {(one["owner"], one["answers"]): one["directories"] for one in found["watched"]} == {

@@ -42,13 +42,13 @@ class Dispatcher:
 @pytest.fixture
 async def world() -> World:
     world = await subscribed()
-    world.context.sampling = Dispatcher()
+    world.offer(sampling=Dispatcher())
     return world
 
 
 def sent(world: World) -> list[tuple[Message, str]]:
-    assert isinstance(world.context.sampling, Dispatcher)
-    return world.context.sampling.sent
+    assert isinstance(world.introspection.offers.sampling, Dispatcher)
+    return world.introspection.offers.sampling.sent
 
 
 async def test_the_request_and_the_answer_are_shown(world: World, client: httpx.AsyncClient) -> None:
@@ -103,7 +103,7 @@ async def test_any_body_is_sent(world: World, client: httpx.AsyncClient, asked: 
 
 
 async def test_what_is_not_text_or_cut_is_said(world: World, client: httpx.AsyncClient) -> None:
-    world.context.sampling = Dispatcher(Sampled(status=500, answer=b"\xff\x00", answer_bytes=9000))
+    world.offer(sampling=Dispatcher(Sampled(status=500, answer=b"\xff\x00", answer_bytes=9000)))
     found = (await client.post(PATH, json={"body": 1})).json()
     assert found["response"]["body"] is None
     assert base64.b64decode(found["response"]["body_base64"]) == b"\xff\x00"
@@ -112,7 +112,7 @@ async def test_what_is_not_text_or_cut_is_said(world: World, client: httpx.Async
 
 
 async def test_without_an_answer_the_reason_is_shown(world: World, client: httpx.AsyncClient) -> None:
-    world.context.sampling = Dispatcher(Sampled(failure="refused", error="nobody listens"))
+    world.offer(sampling=Dispatcher(Sampled(failure="refused", error="nobody listens")))
     found = (await client.post(PATH, json={"body": 1})).json()
     assert (found["response"], found["failure"], found["error"]) == (None, "refused", "nobody listens")
     assert found["delivered"] is False
@@ -153,7 +153,7 @@ async def test_a_body_over_the_destinations_limit_is_a_413(world: World, client:
 
 
 async def test_nobody_to_send_it_is_a_503(world: World, client: httpx.AsyncClient) -> None:
-    world.context.sampling = Dispatcher(Sampled(refused="no permit became free"))
+    world.offer(sampling=Dispatcher(Sampled(refused="no permit became free")))
     answer = await client.post(PATH, json={"body": 1})
     document = problem(answer, 503)
     assert document["detail"] == "no permit became free; nothing was sent to the subscriber"

@@ -6,7 +6,6 @@ tests/acceptance/test_api_fuzz.py asks a running bus for longer.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -51,16 +50,6 @@ KNOWN = {
 }
 
 
-class Routes:
-    """A service that only has routes."""
-
-    def __init__(self, routes: dict[str, Callable[..., Any]]) -> None:
-        self._routes = routes
-
-    def routes(self) -> dict[str, Callable[..., Any]]:
-        return self._routes
-
-
 class Answering:
     """A dispatcher whose subscribers answer every sample."""
 
@@ -70,7 +59,7 @@ class Answering:
 
 async def _make() -> tuple[Gateway, str, dict[str, str]]:
     world = World()
-    world.context.sampling = Answering()
+    world.offer(sampling=Answering())
     async with world.client() as client:
         await client.put("/destinations/orders", json={})
         await client.put("/destinations/orders/subscriptions/billing", json={"url": URL, "secret": "auto"})
@@ -88,12 +77,10 @@ async def _make() -> tuple[Gateway, str, dict[str, str]]:
         world.keyring,
         Rejections(context.clock),
     )
-    context.documented.update(PATHS)
-    services: list[Any] = [
-        Routes({PREFIX: ingest, EVENTS_PATH: EventsApp(context.events, world.keyring)}),
-        Routes({"/api": world.app, "/openapi.json": Document(world.services)}),
-    ]
-    return Gateway(context, services), key, KNOWN | {"message_id": sent.id, "job_id": job_id}
+    received = {PREFIX: ingest, EVENTS_PATH: EventsApp(context.events, world.keyring)}
+    world.offer(documented=PATHS)
+    world.offer(routes={**received, "/api": world.app, "/openapi.json": Document(world.services)})
+    return Gateway(context, world.introspection), key, KNOWN | {"message_id": sent.id, "job_id": job_id}
 
 
 GATEWAY, KEY, VALUES = asyncio.run(_make())

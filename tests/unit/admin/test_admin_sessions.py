@@ -129,7 +129,7 @@ def _again(world: World, kept: dict[str, str]) -> httpx.AsyncClient:
 
 async def test_a_session_ends_by_the_settings(world: World) -> None:
     world.context.settings.session_idle, world.context.settings.session_lifetime = 600, 1800
-    world.services.__init__(world.context)
+    world.services.__init__(world.context, world.introspection)
     async with person(world, "viewer") as client:
         for _ in range(3):
             await world.clock.advance(540)
@@ -348,7 +348,7 @@ async def test_while_the_store_is_away_nobody_logs_in_or_out_and_who_is_in_stays
 
 async def test_behind_a_trusted_proxy_each_client_is_counted_by_its_own_address(world: World) -> None:
     world.context.settings.trusted_proxies = "127.0.0.0/8"
-    world.services.__init__(world.context)
+    world.services.__init__(world.context, world.introspection)
     password = await world.keyring.add_user("ann", "viewer")
     async with world.client() as proxy:
         for _ in range(5):

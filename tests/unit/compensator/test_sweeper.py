@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from bus.bootstrap import Offers
 from bus.client import home
 from bus.client.lanes import CONSUMER
 from bus.client.line import Line, encode_line
@@ -48,7 +49,7 @@ class Ground:
             members=SimpleNamespace(all=self.members),
             rollups=world.rollups,
         )
-        self.sweeper = SweeperService(context)  # type: ignore[arg-type]
+        self.sweeper = SweeperService(context, Offers())  # type: ignore[arg-type]
 
     async def direct(self, data: Path, *, idle: bool = True) -> Path:
         """Leave a dispatcher's queue behind."""
@@ -218,17 +219,17 @@ async def test_a_stop_does_not_wait_for_a_long_queue(ground: Ground) -> None:
 
 async def test_what_is_orphaned_is_told_with_what_the_last_attempt_left(ground: Ground) -> None:
     directory, queue = ground.producer(), await ground.direct(ground.root / "a")
-    context = ground.sweeper._context
-    assert context.swept == [str(ground.root), str(ground.root / "none")]
+    offers = ground.sweeper.offers
+    assert offers.swept == (str(ground.root), str(ground.root / "none"))
     ground.sweeper._look()
-    found = {orphan.directory: orphan for orphan in context.orphans()}
+    found = {orphan.directory: orphan for orphan in offers.orphans()}
     assert {path: orphan.kind for path, orphan in found.items()} == {str(directory): "producer", str(queue): "direct"}
     assert all(orphan.records is None and orphan.bytes > 0 and not orphan.trouble for orphan in found.values())
     with FakeReceiver(status(403)) as receiver:
         ground.receiver(receiver.url)
         await ground.sweep()
     ground.sweeper._look()
-    (left,) = context.orphans()
+    (left,) = offers.orphans()
     assert (left.directory, left.records) == (str(directory), 3)
     assert left.trouble
     assert not ground.sweeper._is_idle(directory)

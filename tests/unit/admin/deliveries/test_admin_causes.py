@@ -94,20 +94,20 @@ async def test_a_removed_subscription(world: World) -> None:
 )
 async def test_an_open_breaker(world: World, state: str, answered: int | None, said: str) -> None:
     figures = BreakerFigures(state, NOON, NOON + 65_000, answered)
-    world.context.breakers = lambda: {"orders/billing": figures}
-    world.context.workers = lambda: [worker(16, 5)]
+    world.offer(breakers=lambda: {"orders/billing": figures})
+    world.offer(workers=lambda: [worker(16, 5)])
     assert await held(world) == ("breaker", f"the breaker on node-1 {said}")
-    world.context.breakers = lambda: {"orders/mail": figures}
+    world.offer(breakers=lambda: {"orders/mail": figures})
     await world.clock.advance(1)
     cause, _ = await held(world) or ("", "")
     assert cause == "permits"
 
 
 async def test_permits(world: World) -> None:
-    world.context.workers = lambda: [worker(16, 3, rate_wait=0.5)]
+    world.offer(workers=lambda: [worker(16, 3, rate_wait=0.5)])
     said = "no permit is free, 16 of 16 are in use: it waits for one, or has one of them"
     assert await held(world) == ("permits", said)
-    world.context.workers = lambda: [worker(0, 0, share=0)]
+    world.offer(workers=lambda: [worker(0, 0, share=0)])
     await world.clock.advance(1)
     assert await held(world) == ("permits", "no dispatcher has a share of the permits yet")
 
@@ -115,15 +115,15 @@ async def test_permits(world: World) -> None:
 async def test_a_rate(world: World) -> None:
     async with world.client() as client:
         await client.patch(BILLING, json={"rate": 2.5})
-    world.context.workers = lambda: [worker(1, 3, rate_wait=0.4)]
+    world.offer(workers=lambda: [worker(1, 3, rate_wait=0.4)])
     assert await held(world) == ("rate", "the rate of the subscription holds it: 2.5 a second")
-    world.context.workers = lambda: [worker(1, 0)]
+    world.offer(workers=lambda: [worker(1, 0)])
     await world.clock.advance(1)
     assert await held(world) == ("under_way", "it is one of 1 requests that are under way, or is next")
 
 
 async def test_queues(world: World) -> None:
-    world.context.workers = lambda: [worker(0, 0)]
+    world.offer(workers=lambda: [worker(0, 0)])
     assert await held(world) == ("under_way", "nothing holds it: it is between two of its steps")
     receiver = {"owner": "r", "node": "node-3", "roles": ("receiver",)}
     await tell(world, **receiver, unpublished={"orders": NOON + 59_500})
@@ -133,14 +133,14 @@ async def test_queues(world: World) -> None:
     await tell(world, **receiver, held={"orders/billing": Held(4, NOON, 4)})
     said = "it waits in the direct queue of the dispatcher on node-3"
     assert await held(world) == ("queue", said)
-    world.context.workers = lambda: [worker(2, 0)]
+    world.offer(workers=lambda: [worker(2, 0)])
     await world.clock.advance(1)
     assert await held(world) == ("queue", f"{said}, or is one of 2 requests that are under way")
 
 
 async def test_a_broker_s_queue() -> None:
     world = await subscribed(MemoryTransport("kafka"))
-    world.context.workers = lambda: [worker(0, 0)]
+    world.offer(workers=lambda: [worker(0, 0)])
     async with world.client() as client:
         await client.patch("/destinations/orders", json={"transport": "kafka"})
     assert (await held(world) or ("",))[0] == "under_way"
@@ -150,7 +150,7 @@ async def test_a_broker_s_queue() -> None:
 
 
 async def test_outcomes_that_the_store_has_not(world: World) -> None:
-    world.context.workers = lambda: [worker(0, 0)]
+    world.offer(workers=lambda: [worker(0, 0)])
     await tell(world, roles=("receiver",), unseen={"orders": NOON + 59_000})
     assert (await held(world) or ("",))[0] == "under_way", "a second is no lag"
     await tell(world, roles=("receiver",), unseen={"orders": NOON + 30_000})
@@ -159,7 +159,7 @@ async def test_outcomes_that_the_store_has_not(world: World) -> None:
 
 
 async def test_nobody_who_delivers_or_hands_over(world: World) -> None:
-    world.context.workers = lambda: [worker(0, 0)]
+    world.offer(workers=lambda: [worker(0, 0)])
     (sent,) = await world.written(1)
     await world.store.write([outcome(sent, "billing", Status.RETRYING, due_at=world.clock.now())])
     assert await held(world) == ("nobody", "no compensator is alive, which hands over what is due")
@@ -172,7 +172,7 @@ async def test_nobody_who_delivers_or_hands_over(world: World) -> None:
 
 async def test_a_trace_comes_without_what_a_silent_dispatcher_would_tell(world: World) -> None:
     """It is answered all the same, with the breakers that were told before."""
-    world.context.workers = lambda: [worker(16, 3)]
+    world.offer(workers=lambda: [worker(16, 3)])
     await tell(world, roles=("dispatcher",))
     assert await held(world) is None
     await tell(world, roles=("dispatcher",), breakers={"orders/billing": BreakerFigures("open", NOON, NOON + 65_000)})

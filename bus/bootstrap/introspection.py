@@ -1,0 +1,107 @@
+"""One process as it tells of itself, to people and to the other processes."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from bus.bootstrap.context import Context
+from bus.bootstrap.offers import Offers
+from bus.cluster.member import Member
+from bus.cluster.report import Lane, Report, Reports
+from bus.cluster.sampling import Sampler
+from bus.cluster.waiting import figures
+
+_PUBLISHER: Final = "receiver"
+_BREAKERS_TOLD: Final = 100
+
+
+class Introspection:
+    """Tells what a process has open and what its roles offer.
+
+    Attributes
+    ----------
+    offers
+        Of all roles of this process.
+    """
+
+    def __init__(self, context: Context, offers: Offers) -> None:
+        self._context = context
+        self.offers = offers
+
+    def health(self) -> dict[str, Any]:
+        """Return a line for each part: its name, whether it is well, and what is wrong."""
+        context = self._context
+        found, notes = self.own_conditions(), context.router.preference.notes()
+        for member in context.members.others:
+            where = f"{'+'.join(member.roles)} {member.url}"
+            found |= {f"{name} ({where})": trouble for name, trouble in member.troubles.items()}
+        checks = [
+            {"name": name, "ok": not trouble, "detail": trouble or notes.get(name, "")}
+            for name, trouble in found.items()
+        ]
+        return {"status": "degraded" if any(found.values()) else "ok", "node": context.node, "checks": checks}
+
+    def publishers(self) -> dict[str, dict[str, str]]:
+        """Return, by receiver's URL, the cluster that its messages go to, by transport."""
+        me = self._context.members.me
+        own = {me.url: self._context.router.preference.published_to} if "receiver" in me.roles else {}
+        return own | {other.url: other.published_to for other in self._context.members.others if other.published_to}
+
+    @property
+    def sampler(self) -> Sampler:
+        """The way to have a sample sent by a dispatcher."""
+        return Sampler(self._context.members, self._context.peers, self.offers.sampling)
+
+    @property
+    def reports(self) -> Reports:
+        """The way to ask every process how it is."""
+        return Reports(self._context.members, self._context.peers, self.report)
+
+    @property
+    def members(self) -> list[Member]:
+        """Every live process, this one first, as it is now."""
+        return [self.described(), *self._context.members.others]
+
+    def described(self) -> Member:
+        """Return what the other processes need to know of this one now."""
+        context, breakers = self._context, self.offers.breakers()
+        me, waiting = context.members.me, figures(context.spools, self.offers.carried())
+        oldest = sorted(breakers, key=lambda lane: breakers[lane].since)[:_BREAKERS_TOLD]
+        return msgspec.structs.replace(
+            me,
+            revision=context.registry.revision,
+            unpublished=waiting.unpublished,
+            unseen=waiting.unseen,
+            held=waiting.held,
+            published_to=context.router.preference.published_to if _PUBLISHER in me.roles else {},
+            troubles={name: text for name, text in self.own_conditions().items() if text},
+            spools=waiting.spools,
+            breakers={lane: breakers[lane] for lane in oldest},
+            open_breakers=len(breakers),
+            orphans=len(self.offers.orphans()),
+            rejected=tuple(self.offers.rejected()),
+            turned_away=tuple(self.offers.turned_away()),
+        )
+
+    def report(self) -> Report:
+        """Return all that this process tells when it is asked."""
+        return Report(
+            member=self.described(),
+            lanes=[
+                Lane(name, *found)
+                for name, spool in self._context.spools.items()
+                for found in spool.stats().consumers
+                if found.records
+            ],
+            workers=self.offers.workers(),
+            breakers=self.offers.breakers(),
+            orphans=self.offers.orphans(),
+            swept=list(self.offers.swept),
+        )
+
+    def own_conditions(self) -> dict[str, str]:
+        """Return what is wrong with each part of this process, by name; empty text for one that is well."""
+        own = {name: condition() for name, condition in self.offers.conditions.items()}
+        return own | self._context.router.conditions()

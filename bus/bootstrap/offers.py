@@ -1,0 +1,87 @@
+"""What each role of a process has for the rest of it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from bus.bootstrap.context import Context
+from bus.domain.health.vitals import BreakerFigures, Orphan, RejectedFigures, TurnedAwayFigures, WorkerFigures
+from bus.events.emitter import Emitter
+from bus.ports.dispatching import Dispatching
+from bus.ports.sampling import Sampling
+from bus.ports.transport import Lag
+
+Asgi = Callable[..., Any]
+Fill = Callable[[], None]
+
+
+@dataclass(frozen=True)
+class Offers:
+    """What a role offers; what it lacks others offer, or nobody.
+
+    Attributes
+    ----------
+    dispatching, sampling
+        Whom due deliveries and samples are handed to.
+    carried, workers, breakers
+        What a dispatcher has of its transports, its permits, and those of its breakers that are not closed.
+    orphans, swept
+        The abandoned queues that a sweeper sees, and the directories below which it looks.
+    rejected, turned_away
+        What a receiver refused for good, and what it refuses for now.
+    meters, async_meters
+        Each looks at what is to be measured, and returns what sets the gauges of it, which runs in a thread.
+    conditions
+        What is wrong with a part, by its name; empty text while it is well.
+    documented
+        Paths of the OpenAPI document that the role serves by itself.
+    routes
+        ASGI applications by path prefix.
+    """
+
+    dispatching: Dispatching | None = None
+    sampling: Sampling | None = None
+    carried: Callable[[], Mapping[tuple[str, str], Lag]] = dict
+    workers: Callable[[], list[WorkerFigures]] = list
+    breakers: Callable[[], dict[str, BreakerFigures]] = dict
+    orphans: Callable[[], list[Orphan]] = list
+    swept: tuple[str, ...] = ()
+    rejected: Callable[[], list[RejectedFigures]] = list
+    turned_away: Callable[[], list[TurnedAwayFigures]] = list
+    meters: tuple[Callable[[], Fill], ...] = ()
+    async_meters: tuple[Callable[[], Awaitable[Fill]], ...] = ()
+    conditions: Mapping[str, Callable[[], str]] = field(default_factory=dict)
+    documented: Mapping[str, Any] = field(default_factory=dict)
+    routes: Mapping[str, Asgi] = field(default_factory=dict)
+
+    def __or__(self, other: Offers) -> Offers:
+        """Return both together; of what there is once, the other's when it has it."""
+        return Offers(**{each.name: _joined(getattr(self, each.name), getattr(other, each.name)) for each in _FIELDS})
+
+
+_FIELDS = fields(Offers)
+_NOBODY = (None, dict, list)
+
+
+def _joined(mine: Any, others: Any) -> Any:
+    if isinstance(others, Mapping):
+        return {**mine, **others}
+    if isinstance(others, tuple):
+        return (*mine, *others)
+    return mine if others in _NOBODY else others
+
+
+def offers_of(context: Context) -> Offers:
+    """Return what a process offers whatever its roles are."""
+    members, events = context.members, context.events
+    conditions: dict[str, Callable[[], str]] = {
+        "configuration": lambda: context.registry.trouble,
+        "clocks": lambda: members.clocks,
+    }
+    if isinstance(events, Emitter):
+        conditions["events"] = lambda: events.trouble
+    if members.me.is_dispatcher:
+        conditions["permits"] = lambda: members.trouble
+    return Offers(conditions=conditions)

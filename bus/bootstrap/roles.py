@@ -1,0 +1,54 @@
+"""What a role is, how one is found, and how those of one process are put together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from importlib.metadata import entry_points
+from typing import Final, Protocol
+
+from bus.bootstrap.context import Context
+from bus.bootstrap.offers import Offers
+from bus.errors import ConfigurationError
+
+ROLES: Final = ("dispatcher", "receiver", "compensator", "admin")
+"""The roles of a whole bus, each after those whose offers it takes."""
+
+
+class Service(Protocol):
+    """A role at work in one process."""
+
+    async def run(self, ready: asyncio.Event, stopping: asyncio.Event) -> None:
+        """Set ``ready`` once it works; return after ``stopping`` when what it began is finished."""
+        ...
+
+    @property
+    def offers(self) -> Offers:
+        """What it has for the rest of the process."""
+        ...
+
+
+class Role(Protocol):
+    """An entry point of the group ``bus.roles``."""
+
+    def __call__(self, context: Context, offered: Offers) -> Service:
+        """Make the role's service; ``offered`` is what those before it in ``ROLES`` offer."""
+        ...
+
+
+def load_roles(names: Sequence[str]) -> list[Role]:
+    """Load roles by name; raises ``ConfigurationError`` for one that is not installed."""
+    found = {entry.name: entry for entry in entry_points(group="bus.roles")}
+    missing = [name for name in names if name not in found]
+    if missing:
+        raise ConfigurationError(f"unknown role {missing[0]!r}; there are: {', '.join(sorted(found))}")
+    return [found[name].load() for name in names]
+
+
+def compose(context: Context, roles: Sequence[Role], offered: Offers) -> tuple[list[Service], Offers]:
+    """Make the services of a process, each with what was offered before it, and return what they offer together."""
+    services: list[Service] = []
+    for role in roles:
+        services.append(role(context, offered))
+        offered |= services[-1].offers
+    return services, offered
