@@ -17,7 +17,7 @@ from bus.domain.message import Message, decode_message
 from bus.errors import StoreError
 from bus.ports.dispatching import Dispatching
 from bus.ports.sampling import Sampled, Sampling
-from bus.ports.transport import Outgoing, Transport
+from bus.ports.transport import Outgoing, Publisher
 from bus.registry import Registry
 
 _log = logging.getLogger(__name__)
@@ -28,7 +28,7 @@ class HandoverApp(PeerApp):
     """What a dispatcher takes from the other processes; ``direct`` is this process's direct transport."""
 
     def __init__(
-        self, direct: Transport, dispatching: Dispatching, sampling: Sampling, registry: Registry, key: PeerKey
+        self, direct: Publisher, dispatching: Dispatching, sampling: Sampling, registry: Registry, key: PeerKey
     ) -> None:
         self._direct = direct
         self._dispatching = dispatching

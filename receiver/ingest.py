@@ -22,7 +22,7 @@ from bus.security.principals import Principal
 from bus.telemetry import metrics
 from receiver.draft import Draft
 from receiver.duplicates import MOST_AHEAD, Claim, IdempotencyKeys, Recent, Stored, content_of, digest, scope_of
-from receiver.publishing import Publisher
+from receiver.publishing import SpoolPublisher
 from receiver.quotas import Quotas
 from receiver.source_counters import SourceCounters
 
@@ -62,7 +62,7 @@ class Ingest:
         recent: Recent,
         keys: IdempotencyKeys,
         quotas: Quotas,
-        publisher: Publisher,
+        publisher: SpoolPublisher,
         events: Events,
         clock: Clock,
     ) -> None:

@@ -18,7 +18,7 @@ from bus.ports.clock import Clock
 from bus.ports.events import Events
 from bus.ports.spool import Record, Spool
 from bus.ports.store import Store
-from bus.ports.transport import Outgoing, Transport
+from bus.ports.transport import Outgoing, Publisher
 from bus.registry import Registry
 from bus.telemetry import labels, metrics
 from bus.transports.router import TransportRouter
@@ -41,7 +41,7 @@ class _Moved(NamedTuple):
     lacks_room: bool
 
 
-class Publisher:
+class SpoolPublisher:
     """One worker for each destination that has had messages, so that a stalled transport holds up no other."""
 
     def __init__(
@@ -146,7 +146,7 @@ class Publisher:
         return len(kept), bool(kept) and not failed
 
     async def _publish_on(
-        self, transport: Transport, code: str, outgoing: Sequence[tuple[Record, Outgoing]]
+        self, transport: Publisher, code: str, outgoing: Sequence[tuple[Record, Outgoing]]
     ) -> tuple[list[tuple[Record, Outgoing]], int]:
         """Publish and ack what the transport confirmed; return the rest, and how many of it failed.
 

@@ -13,7 +13,7 @@ from receiver.duplicates import IdempotencyKeys, Recent
 from receiver.events_app import PATH as EVENTS_PATH
 from receiver.events_app import EventsApp
 from receiver.ingest import Ingest
-from receiver.publishing import Publisher
+from receiver.publishing import SpoolPublisher
 from receiver.quotas import Quotas
 from receiver.rejections import Rejections
 from receiver.turned_away import TurnedAway
@@ -26,7 +26,7 @@ class ReceiverService:
 
     def __init__(self, context: Context, _: Offers) -> None:
         spool, registry, clock = context.spools["receiver"], context.registry, context.clock
-        self._publisher = Publisher(registry, context.router, spool, context.store, context.events, clock)
+        self._publisher = SpoolPublisher(registry, context.router, spool, context.store, context.events, clock)
         self._feed = StoreFeed(
             spool,
             context.store,

@@ -82,11 +82,11 @@ def _role(destination: Destination, transport: TransportName, former: FormerTran
 
 
 def _trouble(context: Context, destination: Destination, name: TransportName) -> str:
-    transport = next((one for one in context.router.transports if one.name == name), None)
-    if transport is None:
+    publisher = context.router.publishers.get(name)
+    if publisher is None:
         return "its servers are not in the configuration of this process"
     trouble = context.router.trouble(destination.code) if name is destination.transport else None
-    conditions = [f"{cluster}: {text}" for cluster, text in transport.conditions().items() if text]
+    conditions = [f"{cluster}: {text}" for cluster, text in publisher.conditions().items() if text]
     return "; ".join([*conditions, *([str(trouble)] if trouble is not None else [])])
 
 

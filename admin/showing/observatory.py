@@ -120,8 +120,8 @@ def _everything(_: str) -> bool:
 
 def _backlogs(context: Context, members: list[Member]) -> Iterator[tuple[Lane, Backlog]]:
     """Yield what waits for each subscription: in the direct queues of all dispatchers, and on its brokers."""
-    catalog, transports = context.registry.catalog, {one.name: one for one in context.router.transports}
-    lags = {name: one.lags() for name, one in transports.items() if name != TransportName.DIRECT}
+    catalog = context.registry.catalog
+    lags = {name: held for name, held in context.router.lags().items() if name != TransportName.DIRECT}
     for key in catalog.subscriptions:
         destination = catalog.destinations.get(key[0])
         held = [found for member in members if (found := member.held.get("/".join(key))) is not None]

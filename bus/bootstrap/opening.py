@@ -22,7 +22,7 @@ from bus.bootstrap.introspection import Introspection
 from bus.bootstrap.offers import Offers, offers_of
 from bus.bootstrap.store import check_store, is_new, open_store
 from bus.clock import SystemClock
-from bus.cluster.handover import HandoverTransport
+from bus.cluster.handover import HandoverPublisher
 from bus.cluster.kept import ViewFile
 from bus.cluster.member import Member, node_of
 from bus.cluster.members import Members
@@ -35,7 +35,6 @@ from bus.files import make_directory
 from bus.ports.clock import Clock
 from bus.ports.spool import Spool
 from bus.ports.store import Store
-from bus.ports.transport import Transport
 from bus.posters.http import HttpPoster
 from bus.posters.pool import PoolLimits
 from bus.registry import COLLECTIONS, MARK, Listener, Registry
@@ -104,7 +103,6 @@ async def open_context(settings: Settings, roles: Sequence[str], url: str) -> As
         registry = Registry(kept, box, lambda: kept.is_old)
         me = _member(settings, roles, url, opened.enter_context(claim_name(settings.data, roles)), clock)
         members = Members(store, clock, me, peers.lives, ViewFile(settings.data / "permits.json"))
-        transports = _transports(settings, spools, HandoverTransport(members, peers), registry, clock)
         context = Context(
             settings=settings,
             node=me.node,
@@ -114,7 +112,7 @@ async def open_context(settings: Settings, roles: Sequence[str], url: str) -> As
             store=store,
             registry=registry,
             keyring=keyring,
-            router=TransportRouter(transports, clock),
+            router=_router(settings, spools, HandoverPublisher(members, peers), registry, clock),
             poster=poster,
             egress=egress,
             spools=spools,
@@ -230,14 +228,14 @@ def introspect(context: Context, offers: Offers) -> Introspection:
     return found
 
 
-def _transports(
-    settings: Settings, spools: Mapping[str, Spool], handover: HandoverTransport, registry: Registry, clock: Clock
-) -> list[Transport]:
+def _router(
+    settings: Settings, spools: Mapping[str, Spool], handover: HandoverPublisher, registry: Registry, clock: Clock
+) -> TransportRouter:
     """Return all transports: with a dispatcher the direct one ends here, without at another process."""
     if "direct" not in spools:
-        return [handover, *open_brokers(settings, NoQuarantine(), clock)]
-    quarantine = SpoolQuarantine(spools["quarantine"], clock)
-    return [DirectTransport(spools["direct"], registry.spool_share), *open_brokers(settings, quarantine, clock)]
+        return TransportRouter(open_brokers(settings, NoQuarantine(), clock), clock, handover)
+    brokers = open_brokers(settings, SpoolQuarantine(spools["quarantine"], clock), clock)
+    return TransportRouter([DirectTransport(spools["direct"], registry.spool_share), *brokers], clock)
 
 
 async def _open_spools(settings: Settings, roles: Sequence[str], opened: AsyncExitStack) -> dict[str, Spool]:

@@ -15,10 +15,9 @@ from bus.cluster.members import Members
 from bus.cluster.peers import DELIVERIES, MESSAGES, ROOM, Peers
 from bus.domain.delivery.delivery import Delivery, encode_delivery
 from bus.domain.destination import Destination, TransportName
-from bus.domain.subscription import Subscription
-from bus.errors import PeerUnavailable, TransportUnavailable
+from bus.errors import PeerUnavailable
 from bus.ports.clock import Clock
-from bus.ports.transport import Consumer, Lag, Outgoing
+from bus.ports.transport import Outgoing
 
 _log = logging.getLogger(__name__)
 _ROOM_KEPT: Final = 0.2
@@ -27,8 +26,8 @@ _results: Final = msgspec.msgpack.Decoder(list[bool | None])
 _rooms: Final = msgspec.msgpack.Decoder(list[tuple[str, str, int]])
 
 
-class HandoverTransport:
-    """The direct transport of a process without a dispatcher: it ends in the direct queue of one that lives."""
+class HandoverPublisher:
+    """Publishes for a process without a dispatcher: to the direct queue of one that lives."""
 
     def __init__(self, members: Members, peers: Peers) -> None:
         self._members = members
@@ -47,25 +46,11 @@ class HandoverTransport:
         """Wait: there is nothing to keep up."""
         await asyncio.Event().wait()
 
-    async def ensure(self, destination: Destination, subscriptions: Sequence[Subscription]) -> None:
-        """Do nothing: each dispatcher makes its own queues, at the latest when a message comes that expects them."""
-
-    async def remove(self, destination: str, subscription: str) -> None:
-        """Do nothing: each dispatcher removes its own queues."""
-
     async def publish(self, batch: Sequence[Outgoing]) -> list[bool | None]:
         """Hand messages to a dispatcher, another one when it does not answer; durable there when it confirms."""
         wanted = [item for item in batch if item.message.expected]
         taken = iter(await self._hand(wanted) if wanted else ())
         return [not item.message.expected or next(taken) for item in batch]
-
-    async def consume(self, destination: str, subscription: str) -> Consumer:
-        """Raise: nobody consumes without a dispatcher."""
-        raise TransportUnavailable(f"{destination}/{subscription} is consumed by dispatchers only")
-
-    def lags(self) -> dict[tuple[str, str], Lag]:
-        """Return nothing: what dispatchers hold they tell themselves."""
-        return {}
 
     def conditions(self) -> dict[str, str]:
         """Return whether there is a dispatcher."""

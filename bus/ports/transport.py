@@ -65,8 +65,8 @@ class Consumer(Protocol):
         ...
 
 
-class Transport(Protocol):
-    """A broker, or none.
+class Publisher(Protocol):
+    """What takes messages to publish.
 
     Every wait has a deadline. ``run`` must be running for anything else to work.
     """
@@ -83,6 +83,28 @@ class Transport(Protocol):
     async def run(self) -> None:
         """Keep connections, watches and figures up until cancelled; never returns or raises for the network."""
         ...
+
+    async def publish(self, batch: Sequence[Outgoing]) -> Sequence[bool | None]:
+        """Publish messages and say for each, in order, whether the transport confirmed that it holds it durably.
+
+        False is either refused or unknown; publishing again is allowed and may repeat. None is not tried: the transport
+        has no room for it now, and no failure is told of. Never raises for the network; every wait has a deadline,
+        and while the transport is known to be away the answer comes at once.
+        What no queue was ensured for is confirmed without being held.
+        """
+        ...
+
+    def conditions(self) -> dict[str, str]:
+        """Return what is wrong with each cluster by name, empty text for one that is well; {} without a broker."""
+        ...
+
+    async def close(self) -> None:
+        """Leave the transport; called after ``run`` was cancelled."""
+        ...
+
+
+class Transport(Publisher, Protocol):
+    """A broker, or none: what is published is held here for each subscription, and consumed."""
 
     async def ensure(self, destination: Destination, subscriptions: Sequence[Subscription]) -> None:
         """Make the destination's topic and a queue for each subscription, from the next message on; idempotent.
@@ -102,16 +124,6 @@ class Transport(Protocol):
         """Delete a subscription's queue with what it holds; idempotent; raises as ``ensure`` does."""
         ...
 
-    async def publish(self, batch: Sequence[Outgoing]) -> Sequence[bool | None]:
-        """Publish messages and say for each, in order, whether the transport confirmed that it holds it durably.
-
-        False is either refused or unknown; publishing again is allowed and may repeat. None is not tried: the transport
-        has no room for it now, and no failure is told of. Never raises for the network; every wait has a deadline,
-        and while the transport is known to be away the answer comes at once.
-        What no queue was ensured for is confirmed without being held.
-        """
-        ...
-
     async def consume(self, destination: str, subscription: str) -> Consumer:
         """Return the subscription's consumer at once; it connects, and reconnects for ever, by itself."""
         ...
@@ -121,14 +133,6 @@ class Transport(Protocol):
 
         Costs no network: ``run`` keeps it current within seconds. None while the broker does not answer.
         """
-        ...
-
-    def conditions(self) -> dict[str, str]:
-        """Return what is wrong with each cluster by name, empty text for one that is well; {} without a broker."""
-        ...
-
-    async def close(self) -> None:
-        """Leave the transport; called after ``run`` was cancelled."""
         ...
 
 

@@ -8,8 +8,9 @@ from typing import Any
 
 from bus.bootstrap import Context, Fill, Introspection, Offers
 from bus.ports.spool import Spool, SpoolStats
-from bus.ports.transport import Lag, Transport
+from bus.ports.transport import Lag, Publisher
 from bus.telemetry import labels, metrics
+from bus.transports.router import Lags
 
 
 def spool_offers(context: Context) -> Offers:
@@ -26,7 +27,8 @@ async def measured(context: Context, introspection: Introspection) -> list[Fill]
     offers = introspection.offers
     fills = [meter() for meter in offers.meters]
     fills += [await meter() for meter in offers.async_meters]
-    fills += [_measure_broker(transport) for transport in context.router.transports]
+    lags = context.router.lags()
+    fills += [_measure_broker(publisher, lags.get(name)) for name, publisher in context.router.publishers.items()]
     return [*fills, partial(_fill_health, introspection.health()["checks"])]
 
 
@@ -58,9 +60,9 @@ def _fill_spool(name: str, stats: SpoolStats, now: int) -> None:
         metrics.SPOOL_OLDEST.labels(name, label).set((now - oldest) / 1000 if oldest is not None else 0)
 
 
-def _measure_broker(transport: Transport) -> Fill:
-    clusters = transport.conditions()
-    return partial(_fill_broker, transport.name, dict(clusters), dict(transport.lags() or {}) if clusters else {})
+def _measure_broker(publisher: Publisher, lags: Lags | None) -> Fill:
+    clusters = publisher.conditions()
+    return partial(_fill_broker, publisher.name, dict(clusters), dict(lags or {}) if clusters else {})
 
 
 def _fill_broker(name: str, clusters: Mapping[str, str], lags: Mapping[tuple[str, str], Lag]) -> None:

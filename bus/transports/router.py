@@ -12,7 +12,7 @@ from bus.domain.destination import Destination, TransportName
 from bus.domain.subscription import Subscription
 from bus.errors import InvalidDestination, InvalidMessage, TransportError, TransportRefused
 from bus.ports.clock import Clock
-from bus.ports.transport import Lag, Transport
+from bus.ports.transport import Lag, Publisher, Transport
 from bus.sentences import sentence
 from bus.transports.merged import MergedConsumer
 from bus.transports.preference import ClusterPreference
@@ -65,8 +65,12 @@ class TransportRouter:
         Which of a transport's clusters a person wants published to.
     """
 
-    def __init__(self, transports: Iterable[Transport], clock: Clock) -> None:
+    def __init__(self, transports: Iterable[Transport], clock: Clock, handover: Publisher | None = None) -> None:
         self._transports = {transport.name: transport for transport in transports}
+        self._publishers: dict[str, Publisher] = {**self._transports}
+        self._handover = handover
+        if handover is not None:
+            self._publishers[handover.name] = handover
         self._clock = clock
         self._catalog = Catalog()
         self._present: dict[str, set[str]] | None = None
@@ -82,34 +86,34 @@ class TransportRouter:
     # --- asking ----------------------------------------------------------------------------------------------
 
     @property
-    def transports(self) -> list[Transport]:
-        """All transports."""
-        return list(self._transports.values())
+    def publishers(self) -> Mapping[str, Publisher]:
+        """What messages can be published to, by transport."""
+        return self._publishers
 
-    def of(self, destination: Destination) -> Transport:
-        """Return the transport that a destination's messages take; without its broker's servers, the fallback."""
-        return self._transports.get(destination.transport) or self.fallback
+    def of(self, destination: Destination) -> Publisher:
+        """Return what publishes a destination's messages; without its broker's servers, the fallback."""
+        return self._publishers.get(destination.transport) or self.fallback
 
     @property
-    def fallback(self) -> Transport:
-        """The transport straight to a dispatcher, for what no broker takes."""
-        return self._transports[TransportName.DIRECT]
+    def fallback(self) -> Publisher:
+        """The way straight to a dispatcher, for what no broker takes."""
+        return self._publishers[TransportName.DIRECT]
 
     def check(self, destination: Destination) -> None:
         """Raise ``InvalidMessage`` with the field when the destination's transport is not set up or cannot carry it."""
-        transport = self._transports.get(destination.transport)
-        if transport is None:
+        publisher = self._publishers.get(destination.transport)
+        if publisher is None:
             raise InvalidMessage(
                 sentence(
                     "transport {transport} is not set up here; there are: {transports}",
                     transport=destination.transport,
-                    transports=", ".join(self._transports),
+                    transports=", ".join(self._publishers),
                 ),
                 hint=sentence("name its servers in the configuration: docs/configuration.md"),
                 field="transport",
             )
         try:
-            transport.check(destination)
+            publisher.check(destination)
         except InvalidDestination as error:
             raise InvalidMessage(error.said, hint=error.hint_said, field=error.field or "code") from error
 
@@ -120,18 +124,21 @@ class TransportRouter:
 
     def lag(self, destination: Destination, subscription: str, name: str) -> Lag | None:
         """Return what a transport holds for a subscription; None while it cannot be asked."""
-        transport = self._transports.get(name)
-        lags = transport.lags() if transport is not None else None
+        lags = self.lags().get(name)
         return None if lags is None else lags.get((destination.code, subscription), Lag(0, None))
 
     def lags(self) -> dict[str, Lags | None]:
-        """Return by transport what each holds for each subscription; None for one that cannot be asked."""
-        return {name: transport.lags() for name, transport in self._transports.items()}
+        """Return by transport what each holds for each subscription; None for one that cannot be asked.
+
+        What is handed over to dispatchers is not held here: they tell of it themselves.
+        """
+        held: dict[str, Lags | None] = {name: transport.lags() for name, transport in self._transports.items()}
+        return held if self._handover is None else held | {self._handover.name: {}}
 
     def conditions(self) -> dict[str, str]:
         """Return what is wrong with each cluster and each destination's queues, by name; empty text for none."""
         found = {
-            cluster: text for transport in self._transports.values() for cluster, text in transport.conditions().items()
+            cluster: text for publisher in self._publishers.values() for cluster, text in publisher.conditions().items()
         }
         for place, error in self._troubles.items():
             found[f"{place.transport} queues of {place.code}"] = str(error)
@@ -145,8 +152,8 @@ class TransportRouter:
             return {}
         names = [(code, name) for code, found in self._present.items() for name in found]
         missing = [key for key in names if key not in self._catalog.subscriptions and not self._catalog.is_gone(*key)]
-        lags = self.fallback.lags() if missing else None
-        return {key: lag for key in missing if (lag := (lags or {}).get(key)) is not None and lag.records}
+        lags = self._direct_lags() if missing else {}
+        return {key: lag for key in missing if (lag := lags.get(key)) is not None and lag.records}
 
     # --- consuming -------------------------------------------------------------------------------------------
 
@@ -167,8 +174,8 @@ class TransportRouter:
     async def run(self) -> None:
         """Keep the transports up, and make what could not be made yet, until cancelled."""
         async with asyncio.TaskGroup() as group:
-            for transport in self._transports.values():
-                group.create_task(transport.run())
+            for publisher in self._publishers.values():
+                group.create_task(publisher.run())
             while True:
                 await self._clock.sleep(_RETRY)
                 self._distrust_returned()
@@ -177,8 +184,8 @@ class TransportRouter:
 
     async def close(self) -> None:
         """Leave all transports; called after ``run`` was cancelled."""
-        for transport in self._transports.values():
-            await transport.close()
+        for publisher in self._publishers.values():
+            await publisher.close()
 
     async def apply(self, catalog: Catalog) -> None:
         """Make queues for new subscriptions and delete those of removed ones, as far as the transports answer.
@@ -227,6 +234,10 @@ class TransportRouter:
         if self._present is not None and missing:
             self._present.setdefault(place.code, set()).update(found.name for found in missing)
 
+    def _direct_lags(self) -> Lags:
+        """Return what the direct queues of this process hold."""
+        return self.lags().get(TransportName.DIRECT) or {}
+
     def _distrust_returned(self) -> None:
         """Look after the queues of a transport that has come back: its broker may have been wiped meanwhile."""
         for name, transport in self._transports.items():
@@ -240,7 +251,7 @@ class TransportRouter:
         """At first, find what the fallback still has from an earlier life, which may be too much."""
         if self._present is None:
             self._present = {}
-            for (code, name), lag in (self.fallback.lags() or {}).items():
+            for (code, name), lag in self._direct_lags().items():
                 self._present.setdefault(code, set()).add(name)
                 if name in catalog.names(code) or catalog.is_gone(code, name):
                     continue

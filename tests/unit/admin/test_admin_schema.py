@@ -32,7 +32,7 @@ from receiver.duplicates import IdempotencyKeys, Recent
 from receiver.events_app import PATH as EVENTS_PATH
 from receiver.events_app import EventsApp
 from receiver.ingest import Ingest
-from receiver.publishing import Publisher
+from receiver.publishing import SpoolPublisher
 from receiver.quotas import Quotas
 from receiver.rejections import Rejections
 from receiver.turned_away import TurnedAway
@@ -69,7 +69,7 @@ async def _make() -> tuple[Gateway, str, dict[str, str]]:
     await world.keyring.add_user("ann", "viewer")
     context = world.context
     spool = context.spools["receiver"]
-    publisher = Publisher(context.registry, context.router, spool, context.store, context.events, context.clock)
+    publisher = SpoolPublisher(context.registry, context.router, spool, context.store, context.events, context.clock)
     recent, keys = Recent(context.store, context.clock), IdempotencyKeys(context.store, context.clock)
     quotas = Quotas(spool, TurnedAway(context.clock), context.clock)
     ingest = IngestApp(

@@ -139,7 +139,7 @@ async def test_while_a_broker_does_not_say_it_is_not_known(
 
 async def test_a_transport_that_is_not_set_up_here_is_not_known(world: World, client: httpx.AsyncClient) -> None:
     await switch(world)
-    del world.context.router._transports["kafka"]
+    del world.context.router._transports["kafka"], world.context.router._publishers["kafka"]
     _, by_name = await transports(client)
     assert by_name["kafka"]["drained"] is None
     assert "not in the configuration" in by_name["kafka"]["trouble"]

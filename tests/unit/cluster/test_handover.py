@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from bus.cluster.handover import HandoverTransport, RemoteDispatching
+from bus.cluster.handover import HandoverPublisher, RemoteDispatching
 from bus.cluster.member import Member
 from bus.cluster.peers import DELIVERIES, MESSAGES, ROOM
 from bus.domain.delivery.delivery import Delivery, decode_delivery
 from bus.domain.message import Message, decode_message, encode_message
-from bus.errors import PeerUnavailable, TransportUnavailable
+from bus.errors import PeerUnavailable
 from bus.ports.transport import Outgoing
 from bus.testing.clock import ManualClock
 from bus.testing.writes import DESTINATION, message
@@ -85,8 +85,8 @@ def peers() -> FakePeers:
     return FakePeers()
 
 
-def handing_over(peers: FakePeers, *found: Member) -> HandoverTransport:
-    return HandoverTransport(Crowd(*found), peers)  # type: ignore[arg-type]
+def handing_over(peers: FakePeers, *found: Member) -> HandoverPublisher:
+    return HandoverPublisher(Crowd(*found), peers)  # type: ignore[arg-type]
 
 
 async def test_messages_go_to_one_dispatcher_and_to_another_one_the_next_time(peers: FakePeers) -> None:
@@ -135,13 +135,9 @@ async def test_behind_what_has_no_room_nothing_is_handed_over(peers: FakePeers) 
     assert len(peers.calls) == 1
 
 
-async def test_the_transport_says_when_there_is_no_dispatcher_and_consumes_nothing(peers: FakePeers) -> None:
-    transport = handing_over(peers, member("r", "receiver"))
-    assert "no dispatcher" in transport.conditions()["dispatchers"]
+async def test_it_says_when_there_is_no_dispatcher(peers: FakePeers) -> None:
+    assert "no dispatcher" in handing_over(peers, member("r", "receiver")).conditions()["dispatchers"]
     assert handing_over(peers, member("a")).conditions() == {"dispatchers": ""}
-    assert transport.lags() == {}
-    with pytest.raises(TransportUnavailable):
-        await transport.consume(*LANE)
 
 
 # --- due deliveries ------------------------------------------------------------------------------------------

@@ -215,7 +215,7 @@ async def test_outcomes_are_swept_before_the_direct_queue(ground: Ground) -> Non
 async def test_a_broker_that_is_away_sends_them_straight_to_a_dispatcher(ground: Ground) -> None:
     broker = MemoryTransport("kafka")
     broker.refusing = True
-    ground.world.router._transports["kafka"] = broker
+    ground.world.router._transports["kafka"] = ground.world.router._publishers["kafka"] = broker
     await ground.world.registry.put_destination(
         Destination(code=DESTINATION, transport="kafka", version=ground.world.registry.destination(DESTINATION).version)
     )

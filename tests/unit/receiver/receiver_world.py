@@ -26,7 +26,7 @@ from receiver.app import IngestApp
 from receiver.draft import Draft
 from receiver.duplicates import IdempotencyKeys, Recent
 from receiver.ingest import Accepted, Ingest
-from receiver.publishing import Publisher
+from receiver.publishing import SpoolPublisher
 from receiver.quotas import Quotas
 from receiver.rejections import Rejections
 from receiver.turned_away import TurnedAway
@@ -94,7 +94,7 @@ class World:
 
     def restart(self) -> None:
         """Begin another life of the receiver on the same spool and store."""
-        self.publisher = Publisher(self.registry, self.router, self.spool, self.store, self.events, self.clock)
+        self.publisher = SpoolPublisher(self.registry, self.router, self.spool, self.store, self.events, self.clock)
         self.turned_away = TurnedAway(self.clock)
         self.ingest = Ingest(
             self.registry,
