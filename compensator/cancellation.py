@@ -6,12 +6,12 @@ import logging
 from typing import Final
 
 from bus.domain.times import SKEW
-from bus.errors import StoreError
 from bus.ports.clock import Clock
 from bus.ports.store import Store
 from bus.registry import Registry
 from bus.stores.cancellations import Cancellations
 from bus.telemetry.outage import Outage
+from compensator.watch import watch
 
 _log = logging.getLogger(__name__)
 _INTERVAL: Final = 5.0
@@ -34,15 +34,12 @@ class Cancellation:
 
     async def run(self) -> None:
         """Look until cancelled."""
-        outage = Outage(_log, "deliveries of removed subscriptions are not canceled without the store")
-        while True:
-            try:
-                await self.step()
-            except StoreError as error:
-                outage.goes_on(error)
-            else:
-                outage.is_over()
-            await self._clock.sleep(_INTERVAL)
+        await watch(
+            self.step,
+            self._clock,
+            _INTERVAL,
+            Outage(_log, "deliveries of removed subscriptions are not canceled without the store"),
+        )
 
     async def step(self) -> int:
         """Cancel what is open for subscriptions that are gone; return how many deliveries."""

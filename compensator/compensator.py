@@ -12,7 +12,6 @@ import msgspec
 from bus.cluster.waiting import Waiting
 from bus.domain.delivery.delivery import Compensation, Delivery
 from bus.domain.delivery.leases import lease_time
-from bus.domain.destination import Destination
 from bus.domain.message import Message, decode_message
 from bus.domain.tracing import events as events_of
 from bus.errors import StoreError
@@ -24,7 +23,7 @@ from bus.ports.transport import Outgoing
 from bus.registry import Registry
 from bus.telemetry import labels, metrics
 from bus.telemetry.outage import Outage
-from bus.transports.router import TransportRouter
+from bus.transports.publishing import DestinationPublisher
 
 _log = logging.getLogger(__name__)
 _BATCH: Final = 256
@@ -44,7 +43,7 @@ class Compensator:
         self,
         store: Store,
         registry: Registry,
-        router: TransportRouter,
+        publisher: DestinationPublisher,
         dispatching: Dispatching,
         events: Events,
         clock: Clock,
@@ -53,7 +52,7 @@ class Compensator:
     ) -> None:
         self._store = store
         self._registry = registry
-        self._router = router
+        self._publisher = publisher
         self._dispatching = dispatching
         self._events = events
         self._clock = clock
@@ -130,23 +129,13 @@ class Compensator:
             message = _read(row)
             if message is None:
                 continue
-            if await self._publish_one(destination, Outgoing(message, row.message)):
+            (confirmed,) = await self._publisher.publish(destination, [Outgoing(message, row.message)])
+            if confirmed:
+                self._events.emit(events_of.handed_on(message, self._clock.now()))
                 await self._store.finish([row])
             else:
                 self._refused_until[row.destination] = self._clock.monotonic() + _AFTER_FAILURE
                 await self._store.unlease([row])
-
-    async def _publish_one(self, destination: Destination, outgoing: Outgoing) -> bool:
-        message = outgoing.message
-        for transport in dict.fromkeys((self._router.of(destination), self._router.fallback)):
-            (confirmed,) = await transport.publish([outgoing])
-            now = self._clock.now()
-            if confirmed is not None:
-                self._events.emit(events_of.published(message, transport.name, confirmed=confirmed, at=now))
-            if confirmed:
-                self._events.emit(events_of.handed_on(message, now))
-                return True
-        return False
 
     async def _hand_over(self, rows: Sequence[Compensation]) -> None:
         readable = [(row, message) for row in await self._without_finished(rows) if (message := _read(row)) is not None]

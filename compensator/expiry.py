@@ -8,11 +8,12 @@ from typing import Final
 
 from bus.domain.identity import id_floor
 from bus.domain.times import DAY, day_of
-from bus.errors import StoreError
 from bus.ports.clock import Clock
 from bus.ports.store import Store
 from bus.stores.rollups import RollupReader
+from bus.telemetry.outage import Outage
 from compensator.believed import BelievedTime
+from compensator.watch import watch
 
 _log = logging.getLogger(__name__)
 _INTERVAL: Final = 600.0
@@ -50,12 +51,7 @@ class Expiry:
 
     async def run(self) -> None:
         """Work until cancelled."""
-        while True:
-            try:
-                await self.step()
-            except StoreError as error:
-                _log.warning("nothing is expired while the store does not answer: %s", error)
-            await self._clock.sleep(_INTERVAL)
+        await watch(self.step, self._clock, _INTERVAL, Outage(_log, "nothing is expired without the store"))
 
     async def step(self) -> list[str]:
         """Drop what can be dropped; return the names of the partitions dropped."""

@@ -7,10 +7,10 @@ from typing import Final
 
 from bus.cluster.members import Members
 from bus.domain.times import SKEW
-from bus.errors import StoreError
 from bus.ports.clock import Clock
 from bus.ports.store import Store
 from bus.telemetry.outage import Outage
+from compensator.watch import watch
 
 _log = logging.getLogger(__name__)
 _INTERVAL: Final = 5.0
@@ -31,15 +31,9 @@ class Rewinding:
 
     async def run(self) -> None:
         """Look until cancelled."""
-        outage = Outage(_log, "due times are not looked through without the store")
-        while True:
-            try:
-                await self.step()
-            except StoreError as error:
-                outage.goes_on(error)
-            else:
-                outage.is_over()
-            await self._clock.sleep(_INTERVAL)
+        await watch(
+            self.step, self._clock, _INTERVAL, Outage(_log, "due times are not looked through without the store")
+        )
 
     async def step(self) -> int:
         """Keep the waits of what was set by a clock that was ahead; return how many rows there were."""

@@ -8,6 +8,7 @@ from bus.bootstrap import Context, Offers
 from bus.cluster.handover import RemoteDispatching
 from bus.cluster.waiting import Waiting
 from bus.stores.cancellations import Cancellations
+from bus.transports.publishing import DestinationPublisher
 from compensator.cancellation import Cancellation
 from compensator.compensator import Compensator
 from compensator.expiry import Expiry
@@ -22,9 +23,10 @@ class CompensatorService:
     def __init__(self, context: Context, offered: Offers) -> None:
         store, registry, transports, clock = context.store, context.registry, context.router, context.clock
         waiting = Waiting(context.members, context.spools)
+        publisher = DestinationPublisher(transports, context.events, clock)
         dispatching = offered.dispatching or RemoteDispatching(context.members, context.peers, clock)
         self._compensator = Compensator(
-            store, registry, transports, dispatching, context.events, clock, context.owner, waiting
+            store, registry, publisher, dispatching, context.events, clock, context.owner, waiting
         )
         self._stuck = StuckSearch(store, registry, transports, waiting, clock)
         self._expiry = Expiry(store, clock)

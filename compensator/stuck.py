@@ -10,13 +10,13 @@ from bus.cluster.waiting import Waiting
 from bus.domain.delivery.delivery import Origin, untried_row
 from bus.domain.subscription import Subscription
 from bus.domain.times import SKEW
-from bus.errors import StoreError
 from bus.ports.clock import Clock
 from bus.ports.store import Store
 from bus.registry import Registry
 from bus.telemetry.outage import Outage
 from bus.transports.router import Lags, TransportRouter
 from compensator.believed import BelievedTime
+from compensator.watch import watch
 
 _log = logging.getLogger(__name__)
 _BATCH: Final = 200
@@ -69,15 +69,9 @@ class StuckSearch:
 
     async def run(self) -> None:
         """Search until cancelled."""
+        await self._clock.sleep(_INTERVAL)
         outage = Outage(_log, "stuck deliveries are not looked for without the store")
-        while True:
-            await self._clock.sleep(_INTERVAL)
-            try:
-                await self.step()
-            except StoreError as error:
-                outage.goes_on(error)
-            else:
-                outage.is_over()
+        await watch(self.step, self._clock, _INTERVAL, outage)
 
     async def step(self) -> int:
         """Look through all subscriptions once; return how many deliveries were claimed."""

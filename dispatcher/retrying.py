@@ -8,13 +8,11 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final
 
-import msgspec
-
 from bus.domain.delivery.delivery import Delivery, Origin, Outcome, Status, decode_outcome
 from bus.domain.lanes import is_unfinished
 from bus.domain.message import decode_message
 from bus.ports.clock import Clock
-from bus.ports.spool import Record, Spool
+from bus.ports.spool import Record, Spool, decoded
 from dispatcher.outcomes import RETRY, OutcomeLog
 
 _log = logging.getLogger(__name__)
@@ -87,11 +85,8 @@ class Retrier:
                     self._hold(record)
 
     def _hold(self, record: Record) -> None:
-        try:
-            outcome = decode_outcome(record.payload)
-        except msgspec.DecodeError:
-            # Its checksum holds, so another version wrote it: it stays claimed, that is, in the file and in view.
-            _log.exception("record %d of %s is of another version; it stays in the spool", *record[:2])
+        outcome = decoded(record, decode_outcome)
+        if outcome is None:
             return
         key = (outcome.destination, outcome.subscription, outcome.message_id)
         held = self._held.get(key)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from bus.ports.clock import Clock
 from bus.ports.sampling import PERMIT_PATIENCE
+from bus.waits import first_of
 
 
 class SampleSlot:
@@ -47,9 +48,4 @@ class SampleSlot:
 
     async def _wait(self, seconds: float) -> None:
         self._told.clear()
-        waits = [asyncio.ensure_future(self._told.wait()), asyncio.ensure_future(self._clock.sleep(seconds))]
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for wait in waits:
-                wait.cancel()
+        await first_of(self._told.wait(), self._clock.sleep(seconds))

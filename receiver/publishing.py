@@ -7,21 +7,16 @@ import logging
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-import msgspec
-
 from bus.domain.delivery.delivery import due_row
 from bus.domain.destination import Destination
 from bus.domain.message import Message, decode_message
-from bus.domain.tracing import events as events_of
 from bus.errors import StoreError
 from bus.ports.clock import Clock
-from bus.ports.events import Events
-from bus.ports.spool import Record, Spool
+from bus.ports.spool import Record, Spool, decoded
 from bus.ports.store import Store
-from bus.ports.transport import Outgoing, Publisher
+from bus.ports.transport import Outgoing
 from bus.registry import Registry
-from bus.telemetry import labels, metrics
-from bus.transports.router import TransportRouter
+from bus.transports.publishing import DestinationPublisher
 
 _log = logging.getLogger(__name__)
 _CONSUMER: Final = "publish"
@@ -45,13 +40,12 @@ class SpoolPublisher:
     """One worker for each destination that has had messages, so that a stalled transport holds up no other."""
 
     def __init__(
-        self, registry: Registry, router: TransportRouter, spool: Spool, store: Store, events: Events, clock: Clock
+        self, registry: Registry, publisher: DestinationPublisher, spool: Spool, store: Store, clock: Clock
     ) -> None:
         self._registry = registry
-        self._router = router
+        self._publisher = publisher
         self._spool = spool
         self._store = store
-        self._events = events
         self._clock = clock
         self._group: asyncio.TaskGroup | None = None
         self._lanes: dict[str, asyncio.Task[None]] = {}
@@ -116,7 +110,7 @@ class SpoolPublisher:
         outgoing: list[tuple[Record, Outgoing]] = []
         scheduled: list[tuple[Record, Message]] = []
         for record in records:
-            message = self._read(record)
+            message = decoded(record, decode_message)
             if message is None:
                 continue
             if message.deliver_at > now:
@@ -137,36 +131,11 @@ class SpoolPublisher:
             # Removed while messages were on their way: their traces say that nobody took them.
             self._spool.ack(_CONSUMER, [record for record, _ in outgoing])
             return 0, False
-        transport, fallback = self._router.of(destination), self._router.fallback
-        kept, failed = await self._publish_on(transport, destination.code, outgoing)
-        if kept and transport is not fallback:
-            # What no broker takes goes straight to a dispatcher.
-            kept, failed = await self._publish_on(fallback, destination.code, kept)
-        self._spool.release(_CONSUMER, [record for record, _ in kept])
-        return len(kept), bool(kept) and not failed
-
-    async def _publish_on(
-        self, transport: Publisher, code: str, outgoing: Sequence[tuple[Record, Outgoing]]
-    ) -> tuple[list[tuple[Record, Outgoing]], int]:
-        """Publish and ack what the transport confirmed; return the rest, and how many of it failed.
-
-        What the transport has no room for now did not fail: it is neither counted nor told of, else a destination that
-        is paused for days would have a stream of failures.
-        """
-        confirmed = await transport.publish([item for _, item in outgoing])
-        safe = [record for (record, _), done in zip(outgoing, confirmed, strict=True) if done]
-        kept = [pair for pair, done in zip(outgoing, confirmed, strict=True) if not done]
-        self._spool.ack(_CONSUMER, safe)
-        told = labels.DESTINATIONS.of(code)
-        metrics.PUBLISHED.labels(*told, transport.name, "confirmed").inc(len(safe))
-        failed = sum(done is False for done in confirmed)
-        if failed:
-            metrics.PUBLISHED.labels(*told, transport.name, "failed").inc(failed)
-        now = self._clock.now()
-        for (_, item), done in zip(outgoing, confirmed, strict=True):
-            if done is not None:
-                self._events.emit(events_of.published(item.message, transport.name, confirmed=done, at=now))
-        return kept, failed
+        confirmed = await self._publisher.publish(destination, [item for _, item in outgoing])
+        self._spool.ack(_CONSUMER, [record for (record, _), done in zip(outgoing, confirmed, strict=True) if done])
+        kept = [record for (record, _), done in zip(outgoing, confirmed, strict=True) if not done]
+        self._spool.release(_CONSUMER, kept)
+        return len(kept), bool(kept) and False not in confirmed
 
     async def _schedule(self, scheduled: Sequence[tuple[Record, Message]]) -> bool:
         """Put messages for later into the store as due rows; they stay in the spool until it has them."""
@@ -182,11 +151,3 @@ class SpoolPublisher:
         self._is_store_away = False
         self._spool.ack(_CONSUMER, records)
         return True
-
-    def _read(self, record: Record) -> Message | None:
-        try:
-            return decode_message(record.payload)
-        except msgspec.DecodeError:
-            # Its checksum holds, so another version wrote it: it stays claimed, that is, in the file and in view.
-            _log.exception("record %d of %s is of another version; it stays in the spool", *record[:2])
-            return None

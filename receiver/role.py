@@ -7,6 +7,7 @@ import asyncio
 from bus.bootstrap import Context, Offers
 from bus.domain.message import decode_message
 from bus.stores.feed import StoreFeed
+from bus.transports.publishing import DestinationPublisher
 from receiver.app import PREFIX, IngestApp
 from receiver.documented import PATHS
 from receiver.duplicates import IdempotencyKeys, Recent
@@ -26,7 +27,9 @@ class ReceiverService:
 
     def __init__(self, context: Context, _: Offers) -> None:
         spool, registry, clock = context.spools["receiver"], context.registry, context.clock
-        self._publisher = SpoolPublisher(registry, context.router, spool, context.store, context.events, clock)
+        self._publisher = SpoolPublisher(
+            registry, DestinationPublisher(context.router, context.events, clock), spool, context.store, clock
+        )
         self._feed = StoreFeed(
             spool,
             context.store,

@@ -14,6 +14,7 @@ from admin.on_demand import OnDemand
 from admin.services import AdminServices
 from bus.http.asgi import Refusal
 from bus.http.problem import problem
+from bus.waits import first_of
 
 ROOT: Final = "/admin"
 _OPENED_WITHIN: Final = 30.0
@@ -109,9 +110,5 @@ def _load() -> Any:
 
 async def _first(wanted: asyncio.Event, stopping: asyncio.Event) -> bool:
     """Wait for either; whether it was the first."""
-    async with asyncio.TaskGroup() as group:
-        waits = [group.create_task(event.wait()) for event in (wanted, stopping)]
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        for wait in waits:
-            wait.cancel()
+    await first_of(wanted.wait(), stopping.wait())
     return wanted.is_set() and not stopping.is_set()

@@ -18,6 +18,7 @@ from bus.domain.times import SKEW
 from bus.errors import Conflict, StoreError
 from bus.ports.clock import Clock
 from bus.ports.store import Document, DocumentStore
+from bus.waits import first_of
 
 _log = logging.getLogger(__name__)
 _INTERVAL: Final = 1.0
@@ -206,11 +207,7 @@ class Members:
     async def _pause(self) -> None:
         """Wait a second, or until there are news; many at once are told together."""
         await self._clock.sleep(_APART)
-        async with asyncio.TaskGroup() as group:
-            waits = [group.create_task(self._clock.sleep(_INTERVAL)), group.create_task(self._wait_for_news())]
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-            for wait in waits:
-                wait.cancel()
+        await first_of(self._clock.sleep(_INTERVAL), self._wait_for_news())
         self._news.clear()
 
     async def _beat(self) -> None:

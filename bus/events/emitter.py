@@ -14,6 +14,7 @@ from bus.ports.clock import Clock
 from bus.ports.events import EventSink, SealedBlock
 from bus.telemetry import metrics
 from bus.telemetry.outage import Outage
+from bus.waits import first_of
 
 _log = logging.getLogger(__name__)
 _CLOSED_EVERY: Final = 1.0
@@ -111,12 +112,7 @@ class Emitter:
         if len(self._gathering) >= BLOCK_EVENTS:
             return
         self._full.clear()
-        waits = {asyncio.ensure_future(self._full.wait()), asyncio.ensure_future(self._clock.sleep(_CLOSED_EVERY))}
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for wait in waits:
-                wait.cancel()
+        await first_of(self._full.wait(), self._clock.sleep(_CLOSED_EVERY))
 
     async def _step(self) -> bool:
         """Write what waits and do what is due; whether that went well."""

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+import logging
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol, TypeVar
+
+import msgspec
 
 from bus.domain.delivery.quota import Room
+
+_log = logging.getLogger(__name__)
+Content = TypeVar("Content")
 
 
 class NewRecord(NamedTuple):
@@ -33,6 +39,18 @@ class Record(NamedTuple):
     lane: str
     payload: bytes
     time: int
+
+
+def decoded(record: Record, decode: Callable[[bytes], Content]) -> Content | None:
+    """Return what a record is, None when another version of the bus wrote it.
+
+    Its checksum holds, so that one is not to be acked: it stays in the file and in view.
+    """
+    try:
+        return decode(record.payload)
+    except msgspec.DecodeError:
+        _log.exception("record %d of %s is of another version; it stays in the spool", record.position, record.lane)
+        return None
 
 
 class ConsumerStats(NamedTuple):

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, Final
-
-import msgspec
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from bus.domain.delivery.delivery import Outcome
 from bus.domain.delivery.rate import TokenBucket
@@ -15,9 +13,10 @@ from bus.domain.lanes import destination_of
 from bus.domain.message import Message
 from bus.errors import StoreError
 from bus.ports.clock import Clock
-from bus.ports.spool import Record, Spool
+from bus.ports.spool import Record, Spool, decoded
 from bus.ports.store import TraceStore
 from bus.stores.refused import RefusedRecords
+from bus.waits import first_of
 
 _log = logging.getLogger(__name__)
 _BATCH: Final = 512
@@ -135,7 +134,7 @@ class StoreFeed:
         lanes = self._spool.lanes(self._consumer)
         now = self._clock.monotonic()
         if not lanes and self._refused:
-            await _first_of(self._spool.wait(self._consumer), self._clock.sleep(max(self._refused.wait, 0.001)))
+            await first_of(self._spool.wait(self._consumer), self._clock.sleep(max(self._refused.wait, 0.001)))
             return
         if not lanes:
             self._idle.set()
@@ -149,12 +148,8 @@ class StoreFeed:
         records: list[Record] = []
         writes: list[Message | Outcome] = []
         for record in batch:
-            try:
-                writes.append(self._decode(record.payload))
-            except msgspec.DecodeError:
-                # Its checksum holds, so another version wrote it: it stays claimed, that is, in the file and in view.
-                _log.exception("record %d of %s is of another version; it stays in the spool", *record[:2])
-            else:
+            if (write := decoded(record, self._decode)) is not None:
+                writes.append(write)
                 records.append(record)
         return records, writes
 
@@ -209,13 +204,3 @@ class StoreFeed:
         self.up = False
         await self._clock.sleep(self._backoff)
         self._backoff = min(self._backoff * 2, _LONGEST_BACKOFF)
-
-
-async def _first_of(*waits: Coroutine[Any, Any, None]) -> None:
-    tasks = [asyncio.ensure_future(wait) for wait in waits]
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from bus.ports.poster import Phases, PostFailure, PostResult, Target, Trial
 from bus.posters.dial import Egress
 from bus.posters.target import HttpTarget
+from bus.waits import first_of
 
 _NOTHING = Phases(None, None, None, None, None, None)
 _KEPT = 4096
@@ -154,12 +155,7 @@ class MemoryPoster:
         """Wait for the event or for the time to be over, whichever is first."""
         if hold is None:
             return True
-        waits = [asyncio.ensure_future(hold.wait()), asyncio.ensure_future(self._sleep(patience))]
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for wait in waits:
-                wait.cancel()
+        await first_of(hold.wait(), self._sleep(patience))
         return hold.is_set()
 
 

@@ -8,14 +8,12 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-import msgspec
-
 from bus.domain.delivery.quota import Room
 from bus.domain.destination import Destination, TransportName
 from bus.domain.message import Message, decode_message
 from bus.domain.subscription import Subscription
 from bus.errors import SpoolError, SpoolFull
-from bus.ports.spool import NewRecord, Record, Spool
+from bus.ports.spool import NewRecord, Record, Spool, decoded
 from bus.ports.transport import Incoming, Lag, Outgoing
 
 _log = logging.getLogger(__name__)
@@ -93,10 +91,10 @@ class DirectTransport:
     async def close(self) -> None:
         """Do nothing: the queue belongs to whoever opened it."""
 
-    def decode(self, record: Record) -> Message:
+    def decoded(self, record: Record) -> Message | None:
         """Return a record's message, from memory when it was published just now."""
         message = self._recent.get((record.lane, record.position))
-        return message if message is not None else decode_message(record.payload)
+        return message if message is not None else decoded(record, decode_message)
 
     def _within_shares(self, wanted: Sequence[Outgoing]) -> list[Outgoing]:
         """Return the messages that fit into their destination's share of the queue.
@@ -189,11 +187,8 @@ class DirectConsumer:
         return records
 
     def _read(self, record: Record) -> Incoming | None:
-        try:
-            message = self._transport.decode(record)
-        except msgspec.DecodeError:
-            # Its checksum holds, so another version wrote it: it stays claimed, that is, in the file and in view.
-            _log.exception("record %d of %s is not a message; it stays in the queue", record.position, self._lane)
+        message = self._transport.decoded(record)
+        if message is None:
             return None
         self._held[record.position] = record
         return Incoming(message, record, self._queue.recovered(self._name, record))

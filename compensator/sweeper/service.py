@@ -18,6 +18,7 @@ from bus.errors import BusError, SpoolClosed, SpoolLocked
 from bus.spool import is_live
 from bus.spool.retire import is_spool
 from bus.telemetry import metrics
+from bus.transports.publishing import DestinationPublisher
 from compensator.sweeper.orphan_report import PRODUCER, OrphanReport
 from compensator.sweeper.remains import Remains
 from compensator.sweeper.spool_drain import SpoolDrain
@@ -46,9 +47,8 @@ class SweeperService:
         )
         self._remains = Remains(context.events)
         self._gone_since: dict[Path, float] = {}
-        self._drain = SpoolDrain(
-            context.store, context.registry, context.router, context.events, context.clock, context.rollups.count
-        )
+        publisher = DestinationPublisher(context.router, context.events, context.clock)
+        self._drain = SpoolDrain(context.store, context.registry, publisher, context.clock, context.rollups.count)
 
     async def run(self, ready: asyncio.Event, stopping: asyncio.Event) -> None:
         """Sweep until ``stopping``; a directory that was begun is finished or left as it is."""

@@ -8,23 +8,19 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-import msgspec
-
 from bus.domain.delivery.delivery import Origin, Outcome, decode_outcome, due_row, untried_row
 from bus.domain.lanes import destination_of
 from bus.domain.message import Message, decode_message
-from bus.domain.tracing import events as events_of
 from bus.errors import StoreError
 from bus.ports.clock import Clock
-from bus.ports.events import Events
-from bus.ports.spool import Record, Spool
+from bus.ports.spool import Record, Spool, decoded
 from bus.ports.store import Store
 from bus.ports.transport import Outgoing
 from bus.registry import Registry
 from bus.spool import AsyncSpool
 from bus.spool.retire import remove
 from bus.stores.feed import StoreFeed
-from bus.transports.router import TransportRouter
+from bus.transports.publishing import DestinationPublisher
 
 _log = logging.getLogger(__name__)
 _BATCH: Final = 256
@@ -52,15 +48,13 @@ class SpoolDrain:
         self,
         store: Store,
         registry: Registry,
-        router: TransportRouter,
-        events: Events,
+        publisher: DestinationPublisher,
         clock: Clock,
         count: Callable[[Sequence[Message | Outcome]], None],
     ) -> None:
         self._store = store
         self._registry = registry
-        self._router = router
-        self._events = events
+        self._publisher = publisher
         self._clock = clock
         self._count = count
         # In this order: what a dispatcher delivered is known before what its queue still has becomes due work.
@@ -105,15 +99,14 @@ class SpoolDrain:
         await self._feed(spool, decode_message)
         for lane in list(spool.lanes("publish")):
             while records := await spool.claim("publish", _BATCH, lane):
-                readable = [record for record in records if _is_message(record)]
+                readable = _readable(records)
                 done = await self._publish(lane, readable)
                 spool.ack("publish", done)
                 if len(done) < len(readable):
                     break
 
-    async def _publish(self, code: str, records: Sequence[Record]) -> list[Record]:
+    async def _publish(self, code: str, messages: Sequence[tuple[Record, Message]]) -> list[Record]:
         """Publish a destination's messages, those for later as due work; return the records that are safe."""
-        messages = [(record, decode_message(record.payload)) for record in records]
         destination = self._registry.catalog.destinations.get(code)
         if destination is None:
             return [record for record, _ in messages] if self._registry.catalog.has_left(code) else []
@@ -123,17 +116,9 @@ class SpoolDrain:
         soon = [
             (record, Outgoing(message, record.payload)) for record, message in messages if message.deliver_at <= now
         ]
-        safe = [record for record, _ in later]
-        for transport in dict.fromkeys((self._router.of(destination), self._router.fallback)):
-            confirmed = await transport.publish([item for _, item in soon])
-            for (_, item), done in zip(soon, confirmed, strict=True):
-                if done is not None:
-                    self._events.emit(
-                        events_of.published(item.message, transport.name, confirmed=done, at=self._clock.now())
-                    )
-            safe += [record for (record, _), done in zip(soon, confirmed, strict=True) if done]
-            soon = [pair for pair, done in zip(soon, confirmed, strict=True) if not done]
-        return safe
+        confirmed = await self._publisher.publish(destination, [item for _, item in soon])
+        safe = [record for (record, _), done in zip(soon, confirmed, strict=True) if done]
+        return [*(record for record, _ in later), *safe]
 
     async def _outcomes(self, spool: Spool) -> None:
         await self._feed(spool, decode_outcome)
@@ -145,13 +130,10 @@ class SpoolDrain:
     async def _direct(self, spool: Spool) -> None:
         for found in spool.stats().consumers:
             while records := await spool.claim(found.consumer, _BATCH, found.lane):
-                readable = [record for record in records if _is_message(record)]
-                messages = [decode_message(record.payload) for record in readable]
-                now = self._clock.now()
-                await self._store.compensate(
-                    [untried_row(one, found.consumer, now, Origin.TRANSPORT) for one in messages]
-                )
-                spool.ack(found.consumer, readable)
+                readable, now = _readable(records), self._clock.now()
+                rows = [untried_row(one, found.consumer, now, Origin.TRANSPORT) for _, one in readable]
+                await self._store.compensate(rows)
+                spool.ack(found.consumer, [record for record, _ in readable])
 
     async def _feed(self, spool: Spool, decode: Callable[[bytes], Message | Outcome]) -> None:
         """Write to the store, at the rates that hold for its destinations."""
@@ -173,11 +155,5 @@ class SpoolDrain:
             raise StoreError("the store does not take what the spool holds")
 
 
-def _is_message(record: Record) -> bool:
-    try:
-        decode_message(record.payload)
-    except msgspec.DecodeError:
-        # Its checksum holds, so another version wrote it: it stays in the file and in view.
-        _log.exception("record %d of %s is of another version; it stays in the spool", record.position, record.lane)
-        return False
-    return True
+def _readable(records: Sequence[Record]) -> list[tuple[Record, Message]]:
+    return [(record, message) for record in records if (message := decoded(record, decode_message)) is not None]

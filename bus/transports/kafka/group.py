@@ -23,6 +23,7 @@ from bus.transports.kafka.fetching import Fetching, SetAside
 from bus.transports.kafka.protocol.closing import stop_consumer
 from bus.transports.kafka.protocol.requests import Member, commit
 from bus.transports.kafka.start_offsets import Group, NotStarted, has_start, windows
+from bus.waits import first_of
 
 _log = logging.getLogger(__name__)
 _BACKOFF: Final = 0.3
@@ -176,12 +177,7 @@ class Membership:
         self._drop()
 
     async def _drain(self) -> None:
-        waits = {asyncio.create_task(self._buffer.drained()), asyncio.create_task(self._leaving.wait())}
-        try:
-            await asyncio.wait(waits, timeout=self._config.drain_timeout, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for wait in waits:
-                wait.cancel()
+        await first_of(self._buffer.drained(), self._leaving.wait(), within=self._config.drain_timeout)
 
     async def _start(self, consumer: Any, member: Member, partitions: list[int]) -> None:
         while True:

@@ -16,6 +16,7 @@ from bus.transports.kafka.lag import Lags
 from bus.transports.kafka.protocol.metadata import layouts
 from bus.transports.kafka.publisher import Publisher
 from bus.transports.kafka.topology import EnsuredDestination, Topology
+from bus.waits import first_of
 
 _log = logging.getLogger(__name__)
 _RETRY: Final = 0.3
@@ -124,13 +125,7 @@ class Supervision:
 
     async def _pause(self, seconds: float) -> None:
         """Wait, unless somebody wants a look."""
-        sleeping = asyncio.ensure_future(self._clock.sleep(seconds))
-        waking = asyncio.ensure_future(self._wake.wait())
-        try:
-            await asyncio.wait({sleeping, waking}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            sleeping.cancel()
-            waking.cancel()
+        await first_of(self._clock.sleep(seconds), self._wake.wait())
 
     # --- mending ---------------------------------------------------------------------------------------------
 

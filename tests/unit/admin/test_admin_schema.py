@@ -26,6 +26,7 @@ from bus.domain.delivery.delivery import Status
 from bus.domain.message import Message
 from bus.ports.sampling import Sampled
 from bus.serving import Gateway
+from bus.transports.publishing import DestinationPublisher
 from receiver.app import PREFIX, IngestApp
 from receiver.documented import PATHS
 from receiver.duplicates import IdempotencyKeys, Recent
@@ -69,7 +70,8 @@ async def _make() -> tuple[Gateway, str, dict[str, str]]:
     await world.keyring.add_user("ann", "viewer")
     context = world.context
     spool = context.spools["receiver"]
-    publisher = SpoolPublisher(context.registry, context.router, spool, context.store, context.events, context.clock)
+    publishing = DestinationPublisher(context.router, context.events, context.clock)
+    publisher = SpoolPublisher(context.registry, publishing, spool, context.store, context.clock)
     recent, keys = Recent(context.store, context.clock), IdempotencyKeys(context.store, context.clock)
     quotas = Quotas(spool, TurnedAway(context.clock), context.clock)
     ingest = IngestApp(

@@ -28,6 +28,7 @@ from bus.testing.spool import MemorySpool
 from bus.testing.store import MemoryStore
 from bus.testing.transport import MemoryTransport
 from bus.testing.writes import DESTINATION, message, outcome
+from bus.transports.publishing import DestinationPublisher
 from bus.transports.router import TransportRouter
 from compensator.cancellation import Cancellation
 from compensator.compensator import Compensator
@@ -154,8 +155,9 @@ class World:
 
     def restarted(self) -> Compensator:
         self.members = alone(self.store, self.clock)
+        publisher = DestinationPublisher(self.router, self.events, self.clock)
         return Compensator(
-            self.store, self.registry, self.router, self.dispatching, self.events, self.clock, OWNER, self.waiting()
+            self.store, self.registry, publisher, self.dispatching, self.events, self.clock, OWNER, self.waiting()
         )
 
     def waiting(self) -> Waiting:

@@ -19,6 +19,7 @@ from bus.ports.transport import Outgoing
 from bus.spool import AsyncSpool
 from bus.testing.transport import MemoryTransport
 from bus.testing.writes import DESTINATION, message, outcome
+from bus.transports.publishing import DestinationPublisher
 from compensator.sweeper.spool_drain import SpoolDrain
 from tests.unit.compensator.compensator_world import LANE, FickleStore, World
 
@@ -41,9 +42,8 @@ class Ground:
         self.world = world
         self.store = world.store = Store()
         self.counted: list[Message | Outcome] = []
-        self.drain = SpoolDrain(
-            self.store, world.registry, world.router, world.events, SystemClock(), self.counted.extend
-        )
+        publisher = DestinationPublisher(world.router, world.events, SystemClock())
+        self.drain = SpoolDrain(self.store, world.registry, publisher, SystemClock(), self.counted.extend)
 
     def now(self) -> int:
         return SystemClock().now()

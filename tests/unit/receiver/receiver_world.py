@@ -21,6 +21,7 @@ from bus.testing.events import MemoryEvents
 from bus.testing.spool import MemorySpool
 from bus.testing.store import MemoryStore
 from bus.testing.transport import MemoryTransport
+from bus.transports.publishing import DestinationPublisher
 from bus.transports.router import TransportRouter
 from receiver.app import IngestApp
 from receiver.draft import Draft
@@ -94,7 +95,13 @@ class World:
 
     def restart(self) -> None:
         """Begin another life of the receiver on the same spool and store."""
-        self.publisher = SpoolPublisher(self.registry, self.router, self.spool, self.store, self.events, self.clock)
+        self.publisher = SpoolPublisher(
+            self.registry,
+            DestinationPublisher(self.router, self.events, self.clock),
+            self.spool,
+            self.store,
+            self.clock,
+        )
         self.turned_away = TurnedAway(self.clock)
         self.ingest = Ingest(
             self.registry,

@@ -1,0 +1,51 @@
+"""Publishing to a destination: on its transport, else straight to a dispatcher, and telling of each try."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bus.domain.destination import Destination
+from bus.domain.tracing import events as events_of
+from bus.ports.clock import Clock
+from bus.ports.events import Events
+from bus.ports.transport import Outgoing, Publisher
+from bus.telemetry import labels, metrics
+from bus.transports.router import TransportRouter
+
+
+class DestinationPublisher:
+    """Publishes messages, and what the transport of their destination does not take on the fallback."""
+
+    def __init__(self, router: TransportRouter, events: Events, clock: Clock) -> None:
+        self._router = router
+        self._events = events
+        self._clock = clock
+
+    async def publish(self, destination: Destination, batch: Sequence[Outgoing]) -> list[bool | None]:
+        """Return for each message, in order, whether it is held durably; None when there is only no room for it now."""
+        transport, fallback = self._router.of(destination), self._router.fallback
+        confirmed = await self._publish_on(transport, destination.code, batch)
+        left = [n for n, done in enumerate(confirmed) if not done]
+        if left and transport is not fallback:
+            # What no broker takes goes straight to a dispatcher.
+            again = await self._publish_on(fallback, destination.code, [batch[n] for n in left])
+            for n, done in zip(left, again, strict=True):
+                confirmed[n] = done
+        return confirmed
+
+    async def _publish_on(self, publisher: Publisher, code: str, batch: Sequence[Outgoing]) -> list[bool | None]:
+        """Publish, count and tell.
+
+        What a transport has no room for now did not fail: it is neither counted nor told of, else a destination that
+        is paused for days would have a stream of failures.
+        """
+        confirmed = list(await publisher.publish(batch))
+        told = (*labels.DESTINATIONS.of(code), publisher.name)
+        for result, is_done in (("confirmed", True), ("failed", False)):
+            if count := sum(done is is_done for done in confirmed):
+                metrics.PUBLISHED.labels(*told, result).inc(count)
+        now = self._clock.now()
+        for item, done in zip(batch, confirmed, strict=True):
+            if done is not None:
+                self._events.emit(events_of.published(item.message, publisher.name, confirmed=done, at=now))
+        return confirmed
