@@ -14,14 +14,11 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from bus.ports.spool import NewRecord
 from bus.spool import AsyncSpool, BlockingSpool
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 PAYLOAD = os.urandom(1024)
 CALLERS = 64

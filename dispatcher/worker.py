@@ -192,8 +192,6 @@ class SubscriptionWorker:
     def _free(self) -> int:
         return self._window - len(self._pending.waiting) - self._in_flight
 
-    # --- taking in -------------------------------------------------------------------------------------------
-
     async def _pump(self) -> None:
         while True:
             free = self._free
@@ -216,8 +214,6 @@ class SubscriptionWorker:
                     delivery = Delivery(item.message, self.subscription.name, since=self._dependencies.clock.now())
                     self._pending.add(Pending(delivery, item))
             self._spawn()
-
-    # --- working ---------------------------------------------------------------------------------------------
 
     def _spawn(self) -> None:
         """Start as many tasks as there is work and permits."""

@@ -72,8 +72,6 @@ class Work:
             self._orders, self._orders_at = await self._repository.orders(self._job.id), now
             self._bucket.change(self._orders.rate_of(self._job))
 
-    # --- selecting -------------------------------------------------------------------------------------------
-
     async def _select(self) -> None:
         """Freeze one page of the selection as a chunk."""
         job = self._job
@@ -105,8 +103,6 @@ class Work:
         if trace is None:
             return Item(item.message_id, item.subscription, item.generation, "missing", EXPIRED)
         return item_of(trace, item.subscription)
-
-    # --- resending -------------------------------------------------------------------------------------------
 
     async def _send(self) -> None:
         """Resend what the rate allows of one chunk; repeated it changes nothing, since the generations are frozen."""
@@ -144,8 +140,6 @@ class Work:
         target = Target(item.subscription, item.generation)
         cause = Cause(self._job.id, self._job.by, self._job.reason)
         await self._resender.apply(item.message_id, [target], cause)
-
-    # --- watching --------------------------------------------------------------------------------------------
 
     async def _wait(self) -> None:
         """Look for the last outcomes; a job whose every item has one is done."""
@@ -210,8 +204,6 @@ class Work:
             item.outcome = _OUTCOMES.get(delivery.status, "failed")
             item.reason = delivery.reason
         return delivery.generation >= item.generation
-
-    # --- canceling -------------------------------------------------------------------------------------------
 
     async def _cancel(self) -> None:
         """Give every item that was not resent the outcome ``canceled``; what was resent stays resent."""

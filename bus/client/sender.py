@@ -61,8 +61,6 @@ class Sender:
         self._most: dict[str, int] = {}
         self._unsettled = False
 
-    # Taking
-
     def gather(self, most: int = REQUEST_LINES) -> Batch:
         """Claim what fits into one request, from all lanes that are due; may be empty."""
         batch = Batch([], [])
@@ -109,8 +107,6 @@ class Sender:
             return
         batch.records.append(record)
         batch.ids.append(head.id)
-
-    # Settling
 
     def settle(self, batch: Batch, reply: Reply) -> None:
         """Ack what was taken, set aside what is refused for good, and keep all else for a later try."""
@@ -219,8 +215,6 @@ class Sender:
             self._hold(done)
             return 0
         return len(done)
-
-    # Waiting
 
     def rest(self) -> None:
         """Make the acks durable, when nothing else will do that soon."""

@@ -281,8 +281,6 @@ class Members:
         except StoreError as error:
             _log.warning("the others notice later that this process has gone: %s", error)
 
-    # --- telling ---------------------------------------------------------------------------------------------
-
     async def _tell(self) -> None:
         try:
             await self._put()
@@ -311,8 +309,6 @@ class Members:
         if found is None:
             # The others' documents may be missing just as well: whoever was here is here until he is silent.
             self._unsure = set(self._sights)
-
-    # --- looking ---------------------------------------------------------------------------------------------
 
     async def _look(self) -> None:
         async with self._looking:
@@ -377,8 +373,6 @@ class Members:
             return  # it has told of itself meanwhile
         _log.warning("process %s (%s, %s) is gone", member.node, member.owner, ", ".join(member.roles))
         self._sights.pop(member.owner, None)
-
-    # --- sharing ---------------------------------------------------------------------------------------------
 
     async def _settle_shares(self) -> None:
         """Go over to the view of now, and use all of it once everybody has shrunk to it."""

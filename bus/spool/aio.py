@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import apsw
 
+from bus.domain.delivery.quota import Room
 from bus.errors import SpoolClosed
-from bus.ports.spool import NewRecord
+from bus.ports.spool import NewRecord, Record, SpoolStats
 from bus.spool.committer import Committer
-from bus.spool.cursors import WINDOW
+from bus.spool.cursors import WINDOW, Cursor
 from bus.spool.engine import Engine
 from bus.spool.faults import full_error, outcome
 from bus.spool.options import Options
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Sequence
-
-    from bus.domain.delivery.quota import Room
-    from bus.ports.spool import Record, SpoolStats
-    from bus.spool.cursors import Cursor
-    from bus.spool.transaction import Entry
+from bus.spool.transaction import Entry
 
 LINGER = 0.005
 """Seconds that an ack waits for appends to share its commit."""
@@ -89,8 +84,6 @@ class AsyncSpool:
         """Where the spool lives."""
         return self._engine.directory
 
-    # Appending
-
     async def append(self, records: Sequence[NewRecord], *, urgent: bool = False) -> list[int]:
         """Store the records, all or none, durably; see the port."""
         entry = self._engine.enter(records, urgent)
@@ -99,26 +92,6 @@ class AsyncSpool:
             self._scheduled = True
             self._loop.call_soon(self._cycle)
         return await waiter  # type: ignore[no-any-return]
-
-    async def exchange(
-        self, consumer: str, done: Sequence[Record], new: Sequence[NewRecord], *, urgent: bool = False
-    ) -> list[int]:
-        """Ack records and append others in one transaction: after a crash both happened or neither.
-
-        Raises as `append` does; then ``done`` is still held by the consumer.
-        """
-        entry = self._engine.enter(new, urgent)
-        entry.consumer, entry.done = consumer, done
-        waiter = entry.waiter = self._loop.create_future()
-        self._kick()
-        return await waiter  # type: ignore[no-any-return]
-
-    async def move(self, consumer: str, records: Sequence[Record], lane: str) -> list[int]:
-        """Move claimed records to another lane, in one transaction; returns their new positions."""
-        new = [NewRecord(lane, record.payload, record.time) for record in records]
-        return await self.exchange(consumer, records, new, urgent=True)
-
-    # Claiming
 
     def lanes(self, consumer: str) -> Sequence[str]:
         """Lanes in which this consumer could claim now, those that were claimed from longest ago first."""
@@ -184,8 +157,6 @@ class AsyncSpool:
                 return
             self._kick()
             await self._idle(now=False)
-
-    # Consumers
 
     def attach(self, lane: str, consumer: str) -> None:
         """Let a consumer take part in a lane from the records appended next on; `settle` makes it durable."""
@@ -295,8 +266,6 @@ class AsyncSpool:
         elif engine.gathered.pending:
             self._linger()
 
-    # Errors
-
     def _on_error(self, error: Exception) -> None:
         kind = outcome(error)
         engine = self._engine
@@ -340,8 +309,6 @@ class AsyncSpool:
             waiter: Any = entry.waiter
             if not waiter.done():
                 waiter.set_exception(error)
-
-    # Waiting
 
     async def _idle(self, *, now: bool = True) -> None:
         """Wait until no commit runs; with ``now=False`` until the next one ended."""

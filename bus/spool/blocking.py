@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Condition
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import apsw
 
+from bus.domain.delivery.quota import Room
 from bus.errors import SpoolClosed
-from bus.ports.spool import NewRecord
-from bus.spool.cursors import WINDOW
+from bus.ports.spool import NewRecord, Record, SpoolStats
+from bus.spool.cursors import WINDOW, Cursor
 from bus.spool.engine import Engine
 from bus.spool.faults import full_error, outcome
 from bus.spool.options import Options
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from bus.domain.delivery.quota import Room
-    from bus.ports.spool import Record, SpoolStats
-    from bus.spool.cursors import Cursor
-    from bus.spool.transaction import Entry
+from bus.spool.transaction import Entry
 
 RETRY = 0.25
 """Seconds between tries while the disk is full or another program holds the file."""
@@ -77,8 +72,6 @@ class BlockingSpool:
         """Whether this process got the spool by a fork and must not use it."""
         return self._engine.pid != os.getpid()
 
-    # Appending
-
     def append(self, records: Sequence[NewRecord], *, urgent: bool = False) -> list[int]:
         """Store the records, all or none, durably when it returns, and return their positions; see the port."""
         self._check()
@@ -98,11 +91,6 @@ class BlockingSpool:
             entry.consumer, entry.done = consumer, done
             return self._commit_entry(entry)
 
-    def move(self, consumer: str, records: Sequence[Record], lane: str) -> list[int]:
-        """Move claimed records to another lane, in one transaction; returns their new positions."""
-        new = [NewRecord(lane, record.payload, record.time) for record in records]
-        return self.exchange(consumer, records, new, urgent=True)
-
     def _commit_entry(self, entry: Entry) -> list[int]:
         while entry.waiter is None:
             if self._busy:
@@ -112,8 +100,6 @@ class BlockingSpool:
         if entry.error is not None:
             raise entry.error
         return entry.positions
-
-    # Claiming
 
     def lanes(self, consumer: str) -> Sequence[str]:
         """Lanes in which this consumer could claim now, those that were claimed from longest ago first."""
@@ -197,8 +183,6 @@ class BlockingSpool:
                 self._lead()
             else:
                 self._turn.wait(None if self._busy else RETRY)
-
-    # Consumers
 
     def attach(self, lane: str, consumer: str) -> None:
         """Let a consumer take part in a lane from the records appended next on; `settle` makes it durable."""

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from bus.spool.record import Row
+from bus.spool.record import Row
 
 ROW_COST = 200
 """Bytes of memory a cached row takes besides its payload."""

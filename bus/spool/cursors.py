@@ -6,18 +6,13 @@ The size of all this depends on lanes, consumers and claimed windows, never on t
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING
 
 from bus.errors import SpoolError
 from bus.ports.spool import ConsumerStats, Record
 from bus.spool.cache import TailCache
-from bus.spool.record import LANE_SHIFT, OVERHEAD, SEQUENCE_MASK
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from bus.spool.record import Row
+from bus.spool.record import LANE_SHIFT, OVERHEAD, SEQUENCE_MASK, Row
 
 WINDOW = 1024
 """A consumer's claims in a lane run at most this far ahead of its stored place, so that a crash leaves a bound."""
@@ -262,8 +257,6 @@ class Cursors:
         self.dirty[cursor] = None
         self.changes += 1
 
-    # Claiming
-
     def ready(self, consumer: str) -> Sequence[str]:
         """Lanes with something to claim, the one not claimed from for longest first."""
         return tuple(self._ready.get(consumer, ()))
@@ -394,8 +387,6 @@ class Cursors:
                 if cursor.moved:
                     self.dirty[cursor] = None
         self.rejoined = {}
-
-    # Counts
 
     def stats(self) -> Iterator[ConsumerStats]:
         """Count what each consumer has before it; records not yet committed count too."""

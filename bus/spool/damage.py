@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 import apsw
 
-from bus.spool.file import DamageRow
-from bus.spool.record import OVERHEAD
+from bus.spool.cursors import Cursor, Cursors, Lane
+from bus.spool.file import DamageRow, SpoolFile
+from bus.spool.record import OVERHEAD, Row
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from bus.spool.cursors import Cursor, Cursors, Lane
-    from bus.spool.file import SpoolFile
-    from bus.spool.record import Row
-
-log = logging.getLogger("bus.spool")
+_log = logging.getLogger("bus.spool")
 
 
 class Damage:
@@ -38,7 +32,7 @@ class Damage:
         time = row[1] if row is not None and isinstance(row[1], int) else 0
         self.found[position] = DamageRow(position, lane.name, time, payload, reason, int(self._now() * 1000), 1)
         self.count += 1
-        log.error("spool lane %s: record %d is damaged (%s), set aside", lane.name, position, reason)
+        _log.error("spool lane %s: record %d is damaged (%s), set aside", lane.name, position, reason)
         average = lane.bytes // lane.records if lane.records else 0
         self._cursors.discount(lane, 1, (len(payload) + OVERHEAD) if row is not None else average)
         for cursor in lane.cursors.values():
@@ -64,7 +58,7 @@ class Damage:
             self._miss(lane, lane.records)
 
     def _miss(self, lane: Lane, records: int) -> None:
-        log.error("spool lane %s: %d record(s) are missing", lane.name, records)
+        _log.error("spool lane %s: %d record(s) are missing", lane.name, records)
         place = lane.first - 1
         earlier = self.found[place].records if place in self.found else 0
         now = int(self._now() * 1000)

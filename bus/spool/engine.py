@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import apsw
 
@@ -27,11 +28,7 @@ from bus.spool.recovery.synced import Mark
 from bus.spool.storage import drop_ballast, lay_ballast
 from bus.spool.transaction import Batch, Entry, Transactions, cursor_row, runs, tally_row
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-log = logging.getLogger("bus.spool")
+_log = logging.getLogger("bus.spool")
 
 CHECKPOINT_PAGES = 1000
 """The log is copied into the file when it reaches this many pages (4 MiB)."""
@@ -77,8 +74,6 @@ class Engine:
             self._lock.release()
             raise
 
-    # State
-
     def check(self) -> None:
         """Raise SpoolClosed or SpoolFailed when the spool cannot be used."""
         if self.failed is not None:
@@ -107,8 +102,6 @@ class Engine:
             # What was added since the disk was asked has taken room as well.
             free = min(free, self._free() - options.reserve - max(total - self._room_total, 0))
         return Room(held, total, free)
-
-    # Appending
 
     def enter(self, records: Sequence[NewRecord], urgent: bool) -> Entry:
         """Queue records for the next transaction; nothing is queued when this raises."""
@@ -197,7 +190,7 @@ class Engine:
                 f"the disk of the spool {self.directory} failed ({error}); nothing was acknowledged since",
                 hint="Check the disk; what was acknowledged before is read again at the next start.",
             )
-            log.error("spool %s failed: %s", self.directory, error)
+            _log.error("spool %s failed: %s", self.directory, error)
             restore.mark_failed(self.directory, str(error))
         return self.failed
 
@@ -223,8 +216,6 @@ class Engine:
         restore.recount(self.file, self.cursors)
         self._mark.appended = self._appended()
         self.damage.count = self.file.damaged()
-
-    # Claiming
 
     def claim(self, cursor: Cursor, limit: int, *, disk: bool) -> list[Record] | None:
         """Claim from the cache, or with ``disk`` from the file; None says that the file is needed."""
@@ -341,7 +332,7 @@ class Engine:
                 if self.file.has_all:
                     self.file.checkpoint(apsw.SQLITE_CHECKPOINT_TRUNCATE)
         except apsw.Error as error:
-            log.warning("spool %s could not be closed in order: %s", self.directory, error)
+            _log.warning("spool %s could not be closed in order: %s", self.directory, error)
         finally:
             self._give_up()
 

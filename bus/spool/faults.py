@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import apsw
 
 from bus.errors import SpoolFull
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _RETRIABLE = (apsw.SQLITE_IOERR_SHMSIZE, apsw.SQLITE_IOERR_SHMOPEN, apsw.SQLITE_IOERR_SHMMAP)
 

@@ -7,17 +7,15 @@ because SQLite's automatic ones hide a failed fsync, and closing never checkpoin
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterable, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from pathlib import Path
+from typing import Any, NamedTuple, Self
 
 import apsw
 
 from bus.files import make_private
 from bus.spool.record import Row, seal
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
 
 NAME = "spool.db"
 VERSION = 1
@@ -178,8 +176,6 @@ class SpoolFile:
     def _on_wal(self, _db: apsw.Connection, _name: str, pages: int) -> int:
         self.wal_pages = pages
         return apsw.SQLITE_OK
-
-    # Reading
 
     def _select(self, query: str, bindings: tuple[object, ...] = ()) -> list[Any]:
         """Return a query's rows; text that is none is corruption like any other."""

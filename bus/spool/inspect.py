@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import apsw
 
 from bus.errors import SpoolError
 from bus.ports.spool import ConsumerStats, Record
-from bus.spool.file import NAME, SpoolFile
+from bus.spool.file import NAME, Contents, CursorRow, DamageRow, LaneRow, SpoolFile, TallyRow
 from bus.spool.lock import is_live, owner
 from bus.spool.record import LANE_SHIFT, SEQUENCE_MASK, intact
 from bus.spool.recovery.salvage import EVIDENCE
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Iterator
-
-    from bus.spool.file import Contents, CursorRow, DamageRow, LaneRow, TallyRow
 
 _CHUNK = 100
 _READ_BYTES = 1 << 20

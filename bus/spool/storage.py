@@ -5,12 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from bus.files import open_private
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 BALLAST = "ballast"
 

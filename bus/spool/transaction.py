@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 from zlib import crc32
 
-from bus.spool.file import CursorRow, LaneRow, TallyRow
-from bus.spool.record import LANE_SHIFT, OVERHEAD, SEQUENCE_MASK, pack_key
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from bus.ports.spool import NewRecord, Record
-    from bus.spool.cursors import Cursor, Cursors, Lane
-    from bus.spool.damage import Damage
-    from bus.spool.file import DamageRow, SpoolFile
-    from bus.spool.record import Row
+from bus.ports.spool import NewRecord, Record
+from bus.spool.cursors import Cursor, Cursors, Lane
+from bus.spool.damage import Damage
+from bus.spool.file import CursorRow, DamageRow, LaneRow, SpoolFile, TallyRow
+from bus.spool.record import LANE_SHIFT, OVERHEAD, SEQUENCE_MASK, Row, pack_key
 
 SWEEP = 1000
 """Records that one commit removes for a consumer that was detached."""

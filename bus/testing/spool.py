@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from bus.domain.delivery.quota import Room
 from bus.errors import SpoolClosed, SpoolError, SpoolFull
 from bus.ports.spool import ConsumerStats, NewRecord, Record, SpoolStats
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 OVERHEAD = 32
 
@@ -78,19 +75,6 @@ class MemorySpool:
             for consumer in self._defaults:
                 self.attach(name, consumer)
         return self._lanes[name]
-
-    async def exchange(
-        self, consumer: str, done: Sequence[Record], new: Sequence[NewRecord], *, urgent: bool = False
-    ) -> list[int]:
-        """Ack records and append others in one step; when it raises, neither happened."""
-        positions = await self.append(new, urgent=urgent)
-        self.ack(consumer, done)
-        return positions
-
-    async def move(self, consumer: str, records: Sequence[Record], lane: str) -> list[int]:
-        """Move claimed records to another lane; returns their new positions."""
-        new = [NewRecord(lane, record.payload, record.time) for record in records]
-        return await self.exchange(consumer, records, new, urgent=True)
 
     def lanes(self, consumer: str) -> Sequence[str]:
         """Lanes in which this consumer could claim now, those that were claimed from longest ago first."""

@@ -83,8 +83,6 @@ class TransportRouter:
         self._applying = asyncio.Lock()
         self.preference = ClusterPreference(self._transports.values())
 
-    # --- asking ----------------------------------------------------------------------------------------------
-
     @property
     def publishers(self) -> Mapping[str, Publisher]:
         """What messages can be published to, by transport."""
@@ -155,8 +153,6 @@ class TransportRouter:
         lags = self._direct_lags() if missing else {}
         return {key: lag for key in missing if (lag := lags.get(key)) is not None and lag.records}
 
-    # --- consuming -------------------------------------------------------------------------------------------
-
     async def meet(
         self, merged: MergedConsumer, destination: Destination, subscription: str, transports: Iterable[str]
     ) -> bool:
@@ -168,8 +164,6 @@ class TransportRouter:
         for name in added:
             merged.add(name, await self._transports[name].consume(destination.code, subscription))
         return bool(added)
-
-    # --- keeping in step -------------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Keep the transports up, and make what could not be made yet, until cancelled."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import AsyncIterator
 from itertools import count
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,9 +14,6 @@ from bus.posters.http import HttpPoster
 from bus.security.egress import EgressPolicy
 from bus.testing.contracts.poster import PosterContract
 from bus.testing.poster import MemoryPoster, Posted, Reply
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 
 class SocketWorld:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
@@ -11,10 +12,6 @@ from bus.spool import AsyncSpool, BlockingSpool
 from bus.testing.contracts.spool import LIMIT, SpoolContract, new
 from bus.testing.spool import MemorySpool
 from tests.contract.threaded import Threaded
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
 
 
 class TestMemorySpool(SpoolContract):

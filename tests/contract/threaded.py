@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from bus.spool import BlockingSpool
+from bus.spool import BlockingSpool
 
-SLOW = {"append", "claim", "wait", "settle", "close", "exchange", "move"}
+SLOW = {"append", "claim", "wait", "settle", "close"}
 
 
 class Threaded:

@@ -60,8 +60,6 @@ class SpoolMachine(RuleBasedStateMachine):
             self.spool.close()
         shutil.rmtree(self.directory)
 
-    # Rules
-
     @rule(lane=st.sampled_from(LANES), sizes=st.lists(st.sampled_from([0, 1, 300, 9000]), min_size=1, max_size=6))
     def append(self, lane: str, sizes: list[int]) -> None:
         new = [NewRecord(lane, bytes([len(self.records) % 251]) * size, len(self.records)) for size in sizes]
@@ -140,7 +138,7 @@ class SpoolMachine(RuleBasedStateMachine):
         moved = [self.records[position] for position in chosen]
         model.held.difference_update(chosen)
         new = [NewRecord(into, record.payload, record.time) for record in moved]
-        self.took(into, new, self.spool.move("send", moved, into))
+        self.took(into, new, self.spool.exchange("send", moved, new, urgent=True))
 
     @rule(lane=st.sampled_from(LANES), consumer=st.sampled_from(CONSUMERS[1:]))
     def attach(self, lane: str, consumer: str) -> None:

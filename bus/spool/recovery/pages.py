@@ -7,14 +7,12 @@ Every row that is taken carries its own checksum, so a page that only looks like
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO, NamedTuple, TypeAlias
 
 from bus.spool.file import PAGE_SIZE, CursorRow, LaneRow, TallyRow, unpack_holes
 from bus.spool.record import Row, intact, seal
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 Value: TypeAlias = int | str | bytes | None
 Found: TypeAlias = Row | LaneRow | TallyRow | CursorRow

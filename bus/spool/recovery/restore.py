@@ -6,7 +6,7 @@ import json
 import logging
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import apsw
 
@@ -14,16 +14,12 @@ from bus.errors import SpoolError, SpoolFailed
 from bus.files import sync_directory
 from bus.spool.cursors import WINDOW, Cursor, Cursors, Lane
 from bus.spool.file import NAME, UNCOUNTED, Contents, CursorRow, LaneRow, SpoolFile, TallyRow
+from bus.spool.options import Options
 from bus.spool.record import OVERHEAD, SEQUENCE_MASK
 from bus.spool.recovery import salvage, synced
 from bus.spool.recovery.tail import append_tail, appended, count_cut, keep_log, read_tail
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from bus.spool.options import Options
-
-log = logging.getLogger("bus.spool")
+_log = logging.getLogger("bus.spool")
 
 FAILED = "spool.failed"
 _PASSING = (apsw.FullError, apsw.BusyError)
@@ -101,7 +97,7 @@ def _open(directory: Path, options: Options) -> SpoolFile:
     except (apsw.MismatchError, *_PASSING, *_DISK):
         raise
     except apsw.Error as error:
-        log.error("spool %s is corrupt: %s", directory, error)  # noqa: TRY400
+        _log.error("spool %s is corrupt: %s", directory, error)
         return salvaged(directory, options, str(error))
 
 

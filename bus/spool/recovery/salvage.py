@@ -9,9 +9,10 @@ import itertools
 import json
 import logging
 import time
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import apsw
 
@@ -20,11 +21,7 @@ from bus.spool.file import NAME, PAGE_SIZE, UNCOUNTED, CursorRow, DamageRow, Lan
 from bus.spool.record import LANE_SHIFT, OVERHEAD, SEQUENCE_MASK, Row, intact
 from bus.spool.recovery import pages
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-log = logging.getLogger("bus.spool")
+_log = logging.getLogger("bus.spool")
 
 BUILDING = "spool.db.salvaging"
 READY = "spool.db.salvaged"
@@ -92,7 +89,7 @@ def salvage(directory: Path, reason: str, vfs: str | None = None) -> Path:
     """
     evidence = evidence_directory(directory)
     if not interrupted(directory):
-        log.error("spool %s is salvaged (%s); the damaged file is kept in %s", directory, reason, evidence)
+        _log.error("spool %s is salvaged (%s); the damaged file is kept in %s", directory, reason, evidence)
         _build(directory, vfs)
         (directory / BUILDING).rename(directory / READY)
         sync_directory(directory)
@@ -322,7 +319,7 @@ def _tally(target: SpoolFile, lane: LaneRow, cursors: list[CursorRow], wreck: Wr
         last = min(last + SKIP, end)
     lost = known.records - records - wreck.spoiled.get(lane.no, 0) if known else 0
     if lost > 0:
-        log.error("spool lane %s lost %d record(s) that could not be read", lane.name, lost)
+        _log.error("spool lane %s lost %d record(s) that could not be read", lane.name, lost)
         wreck.damage.append(DamageRow(first - 1, lane.name, 0, b"", "unreadable", int(time.time() * 1000), lost))
     return TallyRow(
         lane.no,

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from pathlib import Path
 from struct import Struct
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 from zlib import crc32
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NAME: Final = "spool.synced"
 _FIELDS: Final = Struct("<qq")

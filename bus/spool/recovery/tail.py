@@ -11,7 +11,7 @@ import logging
 import shutil
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from bus.files import make_directory, open_private
 from bus.spool.file import NAME, Contents, CursorRow, DamageRow, LaneRow, SpoolFile, TallyRow
@@ -19,13 +19,9 @@ from bus.spool.record import LANE_SHIFT, OVERHEAD, SEQUENCE_MASK, Row
 from bus.spool.recovery import pages
 from bus.spool.recovery.pages import FRAME_BYTES
 from bus.spool.recovery.salvage import evidence_directory
+from bus.spool.recovery.synced import Extent
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from bus.spool.recovery.synced import Extent
-
-log = logging.getLogger("bus.spool")
+_log = logging.getLogger("bus.spool")
 
 
 @dataclass
@@ -70,7 +66,7 @@ def keep_log(directory: Path, tail: Tail) -> None:
     make_directory(evidence)
     with (directory / f"{NAME}-wal").open("rb") as damaged, open_private(evidence / f"{NAME}-wal") as copy:
         shutil.copyfileobj(damaged, copy)
-    log.error(
+    _log.error(
         "spool %s: its log is damaged before %d transaction(s); a copy is kept in %s, and what they removed may return",
         directory,
         tail.transactions,
@@ -103,7 +99,7 @@ def append_tail(file: SpoolFile, tail: Tail) -> None:
         )
     file.commit()
     count = sum(len(found) for found in fresh.values())
-    log.error("%s: %d record(s) behind the damage in the log were recovered", file.path, count)
+    _log.error("%s: %d record(s) behind the damage in the log were recovered", file.path, count)
 
 
 def count_cut(file: SpoolFile, extent: Extent, frames: int, *, is_told: bool) -> None:
@@ -126,7 +122,7 @@ def count_cut(file: SpoolFile, extent: Extent, frames: int, *, is_told: bool) ->
         file.begin()
         file.set_aside([row])
         file.commit()
-        log.error(
+        _log.error(
             "%s-wal was cut while nobody had it open: %d of %d bytes that were on disk are gone, and with them at most "
             "%d record(s); what is in the rest, and in %s, is whole; what was acked of it in the lost part is "
             "delivered again. Look for what cut the file, and have the producers, or the store, asked for what is "
@@ -138,7 +134,7 @@ def count_cut(file: SpoolFile, extent: Extent, frames: int, *, is_told: bool) ->
             file.path,
         )
     elif not is_told:
-        log.warning(
+        _log.warning(
             "%s-wal is shorter than it was: it was cut, or an earlier version of the bus had it meanwhile; no record "
             "is missing, and what was acked in a lost part is delivered again",
             file.path,

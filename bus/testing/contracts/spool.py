@@ -8,17 +8,12 @@ The fixture yields a new, empty spool with the default consumer ``send`` and a s
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import pytest
 
 from bus.errors import SpoolClosed, SpoolFull
-from bus.ports.spool import NewRecord
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from bus.ports.spool import ConsumerStats, Record, Spool
+from bus.ports.spool import ConsumerStats, NewRecord, Record, Spool
 
 LIMIT = 1 << 20
 

@@ -53,8 +53,6 @@ class Buffer:
         self._room = asyncio.Event()
         self._drained = asyncio.Event()
 
-    # --- fetching --------------------------------------------------------------------------------------------
-
     @property
     def partitions(self) -> Collection[int]:
         """Partitions that are assigned and started."""
@@ -128,8 +126,6 @@ class Buffer:
         if window is not None and window.finish(offset):
             self._changed.add(partition)
 
-    # --- handing out -----------------------------------------------------------------------------------------
-
     async def take(self, limit: int) -> list[Incoming]:
         """Wait for records and hand out at least one, at most ``limit``, in the order in which they were fetched."""
         while not self._waiting:
@@ -187,8 +183,6 @@ class Buffer:
             raise TypeError("this delivery came by another transport")
         return token
 
-    # --- leaving ---------------------------------------------------------------------------------------------
-
     def withhold(self, partitions: Collection[int]) -> None:
         """Hand out no more of these partitions; what waits of them is forgotten."""
         self._withheld.update(partitions)
@@ -216,8 +210,6 @@ class Buffer:
         self.open(partition, window)
         self._changed.add(partition)
         self._drained.set()
-
-    # --- committing ------------------------------------------------------------------------------------------
 
     def commits(self) -> dict[int, Commit]:
         """Return the commit of each partition that changed since the last time."""

@@ -98,8 +98,6 @@ class Cluster:
         if closed:
             await asyncio.wait(closed, timeout=_CLOSE_WITHIN)
 
-    # --- asking ----------------------------------------------------------------------------------------------
-
     async def ask(self, request: Any) -> Any:
         """Send a request that any broker can answer, and return its answer."""
         last: Exception = kafka.NoBrokersAvailable()
@@ -147,8 +145,6 @@ class Cluster:
             else:
                 return answer
             await asyncio.sleep(_BACKOFF)
-
-    # --- brokers ---------------------------------------------------------------------------------------------
 
     def nodes(self) -> list[int]:
         """Return the ids of the brokers that are known."""

@@ -91,8 +91,6 @@ class Membership:
             async with self._committing:
                 await self._commit(self._buffer.commits())
 
-    # --- taking part -----------------------------------------------------------------------------------------
-
     async def _take_part(self) -> None:
         while not await has_start(self._cluster, self._group):
             await self._clock.sleep(self._config.refresh)
@@ -152,8 +150,6 @@ class Membership:
         elif error is not None:
             _log.error("kafka: group %s is joined again", self._group.name, exc_info=error)
 
-    # --- partitions come and go ------------------------------------------------------------------------------
-
     def assigned(self, partitions: Collection[TopicPartition]) -> None:
         """Begin with partitions, as soon as it is known where."""
         if self._consumer is None:
@@ -209,8 +205,6 @@ class Membership:
         if task is not None:
             task.cancel()
             await asyncio.wait({task})
-
-    # --- committing ------------------------------------------------------------------------------------------
 
     async def _last_commit(self) -> bool:
         """Commit all there is; whether Kafka took it."""

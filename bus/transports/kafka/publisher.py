@@ -178,8 +178,6 @@ class Publisher:
         while self._retired:
             await asyncio.wait(self._retired)
 
-    # --- batches ---------------------------------------------------------------------------------------------
-
     def _batches(self, producer: _Producer, topic: Topic, messages: Sequence[Message]) -> dict[int, list[_Batch]]:
         """Return the batches of each partition; a message that fits into none is left out."""
         batches: dict[int, list[_Batch]] = {}
@@ -234,8 +232,6 @@ class Publisher:
             self._tainted = True
         self._on_doubt()
         return trouble
-
-    # --- producers -------------------------------------------------------------------------------------------
 
     def _watch(self, producer: _Producer) -> None:
         """Notice at once when the last connection breaks, which the client would only mend in silence."""

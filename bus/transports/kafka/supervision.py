@@ -87,8 +87,6 @@ class Supervision:
         except TimeoutError:
             raise self._trouble from None
 
-    # --- beats -----------------------------------------------------------------------------------------------
-
     async def _beat_for_ever(self, group: asyncio.TaskGroup) -> None:
         while True:
             self._wake.clear()
@@ -127,8 +125,6 @@ class Supervision:
         """Wait, unless somebody wants a look."""
         await first_of(self._clock.sleep(seconds), self._wake.wait())
 
-    # --- mending ---------------------------------------------------------------------------------------------
-
     def _make(self, group: asyncio.TaskGroup, ensured: EnsuredDestination) -> None:
         """Have a destination made that is not, unless somebody is at it or it was refused a moment ago."""
         code = ensured.destination.code
@@ -149,8 +145,6 @@ class Supervision:
                 _log.warning("%s; nothing is published there meanwhile", error)
             if not error.retriable:
                 self._refused_until[code] = self._clock.monotonic() + _REFUSED_RETRY
-
-    # --- figures ---------------------------------------------------------------------------------------------
 
     async def _count_for_ever(self) -> None:
         while True:

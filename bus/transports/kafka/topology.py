@@ -204,8 +204,6 @@ class Topology:
             raise kafka.KafkaConnectionError("the cluster went away meanwhile")
         ensured.topic = _topic(ensured.name, layout, largest)
 
-    # --- topics ----------------------------------------------------------------------------------------------
-
     async def _layout(self, ensured: EnsuredDestination) -> Layout:
         """Return the topic's layout once each partition has a leader; makes the topic first when there is none."""
         found = await layout_of(self._cluster, ensured.name)
@@ -283,8 +281,6 @@ class Topology:
 
     def _largest(self, ensured: EnsuredDestination) -> int:
         return max(ensured.destination.max_bytes, self._config.batch_bytes) + _HEADROOM
-
-    # --- starts ----------------------------------------------------------------------------------------------
 
     async def _start(self, ensured: EnsuredDestination, layout: Layout, subscription: Subscription) -> None:
         """Fix where a subscription begins, unless it has begun."""

@@ -134,8 +134,6 @@ class KafkaTransport:
         await self._publisher.close()
         await self._cluster.close()
 
-    # --- inside ----------------------------------------------------------------------------------------------
-
     async def _publish(self, code: str, batch: Sequence[Outgoing], topology: list[int], held: list[bool]) -> None:
         """Publish the messages of one destination and mark those that are held."""
         destination = self._topology.get(code)

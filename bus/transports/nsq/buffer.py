@@ -183,8 +183,6 @@ class NodeBuffer:
         else:
             connection.send(commands.rdy(ready))
 
-    # --- messages ----------------------------------------------------------------------------------------------
-
     def fresh(self, held: Held, now: float) -> bool:
         """Whether a waiting message is still this consumer's: else nsqd has given up waiting and delivers it again."""
         if held.state is State.WAITING and now - held.touched < held.connection.agreed.msg_timeout / _MS:
@@ -279,8 +277,6 @@ class NodeBuffer:
         held.state = State.DONE
         self._held.pop(held.id, None)
         return held.connection is self._connection
-
-    # --- a connection's life -----------------------------------------------------------------------------------
 
     def _link(self, connection: Connection) -> None:
         self._connection = connection

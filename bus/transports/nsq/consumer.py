@@ -69,8 +69,6 @@ class NsqConsumer:
         self._foreign: deque[tuple[Held, str]] = deque()
         self._setting_aside: asyncio.Task[None] | None = None
 
-    # --- what the dispatcher calls -----------------------------------------------------------------------------
-
     async def receive(self, limit: int) -> list[Incoming]:
         """Wait for messages and return at least one, at most ``limit``."""
         self._asking += 1
@@ -125,8 +123,6 @@ class NsqConsumer:
         if self._tasks:
             await asyncio.wait(self._tasks.values())
 
-    # --- what the transport calls ------------------------------------------------------------------------------
-
     def follow(self, nsqds: AbstractSet[Address], spawn: Spawn) -> None:
         """Have a connection to each of these, and to no other."""
         self._spawn = spawn
@@ -144,8 +140,6 @@ class NsqConsumer:
             for address, buffer in self._buffers.items()
             if buffer.refusal
         }
-
-    # --- what a buffer calls ----------------------------------------------------------------------------------
 
     @property
     def idle(self) -> bool:
@@ -166,8 +160,6 @@ class NsqConsumer:
         """Want no messages until asked again."""
         self._appetite.resting = True
         self._share()
-
-    # --- taking ------------------------------------------------------------------------------------------------
 
     def _ask(self, limit: int) -> None:
         changed = self._appetite.ask(limit, self._taken + len(self._foreign))
@@ -206,8 +198,6 @@ class NsqConsumer:
         taken = [held for held in tokens if held.state is State.TAKEN]
         self._taken -= len(taken)
         return taken
-
-    # --- what is not ours --------------------------------------------------------------------------------------
 
     def _set_aside(self, held: Held, reason: str) -> None:
         _log.warning("a message in %s/%s of nsqd %s is set aside: %s", *self.lane, held.buffer.address, reason)

@@ -81,8 +81,6 @@ class Nsqd:
         self._readings: tuple[Reading, ...] = ()
         self._changing = asyncio.Lock()
 
-    # --- what is known -----------------------------------------------------------------------------------------
-
     @property
     def connected(self) -> bool:
         """Whether it can be published to."""
@@ -109,8 +107,6 @@ class Nsqd:
         """Return its last figures, two at most, the newest last; none when it does not answer any more."""
         stale = self._clock.monotonic() - _STALE_POLLS * max(self._config.stats_interval, 1.0)
         return self._readings if self._readings and self._readings[-1].asked >= stale else ()
-
-    # --- staying connected -------------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Connect, and connect again for ever."""
@@ -180,8 +176,6 @@ class Nsqd:
     @property
     def _is_guess(self) -> bool:
         return not self._told_http and not self._find_http(self.address)
-
-    # --- channels ----------------------------------------------------------------------------------------------
 
     async def prepare(self, topic: str) -> None:
         """Make the demanded channels of a topic that are not known to be there.
@@ -262,8 +256,6 @@ class Nsqd:
             self._there.get(lane.topic, set()).discard(lane.channel)
             await self._api.delete(self._http(), *lane)
             self._owed.discard(lane)
-
-    # --- publishing --------------------------------------------------------------------------------------------
 
     async def publish(self, topic: str, batches: Sequence[Sequence[bytes]]) -> list[bool]:
         """Publish batches, each within the limits; say for each whether nsqd confirmed it within the time-out.

@@ -77,8 +77,6 @@ class Feed:
         self._is_closing = False
         self._wake = asyncio.Event()
 
-    # --- what a reader does ----------------------------------------------------------------------------------
-
     def ask(self, limit: int) -> None:
         """Fetch ahead for a reader that takes up to ``limit`` messages at once."""
         prefetch = min(max(_LEAST_PREFETCH, 2 * limit), _MOST_PREFETCH)
@@ -105,8 +103,6 @@ class Feed:
         self._wake.set()
         return self._consuming is not None
 
-    # --- what a watcher does ---------------------------------------------------------------------------------
-
     @property
     def is_reading(self) -> bool:
         """Whether the broker should deliver to it what waits."""
@@ -121,8 +117,6 @@ class Feed:
         """Try again what could not be done."""
         if self._consuming is not None and self._consuming.unreadable:
             self._wake.set()
-
-    # --- the work --------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Read until ``leave``; trouble of the broker ends nothing."""

@@ -11,12 +11,10 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from random import Random
+from typing import Any
 
 import apsw
-
-if TYPE_CHECKING:
-    from random import Random
 
 SECTOR = 512
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 from zlib import crc32
 
 from bus.ports.spool import NewRecord
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from bus.spool import BlockingSpool
+from bus.spool import BlockingSpool
 
 LANES = ("a", "b", "c")
 

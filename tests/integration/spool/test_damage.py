@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 import shutil
 import struct
+from collections.abc import Callable, Iterator
 from contextlib import closing
+from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
 
 import apsw
 import pytest
@@ -17,10 +18,6 @@ from bus.spool import BlockingSpool
 from bus.spool.file import PAGE_SIZE
 from bus.spool.recovery.salvage import EVIDENCE
 from tests.integration.spool.history import History, body, drain, number_of, record
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 RECORDS = 90
 SIZES = [10, 100, 700, 6000]

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, ClassVar
 
 import apsw
 import pytest
 
 from bus.errors import SpoolClosed, SpoolFailed, SpoolFull
-from bus.ports.spool import NewRecord
+from bus.ports.spool import NewRecord, Record
 from bus.spool import AsyncSpool, BlockingSpool
 from bus.spool.file import SpoolFile
 from bus.spool.recovery.restore import FAILED
 from bus.spool.recovery.salvage import EVIDENCE
 from tests.contract.threaded import Threaded
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from bus.ports.spool import Record
 
 
 class Faulty(SpoolFile):
@@ -172,26 +168,28 @@ async def test_corruption_found_by_an_append_is_salvaged_and_the_append_done(spo
     assert spool.stats().records == 3
 
 
-async def test_a_move_that_fails_leaves_the_records_held(spool: Any, plan: Any) -> None:
-    await spool.append(new(b"1", b"2"))
-    claimed = await spool.claim("send", 2, "a")
-    plan["commit"] = [apsw.FullError("no room")]
-    with pytest.raises(SpoolFull):
-        await spool.move("send", claimed[:1], "rejected")
-    assert spool.stats().records == 2
-    assert spool.lanes("send") == ()
-    (position,) = await spool.move("send", claimed[:1], "rejected")
-    assert spool.stats().records == 2
-    (moved,) = await spool.claim("send", 9, "rejected")
-    assert (moved.position, moved.payload) == (position, b"1")
-    spool.release("send", claimed)
-    assert await everything(spool) == [b"2"]
+def test_an_exchange_that_fails_leaves_the_records_held(tmp_path: Path, plan: Any) -> None:
+    with BlockingSpool(tmp_path, file_class=Faulty, cache_bytes=0) as spool:
+        spool.append(new(b"1", b"2"))
+        claimed = spool.claim("send", 2, "a")
+        plan["commit"] = [apsw.FullError("no room")]
+        rejected = new(b"1", lane="rejected")
+        with pytest.raises(SpoolFull):
+            spool.exchange("send", claimed[:1], rejected)
+        assert spool.stats().records == 2
+        assert spool.lanes("send") == ()
+        (position,) = spool.exchange("send", claimed[:1], rejected)
+        assert spool.stats().records == 2
+        (moved,) = spool.claim("send", 9, "rejected")
+        assert (moved.position, moved.payload) == (position, b"1")
+        spool.release("send", claimed)
+        assert [record.payload for record in spool.claim("send", 9, "a")] == [b"2"]
 
 
-def test_a_move_is_one_step(tmp_path: Path) -> None:
+def test_an_exchange_is_one_step(tmp_path: Path) -> None:
     spool = BlockingSpool(tmp_path)
     spool.append(new(b"1", b"2"))
-    spool.move("send", spool.claim("send", 1, "a"), "rejected")
+    spool.exchange("send", spool.claim("send", 1, "a"), new(b"1", lane="rejected"))
     spool._engine.crash()
     with BlockingSpool(tmp_path) as spool:
         assert [record.payload for record in spool.claim("send", 9, "a")] == [b"2"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -12,9 +12,6 @@ from bus.errors import SpoolFull
 from bus.spool import AsyncSpool, BlockingSpool
 from tests.harness.loop_disk import MIB, loop_disk
 from tests.integration.spool.history import drain, number_of, record
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SIZE = 30_000
 

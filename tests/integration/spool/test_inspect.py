@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -10,9 +10,6 @@ from bus.errors import SpoolError
 from bus.ports.spool import NewRecord
 from bus.spool import BlockingSpool
 from bus.spool.inspect import Inspection, spools
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_a_live_spool(tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ import os
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -16,10 +17,6 @@ from bus.spool import AsyncSpool, BlockingSpool, is_live, owner
 from tests.harness.waiting import wait_until
 from tests.integration.spool.history import drain, record
 from tests.integration.spool.processes import ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 HOLDER = """
 import sys

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
@@ -17,10 +19,6 @@ from tests.integration.spool import test_restart
 from tests.integration.spool.history import History, drain, record
 from tests.integration.spool.test_power_cut_simulated import blocking, check, concurrent, sweep
 from tests.stateful.test_spool_machine import SpoolMachine
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
 
 
 class NeverSynced(SpoolFile):

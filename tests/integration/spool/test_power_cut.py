@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import signal
 import subprocess
+from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.harness.loop_disk import MIB, LoopDisk, loop_disk
 from tests.integration.spool.history import History
 from tests.integration.spool.processes import ROOT, command, reopened
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def cut(disk: LoopDisk, number: int, driver: str, *synchronous: str) -> list[str]:

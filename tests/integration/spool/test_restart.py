@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import tracemalloc
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import apsw
 import pytest
 
 from bus.errors import SpoolError
-from bus.ports.spool import NewRecord
+from bus.ports.spool import NewRecord, Record
 from bus.spool import AsyncSpool, BlockingSpool
 from bus.spool.cursors import WINDOW
 from bus.spool.file import SpoolFile
 from bus.spool.transaction import SWEEP
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from bus.ports.spool import Record
 
 
 def records(count: int, lane: str = "a", size: int = 10) -> list[NewRecord]:

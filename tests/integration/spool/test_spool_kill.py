@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from bus.spool.recovery.restore import FAILED
 from bus.spool.recovery.salvage import EVIDENCE
 from tests.integration.spool.processes import UNKNOWN, command, reopened, traced
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 KILLED = 137
 CALLS = {"blocking": 40, "concurrent": 320}

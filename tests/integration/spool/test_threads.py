@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, ClassVar
+from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -12,9 +13,6 @@ from bus.errors import SpoolClosed
 from bus.spool import BlockingSpool
 from bus.spool.file import SpoolFile
 from tests.integration.spool.history import number_of, record
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 THREADS = 8
 EACH = 60

@@ -9,17 +9,14 @@ import asyncio
 import itertools
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
 
 from bus.errors import SpoolError, SpoolFull
 from bus.spool import AsyncSpool, BlockingSpool
 from bus.spool.file import SpoolFile
 from tests.integration.spool.history import LANES, number_of, record
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 SIZES = [10, 300, 1000, 5000]
 

@@ -140,9 +140,6 @@ async def test_it_says_when_there_is_no_dispatcher(peers: FakePeers) -> None:
     assert handing_over(peers, member("a")).conditions() == {"dispatchers": ""}
 
 
-# --- due deliveries ------------------------------------------------------------------------------------------
-
-
 def deliveries(count: int, subscription: str = "billing") -> list[Delivery]:
     return [Delivery(message(number), subscription) for number in range(count)]
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
 
 from bus.ports.spool import NewRecord
 from bus.spool import BlockingSpool
 from bus.spool.file import PAGE_SIZE, CursorRow, LaneRow, SpoolFile, TallyRow
 from bus.spool.recovery.pages import frames, page_of, rows, wal_salt
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SIZES = [0, 1, 100, 1000, 4000, 4040, 4061, 4062, 4100, 8000, 50_000]
 

@@ -84,9 +84,6 @@ def _text(topic_id: bytes) -> str:
     return base64.urlsafe_b64encode(topic_id).decode().rstrip("=") if any(topic_id) else ""
 
 
-# --- the request, as Kafka defines its version 10 --------------------------------------------------------------
-
-
 class _Uuid(AbstractType):  # type: ignore[misc]
     """Sixteen bytes."""
 

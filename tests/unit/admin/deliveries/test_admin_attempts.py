@@ -128,9 +128,6 @@ async def test_what_is_not_there_is_a_404(world: World, client: httpx.AsyncClien
         problem(there, 404)
 
 
-# --- many attempts -------------------------------------------------------------------------------------------------
-
-
 async def of_many(world: World, count: int) -> Message:
     sent = message(1, expected=("billing",))
     made = [attempt(f"a{n}", n, NOON + n * 10) for n in range(1, count + 1)]

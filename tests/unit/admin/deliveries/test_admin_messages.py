@@ -226,9 +226,6 @@ async def test_a_message_that_is_not_there_is_a_404(client: httpx.AsyncClient, m
     problem(await client.post(f"/messages/{message_id}/resend"), 404)
 
 
-# --- resend of one -------------------------------------------------------------------------------------------------
-
-
 async def resend(client: httpx.AsyncClient, message_id: str, *names: str) -> httpx.Response:
     return await client.post(f"/messages/{message_id}/resend", json={"subscriptions": list(names) or None})
 
@@ -386,9 +383,6 @@ async def test_a_store_that_is_down_is_a_503(world: World, client: httpx.AsyncCl
     problem(await client.get("/messages"), 503)
     problem(await client.get(f"/messages/{sent.id}"), 503)
     problem(await resend(client, sent.id), 503)
-
-
-# --- keys of one destination ---------------------------------------------------------------------------------------
 
 
 async def operator_of(world: World, *destinations: str, role: str = "operator") -> httpx.AsyncClient:
