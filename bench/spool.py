@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bus.ports.spool import NewRecord
-from bus.spool import AsyncSpool, BlockingSpool
+from bus.spool import AsyncSpool, BlockingSpool, Options
 
 PAYLOAD = os.urandom(1024)
 CALLERS = 64
@@ -64,7 +64,7 @@ async def concurrent(directory: Path, callers: int, each: int, lanes: int = 1) -
 
 async def passing(directory: Path, callers: int, each: int) -> float:
     """Records a second that go all the way: appended, claimed from the cache, acked, deleted."""
-    async with await AsyncSpool.open(directory / "spool", consumers=("publish", "store")) as spool:
+    async with await AsyncSpool.open(directory / "spool", Options(consumers=("publish", "store"))) as spool:
         total = callers * each
 
         async def call() -> None:

@@ -42,7 +42,7 @@ from bus.security.egress import EgressPolicy
 from bus.security.keyring import KEYS, USERS, Keyring
 from bus.security.secrets import SecretBox
 from bus.settings import Settings
-from bus.spool import AsyncSpool
+from bus.spool import AsyncSpool, Options
 from bus.stores.rollups import Rollups
 from bus.stores.snapshot import Snapshot, read_kept
 from bus.telemetry import metrics
@@ -278,7 +278,9 @@ def _reserve(settings: Settings) -> int:
 
 
 async def _open_spool(directory: Path, settings: Settings, consumers: tuple[str, ...]) -> AsyncSpool:
-    return await AsyncSpool.open(directory, consumers=consumers, limit=settings.spool_limit, reserve=_reserve(settings))
+    return await AsyncSpool.open(
+        directory, Options(consumers=consumers, limit=settings.spool_limit, reserve=_reserve(settings))
+    )
 
 
 def check_settings(settings: Settings) -> None:

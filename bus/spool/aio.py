@@ -47,21 +47,8 @@ class AsyncSpool:
         self._pause: float = RETRY
 
     @classmethod
-    async def open(cls, directory: str | os.PathLike[str], options: Options | None = None, **settings: Any) -> Self:
-        """Open or make the spool in a directory; the settings are the fields of `Options`.
-
-        Parameters
-        ----------
-        consumers
-            Attached to every lane by themselves. Default ``("send",)``.
-        limit
-            Bytes that records may take, 32 of overhead each. Default 10 GiB.
-        reserve
-            Bytes of free disk below which only urgent records are taken. Default 0.
-        cache_bytes
-            Memory for the newest records. Default 8 MiB.
-        free_space, now
-            Callables for tests: free bytes of a directory's disk, and seconds since the epoch.
+    async def open(cls, directory: str | os.PathLike[str], options: Options | None = None) -> Self:
+        """Open or make the spool in a directory.
 
         Raises
         ------
@@ -70,8 +57,7 @@ class AsyncSpool:
         SpoolFailed
             The disk failed while opening.
         """
-        made = options or Options(**settings)
-        return cls(await asyncio.to_thread(Engine, Path(directory), made))
+        return cls(await asyncio.to_thread(Engine, Path(directory), options or Options()))
 
     async def __aenter__(self) -> Self:
         return self

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Condition
-from typing import Any, Self
+from typing import Self
 
 import apsw
 
@@ -38,8 +38,6 @@ class BlockingSpool:
     ----------
     directory
         Made when it does not exist.
-    settings
-        The fields of `Options`, described at `AsyncSpool.open`.
 
     Raises
     ------
@@ -49,8 +47,8 @@ class BlockingSpool:
         The disk failed while opening.
     """
 
-    def __init__(self, directory: str | os.PathLike[str], options: Options | None = None, **settings: Any) -> None:
-        self._engine = Engine(Path(directory), options or Options(**settings))
+    def __init__(self, directory: str | os.PathLike[str], options: Options | None = None) -> None:
+        self._engine = Engine(Path(directory), options or Options())
         self._cursors = self._engine.cursors
         self._turn = Condition()
         self._busy = False

@@ -13,7 +13,23 @@ from bus.spool.storage import free_space
 
 @dataclass(frozen=True)
 class Options:
-    """How a spool is set up; see `AsyncSpool` for the meanings."""
+    """How a spool is set up.
+
+    Attributes
+    ----------
+    consumers
+        Attached to every lane by themselves.
+    limit
+        Bytes that records may take, 32 of overhead each.
+    reserve
+        Bytes of free disk below which only urgent records are taken.
+    cache_bytes
+        Memory for the newest records.
+    free_space, now
+        Free bytes of a directory's disk, and seconds since the epoch.
+    vfs, file_class
+        What SQLite writes through, and what holds its file; for faults.
+    """
 
     consumers: Sequence[str] = ("send",)
     limit: int = 10 << 30

@@ -17,7 +17,7 @@ from bus.ports.spool import Record, Spool, decoded
 from bus.ports.store import Store
 from bus.ports.transport import Outgoing
 from bus.registry import Registry
-from bus.spool import AsyncSpool
+from bus.spool import AsyncSpool, Options
 from bus.spool.retire import remove
 from bus.stores.feed import StoreFeed
 from bus.transports.publishing import DestinationPublisher
@@ -82,7 +82,7 @@ class SpoolDrain:
             The store does not answer; what was not moved stays.
         """
         consumers, work = self._kinds[directory.name]
-        spool = await AsyncSpool.open(directory, consumers=consumers)
+        spool = await AsyncSpool.open(directory, Options(consumers=consumers))
         try:
             before = spool.stats().records
             try:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bus.spool import AsyncSpool, BlockingSpool
+from bus.spool import AsyncSpool, BlockingSpool, Options
 from bus.testing.contracts.spool import LIMIT, SpoolContract, new
 from bus.testing.spool import MemorySpool
 from tests.contract.threaded import Threaded
@@ -26,7 +26,7 @@ class TestAsyncSpool(SpoolContract):
     @pytest.fixture(params=["cached", "uncached"])
     async def spool(self, tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[AsyncSpool]:
         cache = 0 if request.param == "uncached" else 1 << 20
-        async with await AsyncSpool.open(tmp_path, limit=LIMIT, cache_bytes=cache) as spool:
+        async with await AsyncSpool.open(tmp_path, Options(limit=LIMIT, cache_bytes=cache)) as spool:
             yield spool
 
     async def test_room_counts_what_is_being_appended(self, spool: AsyncSpool) -> None:
@@ -41,5 +41,5 @@ class TestAsyncSpool(SpoolContract):
 class TestBlockingSpool(SpoolContract):
     @pytest.fixture
     async def spool(self, tmp_path: Path) -> AsyncIterator[Threaded]:
-        with BlockingSpool(tmp_path, limit=LIMIT) as spool:
+        with BlockingSpool(tmp_path, Options(limit=LIMIT)) as spool:
             yield Threaded(spool)

@@ -12,7 +12,7 @@ import pytest
 from bus.errors import SpoolError
 from bus.ports.spool import NewRecord
 from bus.ports.transport import Transport
-from bus.spool import AsyncSpool
+from bus.spool import AsyncSpool, Options
 from bus.testing.contracts.transport import TransportContract, ensure, numbers, publish, receive
 from bus.testing.spool import MemorySpool
 from bus.testing.transport import MemoryTransport
@@ -29,12 +29,12 @@ class TestMemoryTransport(TransportContract):
 class TestDirectTransport(TransportContract):
     @pytest.fixture
     async def transport(self, tmp_path: Path) -> AsyncIterator[DirectTransport]:
-        async with await AsyncSpool.open(tmp_path, consumers=()) as queue:
+        async with await AsyncSpool.open(tmp_path, Options(consumers=())) as queue:
             yield DirectTransport(queue)
 
     async def test_a_restart_keeps_what_was_not_acked_and_suspects_what_was_held(self, tmp_path: Path) -> None:
         spool = tmp_path / "again"
-        async with await AsyncSpool.open(spool, consumers=()) as queue:
+        async with await AsyncSpool.open(spool, Options(consumers=())) as queue:
             transport = DirectTransport(queue)
             await ensure(transport, "billing")
             await publish(transport, *(message(n) for n in range(4)))
@@ -42,7 +42,7 @@ class TestDirectTransport(TransportContract):
             found = await receive(consumer, 3, count=3)
             consumer.ack(found[:2])
             await consumer.close()
-        async with await AsyncSpool.open(spool, consumers=()) as queue:
+        async with await AsyncSpool.open(spool, Options(consumers=())) as queue:
             transport = DirectTransport(queue)
             await ensure(transport, "billing")
             again = await receive(await transport.consume(DESTINATION, "billing"), count=2)
@@ -123,8 +123,8 @@ class TestDirectTransport(TransportContract):
             "now": itertools.count(1, ticks).__next__,
         }
         async with (
-            await AsyncSpool.open(tmp_path / "direct", consumers=(), **settings) as queue,
-            await AsyncSpool.open(tmp_path / "receiver", consumers=("publish",), **settings) as receiver,
+            await AsyncSpool.open(tmp_path / "direct", Options(consumers=(), **settings)) as queue,
+            await AsyncSpool.open(tmp_path / "receiver", Options(consumers=("publish",), **settings)) as receiver,
         ):
             spools += [queue, receiver]
             transport = DirectTransport(queue, lambda _: 0.66)

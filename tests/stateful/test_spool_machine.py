@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from bus.ports.spool import NewRecord, Record
-from bus.spool import BlockingSpool
+from bus.spool import BlockingSpool, Options
 
 LANES = ["a", "b"]
 CONSUMERS = ["send", "store", "audit"]
@@ -51,7 +51,7 @@ class SpoolMachine(RuleBasedStateMachine):
 
     def open(self) -> None:
         extra = {"file_class": self.file_class} if self.file_class else {}
-        self.spool = BlockingSpool(self.directory, cache_bytes=self.cache, **extra)
+        self.spool = BlockingSpool(self.directory, Options(cache_bytes=self.cache, **extra))
         self.opened_at = dict(self.highest)
 
     def teardown(self) -> None:

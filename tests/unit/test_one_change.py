@@ -16,7 +16,7 @@ from bus.domain.subscription import Subscription
 from bus.ports.spool import NewRecord
 from bus.registry import COLLECTIONS, DESTINATIONS, MARK, SUBSCRIPTIONS, Registry
 from bus.security.secrets import SecretBox
-from bus.spool import AsyncSpool
+from bus.spool import AsyncSpool, Options
 from bus.spool.file import CursorRow, SpoolFile
 from bus.stores import snapshot
 from bus.stores.snapshot import Snapshot, read_kept
@@ -141,7 +141,7 @@ async def test_one_queue_is_made_and_one_worker_changed(monkeypatch: pytest.Monk
 async def test_the_queue_s_file_gets_one_place_for_one_consumer_that_joins(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    spool = await AsyncSpool.open(tmp_path, consumers=())
+    spool = await AsyncSpool.open(tmp_path, Options(consumers=()))
     for number in range(MANY):
         spool.attach("orders", f"s{number}")
     await spool.settle()

@@ -14,7 +14,7 @@ import apsw
 import pytest
 
 from bus.ports.spool import NewRecord
-from bus.spool import BlockingSpool
+from bus.spool import BlockingSpool, Options
 from bus.spool.file import PAGE_SIZE
 from bus.spool.recovery.salvage import EVIDENCE
 from tests.integration.spool.history import History, body, drain, number_of, record
@@ -93,7 +93,7 @@ def variants(tmp_path: Path, source: Path, name: str, step: int, kinds: list[Cal
 
 def examine(directory: Path, history: History, *, exact: bool = True) -> tuple[set[int], int]:
     """Drain a damaged spool, and check what must hold for any damage; return what is lost, and what was counted."""
-    with BlockingSpool(directory, cache_bytes=0) as spool:
+    with BlockingSpool(directory, Options(cache_bytes=0)) as spool:
         found = drain(spool)
         damaged = spool.stats().damaged
         assert spool.stats().records == 0, directory
@@ -162,7 +162,7 @@ def test_a_destroyed_header(tmp_path: Path, killed: tuple[Path, History]) -> Non
 
 
 def test_a_record_that_was_given_back_is_verified_again(tmp_path: Path) -> None:
-    with BlockingSpool(tmp_path, cache_bytes=0) as spool:
+    with BlockingSpool(tmp_path, Options(cache_bytes=0)) as spool:
         spool.append([record(0), record(3)])
         held = spool.claim("send", 2, "a")
         spool.release("send", held)

@@ -13,7 +13,7 @@ import pytest
 
 from bus.errors import SpoolClosed, SpoolFailed, SpoolFull
 from bus.ports.spool import NewRecord, Record
-from bus.spool import AsyncSpool, BlockingSpool
+from bus.spool import AsyncSpool, BlockingSpool, Options
 from bus.spool.file import SpoolFile
 from bus.spool.recovery.restore import FAILED
 from bus.spool.recovery.salvage import EVIDENCE
@@ -65,10 +65,10 @@ def plan() -> dict[str, list[Exception | None]]:
 async def spool(request: pytest.FixtureRequest, tmp_path: Path, plan: Any) -> AsyncIterator[Any]:
     settings = {"file_class": Faulty, "cache_bytes": 0}
     if request.param == "async":
-        async with await AsyncSpool.open(tmp_path, **settings) as spool:
+        async with await AsyncSpool.open(tmp_path, Options(**settings)) as spool:
             yield spool
     else:
-        with BlockingSpool(tmp_path, **settings) as spool:
+        with BlockingSpool(tmp_path, Options(**settings)) as spool:
             yield Threaded(spool)
 
 
@@ -169,7 +169,7 @@ async def test_corruption_found_by_an_append_is_salvaged_and_the_append_done(spo
 
 
 def test_an_exchange_that_fails_leaves_the_records_held(tmp_path: Path, plan: Any) -> None:
-    with BlockingSpool(tmp_path, file_class=Faulty, cache_bytes=0) as spool:
+    with BlockingSpool(tmp_path, Options(file_class=Faulty, cache_bytes=0)) as spool:
         spool.append(new(b"1", b"2"))
         claimed = spool.claim("send", 2, "a")
         plan["commit"] = [apsw.FullError("no room")]
@@ -204,7 +204,7 @@ async def test_the_reserve_is_for_urgent_records(tmp_path: Path) -> None:
         asked += 1
         return free
 
-    async with await AsyncSpool.open(tmp_path, reserve=500, free_space=free_space, now=lambda: now) as spool:
+    async with await AsyncSpool.open(tmp_path, Options(reserve=500, free_space=free_space, now=lambda: now)) as spool:
         await asyncio.gather(*[spool.append(new(b"1")) for _ in range(20)])
         assert asked == 1, "the disk is asked too often"
         free = 100

@@ -8,12 +8,12 @@ import pytest
 
 from bus.errors import SpoolError
 from bus.ports.spool import NewRecord
-from bus.spool import BlockingSpool
+from bus.spool import BlockingSpool, Options
 from bus.spool.inspect import Inspection, spools
 
 
 def test_a_live_spool(tmp_path: Path) -> None:
-    with BlockingSpool(tmp_path, consumers=("send", "store")) as spool, Inspection(tmp_path) as inspection:
+    with BlockingSpool(tmp_path, Options(consumers=("send", "store"))) as spool, Inspection(tmp_path) as inspection:
         spool.append([NewRecord("a", b"%d" % number, number) for number in range(5)])
         spool.append([NewRecord("b", b"x", 9)])
         spool.ack("send", spool.claim("send", 2, "a"))

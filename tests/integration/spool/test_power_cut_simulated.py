@@ -12,7 +12,7 @@ import apsw
 import pytest
 
 from bus.errors import SpoolFailed
-from bus.spool import AsyncSpool, BlockingSpool
+from bus.spool import AsyncSpool, BlockingSpool, Options
 from bus.spool.recovery.restore import FAILED
 from tests.integration.spool.faulty_vfs import FaultyVfs, PowerIsOff
 from tests.integration.spool.history import LANES, History, drain, number_of, record
@@ -34,12 +34,12 @@ def blocking(directory: Path, vfs: FaultyVfs, random: Random, history: History, 
     """Append, claim, ack, release and settle in one thread."""
     numbers = itertools.count()
     make = settings.pop("spool_class", BlockingSpool)
-    spool = make(directory, vfs=vfs.name, **settings)
+    spool = make(directory, Options(vfs=vfs.name, **settings))
     try:
         _work(spool, vfs, random, history, numbers)
         spool.close()
         done(vfs, history, "settled", [])
-        spool = make(directory, vfs=vfs.name, **settings)
+        spool = make(directory, Options(vfs=vfs.name, **settings))
         _work(spool, vfs, random, history, numbers)
     finally:
         spool._engine.crash()
@@ -82,7 +82,7 @@ async def _concurrent(
     directory: Path, vfs: FaultyVfs, random: Random, history: History, settings: dict[str, Any]
 ) -> None:
     make = settings.pop("spool_class", AsyncSpool)
-    spool = await make.open(directory, vfs=vfs.name, **settings)
+    spool = await make.open(directory, Options(vfs=vfs.name, **settings))
     numbers = itertools.count()
     appenders = [_append(spool, vfs, random, history, numbers) for _ in range(8)]
     consumer = asyncio.create_task(_consume(spool, vfs, random, history))

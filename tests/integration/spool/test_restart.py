@@ -10,7 +10,7 @@ import pytest
 
 from bus.errors import SpoolError
 from bus.ports.spool import NewRecord, Record
-from bus.spool import AsyncSpool, BlockingSpool
+from bus.spool import AsyncSpool, BlockingSpool, Options
 from bus.spool.cursors import WINDOW
 from bus.spool.file import SpoolFile
 from bus.spool.transaction import SWEEP
@@ -107,7 +107,7 @@ def test_the_window_needs_a_commit_now_and_then(tmp_path: Path) -> None:
 
 
 def test_two_consumers_go_on_where_each_was(tmp_path: Path) -> None:
-    spool = BlockingSpool(tmp_path, consumers=("send", "store"))
+    spool = BlockingSpool(tmp_path, Options(consumers=("send", "store")))
     spool.append(records(10))
     sent = take(spool, 10)
     spool.ack("send", sent[3:])
@@ -115,7 +115,7 @@ def test_two_consumers_go_on_where_each_was(tmp_path: Path) -> None:
     spool.ack("store", stored[1:])
     spool.settle()
     spool._engine.crash()
-    with BlockingSpool(tmp_path, consumers=("send", "store")) as spool:
+    with BlockingSpool(tmp_path, Options(consumers=("send", "store"))) as spool:
         first = sent[0].position
         assert [record.position - first for record in take(spool, 20)] == [0, 1, 2]
         assert [record.position - first for record in take(spool, 20, "store")] == [0, 5, 6, 7, 8, 9]
@@ -127,14 +127,14 @@ def test_two_consumers_go_on_where_each_was(tmp_path: Path) -> None:
 def test_a_consumer_that_is_new_at_a_restart_begins_with_the_next_record(tmp_path: Path) -> None:
     with BlockingSpool(tmp_path) as spool:
         spool.append(records(3))
-    with BlockingSpool(tmp_path, consumers=("send", "store")) as spool:
+    with BlockingSpool(tmp_path, Options(consumers=("send", "store"))) as spool:
         (position,) = spool.append(records(1))
         assert [record.position for record in take(spool, 9, "store")] == [position]
         assert len(take(spool, 9)) == 4
 
 
 def test_a_detached_consumer_is_swept_in_bounded_steps_and_over_a_kill(tmp_path: Path) -> None:
-    spool = BlockingSpool(tmp_path, consumers=("send", "slow"))
+    spool = BlockingSpool(tmp_path, Options(consumers=("send", "slow")))
     spool.append(records(3 * SWEEP))
     for _ in range(30):
         spool.ack("send", take(spool, SWEEP))
@@ -159,7 +159,7 @@ def test_a_detached_consumer_is_swept_in_bounded_steps_and_over_a_kill(tmp_path:
 
 
 def test_a_lane_without_a_consumer_is_refused(tmp_path: Path) -> None:
-    with BlockingSpool(tmp_path, consumers=()) as spool:
+    with BlockingSpool(tmp_path, Options(consumers=())) as spool:
         with pytest.raises(SpoolError, match="no consumer"):
             spool.append(records(1))
         spool.attach("a", "sub")
@@ -185,7 +185,7 @@ def test_opening_a_large_backlog_loads_nothing_of_it(tmp_path: Path) -> None:
 
 
 async def test_memory_is_bounded_by_the_cache_and_the_window(tmp_path: Path) -> None:
-    async with await AsyncSpool.open(tmp_path, cache_bytes=1 << 20) as spool:
+    async with await AsyncSpool.open(tmp_path, Options(cache_bytes=1 << 20)) as spool:
         tracemalloc.start()
         try:
             for _ in range(20):

@@ -10,7 +10,7 @@ from typing import ClassVar
 import pytest
 
 from bus.errors import SpoolClosed
-from bus.spool import BlockingSpool
+from bus.spool import BlockingSpool, Options
 from bus.spool.file import SpoolFile
 from tests.integration.spool.history import number_of, record
 
@@ -32,7 +32,7 @@ class Gate(SpoolFile):
 
 def test_threads_share_commits(tmp_path: Path) -> None:
     Gate.hold.set()
-    with BlockingSpool(tmp_path, file_class=Gate) as spool, ThreadPoolExecutor(THREADS) as pool:
+    with BlockingSpool(tmp_path, Options(file_class=Gate)) as spool, ThreadPoolExecutor(THREADS) as pool:
         Gate.hold.clear()
         before = Gate.commits
         calls = [pool.submit(spool.append, [record(number)]) for number in range(THREADS)]

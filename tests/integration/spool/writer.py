@@ -14,7 +14,7 @@ from pathlib import Path
 from random import Random
 
 from bus.errors import SpoolError, SpoolFull
-from bus.spool import AsyncSpool, BlockingSpool
+from bus.spool import AsyncSpool, BlockingSpool, Options
 from bus.spool.file import SpoolFile
 from tests.integration.spool.history import LANES, number_of, record
 
@@ -28,7 +28,7 @@ def say(kind: str, numbers: list[int]) -> None:
 
 def blocking(directory: Path, random: Random, calls: int, file_class: type[SpoolFile]) -> None:
     numbers = itertools.count(int(os.environ.get("FIRST", "0")))
-    with BlockingSpool(directory, file_class=file_class) as spool:
+    with BlockingSpool(directory, Options(file_class=file_class)) as spool:
         say("open", [])
         for _ in range(calls):
             call = [next(numbers) for _ in range(random.randint(1, 4))]
@@ -52,7 +52,7 @@ def concurrent(directory: Path, random: Random, calls: int, file_class: type[Spo
 
 async def _concurrent(directory: Path, random: Random, calls: int, file_class: type[SpoolFile]) -> None:
     numbers = itertools.count(int(os.environ.get("FIRST", "0")))
-    async with await AsyncSpool.open(directory, file_class=file_class) as spool:
+    async with await AsyncSpool.open(directory, Options(file_class=file_class)) as spool:
         say("open", [])
 
         async def append() -> None:

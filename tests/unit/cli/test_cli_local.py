@@ -58,7 +58,7 @@ def test_ls_and_show_look_without_touching(cli: Cli, tmp_path: Path) -> None:
 
 
 def test_a_live_spool_can_be_looked_at(cli: Cli, tmp_path: Path) -> None:
-    with BlockingSpool(tmp_path / "receiver", consumers=("publish",)) as spool:
+    with BlockingSpool(tmp_path / "receiver", Options(consumers=("publish",))) as spool:
         message = Message("i", "orders", b"body")
         spool.append([NewRecord("orders", encode_message(message), 1), NewRecord("raw", b"\xff\xff", 1)])
         item = cli("spool", "ls", str(tmp_path), "--json").json["items"][0]

@@ -12,7 +12,7 @@ from bus.domain.tracing.events import Stage, TraceEvent
 from bus.errors import EventsUnavailable
 from bus.events.gathering import Gathering
 from bus.ports.spool import NewRecord
-from bus.spool import AsyncSpool
+from bus.spool import AsyncSpool, Options
 from bus.testing.clock import NOON
 from bus.testing.events import MemoryEvents
 from bus.testing.writes import DESTINATION, message
@@ -40,7 +40,7 @@ async def service(data: Path, *, aside: bool = False) -> Path:
         pass
     (data / "configuration").mkdir()
     (data / "configuration" / "destinations.snapshot").touch()
-    spool = await AsyncSpool.open(data / "quarantine", consumers=("operator",))
+    spool = await AsyncSpool.open(data / "quarantine", Options(consumers=("operator",)))
     if aside:
         await spool.append([NewRecord("kafka", b"no message", 1)])
     await spool.close()

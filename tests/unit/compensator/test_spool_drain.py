@@ -16,7 +16,7 @@ from bus.domain.tracing.events import Stage
 from bus.errors import SpoolLocked, StoreError
 from bus.ports.spool import NewRecord
 from bus.ports.transport import Outgoing
-from bus.spool import AsyncSpool
+from bus.spool import AsyncSpool, Options
 from bus.testing.transport import MemoryTransport
 from bus.testing.writes import DESTINATION, message, outcome
 from bus.transports.publishing import DestinationPublisher
@@ -52,7 +52,7 @@ class Ground:
         self, name: str, records: Sequence[NewRecord], *consumers: str, attach: Sequence[tuple] = ()
     ) -> Path:
         """Leave a spool behind."""
-        spool = await AsyncSpool.open(self.folder / name, consumers=consumers)
+        spool = await AsyncSpool.open(self.folder / name, Options(consumers=consumers))
         for lane, consumer in attach:
             spool.attach(lane, consumer)
         if records:
@@ -117,7 +117,7 @@ async def test_messages_of_a_removed_destination_are_stored_and_not_published(gr
 
 async def test_what_cannot_be_read_stays_and_holds_up_nothing(ground: Ground) -> None:
     directory = await ground.receiver(message(1), more=[b"\xc1"] * 300)
-    spool = await AsyncSpool.open(directory, consumers=("publish", "store"))
+    spool = await AsyncSpool.open(directory, Options(consumers=("publish", "store")))
     later = message(2)
     await spool.append([NewRecord(DESTINATION, encode_message(later), 1)])
     await spool.close()
@@ -200,7 +200,7 @@ async def test_without_a_store_nothing_is_lost(ground: Ground, name: str) -> Non
 
 async def test_a_process_that_is_back_has_its_queue_to_itself(ground: Ground) -> None:
     directory = await ground.direct(message(1))
-    spool = await AsyncSpool.open(directory, consumers=())
+    spool = await AsyncSpool.open(directory, Options(consumers=()))
     with pytest.raises(SpoolLocked):
         await ground.drain.drain(directory)
     assert spool.stats().records == 1

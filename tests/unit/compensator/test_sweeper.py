@@ -53,7 +53,7 @@ class Ground:
 
     async def direct(self, data: Path, *, idle: bool = True) -> Path:
         """Leave a dispatcher's queue behind."""
-        spool = await AsyncSpool.open(data / "direct", consumers=())
+        spool = await AsyncSpool.open(data / "direct", SpoolOptions(consumers=()))
         spool.attach(DESTINATION, "billing")
         await spool.append([NewRecord(DESTINATION, encode_message(message(1)), 1)])
         await spool.close()
@@ -112,7 +112,7 @@ async def test_a_queue_that_was_touched_lately_is_left_to_its_process(ground: Gr
 
 async def test_a_queue_whose_process_lives_is_left_alone_however_old(ground: Ground) -> None:
     directory = await ground.direct(ground.root)
-    spool = await AsyncSpool.open(directory, consumers=())
+    spool = await AsyncSpool.open(directory, SpoolOptions(consumers=()))
     age(directory)
     await ground.sweep()
     assert spool.stats().records == 1
@@ -127,7 +127,7 @@ async def test_data_directories_stores_and_quarantines_are_never_touched(ground:
         path.parent.mkdir(parents=True)
         path.write_text("precious")
         precious.append(path)
-    spool = await AsyncSpool.open(ground.root / "quarantine", consumers=("operator",))
+    spool = await AsyncSpool.open(ground.root / "quarantine", SpoolOptions(consumers=("operator",)))
     await spool.close()
     precious.append(ground.root / "quarantine" / "spool.db")
     for path in precious:
@@ -172,7 +172,7 @@ async def test_a_store_that_is_away_ends_nothing(ground: Ground) -> None:
     ground.world.store.compensate = down  # type: ignore[method-assign, assignment]
     await ground.sweep()
     assert directory.exists()
-    spool = await AsyncSpool.open(directory, consumers=())
+    spool = await AsyncSpool.open(directory, SpoolOptions(consumers=()))
     assert spool.stats().records == 1
     await spool.close()
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from random import Random
 
 from bus.ports.spool import NewRecord
-from bus.spool import BlockingSpool
+from bus.spool import BlockingSpool, Options
 from bus.spool.file import PAGE_SIZE, CursorRow, LaneRow, SpoolFile, TallyRow
 from bus.spool.recovery.pages import frames, page_of, rows, wal_salt
 
@@ -24,7 +24,7 @@ def all_rows(path: Path) -> list:
 
 
 def test_every_row_is_found(tmp_path: Path) -> None:
-    with BlockingSpool(tmp_path, consumers=("send", "store")) as spool:
+    with BlockingSpool(tmp_path, Options(consumers=("send", "store"))) as spool:
         new = [NewRecord(f"lane-{number % 3}", bytes([number]) * size, number) for number, size in enumerate(SIZES)]
         positions = spool.append(new)
         for _ in range(400):
