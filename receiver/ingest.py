@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import operator
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
@@ -27,6 +28,8 @@ from receiver.quotas import Quotas
 from receiver.source_counters import SourceCounters
 
 _PATIENCE: Final = 0.1
+_SAID: Final = tuple(name for name in Message.__struct_fields__ if name in Draft.__struct_fields__)
+_said: Final = operator.attrgetter(*_SAID)
 
 
 class Accepted(NamedTuple):
@@ -275,24 +278,12 @@ def _check_deliver_at(draft: Draft, destination: Destination, now: int) -> None:
 
 
 def _stamp(draft: Draft, destination: Destination, expected: tuple[str, ...], now: int) -> Message:
-    return Message(
-        id=draft.id or new_id(now),
-        destination=destination.code,
-        body=draft.body,
-        content_type=draft.content_type,
-        sent_at=draft.sent_at or now,
-        received_at=now,
-        source=draft.source,
-        biz_id=draft.biz_id,
-        key=draft.key,
-        routing_key=draft.routing_key,
-        headers=draft.headers,
-        deliver_at=draft.deliver_at,
-        traceparent=draft.traceparent,
-        tracestate=draft.tracestate,
-        expected=expected,
-        retention_days=destination.retention_days,
-        original_id=draft.original_id,
-        idempotency_key=draft.idempotency_key,
-        replay=draft.replay,
-    )
+    stamped = {
+        "id": draft.id or new_id(now),
+        "destination": destination.code,
+        "sent_at": draft.sent_at or now,
+        "received_at": now,
+        "expected": expected,
+        "retention_days": destination.retention_days,
+    }
+    return Message(**dict(zip(_SAID, _said(draft), strict=True)) | stamped)

@@ -6,8 +6,9 @@ standard has no word for, so that a message that travelled is the very one that 
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote
 
 import msgspec
@@ -20,29 +21,30 @@ _SPEC: Final = "1.0"
 _NO_SOURCE: Final = "/bus"
 
 
-class _Meta(msgspec.Struct, array_like=True, gc=False):
-    """What the standard attributes do not say exactly."""
-
-    sent_at: int
-    received_at: int
-    source: str
-    biz_id: str
-    key: str
-    routing_key: str
-    headers: dict[str, str]
-    deliver_at: int
-    expected: tuple[str, ...]
-    retention_days: int
-    original_id: str
-    idempotency_key: str
-    traceparent: str
-    tracestate: str
-    edited_from: str = ""
-    replay: str = ""
+_OLDEST: Final = (
+    *("sent_at", "received_at", "source", "biz_id", "key", "routing_key", "headers", "deliver_at", "expected"),
+    *("retention_days", "original_id", "idempotency_key", "traceparent", "tracestate"),
+)
+"""What ``busmeta`` always had, in its order there."""
+_EXACT: Final = ("id", "destination", "body", "content_type")
+"""What a standard attribute, or the data, says exactly."""
+_META: Final = (
+    *_OLDEST,
+    *(name for name in Message.__struct_fields__ if name not in (*_OLDEST, *_EXACT)),
+)
+"""What ``busmeta`` has: of each field that a message got later its default where a record lacks it."""
 
 
+def _meta_field(field: msgspec.structs.FieldInfo) -> tuple[str, Any] | tuple[str, Any, Any]:
+    return (field.name, field.type) if field.name in _OLDEST else (field.name, field.type, field.default)
+
+
+_fields: Final = {field.name: field for field in msgspec.structs.fields(Message)}
+_meta_of: Final = operator.attrgetter(*_META)
 _encoder: Final = msgspec.json.Encoder()
-_decoder: Final = msgspec.json.Decoder(_Meta)
+_decoder: Final = msgspec.json.Decoder(
+    msgspec.defstruct("_Meta", [_meta_field(_fields[name]) for name in _META], array_like=True, gc=False)
+)
 
 
 def attributes_of(message: Message) -> dict[str, str]:
@@ -57,7 +59,7 @@ def attributes_of(message: Message) -> dict[str, str]:
         "source": quote(message.source) or _NO_SOURCE,
         "type": message.destination,
         "datacontenttype": message.content_type,
-        "busmeta": _meta(message),
+        "busmeta": _encoder.encode(_meta_of(message)).decode(),
     }
     if message.sent_at:
         attributes["time"] = format_time(message.sent_at)
@@ -87,47 +89,5 @@ def message_of(attributes: Mapping[str, str], body: bytes) -> Message:
         meta = _decoder.decode(attributes["busmeta"])
     except msgspec.DecodeError as error:
         raise ValueError(f"not a message of the bus: busmeta: {error}") from error
-    return Message(
-        id=attributes["id"],
-        destination=attributes["type"],
-        body=body,
-        content_type=attributes["datacontenttype"],
-        sent_at=meta.sent_at,
-        received_at=meta.received_at,
-        source=meta.source,
-        biz_id=meta.biz_id,
-        key=meta.key,
-        routing_key=meta.routing_key,
-        headers=meta.headers,
-        deliver_at=meta.deliver_at,
-        traceparent=meta.traceparent,
-        tracestate=meta.tracestate,
-        expected=meta.expected,
-        retention_days=meta.retention_days,
-        original_id=meta.original_id,
-        idempotency_key=meta.idempotency_key,
-        edited_from=meta.edited_from,
-        replay=meta.replay,
-    )
-
-
-def _meta(message: Message) -> str:
-    meta = _Meta(
-        message.sent_at,
-        message.received_at,
-        message.source,
-        message.biz_id,
-        message.key,
-        message.routing_key,
-        message.headers,
-        message.deliver_at,
-        message.expected,
-        message.retention_days,
-        message.original_id,
-        message.idempotency_key,
-        message.traceparent,
-        message.tracestate,
-        message.edited_from,
-        message.replay,
-    )
-    return _encoder.encode(meta).decode()
+    exact = attributes["id"], attributes["type"], body, attributes["datacontenttype"]
+    return Message(*exact, **dict(zip(_META, _meta_of(meta), strict=True)))
