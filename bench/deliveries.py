@@ -14,7 +14,7 @@ from tests.harness.subscribers import SubscriberProcess
 
 SECTION = "end to end"
 WARM_UP = 500
-# Deliveries a second and processor time beside nsqd + nsq_to_http, by number of subscribers (performance.md).
+# Deliveries a second and processor time beside nsqd + nsq_to_http, by number of subscribers (docs/performance.md).
 RATE_TARGET = {1: 1.2, 4: 1.4}
 CPU_TARGET = {1: 0.27 / 0.32, 4: 0.14 / 0.22}
 

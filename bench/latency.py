@@ -11,7 +11,7 @@ from bench.sending import Arrivals, Sending, percentile, wait_arrived
 SECTION = "latency"
 RATES = (100, 500)
 WARM_UP = 200
-# The goal at 100 messages a second, in milliseconds (performance.md).
+# The goal at 100 messages a second, in milliseconds (docs/performance.md).
 GOAL_RATE, GOAL_P50, GOAL_P99 = 100, 2.5, 7.0
 
 

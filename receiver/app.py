@@ -1,4 +1,4 @@
-"""The hot routes as plain ASGI: FastAPI costs four times an empty endpoint for each request (performance.md)."""
+"""The hot routes as plain ASGI: FastAPI costs four times an empty endpoint for each request (docs/performance.md)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ BATCH_BYTES: Final = 16 * 2**20
 
 
 class IngestApp:
-    """``POST /v1/messages/{destination}`` and ``POST /v1/messages`` (contract.md, "HTTP: receiver").
+    """``POST /v1/messages/{destination}`` and ``POST /v1/messages`` (``GET /openapi.json``).
 
     The server's protocol bounds how long a request's body may take to arrive.
     """

@@ -1,4 +1,4 @@
-"""Traces as people and tools read them (contract.md, "HTTP: admin")."""
+"""Traces as people and tools read them (``GET /openapi.json``)."""
 
 from __future__ import annotations
 

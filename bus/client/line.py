@@ -22,7 +22,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The fields of a line as contract.md names them; ``body`` holds JSON made here, ``body_base64`` anything else."""
+    """The fields of a line, as OpenAPI names them; ``body`` holds JSON made here, ``body_base64`` anything else."""
 
     id: str
     destination: str

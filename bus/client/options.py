@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import httpx
 
 REQUEST_BYTES: Final = 16 * 2**20
-"""What a receiver takes in one request (contract.md)."""
+"""What a receiver takes in one request."""
 REQUEST_LINES: Final = 1000
 LARGEST_BODY: Final = (REQUEST_BYTES - 2**18) * 3 // 4
 """A body that as base64, with its headers, is still one request."""

@@ -83,7 +83,7 @@ class Destination(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def switched(known: Destination | None, wanted: Destination, now: int) -> Destination:
-    """Return the destination as it is wanted, with the transports that it leaves by that (semantics.md, "Transports").
+    """Return the destination as it is wanted, with the transports that it leaves by that.
 
     A receiver that has not yet heard of the change goes on with the old transport, so that one stays attached for a
     day.

@@ -20,7 +20,7 @@ Verdict = Literal["valid", "invalid", "unknown"]
 
 @dataclass(frozen=True)
 class Faults:
-    """What happened to a run, as far as it allows duplicates (semantics.md, invariant 3).
+    """What happened to a run, as far as it allows duplicates (docs/guarantees.md).
 
     Attributes
     ----------

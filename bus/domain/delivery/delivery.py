@@ -1,6 +1,6 @@
 """A delivery: one message for one subscription; an attempt: one POST of it; an outcome: what came of it.
 
-States (semantics.md): ``pending -> delivered | retrying | skipped | canceled``;
+States: ``pending -> delivered | retrying | skipped | canceled``;
 ``retrying -> delivered | dead | parked | canceled``; a person sets any but ``pending`` to ``resend``.
 """
 

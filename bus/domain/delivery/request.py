@@ -1,4 +1,4 @@
-"""The request that a subscriber receives (contract.md, "What a subscriber receives"), to be sent and to be shown."""
+"""The request that a subscriber receives (docs/subscribers.md), to be sent and to be shown."""
 
 from __future__ import annotations
 

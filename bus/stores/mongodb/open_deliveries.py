@@ -24,7 +24,7 @@ from bus.stores.mongodb.reading import Found, Reading
 _CHUNK: Final = 256
 _FEW: Final = 16  # rows whose messages, of any size, are held at once
 _PATIENCE: Final = 5.0
-_CLOCK_SKEW: Final = 600_000  # receivers refuse ids that are further ahead of their clock (semantics.md)
+_CLOCK_SKEW: Final = 600_000  # receivers refuse ids that are further ahead of their clock
 Write = Callable[[Sequence[Message | Outcome]], Awaitable[None]]
 
 

@@ -18,7 +18,7 @@ from bus.stores.sqlite.reading import Reading
 
 _CHUNK: Final = 256
 _PATIENCE: Final = 1.0
-_CLOCK_SKEW: Final = 600_000  # receivers refuse ids that are further ahead of their clock (semantics.md)
+_CLOCK_SKEW: Final = 600_000  # receivers refuse ids that are further ahead of their clock
 Write = Callable[[Sequence[Message | Outcome]], Awaitable[None]]
 
 

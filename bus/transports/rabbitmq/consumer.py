@@ -9,7 +9,7 @@ from bus.ports.clock import Clock
 from bus.ports.transport import Incoming
 from bus.transports.rabbitmq.buffer import Buffer, Held
 from bus.transports.rabbitmq.feed import Feed
-from bus.transports.rabbitmq.supervision import lasting
+from bus.waits import lasting
 
 
 class RabbitmqConsumer:
@@ -41,7 +41,9 @@ class RabbitmqConsumer:
         self._close_within = close_within
         self._readers = 0
         self._read_at = clock.monotonic()
-        self._tasks = {feed: asyncio.create_task(lasting(f"reading {feed.place}", feed.run, clock)) for feed in feeds}
+        self._tasks = {
+            feed: asyncio.create_task(lasting(f"reading {feed.place}", feed.run, clock.sleep)) for feed in feeds
+        }
 
     async def receive(self, limit: int) -> list[Incoming]:
         """Wait for messages and return at least one, at most ``limit``; cancelling loses none."""

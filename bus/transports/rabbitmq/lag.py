@@ -151,7 +151,7 @@ class LagWatch:
                 await self._count(session, lane)
             except Missing:
                 self._readings.pop(lane, None)
-                self._topology.forget(lane.destination, lane.subscription)
+                self._topology.note_missing(lane.destination, lane.subscription)
             except TransportRefused as error:
                 self._readings.pop(lane, None)
                 _log.debug("%s", error)

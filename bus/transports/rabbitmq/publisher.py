@@ -182,7 +182,7 @@ class Publisher:
             return self._returned(message)
         if isinstance(error, (DeliveryError, *_UNSENDABLE)) or (alone and isinstance(error, ChannelClosed)):
             if isinstance(error, ChannelNotFoundEntity):
-                self._topology.forget(message.destination)
+                self._topology.note_missing(message.destination)
             if limit := _TOO_LARGE.search(str(error)):
                 self._limit = int(limit[1])
             return self._declined(message, str(error))
@@ -197,7 +197,7 @@ class Publisher:
         patterns = self._wanted.patterns.get(message.destination, {}).values()
         if not any(matches(pattern, message.routing_key) for pattern in patterns):
             return Verdict.CONFIRMED
-        self._topology.forget(message.destination)
+        self._topology.note_missing(message.destination)
         return Verdict.DECLINED
 
     async def _take(self, session: Session) -> Channel:

@@ -1,32 +1,178 @@
-"""Work that must not end before its time."""
+"""One cluster: a connection to publish and make queues on, another to consume on, and all that is known of it.
+
+They are apart since a broker that is short of memory or disk stops reading from whoever publishes, and with one
+connection the acks that would help it would wait behind that.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from aio_pika.exceptions import PublishError
+
+from bus.errors import TransportError
 from bus.ports.clock import Clock
+from bus.transports.rabbitmq.addresses import Addresses
+from bus.transports.rabbitmq.config import ClusterUrl, Patience
+from bus.transports.rabbitmq.connection import Connection
+from bus.transports.rabbitmq.consumer import RabbitmqConsumer
+from bus.transports.rabbitmq.errors import answering
+from bus.transports.rabbitmq.lag import LagWatch
+from bus.transports.rabbitmq.names import Lane
+from bus.transports.rabbitmq.publisher import Publisher
+from bus.transports.rabbitmq.session import Channel, Session
+from bus.transports.rabbitmq.switching import Switch
+from bus.transports.rabbitmq.topology import Topology, Wanted
+from bus.waits import lasting
 
 _log = logging.getLogger(__name__)
-_PAUSE: Final = 1.0
+_NOBODY: Final = "pier/probe"
+_REFUSED_AGAIN: Final = 10.0
 
 
-async def lasting(doing: str, work: Callable[[], Awaitable[None]], clock: Clock) -> None:
-    """Do work until it returns or this task is cancelled, and again when it ends by anything else.
+class Cluster:
+    """Keeps one cluster's connections, queues and figures up, and tells the switch how it is.
 
-    Whatever ends it is a defect, and must not silence a subscription or a cluster for good; a cancellation that
-    nobody asked for, as the client library passes on, would even do so without a word.
+    Parameters
+    ----------
+    name
+        As ``conditions`` shows it.
+    consumers
+        Returns the consumers of this process.
+    noise
+        Random numbers from 0 to 1.
     """
-    task = asyncio.current_task()
-    while True:
-        try:
-            return await work()
-        except asyncio.CancelledError:
-            if task is None or task.cancelling():
-                raise
-            _log.warning("%s was cancelled, and nobody asked for that; it goes on", doing)
-        except Exception:  # noqa: BLE001 - whatever it is, it is logged and the work goes on
-            _log.exception("%s failed; it goes on", doing)
-        await clock.sleep(_PAUSE)
+
+    def __init__(
+        self,
+        name: str,
+        url: ClusterUrl,
+        wanted: Wanted,
+        switch: Switch,
+        consumers: Callable[[], Iterable[RabbitmqConsumer]],
+        patience: Patience,
+        clock: Clock,
+        noise: Callable[[], float],
+    ) -> None:
+        self.name = name
+        self._patience = patience
+        self._clock = clock
+        self._switch = switch
+        self._wanted = wanted
+        addresses = Addresses(url.hosts, clock, noise, within=patience.connect)
+        self.topology = Topology(name, wanted, patience)
+        self.publishing = Connection(
+            f"{name} (publishing)", url, addresses, patience, clock, noise, prepare=self._prepare, changed=self._turned
+        )
+        self.consuming = Connection(f"{name} (consuming)", url, addresses, patience, clock, noise)
+        self.publisher = Publisher(name, self.publishing, self.topology, wanted, patience, clock)
+        self.watch = LagWatch(name, self.consuming, self.topology, wanted, consumers, patience, clock)
+        self._probe_channel: tuple[Session, Channel] | None = None
+
+    async def run(self) -> None:
+        """Keep it up until cancelled; its connections stay open then, until ``close``."""
+        works = {
+            "the connection to publish on": self.publishing.run,
+            "the connection to consume on": self.consuming.run,
+            "the watch over queues": self.watch.run,
+            "the repair of queues": self._keep_complete,
+            "the probe": self._keep_probing,
+        }
+        async with asyncio.TaskGroup() as group:
+            for name, work in works.items():
+                group.create_task(lasting(f"{name} of {self.name}", work, self._clock.sleep))
+
+    async def make(self, lanes: Mapping[Lane, str]) -> None:
+        """Make queues; durable when it returns. Raises ``TransportError``."""
+        session = await self.publishing.reach()
+        with answering(f"making queues on {self.name}"):
+            async with asyncio.timeout(2 * self._patience.answer):
+                await self.topology.make(session, lanes)
+
+    async def delete(self, lane: Lane) -> None:
+        """Delete a queue with what it holds. Raises ``TransportError``."""
+        session = await self.publishing.reach()
+        with answering(f"deleting a queue on {self.name}"):
+            async with asyncio.timeout(2 * self._patience.answer):
+                await self.topology.delete(session, lane)
+
+    def trouble(self) -> str:
+        """Return what is wrong with it; empty when it is well."""
+        troubles = (self.publishing.trouble, self.consuming.trouble, *self.topology.refused.values())
+        return next((str(trouble) for trouble in troubles if trouble is not None), self.publisher.trouble())
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await asyncio.gather(self.publishing.close(), self.consuming.close())
+
+    async def _prepare(self, session: Session) -> None:
+        """Have everything in place before anybody publishes on a new connection, and see that it confirms."""
+        await self.topology.make_all(session)
+        await self._probe(session)
+
+    def _turned(self, is_up: bool) -> None:
+        before = self._switch.active
+        if is_up:
+            self._switch.came(self.name, self._clock.monotonic())
+        else:
+            self._switch.went(self.name, self._clock.monotonic())
+        if self._switch.active != before:
+            _log.warning("publishing goes to %s, since %s is %s", self._switch.active, self.name, _state(is_up))
+
+    async def _keep_complete(self) -> None:
+        """Make again what was found missing, and at times what was refused; delete what has to go."""
+        tried_at = self._clock.monotonic()
+        while True:
+            await self._clock.sleep(self._patience.repair_every)
+            session, now = self.publishing.session, self._clock.monotonic()
+            if session is None:
+                continue
+            is_due = bool(self.topology.refused) and now - tried_at > _REFUSED_AGAIN
+            try:
+                if self.topology.is_incomplete or is_due:
+                    tried_at = now
+                    await self.topology.complete(session)
+                if self.topology.has_litter:
+                    await self.topology.clear(session)
+            except TransportError as error:
+                _log.warning("%s; it is tried again", error)
+
+    async def _keep_probing(self) -> None:
+        """Give a connection up on which nothing is confirmed any more, sooner than heartbeats do."""
+        while True:
+            session = await self.publishing.up()
+            await self._clock.sleep(self._patience.probe_every)
+            if session.lost.is_set():
+                continue
+            try:
+                await self._probe(session)
+            except TransportError as error:
+                session.abort(str(error))
+
+    async def _probe(self, session: Session) -> None:
+        """Publish what nobody wants, and wait for its return.
+
+        Raises
+        ------
+        TransportError
+            The cluster does not confirm: it is away, or blocks publishers because of a memory or disk alarm.
+        """
+        with answering(f"{self.name} confirms nothing; it may be short of memory or disk"):
+            async with asyncio.timeout(self._patience.answer):
+                channel = await self._channel(session)
+                try:
+                    await channel.raw.basic_publish(b"", routing_key=_NOBODY, mandatory=True, wait=False)
+                except PublishError:
+                    return  # returned, so it answers
+
+    async def _channel(self, session: Session) -> Channel:
+        if self._probe_channel is None or self._probe_channel[0] is not session or self._probe_channel[1].is_closed:
+            self._probe_channel = session, await session.channel(within=self._patience.answer, confirms=True)
+        return self._probe_channel[1]
+
+
+def _state(is_up: bool) -> str:
+    return "there" if is_up else "away"

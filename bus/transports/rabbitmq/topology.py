@@ -90,7 +90,7 @@ class Topology:
         """See to it that what is wanted and not there is made soon."""
         self.is_incomplete = self.is_incomplete or bool(self._missing())
 
-    def forget(self, destination: str, subscription: str | None = None) -> None:
+    def note_missing(self, destination: str, subscription: str | None = None) -> None:
         """Note that something of a destination was found missing; it is made again."""
         for lane in [lane for lane in self._made if lane.destination == destination]:
             if subscription is None or lane.subscription == subscription:

@@ -15,12 +15,12 @@ from bus.ports.clock import Clock
 from bus.ports.quarantine import Quarantine
 from bus.ports.transport import Lag, Outgoing
 from bus.transports.rabbitmq.buffer import Buffer
-from bus.transports.rabbitmq.cluster import Cluster
 from bus.transports.rabbitmq.config import RabbitmqConfig
 from bus.transports.rabbitmq.consumer import RabbitmqConsumer
 from bus.transports.rabbitmq.feed import Feed
 from bus.transports.rabbitmq.names import Lane
 from bus.transports.rabbitmq.publisher import Verdict
+from bus.transports.rabbitmq.supervision import Cluster
 from bus.transports.rabbitmq.switching import Switch
 from bus.transports.rabbitmq.topology import Wanted
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from bus.testing.clock import ManualClock
-from bus.transports.rabbitmq.supervision import lasting
+from bus.waits import lasting
 
 
 @pytest.mark.parametrize("end", [ValueError("a defect"), asyncio.CancelledError()], ids=["defect", "stray"])
@@ -19,7 +19,7 @@ async def test_it_goes_on_after_whatever_ended_it(end: BaseException, caplog: py
         if len(rounds) < 3:
             raise end
 
-    task = asyncio.create_task(lasting("counting", work, clock))
+    task = asyncio.create_task(lasting("counting", work, clock.sleep))
     await clock.until(task.done)
     assert len(rounds) == 3
     assert rounds[2] - rounds[1] >= 1.0
@@ -28,7 +28,7 @@ async def test_it_goes_on_after_whatever_ended_it(end: BaseException, caplog: py
 
 async def test_cancelled_by_somebody_it_ends() -> None:
     clock = ManualClock()
-    task = asyncio.create_task(lasting("waiting", asyncio.Event().wait, clock))
+    task = asyncio.create_task(lasting("waiting", asyncio.Event().wait, clock.sleep))
     await clock.settle()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
