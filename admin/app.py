@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any, Final
 
 from fastapi import APIRouter, FastAPI
+from fastapi.routing import APIRoute
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
@@ -118,5 +119,7 @@ def _methods_at(path: str) -> list[str]:
 def _document(app: FastAPI, services: AdminServices) -> dict[str, Any]:
     """Return the OpenAPI document, with the hot routes that FastAPI does not serve."""
     if app.openapi_schema is None:
-        app.openapi_schema = document_of(app, services.introspection.offers.documented)
+        known = [route for module in _MODULES for route in module.router.routes if isinstance(route, APIRoute)]
+        routes = [(_PREFIX + route.path, route) for route in known]
+        app.openapi_schema = document_of(app, routes, services.introspection.offers.documented)
     return app.openapi_schema

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from admin.configuring.planning import clusters_view, rates_view
 from admin.models.configuration import DestinationBody, SubscriptionBody
+from admin.models.responses.configuration import ConfigurationView
 from bus.bootstrap import Context
 from bus.security.keys import Action
 from bus.security.principals import Principal
 
 
-def exported(context: Context, principal: Principal) -> dict[str, Any]:
+def exported(context: Context, principal: Principal) -> ConfigurationView:
     """Return all that a principal may configure; what has its default is left out, as are secrets."""
     catalog = context.registry.catalog
     codes = [code for code in sorted(catalog.destinations) if principal.may(Action.CONFIGURE, code)]
@@ -24,10 +27,13 @@ def exported(context: Context, principal: Principal) -> dict[str, Any]:
         }
         for code in codes
     ]
-    found: dict[str, Any] = {"version": context.registry.revision, "destinations": destinations}
-    if principal.may(Action.CONFIGURE, None):
-        found |= {"rates": rates_view(context).model_dump(), "clusters": clusters_view(context).model_dump()}
-    return found
+    is_whole = principal.may(Action.CONFIGURE, None)
+    return ConfigurationView(
+        version=context.registry.revision,
+        destinations=destinations,
+        rates=rates_view(context).model_dump() if is_whole else msgspec.UNSET,
+        clusters=clusters_view(context).model_dump() if is_whole else msgspec.UNSET,
+    )
 
 
 def _said(body: DestinationBody | SubscriptionBody) -> dict[str, Any]:

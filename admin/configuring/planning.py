@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
+
+import msgspec
 
 from admin.configuring.subscribing import check, secrets_of, whole
 from admin.models.configuration import (
@@ -16,6 +17,7 @@ from admin.models.configuration import (
     RatesBody,
     SubscriptionBody,
 )
+from admin.models.responses.configuration import StepView
 from bus.bootstrap import Context
 from bus.domain.audit import Change, compared
 from bus.domain.destination import Destination, check_removable, switched
@@ -199,18 +201,14 @@ def clusters_view(context: Context) -> PreferenceBody:
     return PreferenceBody(preferred=context.registry.preference.cluster)
 
 
-def shown(found: Plan) -> list[dict[str, Any]]:
+def shown(found: Plan) -> list[StepView]:
     """Return the steps as an answer has them."""
     return [
-        {
-            "change": "removed" if step.method == "DELETE" else "made" if step.is_new else "changed",
-            "resource": step.resource,
-            "fields": {name: _shown(change) for name, change in step.changes.items()},
-            **({"waiting": step.waiting} if step.method == "DELETE" else {}),
-        }
+        StepView(
+            change="removed" if step.method == "DELETE" else "made" if step.is_new else "changed",
+            resource=step.resource,
+            fields=step.changes,
+            waiting=step.waiting if step.method == "DELETE" else msgspec.UNSET,
+        )
         for step in found.steps
     ]
-
-
-def _shown(change: Change) -> Mapping[str, Any]:
-    return {"before": change.before, "after": change.after}

@@ -53,12 +53,7 @@ def whole(subscription: Subscription | None) -> dict[str, Any]:
     """Return all that is set of a subscription, its secrets included: to compare, not to show."""
     if subscription is None:
         return {}
-    return {**view(subscription), "secret": [secret.value for secret in subscription.secrets] or None}
-
-
-def view(subscription: Subscription) -> dict[str, Any]:
-    """Return a subscription as it is shown to who may set it."""
     found = SubscriptionBody.of(subscription).model_dump()
-    found["secret"] = "set" if subscription.secrets else None
+    found["secret"] = [secret.value for secret in subscription.secrets] or None
     found["paused_reason"] = subscription.paused_reason
     return found

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from fastapi import FastAPI
+import msgspec
+from fastapi import FastAPI, Response
 from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
 
-from bus.http.openapi import by_key_or_session, components, refusals
+from admin.models.responses.base import View, is_view
+from bus.http.openapi import REFERENCES, by_key_or_session, components, refusals
 
 _READING: Final = ("get", "head")
 _FASTAPIS_OWN: Final = ("HTTPValidationError", "ValidationError")
+_OK: Final = 200
 _FIRST_REFUSAL: Final = 400
 Responses = dict[int | str, dict[str, Any]]
 # Of a route that strangers may ask.
@@ -23,9 +27,21 @@ def download(description: str, *media_types: str) -> Responses:
     return {200: {"description": description, "content": {media_type: {} for media_type in media_types}}}
 
 
-def document_of(app: FastAPI, hot: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the document; ``hot`` are the paths that FastAPI does not serve."""
+def written(view: View) -> Response:
+    """Return an answer that may be long, written in one go; its route says ``response_model=`` what it is."""
+    return Response(msgspec.json.encode(view), media_type="application/json")
+
+
+def document_of(app: FastAPI, routes: Iterable[tuple[str, APIRoute]], hot: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the document; ``routes`` are all of FastAPI's with their paths, ``hot`` the paths that it does not serve.
+
+    FastAPI knows nothing of the structs that routes answer with: msgspec describes these.
+    """
     document = get_openapi(title=app.title, version=app.version, routes=app.routes)
+    answers = [answer for path, route in routes for answer in _answers(document["paths"][path], route)]
+    references, described = msgspec.json.schema_components([view for _, view in answers], ref_template=REFERENCES)
+    for (answer, _), reference in zip(answers, references, strict=True):
+        answer["content"] = {"application/json": {"schema": reference}}
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
             _complete(path, method, operation)
@@ -34,9 +50,18 @@ def document_of(app: FastAPI, hot: Mapping[str, Any]) -> dict[str, Any]:
     for name in _FASTAPIS_OWN:
         schemas.pop(name, None)
     shared = components()
-    shared["schemas"] |= schemas
+    shared["schemas"] |= schemas | described
     document["components"] |= shared
     return document
+
+
+def _answers(operations: dict[str, Any], route: APIRoute) -> Iterator[tuple[dict[str, Any], type]]:
+    """Yield each answer of a route that is a struct, as the document has it so far, with that struct."""
+    models = {route.status_code or _OK: route.response_model}
+    models |= {int(status): more["model"] for status, more in route.responses.items() if "model" in more}
+    for method in route.methods or ():
+        responses = operations[method.lower()]["responses"]
+        yield from ((responses[str(status)], model) for status, model in models.items() if is_view(model))
 
 
 def _complete(path: str, method: str, operation: dict[str, Any]) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import ConfigDict, Field
 
+from admin.models.responses.messages import ArchivedView, SearchedView
 from admin.models.selection import SelectionBody
 from admin.showing.archives import ArchivedDay
 from bus.domain.times import format_time
@@ -33,15 +34,15 @@ class ExportQuery(_Query):
     bodies: bool = Field(default=False, description="with the messages' bodies; ndjson only, and on record")
 
 
-def searched_view(searched: Searched, archived: Sequence[ArchivedDay]) -> dict[str, Any]:
+def searched_view(searched: Searched, archived: Sequence[ArchivedDay]) -> SearchedView:
     """Return what a page looked at, as people read it, and which days of that are not in the store any more."""
-    return {
-        "from": _time(searched.since),
-        "to": _time(searched.before),
-        "complete": searched.stop is None,
-        "reason": searched.stop,
-        "archived": [{"partition": day.partition, "lake": day.lake or None} for day in archived],
-    }
+    return SearchedView(
+        since=_time(searched.since),
+        until=_time(searched.before),
+        complete=searched.stop is None,
+        reason=searched.stop,
+        archived=[ArchivedView(partition=day.partition, lake=day.lake or None) for day in archived],
+    )
 
 
 def _time(time: int | None) -> str | None:

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import msgspec
 from fastapi import APIRouter
 
 from admin.deps import Reader, ServicesDep
 from admin.models.base import Code
-from admin.showing.sentences import told
+from admin.models.responses.configuration import DestinationActionsView, SubscriptionActionsView, VerdictView
+from admin.showing.sentences import text_of
 from bus.domain.destination import TransportName, check_removable
 from bus.errors import BusError
 from bus.security.keys import Action
@@ -24,7 +24,7 @@ Check = Callable[[], object]
 
 
 @router.get("/actions")
-async def get_destination_actions(code: Code, services: ServicesDep, principal: Reader) -> dict[str, Any]:
+async def get_destination_actions(code: Code, services: ServicesDep, principal: Reader) -> DestinationActionsView:
     """Return for each action on a destination whether whoever asks may do it now, and if not, why.
 
     ``switch`` has each other transport. ``why_text`` and ``hint_text`` have the ``template`` of the English sentence
@@ -38,18 +38,20 @@ async def get_destination_actions(code: Code, services: ServicesDep, principal: 
         for name in TransportName
         if name is not destination.transport
     }
-    return {
-        "change": _verdict(configure),
-        "pause": _verdict(configure),
-        "add_subscription": _verdict(configure),
-        "resend": _verdict(partial(principal.require, Action.RESEND, code)),
-        "remove": _verdict(configure, partial(check_removable, destination, context.registry.catalog.of(code))),
-        "switch": {name: _verdict(configure, check) for name, check in transports.items()},
-    }
+    return DestinationActionsView(
+        change=_verdict(configure),
+        pause=_verdict(configure),
+        add_subscription=_verdict(configure),
+        resend=_verdict(partial(principal.require, Action.RESEND, code)),
+        remove=_verdict(configure, partial(check_removable, destination, context.registry.catalog.of(code))),
+        switch={name: _verdict(configure, check) for name, check in transports.items()},
+    )
 
 
 @router.get("/subscriptions/{name}/actions")
-async def get_subscription_actions(code: Code, name: str, services: ServicesDep, principal: Reader) -> dict[str, Any]:
+async def get_subscription_actions(
+    code: Code, name: str, services: ServicesDep, principal: Reader
+) -> SubscriptionActionsView:
     """Return for each action on a subscription whether whoever asks may do it now, and if not, why.
 
     ``why_text`` and ``hint_text`` are as those of a destination's actions.
@@ -58,22 +60,28 @@ async def get_subscription_actions(code: Code, name: str, services: ServicesDep,
     subscription = context.registry.subscription(code, name)
     configure, pause = (partial(principal.require, action, code) for action in (Action.CONFIGURE, Action.PAUSE))
     allowed_url = partial(context.egress.check_url, subscription.url)
-    return {
-        "change": _verdict(pause, configure),
-        "pause": _verdict(pause, allowed_url),
-        "resume": _verdict(pause, allowed_url),
-        "rotate": _verdict(configure),
-        "resend": _verdict(partial(principal.require, Action.RESEND, code)),
-        "sample": _verdict(configure, allowed_url, services.introspection.sampler.dispatchers),
-        "remove": _verdict(configure),
-    }
+    return SubscriptionActionsView(
+        change=_verdict(pause, configure),
+        pause=_verdict(pause, allowed_url),
+        resume=_verdict(pause, allowed_url),
+        rotate=_verdict(configure),
+        resend=_verdict(partial(principal.require, Action.RESEND, code)),
+        sample=_verdict(configure, allowed_url, services.introspection.sampler.dispatchers),
+        remove=_verdict(configure),
+    )
 
 
-def _verdict(*checks: Check) -> dict[str, Any]:
+def _verdict(*checks: Check) -> VerdictView:
     """Return what the first check that refuses says."""
     for check in checks:
         try:
             check()
         except BusError as error:
-            return {"allowed": False, **told("why", error.said), **told("hint", error.hint_said)}
-    return {"allowed": True, **told("why", ""), **told("hint", "")}
+            return VerdictView(
+                allowed=False,
+                why=str(error.said),
+                why_text=text_of(error.said),
+                hint=str(error.hint_said),
+                hint_text=text_of(error.hint_said),
+            )
+    return VerdictView(allowed=True, why="", why_text=None, hint="", hint_text=None)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Path
 
 from admin.access.audit_log import Wanted
 from admin.deps import ReaderOfSome, ServicesDep
+from admin.models.responses.messages import HeaderView, RequestView, SentAttemptView
 from admin.requests.audited import AuditedRoute
 from admin.routes.messages import trace_of
 from admin.services import AdminServices
@@ -38,7 +39,7 @@ async def get_attempt(
     services: ServicesDep,
     principal: ReaderOfSome,
     masks: MasksDep,
-) -> dict[str, Any]:
+) -> SentAttemptView:
     """Return one attempt by its number or id: the request as it was sent, and what came back.
 
     The request is rebuilt from the message, the subscription and the attempt (null while the message itself has not
@@ -55,14 +56,14 @@ async def get_attempt(
         raise NotFound(
             f"there is no attempt {attempt[:64]!r} of that delivery", hint="it may be one of those that are not kept"
         )
-    return {
-        "message_id": trace.id,
-        "subscription": subscription,
-        "attempt": attempt_view(found),
-        "request": await _request(services, trace, subscription, delivery, found),
-        "response": response_view(found),
-        "masked": bool(masks.of(trace.destination)),
-    }
+    return SentAttemptView(
+        message_id=trace.id,
+        subscription=subscription,
+        attempt=attempt_view(found),
+        request=await _request(services, trace, subscription, delivery, found),
+        response=response_view(found),
+        masked=bool(masks.of(trace.destination)),
+    )
 
 
 def _find(delivery: DeliveryTrace, wanted: str) -> Attempt | None:
@@ -73,34 +74,33 @@ def _find(delivery: DeliveryTrace, wanted: str) -> Attempt | None:
 
 async def _request(
     services: AdminServices, trace: Trace, name: str, delivery: DeliveryTrace, attempt: Attempt
-) -> dict[str, Any] | None:
+) -> RequestView | None:
     if trace.message is None:
         return None
     present = services.context.registry.catalog.subscriptions.get((trace.destination, name))
     url = delivery.url or (present.url if present is not None else "")
     subscription = present or Subscription(destination=trace.destination, name=name, url=url)
     headers = request_headers(trace.message, subscription, attempt)
-    return {
-        "method": "POST",
-        "url": url,
-        "headers": [{"name": header, "value": value} for header, value in headers],
-        "body": f"/api/v1/messages/{trace.id}/body",
-        "body_bytes": trace.body_bytes,
-        "curl": curl(url, headers, trace.id),
-        "removed": present is None,
-        **await _changes(services, subscription, attempt),
-    }
+    changed_at, is_known = await _changed(services, subscription, attempt)
+    return RequestView(
+        method="POST",
+        url=url,
+        headers=[HeaderView(name=header, value=value) for header, value in headers],
+        body=f"/api/v1/messages/{trace.id}/body",
+        body_bytes=trace.body_bytes,
+        curl=curl(url, headers, trace.id),
+        removed=present is None,
+        changed_at=changed_at,
+        changes_known=changed_at is not None or is_known,
+    )
 
 
-async def _changes(services: AdminServices, subscription: Subscription, attempt: Attempt) -> dict[str, Any]:
-    """Say from the audit log whether a subscription is still the one that the attempt was made with."""
+async def _changed(services: AdminServices, subscription: Subscription, attempt: Attempt) -> tuple[str | None, bool]:
+    """Return when a subscription was last changed after an attempt, and whether the audit log was read whole."""
     what = f"destinations/{subscription.destination}/subscriptions/{subscription.name}"
     found = await services.audit.read(Wanted(since=attempt.started_at, what=what), after=None, limit=_CHANGES_READ)
     done = [entry for entry in found.entries if entry.changes and (entry.status is None or entry.status < _REFUSED)]
-    return {
-        "changed_at": format_time(id_time(done[0].id)) if done else None,
-        "changes_known": bool(done) or found.next is None,
-    }
+    return format_time(id_time(done[0].id)) if done else None, found.next is None
 
 
 def curl(url: str, headers: Sequence[tuple[str, str]], file: str) -> str:

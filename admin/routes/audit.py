@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
-import msgspec
 from fastapi import APIRouter, Query
 
 from admin.access.audit_log import Wanted
 from admin.deps import Configurer, ServicesDep
 from admin.models.base import Time
+from admin.models.responses.audit import AuditView, WhoFromView
+from admin.models.responses.base import Listing
 from bus.domain.audit import Entry
 from bus.domain.identity import id_time, parse_id
 from bus.domain.times import format_time, parse_time
@@ -28,14 +29,14 @@ async def read_audit(
     what: Annotated[str | None, Query(description="a path below /api/v1; those below it belong to it")] = None,
     cursor: str | None = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 50,
-) -> dict[str, Any]:
+) -> Listing[AuditView]:
     """Return one page of changes and of reads of message bodies, the newest first.
 
     A page may hold fewer than ``limit`` while ``next`` goes on: it looks at a bounded number of entries.
     """
     wanted = Wanted(parse_time(since) if since else None, parse_time(before) if before else None, who, what)
     found = await services.audit.read(wanted, after=_place(cursor), limit=limit)
-    return {"items": [_view(entry) for entry in found.entries], "next": found.next}
+    return Listing(items=[_view(entry) for entry in found.entries], next=found.next)
 
 
 def _place(cursor: str | None) -> str | None:
@@ -45,17 +46,17 @@ def _place(cursor: str | None) -> str | None:
         raise InvalidMessage("the cursor is not one that a page gave", field="cursor") from error
 
 
-def _view(entry: Entry) -> dict[str, Any]:
-    return {
-        "id": entry.id,
-        "at": format_time(id_time(entry.id)),
-        "who": {"kind": entry.kind, "id": entry.by, "name": entry.name, "address": entry.address},
-        "method": entry.method,
-        "resource": entry.resource,
-        "changes": msgspec.to_builtins(entry.changes),
-        "status": entry.status,
-        "outcome": _outcome(entry.status),
-    }
+def _view(entry: Entry) -> AuditView:
+    return AuditView(
+        id=entry.id,
+        at=format_time(id_time(entry.id)),
+        who=WhoFromView(kind=entry.kind, id=entry.by, name=entry.name, address=entry.address),
+        method=entry.method,
+        resource=entry.resource,
+        changes=entry.changes,
+        status=entry.status,
+        outcome=_outcome(entry.status),
+    )
 
 
 def _outcome(status: int | None) -> str:

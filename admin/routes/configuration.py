@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import msgspec
 from fastapi import APIRouter, Query, Request
@@ -12,6 +12,7 @@ from admin.configuring.exporting import exported
 from admin.configuring.planning import Plan, plan, shown
 from admin.deps import ConfigurerOfSome, ServicesDep
 from admin.models.configuration import ConfigurationBody
+from admin.models.responses.configuration import ConfigurationPutView, ConfigurationView
 from admin.requests.audited import AuditedRoute, NotingDep, add_entry
 from admin.services import AdminServices
 from bus.domain.audit import Change
@@ -24,7 +25,7 @@ _OK: Final = 200
 
 
 @router.get("")
-async def get_configuration(services: ServicesDep, principal: ConfigurerOfSome) -> dict[str, Any]:
+async def get_configuration(services: ServicesDep, principal: ConfigurerOfSome) -> ConfigurationView:
     """Return all that may be configured as one set, by name, without defaults and secrets; it can be put again."""
     return exported(services.context, principal)
 
@@ -38,7 +39,7 @@ async def put_configuration(
     principal: ConfigurerOfSome,
     dry_run: Annotated[bool, Query()] = False,
     prune: Annotated[bool, Query()] = False,
-) -> dict[str, Any]:
+) -> ConfigurationPutView:
     """Put a whole set, and return what differed; the same set put again changes nothing.
 
     Everything is checked before anything is changed. Secrets and pauses that the set does not name stay. What the set
@@ -51,8 +52,12 @@ async def put_configuration(
         await _apply(services, found)
         await _note(request, principal, found)
     registry = services.context.registry
-    answer = {"version": registry.revision, "dry_run": dry_run, "changes": shown(found)}
-    return answer | ({"secrets": found.secrets} if found.secrets and not dry_run else {})
+    return ConfigurationPutView(
+        version=registry.revision,
+        dry_run=dry_run,
+        changes=shown(found),
+        secrets=found.secrets if found.secrets and not dry_run else msgspec.UNSET,
+    )
 
 
 async def _apply(services: AdminServices, found: Plan) -> None:

@@ -10,6 +10,8 @@ from fastapi import APIRouter, Response
 from admin.deps import Configurer, Reader, ReaderOfSome, ServicesDep
 from admin.models.base import Code
 from admin.models.configuration import DestinationBody
+from admin.models.responses.base import Listing
+from admin.models.responses.configuration import DestinationView
 from admin.requests.audited import AuditedRoute, Noting, NotingDep
 from admin.requests.merging import merged
 from admin.requests.taking_back import put_unless_refused
@@ -21,23 +23,23 @@ router = APIRouter(prefix="/destinations", tags=["destinations"], route_class=Au
 
 
 @router.get("")
-async def list_destinations(services: ServicesDep, principal: ReaderOfSome) -> dict[str, Any]:
+async def list_destinations(services: ServicesDep, principal: ReaderOfSome) -> Listing[DestinationView]:
     """Return by code all destinations that the key may read."""
     found = services.context.registry.catalog.destinations
     codes = [code for code in sorted(found) if principal.may("read", code)]
-    return {"items": [DestinationBody.of(found[code]) for code in codes], "next": None}
+    return Listing(items=[DestinationView.of(found[code]) for code in codes])
 
 
 @router.get("/{code}")
-async def get_destination(code: Code, services: ServicesDep, _: Reader) -> DestinationBody:
+async def get_destination(code: Code, services: ServicesDep, _: Reader) -> DestinationView:
     """Return one destination."""
-    return DestinationBody.of(services.context.registry.destination(code))
+    return DestinationView.of(services.context.registry.destination(code))
 
 
 @router.put("/{code}")
 async def put_destination(
     code: Code, body: DestinationBody, services: ServicesDep, noting: NotingDep, _: Configurer
-) -> DestinationBody:
+) -> DestinationView:
     """Make or replace a destination."""
     if body.code:
         _check_code(body, code)
@@ -49,7 +51,7 @@ async def put_destination(
 @router.patch("/{code}")
 async def patch_destination(
     code: Code, changes: dict[str, Any], services: ServicesDep, noting: NotingDep, _: Configurer
-) -> DestinationBody:
+) -> DestinationView:
     """Change the fields that are sent."""
     registry = services.context.registry
     known = registry.destination(code)
@@ -73,7 +75,7 @@ async def delete_destination(code: Code, services: ServicesDep, _: Configurer) -
     return Response(status_code=204)
 
 
-async def _put(services: AdminServices, noting: Noting, destination: Destination) -> DestinationBody:
+async def _put(services: AdminServices, noting: Noting, destination: Destination) -> DestinationView:
     context = services.context
     context.router.check(destination)
     known = context.registry.catalog.destinations.get(destination.code)
@@ -87,9 +89,9 @@ async def _put(services: AdminServices, noting: Noting, destination: Destination
 
     wanted = switched(known, destination, context.clock.now())
     stored = await put_unless_refused(services, destination.code, lambda: registry.put_destination(wanted), undo)
-    view = DestinationBody.of(stored)
-    noting.compare(DestinationBody.of(known).model_dump() if known is not None else {}, view.model_dump())
-    return view
+    before = DestinationBody.of(known).model_dump() if known is not None else {}
+    noting.compare(before, DestinationBody.of(stored).model_dump())
+    return DestinationView.of(stored)
 
 
 def _check_code(body: DestinationBody, code: str) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import base64
 import binascii
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from fastapi import APIRouter, Request
 
 from admin.deps import ResenderOfSome, ServicesDep
 from admin.models.repair import EditBody
+from admin.models.responses.messages import EditedView
 from admin.repair.editing import Edit
 from admin.requests.audited import AuditedRoute, Noting, NotingDep
 from admin.routes.messages import message_id_of
@@ -39,7 +40,7 @@ async def edit_message(
     noting: NotingDep,
     principal: ResenderOfSome,
     masks: MasksDep,
-) -> dict[str, Any]:
+) -> EditedView:
     """Make a new message of an old one, and deliver it to all subscriptions or to those named; durable when answered.
 
     The old message and its deliveries are untouched; the traces of both name each other. Limits are those of the
@@ -55,7 +56,7 @@ async def edit_message(
     edit = await _edit(body, old, request)
     made = await services.editor.make(old, edit, body.subscriptions, by=principal.name, reason=body.reason)
     _note(noting, body, edit, made)
-    return {"id": made.id, "edited_from": old.id, "subscriptions": list(made.expected)}
+    return EditedView(id=made.id, edited_from=old.id, subscriptions=list(made.expected))
 
 
 async def _edit(body: EditBody, old: Message, request: Request) -> Edit:

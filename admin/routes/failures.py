@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query
 
 from admin.deps import ReaderOfSome, ServicesDep
 from admin.models.base import Time
+from admin.models.responses.failures import FailureGroupView, FailuresView
 from admin.models.selection import SelectionBody
-from admin.showing.sentences import told
+from admin.showing.sentences import text_of
 from bus.domain.searching.selection import Selection
 from bus.domain.times import format_time, parse_time
 from bus.domain.tracing.failures import FailureGroup, advice_on
@@ -28,7 +29,7 @@ async def list_failures(
     since: Annotated[Time | None, Query(alias="from")] = None,
     before: Annotated[Time | None, Query(alias="to")] = None,
     limit: Annotated[int, Query(ge=1, le=MOST_GROUPS)] = 100,
-) -> dict[str, Any]:
+) -> FailuresView:
     """Return the groups of deliveries that are retried, parked or dead, the largest first.
 
     The times are those of the messages' ids. ``filter`` of a group is what a search and a bulk resend take for exactly
@@ -45,15 +46,14 @@ async def list_failures(
     found = await services.context.store.failures(selection)
     groups = [group for group in found.groups if principal.may("read", group.destination)]
     has_more = len(groups) > limit or found.left_out > 0
-    return {
-        "items": [_view(group, selection) for group in groups[:limit]],
-        "next": None,
-        "complete": found.since is None and not has_more,
-        "complete_since": format_time(found.since) if found.since is not None else None,
-    }
+    return FailuresView(
+        items=[_view(group, selection) for group in groups[:limit]],
+        complete=found.since is None and not has_more,
+        complete_since=format_time(found.since) if found.since is not None else None,
+    )
 
 
-def _view(group: FailureGroup, asked: Selection) -> dict[str, Any]:
+def _view(group: FailureGroup, asked: Selection) -> FailureGroupView:
     exactly = Selection(
         destination=group.destination,
         subscription=group.subscription,
@@ -61,15 +61,16 @@ def _view(group: FailureGroup, asked: Selection) -> dict[str, Any]:
         since=asked.since,
         before=asked.before,
     )
-    return {
-        "destination": group.destination,
-        "subscription": group.subscription,
-        "signature": group.signature,
-        **told("advice", advice_on(group.signature)),
-        "count": group.count,
-        "deliveries": {status.value: count for status, count in sorted(group.counts.items())},
-        "first_seen": format_time(group.first_at),
-        "last_seen": format_time(group.last_at),
-        "sample": group.sample,
-        "filter": SelectionBody.of(exactly).model_dump(by_alias=True, exclude_none=True),
-    }
+    return FailureGroupView(
+        destination=group.destination,
+        subscription=group.subscription,
+        signature=group.signature,
+        advice=str(advice_on(group.signature)),
+        advice_text=text_of(advice_on(group.signature)),
+        count=group.count,
+        deliveries={status.value: count for status, count in sorted(group.counts.items())},
+        first_seen=format_time(group.first_at),
+        last_seen=format_time(group.last_at),
+        sample=group.sample,
+        filter=SelectionBody.of(exactly).model_dump(by_alias=True, exclude_none=True),
+    )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
-import msgspec
 from fastapi import APIRouter, Query
 
 from admin.access.audit_log import Wanted
 from admin.deps import ReaderOfSome, ServicesDep
+from admin.models.responses.audit import HistoryView, WhoView
+from admin.models.responses.base import Listing
 from bus.domain.audit import Entry
 from bus.domain.identity import id_time, parse_id
 from bus.domain.times import format_time
@@ -30,7 +31,7 @@ async def get_history(
     ],
     cursor: str | None = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 50,
-) -> dict[str, Any]:
+) -> Listing[HistoryView]:
     """Return who changed what of a destination or subscription, the newest first, for whoever may read it.
 
     Secrets and the values of headers are not in it; neither is what was refused, or sent as a sample. ``outcome`` is
@@ -44,7 +45,7 @@ async def get_history(
         )
     principal.require("read", named[1])
     found = await services.audit.read(Wanted(what=resource), after=_place(cursor), limit=limit)
-    return {"items": [_view(entry) for entry in found.entries if _is_change(entry)], "next": found.next}
+    return Listing(items=[_view(entry) for entry in found.entries if _is_change(entry)], next=found.next)
 
 
 def _is_change(entry: Entry) -> bool:
@@ -59,13 +60,13 @@ def _place(cursor: str | None) -> str | None:
         raise InvalidMessage("cursor: it is not one that a page gave", field="cursor") from error
 
 
-def _view(entry: Entry) -> dict[str, Any]:
-    return {
-        "id": entry.id,
-        "at": format_time(id_time(entry.id)),
-        "who": {"kind": entry.kind, "name": entry.name},
-        "method": entry.method,
-        "resource": entry.resource,
-        "changes": msgspec.to_builtins(entry.changes),
-        "outcome": "unknown" if entry.status is None else "done",
-    }
+def _view(entry: Entry) -> HistoryView:
+    return HistoryView(
+        id=entry.id,
+        at=format_time(id_time(entry.id)),
+        who=WhoView(kind=entry.kind, name=entry.name),
+        method=entry.method,
+        resource=entry.resource,
+        changes=entry.changes,
+        outcome="unknown" if entry.status is None else "done",
+    )

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from fastapi import APIRouter, Request, Response
 
 from admin.access.cookies import device_token
 from admin.access.identity import require_ours
 from admin.deps import ServicesDep, address_of
 from admin.models.access import LoginBody
+from admin.models.responses.access import SessionView
 from admin.requests.audited import add_entry
 from admin.requests.documented import FOR_ALL
 from admin.routes.sessions import begin_session
@@ -21,7 +20,7 @@ router = APIRouter(prefix="/session", tags=["session"])
 
 
 @router.post("", status_code=201, responses=refusals(401, 429), openapi_extra=FOR_ALL)
-async def log_in(body: LoginBody, request: Request, response: Response, services: ServicesDep) -> dict[str, Any]:
+async def log_in(body: LoginBody, request: Request, response: Response, services: ServicesDep) -> SessionView:
     """Begin a session: its cookie, and what its changes must show as ``X-CSRF-Token``.
 
     Whoever fails often waits ever longer (429), and never for good.

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import JSONResponse
 
 from admin.deps import Reader, ReaderOfSome, ResenderOfSome, ServicesDep
 from admin.models.repair import ResendBody
+from admin.models.responses.messages import MessagesView, ResentView, TraceView
 from admin.requests.audited import AuditedRoute, add_entry
-from admin.requests.documented import download
+from admin.requests.documented import download, written
 from admin.requests.queries import SearchQuery, searched_view
 from admin.showing.archives import missing
 from admin.showing.contents import pretty
 from admin.showing.masks import MasksDep, withheld
-from admin.showing.views import edit_view, message_row, origin_view, replay_view, trace_view
+from admin.showing.views import Lineage, message_row, trace_view
 from bus.domain.identity import parse_id
 from bus.domain.tracing.trace import Trace
 from bus.errors import InvalidMessage
@@ -26,10 +27,10 @@ _BODIES: Final = download("The body; JSON where it is asked for `as=pretty`.", "
 _BODIES[200]["headers"] = {"Bus-Masked": {"schema": {"type": "string"}, "description": "`true` where parts are hidden"}}
 
 
-@router.get("")
+@router.get("", response_model=MessagesView)
 async def search_messages(
     services: ServicesDep, _: Reader, masks: MasksDep, query: Annotated[SearchQuery, Query()]
-) -> dict[str, Any]:
+) -> Response:
     """Return one page of messages, the newest first.
 
     `searched` says of which times this page has every match: from `to` (exclusive; null for now) down to `from` (null
@@ -54,21 +55,22 @@ async def search_messages(
         page = await services.context.store.search(selection, cursor=query.cursor, limit=query.limit)
     except ValueError as error:
         raise InvalidMessage(str(error), field="cursor") from error
-    return {
-        "items": [message_row(trace) for trace in page.traces],
-        "next": page.next,
-        "searched": searched_view(page.searched, await services.archives.between(*page.searched[:2])),
-    }
+    found = MessagesView(
+        items=[message_row(trace) for trace in page.traces],
+        next=page.next,
+        searched=searched_view(page.searched, await services.archives.between(*page.searched[:2])),
+    )
+    return written(found)
 
 
-@router.get("/{message_id}")
+@router.get("/{message_id}", response_model=TraceView)
 async def get_trace(
     message_id: str,
     services: ServicesDep,
     principal: ReaderOfSome,
     masks: MasksDep,
     attempts: Annotated[str, Query(pattern=r"^(all|none|(first|last):[0-9]{1,4})$")] = "all",
-) -> dict[str, Any]:
+) -> Response:
     """Return the whole life of a message, with all attempts of each delivery, none, or the ``first:N`` or ``last:N``.
 
     ``hops`` are its steps in the order of time, from the producer to the next attempt due; what is missing is a hop of
@@ -89,12 +91,12 @@ async def get_trace(
     trace = masks.trace(await trace_of(services, message_id, principal, "read"))
     origin = await services.editor.origin(trace.message) if trace.message is not None else None
     causes = await services.causes.of(trace)
-    return trace_view(trace, services.context.registry.catalog, causes, attempts) | {
-        "masked": bool(masks.of(trace.destination)),
-        "replay": replay_view(trace.message),
-        "edited_from": origin_view(trace.message, origin),
-        "edits": [edit_view(link.id, link) for link in await services.editor.made_of(trace.id)],
-    }
+    edits = await services.editor.made_of(trace.id)
+    is_masked = bool(masks.of(trace.destination))
+    view = trace_view(
+        trace, services.context.registry.catalog, causes, attempts, Lineage(origin, edits), is_masked=is_masked
+    )
+    return written(view)
 
 
 @router.get("/{message_id}/body", response_class=Response, responses=_BODIES)
@@ -135,12 +137,12 @@ async def get_body(
 @router.post("/{message_id}/resend", status_code=202)
 async def resend_message(
     message_id: str, services: ServicesDep, principal: ResenderOfSome, body: ResendBody | None = None
-) -> dict[str, Any]:
+) -> ResentView:
     """Deliver a message again, to all subscriptions or to those named; the id is that of a job of one message."""
     body = body or ResendBody()
     trace = await trace_of(services, message_id, principal, "resend")
     job, targets = await services.runner.resend_one(trace, body.subscriptions, principal.name, body.reason)
-    return {"id": job.id, "subscriptions": [target.subscription for target in targets]}
+    return ResentView(id=job.id, subscriptions=[target.subscription for target in targets])
 
 
 async def trace_of(services: ServicesDep, message_id: str, principal: Principal, action: str) -> Trace:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
@@ -11,6 +11,7 @@ from admin.access.cookies import clear_flow, flow_token, set_flow
 from admin.access.landing import go_on, told
 from admin.access.single_sign_on import CALLBACK, SingleSignOn
 from admin.deps import ServicesDep, address_of
+from admin.models.responses.access import LoginMethodsView, LoginMethodView
 from admin.requests.audited import add_entry
 from admin.requests.documented import FOR_ALL
 from admin.requests.problems import problem_for
@@ -28,15 +29,15 @@ Text = Annotated[str | None, Query(max_length=_LONGEST)]
 
 
 @router.get("/methods", openapi_extra=FOR_ALL)
-async def list_methods(services: ServicesDep) -> dict[str, Any]:
+async def list_methods(services: ServicesDep) -> LoginMethodsView:
     """Return the ways to log in, for who has not: ``password``, and ``oidc`` with its label and where to begin.
 
     ``open`` says that nobody needs to.
     """
-    items: list[dict[str, Any]] = [{"kind": "password", "label": "Password", "url": "/api/v1/session"}]
+    items = [LoginMethodView(kind="password", label="Password", url="/api/v1/session")]
     if services.single_sign_on is not None:
-        items.append({"kind": "oidc", "label": services.single_sign_on.label, "url": "/api/v1/session/oidc"})
-    return {"items": items, "open": services.context.keyring.is_open}
+        items.append(LoginMethodView(kind="oidc", label=services.single_sign_on.label, url="/api/v1/session/oidc"))
+    return LoginMethodsView(items=items, open=services.context.keyring.is_open)
 
 
 @router.get("/oidc", status_code=303, response_class=RedirectResponse, responses=refusals(404), openapi_extra=FOR_ALL)

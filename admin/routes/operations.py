@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+import msgspec
 from fastapi import APIRouter, Response
 
 from admin.deps import Configurer, Reader, ServicesDep
 from admin.models.base import optional_time
 from admin.models.configuration import EmptiedBody, PreferenceBody, RatesBody
+from admin.models.responses.base import Listing
+from admin.models.responses.configuration import StoreRatesView
+from admin.models.responses.operations import ClustersView, ClusterView, ConsumerView, HealthView, OwnSpoolView
 from admin.requests.audited import AuditedRoute, NotingDep
 from admin.services import AdminServices
 from bus.bootstrap import Introspection
@@ -19,36 +21,36 @@ router = APIRouter(tags=["operations"], route_class=AuditedRoute)
 
 
 @router.get("/spools")
-async def list_spools(services: ServicesDep, _: Reader) -> dict[str, Any]:
+async def list_spools(services: ServicesDep, _: Reader) -> Listing[OwnSpoolView]:
     """Return the local queues of this process and how far each consumer is behind."""
-    return {"items": [_spool_view(name, spool) for name, spool in services.context.spools.items()], "next": None}
+    return Listing(items=[_spool_view(name, spool) for name, spool in services.context.spools.items()])
 
 
 @router.get("/rates")
-async def get_rates(services: ServicesDep, _: Reader) -> RatesBody:
+async def get_rates(services: ServicesDep, _: Reader) -> StoreRatesView:
     """Return the store writes a second of each process."""
     rates = services.context.registry.rates
-    return RatesBody(receiver=rates.receiver, dispatcher=rates.dispatcher)
+    return StoreRatesView(receiver=rates.receiver, dispatcher=rates.dispatcher)
 
 
 @router.put("/rates")
-async def put_rates(body: RatesBody, services: ServicesDep, noting: NotingDep, _: Configurer) -> RatesBody:
+async def put_rates(body: RatesBody, services: ServicesDep, noting: NotingDep, _: Configurer) -> StoreRatesView:
     """Change the store rates; in force at once."""
     rates = services.context.registry.rates
     noting.compare({"receiver": rates.receiver, "dispatcher": rates.dispatcher}, body.model_dump())
     await services.context.registry.set_rates(Rates(body.receiver, body.dispatcher))
     await services.settle()
-    return body
+    return StoreRatesView(receiver=body.receiver, dispatcher=body.dispatcher)
 
 
 @router.get("/clusters")
-async def list_clusters(services: ServicesDep, _: Reader) -> dict[str, Any]:
+async def list_clusters(services: ServicesDep, _: Reader) -> ClustersView:
     """Return the clusters of transports that have several, and which receivers publish to which."""
     return _clusters_view(services)
 
 
 @router.put("/clusters")
-async def put_clusters(body: PreferenceBody, services: ServicesDep, noting: NotingDep, _: Configurer) -> dict[str, Any]:
+async def put_clusters(body: PreferenceBody, services: ServicesDep, noting: NotingDep, _: Configurer) -> ClustersView:
     """Choose the cluster to publish to, in every process; at once if it is well, else as soon as it is."""
     services.context.router.preference.check(body.preferred)
     noting.compare({"preferred": services.context.registry.preference.cluster}, {"preferred": body.preferred})
@@ -75,9 +77,9 @@ async def choose_emptied(body: EmptiedBody, services: ServicesDep, noting: Notin
 
 
 @router.get("/health")
-async def get_health(services: ServicesDep, _: Reader) -> dict[str, Any]:
+async def get_health(services: ServicesDep, _: Reader) -> HealthView:
     """Return what is well and what is not, a line for each part."""
-    return services.introspection.health()
+    return msgspec.convert(services.introspection.health(), HealthView)
 
 
 def _waited_for(introspection: Introspection) -> set[str]:
@@ -85,40 +87,40 @@ def _waited_for(introspection: Introspection) -> set[str]:
     return {name for member in introspection.members for name in (*member.held, *member.unpublished)}
 
 
-def _clusters_view(services: AdminServices) -> dict[str, Any]:
+def _clusters_view(services: AdminServices) -> ClustersView:
     context, introspection = services.context, services.introspection
     preference, conditions = context.router.preference, introspection.own_conditions()
     notes = preference.notes()
     preferred, publishers = context.registry.preference.cluster, introspection.publishers()
     items = [
-        {
-            "name": name,
-            "transport": transport,
-            "preferred": name == preferred,
-            "ok": not conditions.get(name),
-            "detail": conditions.get(name) or notes.get(name, ""),
-            "published_by": [url for url, active in publishers.items() if active.get(transport) == name],
-        }
+        ClusterView(
+            name=name,
+            transport=transport,
+            preferred=name == preferred,
+            ok=not conditions.get(name),
+            detail=conditions.get(name) or notes.get(name, ""),
+            published_by=[url for url, active in publishers.items() if active.get(transport) == name],
+        )
         for name, transport in preference.clusters.items()
     ]
-    return {"preferred": preferred, "items": items, "next": None}
+    return ClustersView(preferred=preferred, items=items)
 
 
-def _spool_view(name: str, spool: Spool) -> dict[str, Any]:
+def _spool_view(name: str, spool: Spool) -> OwnSpoolView:
     stats = spool.stats()
-    return {
-        "name": name,
-        "records": stats.records,
-        "bytes": stats.bytes,
-        "limit": stats.limit,
-        "damaged": stats.damaged,
-        "consumers": [
-            {
-                "lane": consumer.lane,
-                "consumer": consumer.consumer,
-                "records": consumer.records,
-                "oldest": optional_time(consumer.oldest or 0),
-            }
+    return OwnSpoolView(
+        name=name,
+        records=stats.records,
+        bytes=stats.bytes,
+        limit=stats.limit,
+        damaged=stats.damaged,
+        consumers=[
+            ConsumerView(
+                lane=consumer.lane,
+                consumer=consumer.consumer,
+                records=consumer.records,
+                oldest=optional_time(consumer.oldest or 0),
+            )
             for consumer in stats.consumers
         ],
-    }
+    )

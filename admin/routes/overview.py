@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Annotated, Any, Final
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Final, NamedTuple
 
+import msgspec
 from fastapi import APIRouter, Query
 
 from admin.deps import ReaderOfSome, ServicesDep
 from admin.models.base import optional_time
+from admin.models.responses.overview import (
+    AlarmView,
+    BusyDestinationView,
+    BusySubscriptionView,
+    DegradedView,
+    LeftOutView,
+    MemberView,
+    NowView,
+    OpenBreakerView,
+    OverviewView,
+    ProcessSpoolView,
+    RatesView,
+    SpoolView,
+)
 from admin.showing.observatory import Backlog, Lane, Rates, Sight, breakers
-from admin.showing.sentences import told
+from admin.showing.sentences import text_of
 from bus.cluster.member import Member
 from bus.domain.catalog import Catalog
 from bus.domain.health.alarms import SPOOL_NEARLY_FULL, Alarm, OpenBreaker
@@ -23,10 +38,18 @@ router = APIRouter(tags=["operations"])
 _NONE: Final = Backlog(0, None)
 
 
+class _Waiting(NamedTuple):
+    """What waits for some subscriptions."""
+
+    backlog: int | None
+    retrying: int | None
+    oldest: str | None
+
+
 @router.get("/overview")
 async def get_overview(
     services: ServicesDep, principal: ReaderOfSome, limit: Annotated[int, Query(ge=0, le=1000)] = 50
-) -> dict[str, Any]:
+) -> OverviewView:
     """Return how the bus is now, in one call that may be repeated every two seconds; it never looks at messages.
 
     ``now`` has the rates of the present minute and the one before; null, as ``retrying``, while the store does not
@@ -46,120 +69,124 @@ async def get_overview(
     lanes = [found.key for code in codes for found in catalog.of(code)]
     busiest = sorted(codes, key=lambda code: _order([found.key for found in catalog.of(code)], sight, code))
     busiest_lanes = sorted(lanes, key=lambda lane: (_order([lane], sight, None), lane))
-    return {
-        "at": format_time(sight.now),
-        "now": _now(sight.rates, codes),
-        **_waiting(lanes, sight),
-        "destinations": [_destination(code, sight, catalog) for code in busiest[:limit]],
-        "subscriptions": [_subscription(catalog.subscriptions[lane], sight) for lane in busiest_lanes[:limit]],
-        "left_out": {"destinations": max(0, len(codes) - limit), "subscriptions": max(0, len(lanes) - limit)},
-        "breakers": [_breaker(found) for found in breakers(sight.members) if may(found.destination)],
-        "alarms": [_alarm(found) for found in sight.alarms if may(found.destination)],
-        **_whole_bus(sight.members, may),
-    }
+    waiting = _waiting(lanes, sight)
+    is_whole = may(None)
+    return OverviewView(
+        at=format_time(sight.now),
+        now=_now(sight.rates, codes),
+        backlog=waiting.backlog,
+        retrying=waiting.retrying,
+        oldest=waiting.oldest,
+        destinations=[_destination(code, sight, catalog) for code in busiest[:limit]],
+        subscriptions=[_subscription(catalog.subscriptions[lane], sight) for lane in busiest_lanes[:limit]],
+        left_out=LeftOutView(destinations=max(0, len(codes) - limit), subscriptions=max(0, len(lanes) - limit)),
+        breakers=[_breaker(found) for found in breakers(sight.members) if may(found.destination)],
+        alarms=[_alarm(found) for found in sight.alarms if may(found.destination)],
+        spools=_spools(sight.members) if is_whole else None,
+        processes=[_member(member) for member in sight.members] if is_whole else None,
+        degraded=_degraded(sight.members) if is_whole else None,
+    )
 
 
-def _whole_bus(members: list[Member], may: Callable[[str | None], bool]) -> dict[str, Any]:
-    if not may(None):
-        return {"spools": None, "processes": None, "degraded": None}
-    return {
-        "spools": [
-            spool_view(name, found) | {"owner": member.owner, "node": member.node}
-            for member in members
-            for name, found in member.spools.items()
-        ],
-        "processes": [
-            {"owner": member.owner, "node": member.node, "url": member.url, "roles": list(member.roles)}
-            for member in members
-        ],
-        "degraded": [
-            {"name": name, "detail": trouble, "owner": member.owner, "node": member.node}
-            for member in members
-            for name, trouble in member.troubles.items()
-        ],
-    }
+def _spools(members: list[Member]) -> list[ProcessSpoolView]:
+    return [
+        ProcessSpoolView(owner=member.owner, node=member.node, **msgspec.structs.asdict(spool_view(name, found)))
+        for member in members
+        for name, found in member.spools.items()
+    ]
 
 
-def spool_view(name: str, found: SpoolFigures) -> dict[str, Any]:
+def _member(member: Member) -> MemberView:
+    return MemberView(owner=member.owner, node=member.node, url=member.url, roles=list(member.roles))
+
+
+def _degraded(members: list[Member]) -> list[DegradedView]:
+    return [
+        DegradedView(name=name, detail=trouble, owner=member.owner, node=member.node)
+        for member in members
+        for name, trouble in member.troubles.items()
+    ]
+
+
+def spool_view(name: str, found: SpoolFigures) -> SpoolView:
     """Return a local queue as people read it."""
-    return {
-        "name": name,
-        "records": found.records,
-        "bytes": found.bytes,
-        "limit": found.limit,
-        "used": round(found.used, 4),
-        "is_nearly_full": found.used >= SPOOL_NEARLY_FULL,
-        "damaged": found.damaged,
-        "oldest": optional_time(found.oldest or 0),
-    }
+    return SpoolView(
+        name=name,
+        records=found.records,
+        bytes=found.bytes,
+        limit=found.limit,
+        used=round(found.used, 4),
+        is_nearly_full=found.used >= SPOOL_NEARLY_FULL,
+        damaged=found.damaged,
+        oldest=optional_time(found.oldest or 0),
+    )
 
 
-def _now(rates: Rates | None, codes: Iterable[str]) -> dict[str, Any] | None:
+def _now(rates: Rates | None, codes: Iterable[str]) -> NowView | None:
     if rates is None:
         return None
     total = Figures()
     for code in codes:
         if (found := rates.destinations.get(code)) is not None:
             total.add(found)
-    return {"from": format_time(rates.since), "to": format_time(rates.until), **_figures(total, rates)}
+    figures = msgspec.structs.asdict(_figures(total, rates))
+    return NowView(since=format_time(rates.since), until=format_time(rates.until), **figures)
 
 
-def _figures(figures: Figures, rates: Rates) -> dict[str, Any]:
+def _figures(figures: Figures, rates: Rates) -> RatesView:
     seconds = max(1.0, (rates.until - rates.since) / 1000)
     p50, p99, success = figures.latency(0.5), figures.latency(0.99), figures.success_rate
-    return {
-        "accepted_per_second": round(figures.accepted / seconds, 3),
-        "delivered_per_second": round(figures.counts.delivered / seconds, 3),
-        "attempts_per_second": round(figures.counts.attempts / seconds, 3),
-        "success_rate": round(success, 6) if success is not None else None,
-        "p50_ms": round(p50, 1) if p50 is not None else None,
-        "p99_ms": round(p99, 1) if p99 is not None else None,
-    }
+    return RatesView(
+        accepted_per_second=round(figures.accepted / seconds, 3),
+        delivered_per_second=round(figures.counts.delivered / seconds, 3),
+        attempts_per_second=round(figures.counts.attempts / seconds, 3),
+        success_rate=round(success, 6) if success is not None else None,
+        p50_ms=round(p50, 1) if p50 is not None else None,
+        p99_ms=round(p99, 1) if p99 is not None else None,
+    )
 
 
-def _destination(code: str, sight: Sight, catalog: Catalog) -> dict[str, Any]:
+def _destination(code: str, sight: Sight, catalog: Catalog) -> BusyDestinationView:
     lanes = [found.key for found in catalog.of(code)]
     unpublished = [member.unpublished[code] for member in sight.members if code in member.unpublished]
     later = sight.retrying.get((code, ""), 0) if sight.retrying is not None else None
-    return {
-        "destination": code,
-        "transport": catalog.destinations[code].transport,
-        "paused": catalog.destinations[code].paused,
-        "subscriptions": len(lanes),
-        **_waiting(lanes, sight),
-        "scheduled": later,
-        "unpublished_since": optional_time(min(unpublished, default=0)),
-        **_rated(sight.rates, sight.rates.destinations.get(code) if sight.rates is not None else None),
-    }
+    rates = _rated(sight.rates, sight.rates.destinations.get(code) if sight.rates is not None else None)
+    return BusyDestinationView(
+        destination=code,
+        transport=catalog.destinations[code].transport,
+        paused=catalog.destinations[code].paused,
+        subscriptions=len(lanes),
+        **_waiting(lanes, sight)._asdict(),
+        scheduled=later,
+        unpublished_since=optional_time(min(unpublished, default=0)),
+        **msgspec.structs.asdict(rates),
+    )
 
 
-def _subscription(found: Subscription, sight: Sight) -> dict[str, Any]:
-    return {
-        "destination": found.destination,
-        "subscription": found.name,
-        "paused": found.paused,
-        "paused_reason": found.paused_reason,
-        **_waiting([found.key], sight),
-        **_rated(sight.rates, sight.rates.lanes.get(found.key) if sight.rates is not None else None),
-    }
+def _subscription(found: Subscription, sight: Sight) -> BusySubscriptionView:
+    rates = _rated(sight.rates, sight.rates.lanes.get(found.key) if sight.rates is not None else None)
+    return BusySubscriptionView(
+        destination=found.destination,
+        subscription=found.name,
+        paused=found.paused,
+        paused_reason=found.paused_reason,
+        **_waiting([found.key], sight)._asdict(),
+        **msgspec.structs.asdict(rates),
+    )
 
 
-def _waiting(lanes: Sequence[Lane], sight: Sight) -> dict[str, Any]:
+def _waiting(lanes: Sequence[Lane], sight: Sight) -> _Waiting:
     backlogs = [sight.backlog.get(lane, _NONE) for lane in lanes]
     known = [found.records for found in backlogs if found.records is not None]
     times = [found.oldest for found in backlogs if found.oldest is not None]
     retrying = sum(sight.retrying.get(lane, 0) for lane in lanes) if sight.retrying is not None else None
-    return {
-        "backlog": sum(known) if len(known) == len(backlogs) else None,
-        "retrying": retrying,
-        "oldest": optional_time(min(times, default=0)),
-    }
+    return _Waiting(sum(known) if len(known) == len(backlogs) else None, retrying, optional_time(min(times, default=0)))
 
 
-def _rated(rates: Rates | None, figures: Figures | None) -> dict[str, Any]:
+def _rated(rates: Rates | None, figures: Figures | None) -> RatesView:
     """Return the rates of one line; null while they are not known."""
     if rates is None:
-        return dict.fromkeys(_figures(Figures(), Rates(0, 1, {}, {})))
+        return RatesView()
     return _figures(figures if figures is not None else Figures(), rates)
 
 
@@ -174,25 +201,27 @@ def _order(lanes: Sequence[Lane], sight: Sight, code: str | None) -> tuple[int, 
     return (-waiting, -going_on, code or "")
 
 
-def _breaker(found: OpenBreaker) -> dict[str, Any]:
-    return {
-        "destination": found.destination,
-        "subscription": found.subscription,
-        "node": found.node,
-        "state": found.figures.state,
-        "since": format_time(found.figures.since),
-        "next_probe": format_time(found.figures.probe_at),
-        "answered": found.figures.answered,
-    }
+def _breaker(found: OpenBreaker) -> OpenBreakerView:
+    return OpenBreakerView(
+        destination=found.destination,
+        subscription=found.subscription,
+        node=found.node,
+        state=found.figures.state,
+        since=format_time(found.figures.since),
+        next_probe=format_time(found.figures.probe_at),
+        answered=found.figures.answered,
+    )
 
 
-def _alarm(found: Alarm) -> dict[str, Any]:
-    return {
-        "severity": found.severity,
-        **told("what", found.what),
-        "since": optional_time(found.since or 0),
-        "destination": found.destination,
-        "subscription": found.subscription,
-        **told("next_step", found.next_step),
-        "link": found.link,
-    }
+def _alarm(found: Alarm) -> AlarmView:
+    return AlarmView(
+        severity=found.severity,
+        what=str(found.what),
+        what_text=text_of(found.what),
+        since=optional_time(found.since or 0),
+        destination=found.destination,
+        subscription=found.subscription,
+        next_step=str(found.next_step),
+        next_step_text=text_of(found.next_step),
+        link=found.link,
+    )

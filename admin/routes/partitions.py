@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Path
 from pydantic import Field
 
 from admin.deps import Configurer, ServicesDep
 from admin.models.base import Body, Whole
+from admin.models.responses.operations import DroppedView
 from admin.requests.audited import AuditedRoute, NotingDep
 from admin.showing.archives import ArchivedDay
 from bus.domain.tracing.contents import Contents
@@ -36,7 +37,7 @@ async def drop_partition(
     services: ServicesDep,
     noting: NotingDep,
     _: Configurer,
-) -> dict[str, Any]:
+) -> DroppedView:
     """Drop a partition of the store that an archive has.
 
     The bus counts the partition itself and drops it only if it has exactly these contents, all of it is finished, and
@@ -51,4 +52,4 @@ async def drop_partition(
     day = ArchivedDay(partition.name, body.lake, contents.messages, services.context.clock.now())
     await services.archives.note(day)
     noting.compare(contents._asdict(), {})
-    return {"dropped": partition.name, "messages": contents.messages}
+    return DroppedView(dropped=partition.name, messages=contents.messages)

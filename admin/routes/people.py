@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 from fastapi import APIRouter, Response
 
 from admin.deps import Configurer, ServicesDep
 from admin.models.access import UserBody
 from admin.models.base import optional_time
+from admin.models.responses.access import NewPasswordView, UserView
+from admin.models.responses.base import Listing
 from admin.requests.audited import AuditedRoute, NotingDep
 from admin.requests.merging import merged
 from admin.routes.sessions import login_of
@@ -20,23 +23,23 @@ router = APIRouter(prefix="/users", tags=["users"], route_class=AuditedRoute)
 
 
 @router.get("")
-async def list_users(services: ServicesDep, _: Configurer) -> dict[str, Any]:
+async def list_users(services: ServicesDep, _: Configurer) -> Listing[UserView]:
     """Return the users by name."""
-    return {"items": [_view(user) for user in services.context.keyring.all_users()], "next": None}
+    return Listing(items=[_view(user) for user in services.context.keyring.all_users()])
 
 
 @router.post("", status_code=201)
-async def create_user(body: UserBody, services: ServicesDep, _: Configurer) -> dict[str, Any]:
+async def create_user(body: UserBody, services: ServicesDep, _: Configurer) -> NewPasswordView:
     """Make a user; the password is made for it and shown once."""
     keyring = services.context.keyring
     if body.blocked:
         raise InvalidMessage("a user is made to log in, and blocked later", field="blocked")
     password = await keyring.add_user(body.name, body.role, tuple(body.destinations))
-    return {**_view(_user(services, body.name)), "password": password}
+    return _with_password(_user(services, body.name), password)
 
 
 @router.get("/{user}")
-async def get_user(user: str, services: ServicesDep, _: Configurer) -> dict[str, Any]:
+async def get_user(user: str, services: ServicesDep, _: Configurer) -> UserView:
     """Return one user."""
     return _view(_user(services, user))
 
@@ -44,7 +47,7 @@ async def get_user(user: str, services: ServicesDep, _: Configurer) -> dict[str,
 @router.patch("/{user}")
 async def patch_user(
     user: str, changes: dict[str, Any], services: ServicesDep, noting: NotingDep, _: Configurer
-) -> dict[str, Any]:
+) -> UserView:
     """Change what a user may do; it holds for their sessions at once here, within seconds in other processes.
 
     ``blocked`` ends them. The rights of who logs in at the OpenID Connect provider are changed there (409).
@@ -61,15 +64,15 @@ async def patch_user(
     changed = await services.context.keyring.change_user(
         user, body.role, tuple(body.destinations), blocked=body.blocked
     )
-    noting.compare(_view(known), _view(changed))
+    noting.compare(msgspec.structs.asdict(_view(known)), msgspec.structs.asdict(_view(changed)))
     return _view(changed)
 
 
 @router.post("/{user}/reset-password")
-async def reset_password(user: str, services: ServicesDep, _: Configurer) -> dict[str, Any]:
+async def reset_password(user: str, services: ServicesDep, _: Configurer) -> NewPasswordView:
     """Make another password, shown once, and end the user's sessions."""
     changed, password = await services.context.keyring.set_password(user)
-    return {**_view(changed), "password": password}
+    return _with_password(changed, password)
 
 
 @router.delete("/{user}", status_code=204)
@@ -92,12 +95,16 @@ def _missing(name: str) -> NotFound:
     return NotFound(f"there is no user {name[:128]!r}", hint="bus user list")
 
 
-def _view(user: StoredUser) -> dict[str, Any]:
-    return {
-        "name": user.name,
-        "role": user.role,
-        "destinations": list(user.destinations),
-        "created_at": optional_time(user.created_at),
-        "logs_in_by": login_of(user),
-        "blocked": user.blocked,
-    }
+def _with_password(user: StoredUser, password: str) -> NewPasswordView:
+    return NewPasswordView(**msgspec.structs.asdict(_view(user)), password=password)
+
+
+def _view(user: StoredUser) -> UserView:
+    return UserView(
+        name=user.name,
+        role=user.role,
+        destinations=list(user.destinations),
+        created_at=optional_time(user.created_at),
+        logs_in_by=login_of(user),
+        blocked=user.blocked,
+    )

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 from fastapi import APIRouter, Query, Response
-from fastapi.responses import JSONResponse, StreamingResponse
+from fastapi.responses import StreamingResponse
 
 from admin.deps import ReaderOfSome, ResenderOfSome, ServicesDep
 from admin.models.base import optional_time
 from admin.models.repair import DeliveriesBody, OutcomeName, RerunBody, ResendRateBody, ResendsBody
+from admin.models.responses.base import Listing
+from admin.models.responses.resends import JobView, NewFailuresView, PreviewView, ResendView
 from admin.models.selection import SelectionBody
 from admin.repair.item_pages import CONTENT_TYPES, ItemReader
-from admin.repair.jobs import Job, Orders, no_job
+from admin.repair.jobs import Item, Job, Orders, no_job
 from admin.requests.audited import AuditedRoute, NotingDep
 from admin.requests.documented import Responses, download
 from admin.services import AdminServices
@@ -26,15 +28,13 @@ from bus.security.principals import Principal
 
 router = APIRouter(prefix="/resends", tags=["resends"], route_class=AuditedRoute)
 _FILES: Final = download("The items, as an attachment.", *CONTENT_TYPES.values())
-_PREVIEW: Final[Responses] = {
-    200: {"description": "What a dry run counted", "content": {"application/json": {"schema": {"type": "object"}}}}
-}
+_PREVIEW: Final[Responses] = {200: {"description": "What a dry run counted", "model": PreviewView}}
 
 
-@router.post("", status_code=202, response_class=JSONResponse, responses=_PREVIEW)
+@router.post("", status_code=202, response_model=JobView, responses=_PREVIEW)
 async def create_resend(
-    body: ResendsBody, services: ServicesDep, principal: ResenderOfSome, masks: MasksDep
-) -> Response:
+    body: ResendsBody, response: Response, services: ServicesDep, principal: ResenderOfSome, masks: MasksDep
+) -> JobView | PreviewView:
     """Resend every delivery that the filter takes; a dry run (200) counts them and shows the first messages.
 
     ``filter`` of a dry run is the frozen form, which takes exactly what was counted, without what arrives later.
@@ -48,14 +48,15 @@ async def create_resend(
     masks.require_unprobed(selection)
     frozen = msgspec.structs.replace(selection, before=min(selection.before or now, now))
     if body.dry_run:
-        return JSONResponse(await _preview(services, frozen))
+        response.status_code = 200
+        return await _preview(services, frozen)
     job = Job(new_id(now), frozen, body.rate, body.reason, principal.name, now)
     await services.runner.submit(job)
-    return JSONResponse({"id": job.id}, status_code=202)
+    return JobView(id=job.id)
 
 
 @router.post("/deliveries", status_code=202)
-async def end_deliveries(body: DeliveriesBody, services: ServicesDep, principal: ResenderOfSome) -> dict[str, Any]:
+async def end_deliveries(body: DeliveriesBody, services: ServicesDep, principal: ResenderOfSome) -> JobView:
     """Bring deliveries that somebody found without an end to one, as a bulk resend of exactly these.
 
     One that is pending for longer than its subscription's ``stuck_after`` goes to a dispatcher as it is; one that
@@ -65,7 +66,7 @@ async def end_deliveries(body: DeliveriesBody, services: ServicesDep, principal:
     principal.require("resend", body.destination)
     names = list(dict.fromkeys((each.id, each.subscription) for each in body.deliveries))
     job = await services.runner.end(body.destination, names, body.rate, body.reason, principal.name)
-    return {"id": job.id}
+    return JobView(id=job.id)
 
 
 @router.get("")
@@ -74,7 +75,7 @@ async def list_resends(
     principal: ReaderOfSome,
     cursor: str | None = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 50,
-) -> dict[str, Any]:
+) -> Listing[ResendView]:
     """Return one page of jobs, the newest first."""
     orders = await services.jobs.all_orders()
     jobs = [
@@ -83,11 +84,11 @@ async def list_resends(
         if (cursor is None or job.id < cursor) and principal.may("read", job.selection.destination)
     ]
     following = jobs[limit - 1].id if len(jobs) > limit else None
-    return {"items": [_view(job, orders.get(job.id, Orders())) for job in jobs[:limit]], "next": following}
+    return Listing(items=[_view(job, orders.get(job.id, Orders())) for job in jobs[:limit]], next=following)
 
 
 @router.get("/{job_id}")
-async def get_resend(job_id: str, services: ServicesDep, principal: ReaderOfSome) -> dict[str, Any]:
+async def get_resend(job_id: str, services: ServicesDep, principal: ReaderOfSome) -> ResendView:
     """Return a job's progress and counts.
 
     ``state`` is selecting, sending, waiting (for the last outcomes), paused, done or canceled. ``balanced`` says
@@ -102,7 +103,7 @@ async def get_resend(job_id: str, services: ServicesDep, principal: ReaderOfSome
 @router.patch("/{job_id}")
 async def change_resend(
     job_id: str, body: ResendRateBody, services: ServicesDep, noting: NotingDep, principal: ResenderOfSome
-) -> dict[str, Any]:
+) -> ResendView:
     """Change the rate of a job that is at work or paused."""
     job = await _job(services, job_id, principal, "resend")
     before = (await services.jobs.orders(job_id)).rate_of(job)
@@ -111,14 +112,14 @@ async def change_resend(
 
 
 @router.post("/{job_id}/pause")
-async def pause_resend(job_id: str, services: ServicesDep, principal: ResenderOfSome) -> dict[str, Any]:
+async def pause_resend(job_id: str, services: ServicesDep, principal: ResenderOfSome) -> ResendView:
     """Resend nothing more of a job until it is resumed, also over restarts; outcomes are still noted."""
     job = await _job(services, job_id, principal, "resend")
     return _view(job, await services.runner.pause(job))
 
 
 @router.post("/{job_id}/resume")
-async def resume_resend(job_id: str, services: ServicesDep, principal: ResenderOfSome) -> dict[str, Any]:
+async def resume_resend(job_id: str, services: ServicesDep, principal: ResenderOfSome) -> ResendView:
     """Go on with a job that was paused; one that was not goes on anyway."""
     job = await _job(services, job_id, principal, "resend")
     return _view(job, await services.runner.resume(job))
@@ -127,12 +128,12 @@ async def resume_resend(job_id: str, services: ServicesDep, principal: ResenderO
 @router.post("/{job_id}/rerun", status_code=202)
 async def rerun_resend(
     job_id: str, services: ServicesDep, principal: ResenderOfSome, body: RerunBody | None = None
-) -> dict[str, Any]:
+) -> JobView:
     """Resend exactly those items of a finished job again that ended so, as a new job."""
     body = body or RerunBody()
     job = await _job(services, job_id, principal, "resend")
     again = await services.runner.rerun(job, body.outcomes, body.rate, body.reason, principal.name)
-    return {"id": again.id, "rerun_of": job.id}
+    return JobView(id=again.id, rerun_of=job.id)
 
 
 @router.get("/{job_id}/items")
@@ -143,11 +144,11 @@ async def list_items(
     outcome: OutcomeName | None = None,
     cursor: Annotated[str, Query(pattern=r"^[0-9]{1,8}(\.[0-9]{1,8})?$")] = "0",
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
-) -> dict[str, Any]:
+) -> Listing[Item]:
     """Return one page of a job's items, or of those that ended so; a page may have few and still a ``next``."""
     reader = ItemReader(services.jobs, await _job(services, job_id, principal, "read"), outcome)
     items, following = await reader.page(cursor, limit)
-    return {"items": msgspec.to_builtins(items), "next": following}
+    return Listing(items=items, next=following)
 
 
 @router.get("/{job_id}/items/export", response_class=StreamingResponse, responses=_FILES)
@@ -165,7 +166,7 @@ async def export_items(
 
 
 @router.delete("/{job_id}")
-async def cancel_resend(job_id: str, services: ServicesDep, principal: ResenderOfSome) -> dict[str, Any]:
+async def cancel_resend(job_id: str, services: ServicesDep, principal: ResenderOfSome) -> ResendView:
     """Resend nothing more of a job; what was resent stays resent, and the rest is counted as canceled."""
     job = await _job(services, job_id, principal, "resend")
     return _view(job, await services.runner.cancel(job))
@@ -179,42 +180,42 @@ async def _job(services: AdminServices, job_id: str, principal: Principal, actio
     return job
 
 
-async def _preview(services: AdminServices, frozen: Selection) -> dict[str, Any]:
+async def _preview(services: AdminServices, frozen: Selection) -> PreviewView:
     found = await services.chooser.preview(frozen)
-    return {
-        "count": found.deliveries,
-        "sample": [message_row(trace) for trace in found.sample],
-        "filter": _filter(frozen),
-        "complete": found.counted_to is None,
-        "counted_since": format_time(id_time(found.counted_to)) if found.counted_to is not None else None,
-    }
+    return PreviewView(
+        count=found.deliveries,
+        sample=[message_row(trace) for trace in found.sample],
+        filter=_filter(frozen),
+        complete=found.counted_to is None,
+        counted_since=format_time(id_time(found.counted_to)) if found.counted_to is not None else None,
+    )
 
 
-async def _whole_view(services: AdminServices, job: Job, orders: Orders) -> dict[str, Any]:
+async def _whole_view(services: AdminServices, job: Job, orders: Orders) -> ResendView:
     found = await services.chooser.new_failures(job)
-    new_failures = {"count": found.deliveries, "complete": found.complete} if found is not None else None
-    return _view(job, orders) | {"new_failures": new_failures}
+    failures = NewFailuresView(count=found.deliveries, complete=found.complete) if found is not None else None
+    return msgspec.structs.replace(_view(job, orders), new_failures=failures)
 
 
-def _filter(selection: Selection) -> dict[str, Any]:
+def _filter(selection: Selection) -> dict[str, str]:
     return SelectionBody.of(selection).model_dump(by_alias=True, exclude_none=True)
 
 
-def _view(job: Job, orders: Orders) -> dict[str, Any]:
-    return {
-        "id": job.id,
-        "state": orders.state(job),
-        "by": job.by,
-        "reason": job.reason,
-        "rate": orders.rate_of(job),
-        "created_at": optional_time(job.created_at),
-        "started_at": optional_time(job.started_at),
-        "finished_at": optional_time(job.finished_at),
-        "filter": _filter(job.selection),
-        "counts": msgspec.to_builtins(job.counts),
-        "balanced": job.counts.is_balanced,
-        "total": None if job.state == "selecting" else job.counts.selected,
-        "rerun_of": job.rerun_of or None,
-        "outcomes": list(job.outcomes),
-        "reruns": list(job.reruns),
-    }
+def _view(job: Job, orders: Orders) -> ResendView:
+    return ResendView(
+        id=job.id,
+        state=orders.state(job),
+        by=job.by,
+        reason=job.reason,
+        rate=orders.rate_of(job),
+        created_at=optional_time(job.created_at),
+        started_at=optional_time(job.started_at),
+        finished_at=optional_time(job.finished_at),
+        filter=_filter(job.selection),
+        counts=job.counts,
+        balanced=job.counts.is_balanced,
+        total=None if job.state == "selecting" else job.counts.selected,
+        rerun_of=job.rerun_of or None,
+        outcomes=list(job.outcomes),
+        reruns=list(job.reruns),
+    )

@@ -12,6 +12,7 @@ from pydantic import Field
 
 from admin.deps import Configurer, ServicesDep
 from admin.models.base import Body, Code
+from admin.models.responses.samples import SampleRequestView, SampleResponseView, SampleView, SentBodyView
 from admin.requests.audited import AuditedRoute, NotingDep
 from bus.domain.headers import check_headers
 from bus.domain.identity import new_id
@@ -37,7 +38,7 @@ class SampleBody(Body):
 @router.post("/{name}/sample")
 async def send_sample(
     code: Code, name: str, body: SampleBody, services: ServicesDep, noting: NotingDep, _: Configurer
-) -> dict[str, Any]:
+) -> SampleView:
     """Send one message to the subscriber now, and return the exact request and what came of it.
 
     A dispatcher sends it as it sends deliveries: within ``max_concurrency``, to no address that is denied, signed with
@@ -96,40 +97,40 @@ def _headers(body: SampleBody) -> dict[str, str]:
     return body.headers
 
 
-def _view(message: Message, sampled: Sampled) -> dict[str, Any]:
-    return {
-        "id": message.id,
-        "node": sampled.node,
-        "request": {
-            "method": "POST",
-            "url": sampled.url,
-            "headers": [list(pair) for pair in sampled.headers],
-            **_body_view(message.body, len(message.body)),
-        },
-        "response": {
-            "status": sampled.status,
-            "headers": [list(pair) for pair in sampled.answer_headers],
-            **_body_view(sampled.answer, sampled.answer_bytes),
-        }
+def _view(message: Message, sampled: Sampled) -> SampleView:
+    return SampleView(
+        id=message.id,
+        node=sampled.node,
+        request=SampleRequestView(
+            method="POST",
+            url=sampled.url,
+            headers=sampled.headers,
+            **msgspec.structs.asdict(_body_view(message.body, len(message.body))),
+        ),
+        response=SampleResponseView(
+            status=sampled.status,
+            headers=sampled.answer_headers,
+            **msgspec.structs.asdict(_body_view(sampled.answer, sampled.answer_bytes)),
+        )
         if sampled.status is not None
         else None,
-        "delivered": sampled.status is not None and 200 <= sampled.status < 300,  # noqa: PLR2004 - HTTP's own border
-        "error": sampled.error or None,
-        "failure": sampled.failure or None,
-        "duration_ms": round(sampled.duration, 3),
-        "phases": {name: round(value, 3) for name, value in sampled.phases._asdict().items() if value is not None},
-    }
+        delivered=sampled.status is not None and 200 <= sampled.status < 300,  # noqa: PLR2004 - HTTP's own border
+        error=sampled.error or None,
+        failure=sampled.failure or None,
+        duration_ms=round(sampled.duration, 3),
+        phases={name: round(value, 3) for name, value in sampled.phases._asdict().items() if value is not None},
+    )
 
 
-def _body_view(body: bytes, length: int) -> dict[str, Any]:
+def _body_view(body: bytes, length: int) -> SentBodyView:
     """Return a body as text where it is text; the bytes are always there, and whether more came is said."""
     try:
         text = body.decode()
     except UnicodeDecodeError:
         text = None
-    return {
-        "body": text,
-        "body_base64": base64.b64encode(body).decode(),
-        "bytes": length,
-        "truncated": length > len(body),
-    }
+    return SentBodyView(
+        body=text,
+        body_base64=base64.b64encode(body).decode(),
+        bytes=length,
+        truncated=length > len(body),
+    )

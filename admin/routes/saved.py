@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Response
 from pydantic import AfterValidator, Field, StrictBool
@@ -10,6 +10,8 @@ from pydantic import AfterValidator, Field, StrictBool
 from admin.access.saved_views import Found, is_own
 from admin.deps import ReaderOfSome, ServicesDep
 from admin.models.base import Body, Whole
+from admin.models.responses.access import OwnerView, SavedView
+from admin.models.responses.base import Listing
 from admin.requests.audited import AuditedRoute
 from bus.domain.times import format_time
 from bus.errors import InvalidMessage
@@ -44,23 +46,23 @@ class ViewBody(Body):
 
 
 @router.get("")
-async def list_views(services: ServicesDep, principal: ReaderOfSome) -> dict[str, Any]:
+async def list_views(services: ServicesDep, principal: ReaderOfSome) -> Listing[SavedView]:
     """Return one's own views by name, then those that others share.
 
     A shared view is shown to who may read every destination that its query names, or all if it names none.
     """
     found = await services.saved.visible(principal)
-    return {"items": [_view(one, principal) for one in found], "next": None}
+    return Listing(items=[_view(one, principal) for one in found])
 
 
 @router.get("/{name}")
-async def get_view(name: Name, services: ServicesDep, principal: ReaderOfSome, owner: Owner = None) -> dict[str, Any]:
+async def get_view(name: Name, services: ServicesDep, principal: ReaderOfSome, owner: Owner = None) -> SavedView:
     """Return a view: one's own of that name, else a shared one."""
     return _view(await services.saved.find(principal, name, owner), principal)
 
 
 @router.put("/{name}")
-async def put_view(name: Name, body: ViewBody, services: ServicesDep, principal: ReaderOfSome) -> dict[str, Any]:
+async def put_view(name: Name, body: ViewBody, services: ServicesDep, principal: ReaderOfSome) -> SavedView:
     """Keep a view of one's own; at most 100 of one person and 2,000 of all."""
     if body.name not in (None, name):
         raise InvalidMessage(f"the path says {name!r}, the body {body.name!r}", field="name")
@@ -77,15 +79,15 @@ async def delete_view(name: Name, services: ServicesDep, principal: ReaderOfSome
     return Response(status_code=204)
 
 
-def _view(found: Found, principal: Principal) -> dict[str, Any]:
+def _view(found: Found, principal: Principal) -> SavedView:
     view = found.view
-    return {
-        "name": view.name,
-        "page": view.page,
-        "query": view.query,
-        "shared": view.shared,
-        "owner": {"kind": view.kind, "id": view.by, "name": view.owner},
-        "mine": is_own(view, principal),
-        "version": found.version,
-        "updated_at": format_time(view.updated_at),
-    }
+    return SavedView(
+        name=view.name,
+        page=view.page,
+        query=view.query,
+        shared=view.shared,
+        owner=OwnerView(kind=view.kind, id=view.by, name=view.owner),
+        mine=is_own(view, principal),
+        version=found.version,
+        updated_at=format_time(view.updated_at),
+    )

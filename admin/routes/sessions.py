@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request, Response
 
@@ -11,6 +11,7 @@ from admin.access.identity import session_of
 from admin.deps import ServicesDep, address_of, who
 from admin.models.access import PasswordBody
 from admin.models.base import optional_time
+from admin.models.responses.access import SessionView
 from admin.requests.audited import AuditedRoute
 from admin.services import AdminServices
 from bus.errors import AccessDenied, Conflict, InvalidMessage
@@ -27,7 +28,7 @@ Somebody = Annotated[Principal, Depends(who)]
 
 
 @router.get("")
-async def get_session(request: Request, services: ServicesDep, principal: Somebody) -> dict[str, Any]:
+async def get_session(request: Request, services: ServicesDep, principal: Somebody) -> SessionView:
     """Return who I am and what I may do.
 
     Of a session also by what it began, until when it holds, and what its changes must show as ``X-CSRF-Token``; with a
@@ -50,7 +51,7 @@ async def log_out(request: Request, services: ServicesDep, _: Somebody) -> Respo
 @router.put("/password", responses=refusals(429))
 async def change_password(
     body: PasswordBody, request: Request, response: Response, services: ServicesDep, _: Somebody
-) -> dict[str, Any]:
+) -> SessionView:
     """Change one's own password; all one's sessions end, and a new one begins."""
     session = session_of(request)
     if session is None:
@@ -74,9 +75,7 @@ async def change_password(
     return await begin_session(request, response, services, changed)
 
 
-async def begin_session(
-    request: Request, response: Response, services: AdminServices, user: StoredUser
-) -> dict[str, Any]:
+async def begin_session(request: Request, response: Response, services: AdminServices, user: StoredUser) -> SessionView:
     """Begin a session of a user who showed who they are, and give the browser its tokens."""
     sessions = services.sessions
     token = await sessions.open(user)
@@ -99,15 +98,15 @@ def login_of(user: StoredUser) -> str:
     return "oidc" if user.subject else "password"
 
 
-def _view(services: AdminServices, principal: Principal, session: Session | None) -> dict[str, Any]:
-    return {
-        "kind": principal.kind,
-        "name": principal.name,
-        "roles": list(principal.roles),
-        "destinations": list(principal.destinations),
-        "may": [action.value for action in Action if principal.may_somewhere(action)],
-        "logs_in_by": login_of(session.user) if session is not None else None,
-        "csrf": session.csrf if session is not None else None,
-        "expires_at": optional_time(session.expires_at) if session is not None else None,
-        "idle_seconds": services.sessions.limits.idle // 1000 if session is not None else None,
-    }
+def _view(services: AdminServices, principal: Principal, session: Session | None) -> SessionView:
+    return SessionView(
+        kind=principal.kind,
+        name=principal.name,
+        roles=list(principal.roles),
+        destinations=list(principal.destinations),
+        may=[action.value for action in Action if principal.may_somewhere(action)],
+        logs_in_by=login_of(session.user) if session is not None else None,
+        csrf=session.csrf if session is not None else None,
+        expires_at=optional_time(session.expires_at) if session is not None else None,
+        idle_seconds=services.sessions.limits.idle // 1000 if session is not None else None,
+    )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
+import msgspec
 from fastapi import APIRouter, Query
 
 from admin.deps import ReaderOfSome, ServicesDep
 from admin.models.base import Time
+from admin.models.responses.stats import FiguresView, PointView, SeriesView, SpanView, StatsView
 from bus.domain.durations import format_duration
 from bus.domain.statistics.rollup import LONGEST, MINUTE, Resolution, resolution_for
 from bus.domain.statistics.series import NAMES, Figures, Grouping, Series, series_of
@@ -28,7 +30,7 @@ async def get_stats(
     by: Grouping | None = None,
     destination: str | None = None,
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
-) -> dict[str, Any]:
+) -> StatsView:
     """Return what was accepted and delivered over time, the last hour unless a range is given.
 
     Whole periods are returned, from the one that has ``from`` to the one that has ``to``, and of them only those with
@@ -49,14 +51,15 @@ async def get_stats(
     # In a thread, since a hundred subscriptions over many periods would hold up deliveries of this process.
     series = await asyncio.to_thread(series_of, sheets, by, wanted)
     total = await asyncio.to_thread(series_of, sheets, None, wanted)
-    return _span(resolution, start, end, now) | {
-        "by": by,
-        "complete": complete_until >= end and start >= now - resolution.kept,
-        "complete_until": format_time(complete_until),
-        "totals": _figures(total[0].total if total else Figures()),
-        "series": [_series(one, by) for one in series[:limit]],
-        "left_out": max(0, len(series) - limit),
-    }
+    return StatsView(
+        **msgspec.structs.asdict(_span(resolution, start, end, now)),
+        by=by,
+        complete=complete_until >= end and start >= now - resolution.kept,
+        complete_until=format_time(complete_until),
+        totals=_figures(total[0].total if total else Figures()),
+        series=[_series(one, by) for one in series[:limit]],
+        left_out=max(0, len(series) - limit),
+    )
 
 
 def _range(since: str | None, before: str | None, now: int) -> tuple[int, int]:
@@ -72,33 +75,36 @@ def _range(since: str | None, before: str | None, now: int) -> tuple[int, int]:
     return start, end
 
 
-def _span(resolution: Resolution, start: int, end: int, now: int) -> dict[str, Any]:
+def _span(resolution: Resolution, start: int, end: int, now: int) -> SpanView:
     last = resolution.start(end - 1)
-    return {
-        "from": format_time(resolution.start(start)),
-        "to": format_time(last + resolution.step),
-        "step_seconds": resolution.step // 1000,
-        "kept_since": format_time(now - resolution.kept),
-    }
+    return SpanView(
+        since=format_time(resolution.start(start)),
+        until=format_time(last + resolution.step),
+        step_seconds=resolution.step // 1000,
+        kept_since=format_time(now - resolution.kept),
+    )
 
 
-def _series(series: Series, by: Grouping | None) -> dict[str, Any]:
+def _series(series: Series, by: Grouping | None) -> SeriesView:
     names = dict(zip(NAMES[by], series.name, strict=True))
-    points = [{"at": format_time(start)} | _figures(figures) for start, figures in series.points.items()]
-    return names | {"totals": _figures(series.total), "points": points}
+    points = [
+        PointView(at=format_time(start), **msgspec.structs.asdict(_figures(figures)))
+        for start, figures in series.points.items()
+    ]
+    return SeriesView(**names, totals=_figures(series.total), points=points)
 
 
-def _figures(figures: Figures) -> dict[str, Any]:
+def _figures(figures: Figures) -> FiguresView:
     counts = figures.counts
-    return {
-        "accepted": figures.accepted,
-        "deliveries": {status.value: count for status, count in sorted(counts.ended.items())},
-        "attempts": counts.attempts,
-        "failed_attempts": counts.failed,
-        "success_rate": _rounded(figures.success_rate, 6),
-        "p50_ms": _rounded(figures.latency(0.5), 1),
-        "p99_ms": _rounded(figures.latency(0.99), 1),
-    }
+    return FiguresView(
+        accepted=figures.accepted,
+        deliveries={status.value: count for status, count in sorted(counts.ended.items())},
+        attempts=counts.attempts,
+        failed_attempts=counts.failed,
+        success_rate=_rounded(figures.success_rate, 6),
+        p50_ms=_rounded(figures.latency(0.5), 1),
+        p99_ms=_rounded(figures.latency(0.99), 1),
+    )
 
 
 def _rounded(value: float | None, digits: int) -> float | None:

@@ -7,10 +7,12 @@ from typing import Any
 import msgspec
 from fastapi import APIRouter, Response
 
-from admin.configuring.subscribing import AUTO, check, secrets_of, view, whole
+from admin.configuring.subscribing import AUTO, check, secrets_of, whole
 from admin.deps import Configurer, Pauser, Reader, ServicesDep
 from admin.models.base import Code
 from admin.models.configuration import RotateBody, SubscriptionBody
+from admin.models.responses.base import Listing
+from admin.models.responses.configuration import SubscriptionView
 from admin.requests.audited import AuditedRoute, Noting, NotingDep
 from admin.requests.merging import merged
 from admin.requests.taking_back import put_unless_refused
@@ -27,27 +29,27 @@ router = APIRouter(prefix="/destinations/{code}/subscriptions", tags=["subscript
 
 
 @router.get("")
-async def list_subscriptions(code: Code, services: ServicesDep, principal: Reader) -> dict[str, Any]:
+async def list_subscriptions(code: Code, services: ServicesDep, principal: Reader) -> Listing[SubscriptionView]:
     """Return a destination's subscriptions by name; values of their headers are ``***`` but for who may set them."""
     registry = services.context.registry
     registry.destination(code)
     found = sorted(registry.catalog.of(code), key=lambda subscription: subscription.name)
-    return {"items": [_shown(view(subscription), code, principal) for subscription in found], "next": None}
+    return Listing(items=[_shown(SubscriptionView.of(subscription), code, principal) for subscription in found])
 
 
 @router.get("/{name}")
-async def get_subscription(code: Code, name: str, services: ServicesDep, principal: Reader) -> dict[str, Any]:
+async def get_subscription(code: Code, name: str, services: ServicesDep, principal: Reader) -> SubscriptionView:
     """Return one subscription; its secret is never shown again.
 
     Values of its headers may be credentials: they are ``***`` but for who may set them.
     """
-    return _shown(view(services.context.registry.subscription(code, name)), code, principal)
+    return _shown(SubscriptionView.of(services.context.registry.subscription(code, name)), code, principal)
 
 
 @router.put("/{name}")
 async def put_subscription(
     code: Code, name: str, body: SubscriptionBody, services: ServicesDep, noting: NotingDep, _: Configurer
-) -> dict[str, Any]:
+) -> SubscriptionView:
     """Make or replace a subscription; answers once its queue is there. The secret is shown once, when it was made."""
     if body.name:
         _check_name(body, name)
@@ -60,7 +62,7 @@ async def put_subscription(
 @router.patch("/{name}")
 async def patch_subscription(
     code: Code, name: str, changes: dict[str, Any], services: ServicesDep, noting: NotingDep, principal: Pauser
-) -> dict[str, Any]:
+) -> SubscriptionView:
     """Change the fields that are sent; without ``secret`` the secrets stay. An operator may pause and resume only."""
     if set(changes) != {"paused"}:
         principal.require("configure", code)
@@ -75,7 +77,7 @@ async def patch_subscription(
 @router.post("/{name}/rotate-secret")
 async def rotate_secret(
     code: Code, name: str, body: RotateBody, services: ServicesDep, _: Configurer
-) -> dict[str, Any]:
+) -> SubscriptionView:
     """Make a new secret; until the overlap is over both sign. The new one is shown once."""
     registry = services.context.registry
     known = registry.subscription(code, name)
@@ -84,7 +86,7 @@ async def rotate_secret(
     old = tuple(Secret(secret.value, expires_at) for secret in known.secrets[:1])
     stored = await registry.put_subscription(msgspec.structs.replace(known, secrets=(Secret(fresh), *old)))
     await services.settle()
-    return {**view(stored), "secret": fresh}
+    return SubscriptionView.of(stored, secret=fresh)
 
 
 @router.delete("/{name}", status_code=204)
@@ -105,7 +107,7 @@ def _check_name(body: SubscriptionBody, name: str) -> None:
 
 async def _put(
     services: AdminServices, noting: Noting, code: str, body: SubscriptionBody, known: Subscription | None
-) -> dict[str, Any]:
+) -> SubscriptionView:
     context = services.context
     check(context.egress, body)
     secrets, made = secrets_of(body.secret, known)
@@ -120,10 +122,10 @@ async def _put(
 
     stored = await put_unless_refused(services, code, lambda: registry.put_subscription(wanted), undo)
     noting.compare(whole(known), whole(stored))
-    return {**view(stored), "secret": made} if made else view(stored)
+    return SubscriptionView.of(stored, secret=made)
 
 
-def _shown(found: dict[str, Any], code: str, principal: Principal) -> dict[str, Any]:
+def _shown(found: SubscriptionView, code: str, principal: Principal) -> SubscriptionView:
     if principal.may(Action.CONFIGURE, code):
         return found
-    return {**found, "headers": dict.fromkeys(found["headers"], MASK)}
+    return msgspec.structs.replace(found, headers=dict.fromkeys(found.headers, MASK))

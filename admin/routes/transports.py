@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from fastapi import APIRouter
 
 from admin.deps import Reader, ServicesDep
 from admin.models.base import Code, optional_time
+from admin.models.responses.configuration import (
+    ReceiversView,
+    ReceiverView,
+    TransportLineView,
+    TransportsView,
+    TransportView,
+)
 from admin.services import AdminServices
 from bus.bootstrap import Context
 from bus.cluster.member import Member
@@ -21,7 +27,7 @@ _DIRECT_QUEUE = "direct"
 
 
 @router.get("/transports")
-async def get_transports(code: Code, services: ServicesDep, principal: Reader) -> dict[str, Any]:
+async def get_transports(code: Code, services: ServicesDep, principal: Reader) -> TransportsView:
     """Return the transports of a destination: the one in use, those that it has left, and the fallback.
 
     Of each subscription what still waits there; null where that is not known, since a broker does not answer, is not
@@ -37,20 +43,19 @@ async def get_transports(code: Code, services: ServicesDep, principal: Reader) -
     receivers = [member for member in context.members.all if "receiver" in member.roles]
     late = [member for member in receivers if not _has_confirmed(context, member)]
     unpublished = [member.unpublished[code] for member in services.introspection.members if code in member.unpublished]
-    drained = [transport["drained"] for transport in transports if transport["role"] == "former"]
-    return {
-        "transport": destination.transport,
-        "since": optional_time(max((transport.left_at for transport in destination.former), default=0)),
-        "complete": False if late or False in drained else (None if None in drained else True),
-        "unpublished_since": optional_time(min(unpublished, default=0)),
-        "receivers": {
-            "alive": len(receivers),
-            "confirmed": len(receivers) - len(late),
-            "items": [_receiver(context, member) for member in receivers] if principal.may("read", None) else None,
-        },
-        "items": transports,
-        "next": None,
-    }
+    drained = [transport.drained for transport in transports if transport.role == "former"]
+    return TransportsView(
+        transport=destination.transport,
+        since=optional_time(max((transport.left_at for transport in destination.former), default=0)),
+        complete=False if late or False in drained else (None if None in drained else True),
+        unpublished_since=optional_time(min(unpublished, default=0)),
+        receivers=ReceiversView(
+            alive=len(receivers),
+            confirmed=len(receivers) - len(late),
+            items=[_receiver(context, member) for member in receivers] if principal.may("read", None) else None,
+        ),
+        items=transports,
+    )
 
 
 def _transport(
@@ -58,21 +63,21 @@ def _transport(
     destination: Destination,
     transport: TransportName,
     queued: Mapping[str, tuple[int, int | None]] | None,
-) -> dict[str, Any]:
+) -> TransportView:
     former = next((left for left in destination.former if left.transport is transport), None)
     lines = [
         _line(context, destination, found.name, transport, queued)
         for found in context.registry.catalog.of(destination.code)
     ]
-    return {
-        "transport": transport,
-        "role": _role(destination, transport, former),
-        "left_at": optional_time(former.left_at) if former is not None else None,
-        "attached_until": optional_time(former.until) if former is not None else None,
-        "drained": is_drained(line["waiting"] for line in lines),
-        "trouble": _trouble(context, destination, transport),
-        "subscriptions": lines,
-    }
+    return TransportView(
+        transport=transport,
+        role=_role(destination, transport, former),
+        left_at=optional_time(former.left_at) if former is not None else None,
+        attached_until=optional_time(former.until) if former is not None else None,
+        drained=is_drained(line.waiting for line in lines),
+        trouble=_trouble(context, destination, transport),
+        subscriptions=lines,
+    )
 
 
 def _role(destination: Destination, transport: TransportName, former: FormerTransport | None) -> str:
@@ -96,7 +101,7 @@ def _line(
     name: str,
     transport: TransportName,
     queued: Mapping[str, tuple[int, int | None]] | None,
-) -> dict[str, Any]:
+) -> TransportLineView:
     """Return what waits on a transport for one subscription; the direct one ends in the queues of the dispatchers."""
     waiting: int | None = None
     oldest: int | None = None
@@ -105,7 +110,7 @@ def _line(
             waiting, oldest = queued.get(name, (0, None))
     elif (lag := context.router.lag(destination, name, transport)) is not None:
         waiting, oldest = lag
-    return {"subscription": name, "waiting": waiting, "oldest": optional_time(oldest or 0)}
+    return TransportLineView(subscription=name, waiting=waiting, oldest=optional_time(oldest or 0))
 
 
 async def _dispatchers(services: AdminServices) -> list[Answer]:
@@ -132,11 +137,11 @@ def _has_confirmed(context: Context, member: Member) -> bool:
     return is_me or member.revision >= context.registry.revision
 
 
-def _receiver(context: Context, member: Member) -> dict[str, Any]:
-    return {
-        "owner": member.owner,
-        "node": member.node,
-        "url": member.url,
-        "started_at": format_time(member.started_at),
-        "confirmed": _has_confirmed(context, member),
-    }
+def _receiver(context: Context, member: Member) -> ReceiverView:
+    return ReceiverView(
+        owner=member.owner,
+        node=member.node,
+        url=member.url,
+        started_at=format_time(member.started_at),
+        confirmed=_has_confirmed(context, member),
+    )

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
+from admin.models.responses.messages import ResponseView
 from bus.domain.delivery.delivery import Attempt
 from bus.domain.delivery.request import constant_headers, message_headers
 from bus.domain.message import Message
@@ -46,17 +47,17 @@ def response_text(attempt: Attempt) -> str | None:
     return attempt.response.decode("utf-8", "replace") or None
 
 
-def response_view(attempt: Attempt) -> dict[str, Any]:
+def response_view(attempt: Attempt) -> ResponseView:
     """Return an answer: its status or error, and the part of its body that is kept, of failures only."""
     kept = len(attempt.response)
-    return {
-        "status_code": attempt.status_code,
-        "error": attempt.error or None,
-        "body": response_text(attempt),
-        "body_bytes": kept,
+    return ResponseView(
+        status_code=attempt.status_code,
+        error=attempt.error or None,
+        body=response_text(attempt),
+        body_bytes=kept,
         # What the limit took in is whole, unless it ends just there.
-        "may_be_cut": kept >= RESPONSE_KEPT,
-    }
+        may_be_cut=kept >= RESPONSE_KEPT,
+    )
 
 
 def request_headers(message: Message, subscription: Subscription, attempt: Attempt) -> list[tuple[str, str]]:

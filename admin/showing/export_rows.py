@@ -105,7 +105,7 @@ WRITERS: Final[dict[str, type[CsvWriter | NdjsonWriter]]] = {"csv": CsvWriter, "
 def _row(trace: Trace) -> dict[str, Any]:
     message = trace.message
     return {
-        **message_row(trace),
+        **msgspec.structs.asdict(message_row(trace)),
         "key": message.key if message else "",
         "content_type": message.content_type if message else "",
         "traceparent": message.traceparent if message else "",

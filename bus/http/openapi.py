@@ -24,6 +24,7 @@ _MEANINGS: Final = {
     503: "A part of the bus is away for now: the store, the disk, a broker, another process. Try again.",
     507: "The spool is full; nothing that is stored is lost.",
 }
+REFERENCES: Final = "#/components/schemas/{name}"
 _ALWAYS: Final = (400, 403, 408, 431, 500, 503)
 _TEXT: Final = {"type": "string"}
 _BY_KEY: Final[dict[str, list[str]]] = {"key": []}
@@ -48,7 +49,7 @@ def by_key_or_session(*, changes: bool) -> list[dict[str, list[str]]]:
 
 def components() -> dict[str, dict[str, Any]]:
     """Return what the operations refer to."""
-    _, schemas = msgspec.json.schema_components([Problem], ref_template="#/components/schemas/{name}")
+    _, schemas = msgspec.json.schema_components([Problem], ref_template=REFERENCES)
     return {
         "schemas": schemas,
         "responses": {_name(status): _response(status, text) for status, text in _MEANINGS.items()},

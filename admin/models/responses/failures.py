@@ -1,0 +1,29 @@
+"""Failures, grouped."""
+
+from __future__ import annotations
+
+from admin.models.responses.base import Listing, View
+from bus.sentences import Sentence
+
+
+class FailureGroupView(View, kw_only=True):
+    """Deliveries of one subscription that fail alike; ``filter`` is what takes exactly these."""
+
+    destination: str
+    subscription: str
+    signature: str
+    advice: str
+    advice_text: Sentence | None
+    count: int
+    deliveries: dict[str, int]
+    first_seen: str
+    last_seen: str
+    sample: str
+    filter: dict[str, str]
+
+
+class FailuresView(Listing[FailureGroupView], kw_only=True):
+    """The groups, the largest first, and whether these are all."""
+
+    complete: bool
+    complete_since: str | None

@@ -1,0 +1,216 @@
+"""Messages as a search finds them, and the life of one."""
+
+from __future__ import annotations
+
+import msgspec
+
+from admin.models.responses.base import Listing, View
+from bus.domain.delivery.delivery import Origin, Status
+from bus.sentences import Sentence
+
+
+class MessageRow(View, kw_only=True):
+    """A message as it stands in a list."""
+
+    id: str
+    destination: str
+    biz_id: str
+    source: str
+    status: Status
+    sent_at: str | None
+    received_at: str | None
+    completed_at: str | None
+    bytes: int
+    attempts: int
+    next_attempt_at: str | None
+
+
+class ArchivedView(View, kw_only=True):
+    """A day that was archived and dropped; ``lake`` has it."""
+
+    partition: str
+    lake: str | None
+
+
+class SearchedView(View, kw_only=True):
+    """Which times a page has every match of, and why it ends there."""
+
+    since: str | None = msgspec.field(name="from")
+    until: str | None = msgspec.field(name="to")
+    complete: bool
+    reason: str | None
+    archived: list[ArchivedView]
+
+
+class MessagesView(Listing[MessageRow], kw_only=True):
+    """One page of a search."""
+
+    searched: SearchedView
+
+
+class MessageView(MessageRow, kw_only=True):
+    """A message without its body."""
+
+    content_type: str
+    key: str
+    routing_key: str
+    headers: dict[str, str]
+    deliver_at: str | None
+    traceparent: str
+    original_id: str
+    idempotency_key: str
+    expected: list[str]
+    retention_days: int
+
+
+class AttemptView(View, kw_only=True):
+    """One POST; ``phases`` are those that happened, in milliseconds."""
+
+    id: str
+    n: int
+    by: Origin
+    started_at: str
+    duration_ms: float
+    phases: dict[str, float]
+    status_code: int | None
+    error: str | None
+    response: str | None
+    node: str
+    generation: int
+    taken_at: str | None
+
+
+class ResendOfView(View, kw_only=True):
+    """A resend of one delivery; null for the job of one that had none."""
+
+    generation: int
+    job: str | None
+    by: str
+    reason: str
+    at: str
+
+
+class CauseView(View, kw_only=True):
+    """Why a delivery is not out now."""
+
+    cause: str
+    what: str
+    what_text: Sentence | None
+
+
+class DeliveryView(View, kw_only=True):
+    """One delivery, with the attempts asked for."""
+
+    subscription: str
+    url: str
+    status: Status
+    reason: str
+    detail: str
+    at: str | None
+    due_at: str | None
+    generation: int
+    attempts_made: int
+    attempts_kept: int
+    resends: list[ResendOfView]
+    held: CauseView | None
+    attempts: list[AttemptView]
+
+
+class HopView(View, kw_only=True):
+    """One step of a message."""
+
+    at: str | None
+    place: str
+    what: str
+    what_text: Sentence | None
+    subscription: str | None
+    node: str | None
+    attempt: str | None
+    missing: bool
+    ms_since_previous: int | None
+
+
+class EditView(View, kw_only=True):
+    """The other end of an edit; by whom and why, while that is known."""
+
+    id: str
+    by: str | None
+    reason: str | None
+    at: str | None
+
+
+class ReplayView(View, kw_only=True):
+    """Which replay sent a message, and of which one it is a copy."""
+
+    name: str
+    of: str
+
+
+class TraceView(MessageRow, kw_only=True):
+    """The whole life of a message; ``message`` is left out while it has not arrived, ``reason`` where it has one."""
+
+    message: MessageView | msgspec.UnsetType = msgspec.UNSET
+    reason: str | msgspec.UnsetType = msgspec.UNSET
+    deliveries: list[DeliveryView]
+    hops: list[HopView]
+    masked: bool
+    replay: ReplayView | None
+    edited_from: EditView | None
+    edits: list[EditView]
+
+
+class HeaderView(View, kw_only=True):
+    """One header of a request."""
+
+    name: str
+    value: str
+
+
+class RequestView(View, kw_only=True):
+    """A request as it was sent; ``body`` is the path that has the body."""
+
+    method: str
+    url: str
+    headers: list[HeaderView]
+    body: str
+    body_bytes: int
+    curl: str
+    removed: bool
+    changed_at: str | None
+    changes_known: bool
+
+
+class ResponseView(View, kw_only=True):
+    """What came back; of the body the part that is kept, of failures only."""
+
+    status_code: int | None
+    error: str | None
+    body: str | None
+    body_bytes: int
+    may_be_cut: bool
+
+
+class SentAttemptView(View, kw_only=True):
+    """One attempt with its request and response."""
+
+    message_id: str
+    subscription: str
+    attempt: AttemptView
+    request: RequestView | None
+    response: ResponseView
+    masked: bool
+
+
+class ResentView(View, kw_only=True):
+    """A message that is delivered again; the id is that of the job."""
+
+    id: str
+    subscriptions: list[str]
+
+
+class EditedView(View, kw_only=True):
+    """A message that was made of another."""
+
+    id: str
+    edited_from: str
+    subscriptions: list[str]

@@ -1,0 +1,143 @@
+"""The overview, and the figures that it shares with processes."""
+
+from __future__ import annotations
+
+import msgspec
+
+from admin.models.responses.base import View
+from bus.sentences import Sentence
+
+
+class RatesView(View, kw_only=True):
+    """What flows a second, of one line or of all; null while it is not known."""
+
+    accepted_per_second: float | None = None
+    delivered_per_second: float | None = None
+    attempts_per_second: float | None = None
+    success_rate: float | None = None
+    p50_ms: float | None = None
+    p99_ms: float | None = None
+
+
+class NowView(RatesView, kw_only=True):
+    """The rates between two times."""
+
+    since: str = msgspec.field(name="from")
+    until: str = msgspec.field(name="to")
+
+
+class WaitingView(RatesView, kw_only=True):
+    """What waits for one destination or subscription, beside what flows."""
+
+    backlog: int | None
+    retrying: int | None
+    oldest: str | None
+
+
+class BusyDestinationView(WaitingView, kw_only=True):
+    """How one destination does."""
+
+    destination: str
+    transport: str
+    paused: bool
+    subscriptions: int
+    scheduled: int | None
+    unpublished_since: str | None
+
+
+class BusySubscriptionView(WaitingView, kw_only=True):
+    """How one subscription does."""
+
+    destination: str
+    subscription: str
+    paused: bool
+    paused_reason: str
+
+
+class LeftOutView(View, kw_only=True):
+    """How many destinations and subscriptions are not shown."""
+
+    destinations: int
+    subscriptions: int
+
+
+class OpenBreakerView(View, kw_only=True):
+    """A breaker that is not closed; ``answered`` is what the subscriber said last."""
+
+    destination: str
+    subscription: str
+    node: str
+    state: str
+    since: str
+    next_probe: str
+    answered: int | None
+
+
+class AlarmView(View, kw_only=True):
+    """What needs a person, and what to do; ``link`` is the path below ``/api/v1`` of what it is about."""
+
+    severity: str
+    what: str
+    what_text: Sentence | None
+    since: str | None
+    destination: str | None
+    subscription: str | None
+    next_step: str
+    next_step_text: Sentence | None
+    link: str
+
+
+class SpoolView(View, kw_only=True):
+    """A local queue; ``used`` is the share of its limit."""
+
+    name: str
+    records: int
+    bytes: int
+    limit: int
+    used: float
+    is_nearly_full: bool
+    damaged: int
+    oldest: str | None
+
+
+class ProcessSpoolView(SpoolView, kw_only=True):
+    """A local queue of one of the processes."""
+
+    owner: str
+    node: str
+
+
+class MemberView(View, kw_only=True):
+    """A process that is alive."""
+
+    owner: str
+    node: str
+    url: str
+    roles: list[str]
+
+
+class DegradedView(View, kw_only=True):
+    """A part of the bus that a process cannot reach."""
+
+    name: str
+    detail: str
+    owner: str
+    node: str
+
+
+class OverviewView(View, kw_only=True):
+    """How the bus is now."""
+
+    at: str
+    now: NowView | None
+    backlog: int | None
+    retrying: int | None
+    oldest: str | None
+    destinations: list[BusyDestinationView]
+    subscriptions: list[BusySubscriptionView]
+    left_out: LeftOutView
+    breakers: list[OpenBreakerView]
+    alarms: list[AlarmView]
+    spools: list[ProcessSpoolView] | None
+    processes: list[MemberView] | None
+    degraded: list[DegradedView] | None

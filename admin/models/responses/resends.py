@@ -1,0 +1,56 @@
+"""Bulk resends."""
+
+from __future__ import annotations
+
+import msgspec
+
+from admin.models.responses.base import View
+from admin.models.responses.messages import MessageRow
+from admin.repair.jobs import Counts
+
+Filter = dict[str, str]
+
+
+class NewFailuresView(View, kw_only=True):
+    """What failed since a job was made, and its filter would take."""
+
+    count: int
+    complete: bool
+
+
+class ResendView(View, kw_only=True):
+    """A job's progress and counts."""
+
+    id: str
+    state: str
+    by: str
+    reason: str
+    rate: float | None
+    created_at: str | None
+    started_at: str | None
+    finished_at: str | None
+    filter: Filter
+    counts: Counts
+    balanced: bool
+    total: int | None
+    rerun_of: str | None
+    outcomes: list[str]
+    reruns: list[str]
+    new_failures: NewFailuresView | msgspec.UnsetType | None = msgspec.UNSET
+
+
+class PreviewView(View, kw_only=True):
+    """What a dry run counted; ``filter`` takes exactly that."""
+
+    count: int
+    sample: list[MessageRow]
+    filter: Filter
+    complete: bool
+    counted_since: str | None
+
+
+class JobView(View, kw_only=True):
+    """A job that was made; ``rerun_of`` is the one whose items it resends again."""
+
+    id: str
+    rerun_of: str | msgspec.UnsetType = msgspec.UNSET
