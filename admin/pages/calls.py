@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final, TypeVar
 
 import httpx
 import msgspec
@@ -13,8 +13,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from admin.access.cookies import session_token
 from admin.access.identity import BY_ITSELF, CSRF_HEADER
 from bus.security.sessions import csrf_of
+from bus.sentences import Said, Sentence
 
 _PASSED_ON: Final = ("authorization", "cookie", "host", "user-agent", "x-forwarded-for")
+View = TypeVar("View")
 
 
 class Refused(Exception):
@@ -25,22 +27,38 @@ class Refused(Exception):
     status
         The HTTP status.
     detail, hint
-        What happened, and what to do.
+        What happened, and what to do; a sentence of the bus can be said in another language.
     field
         The field of the request that is at fault, empty for none.
-    told
-        ``detail`` and ``hint`` as the API tells them, for another language.
     """
 
-    def __init__(
-        self, status: int, detail: str, hint: str = "", field: str = "", texts: Mapping[str, Any] | None = None
-    ) -> None:
-        super().__init__(detail)
+    def __init__(self, status: int, detail: Said, hint: Said = "", field: str = "") -> None:
+        super().__init__(str(detail))
         self.status = status
         self.detail = detail
         self.hint = hint
         self.field = field
-        self.told = {**(texts or {}), "detail": detail, "hint": hint}
+
+
+class _Problem(msgspec.Struct):
+    """What a page needs of a problem document."""
+
+    detail: str = ""
+    hint: str = ""
+    field: str = ""
+    detail_text: Sentence | None = None
+    hint_text: Sentence | None = None
+
+
+class Done:
+    """The answer to a change."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    def read(self, kind: type[View]) -> View:
+        """Return what the API says of it."""
+        return msgspec.json.decode(self._content, type=kind)
 
 
 class Api:
@@ -60,37 +78,43 @@ class Api:
         headers.append(("sec-fetch-site", "same-origin"))
         self._http = httpx.AsyncClient(transport=transport, base_url="http://bus/api/v1", headers=headers)
 
-    async def get(self, path: str, query: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Read something; what is None or empty in ``query`` is left out."""
-        params = {name: value for name, value in (query or {}).items() if value not in (None, "")}
-        return await self._call("GET", path, params=params)
+    async def get(self, path: str, kind: type[View], query: Mapping[str, object] | None = None) -> View:
+        """Read something of that kind; what is None or empty in ``query`` is left out."""
+        params = {name: str(value) for name, value in (query or {}).items() if value not in (None, "")}
+        return msgspec.json.decode((await self._answer("GET", path, params=params)).content, type=kind)
 
     async def content(self, path: str) -> httpx.Response:
         """Read something that is not JSON."""
         return await self._answer("GET", path)
 
-    async def post(self, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    async def post(self, path: str, body: Mapping[str, object] | None = None) -> Done:
         """Have something done."""
-        return await self._call("POST", path, json=dict(body or {}))
+        return await self._change("POST", path, body or {})
 
-    async def put(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    async def put(self, path: str, body: Mapping[str, object]) -> Done:
         """Make or replace something."""
-        return await self._call("PUT", path, json=dict(body))
+        return await self._change("PUT", path, body)
 
-    async def patch(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    async def patch(self, path: str, body: Mapping[str, object]) -> Done:
         """Change fields of something."""
-        return await self._call("PATCH", path, json=dict(body))
+        return await self._change("PATCH", path, body)
 
-    async def delete(self, path: str) -> dict[str, Any]:
+    async def delete(self, path: str) -> None:
         """Remove something."""
-        return await self._call("DELETE", path)
+        await self._answer("DELETE", path)
 
-    async def _call(self, method: str, path: str, **options: Any) -> dict[str, Any]:
-        answer = await self._answer(method, path, **options)
-        return dict(answer.json()) if answer.content else {}
+    async def _change(self, method: str, path: str, body: Mapping[str, object]) -> Done:
+        return Done((await self._answer(method, path, body=body)).content)
 
-    async def _answer(self, method: str, path: str, **options: Any) -> httpx.Response:
-        answer = await self._http.request(method, path, **options)
+    async def _answer(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        body: Mapping[str, object] | None = None,
+    ) -> httpx.Response:
+        answer = await self._http.request(method, path, params=params, json=body)
         if answer.is_error:
             raise _refused(answer)
         return answer
@@ -107,13 +131,8 @@ def _by_itself(app: ASGIApp) -> ASGIApp:
 
 def _refused(answer: httpx.Response) -> Refused:
     try:
-        found = msgspec.json.decode(answer.content, type=dict[str, Any])
+        found = msgspec.json.decode(answer.content, type=_Problem)
     except msgspec.DecodeError:
-        found = {}
-    return Refused(
-        answer.status_code,
-        found.get("detail", answer.reason_phrase),
-        found.get("hint", ""),
-        found.get("field", ""),
-        {name: found[name] for name in ("detail_text", "hint_text") if name in found},
-    )
+        found = _Problem()
+    detail = found.detail_text or found.detail or answer.reason_phrase
+    return Refused(answer.status_code, detail, found.hint_text or found.hint, found.field)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote
 
 from fastapi import Request
@@ -148,7 +148,7 @@ def _place(scope: Scope) -> str:
     return f"{path}?{query}" if query else path
 
 
-async def _redirect(send: Callable[[Message], Awaitable[Any]], place: str) -> None:
+async def _redirect(send: Callable[[Message], Awaitable[object]], place: str) -> None:
     headers = [(b"location", place.encode()), (b"cache-control", b"no-store"), (b"content-length", b"0")]
     await send({"type": "http.response.start", "status": 303, "headers": headers})
     await send({"type": "http.response.body", "body": b""})

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
-from typing import Any, Final
+from datetime import UTC, datetime, tzinfo
+from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from fastapi import Request
 
 from admin.pages.calls import Api, Refused
 from admin.pages.words import LANGUAGES, Words, words_of
-from admin.showing.sentences import told
 from bus.domain.delivery.reasons import reason_of
 from bus.domain.times import DAY, format_time, parse_time
 from bus.errors import AccessDenied
 from bus.security.principals import Principal
-from bus.sentences import Sentence
+from bus.sentences import Said, Sentence
 
 LANGUAGE: Final = "bus_language"
 THEME: Final = "bus_theme"
@@ -67,28 +66,23 @@ class Viewer:
             else:
                 self.principal.require(action, destination)
         except AccessDenied as error:
-            texts = told("detail", error.said) | told("hint", error.hint_said)
-            raise Refused(error.status, str(error), error.hint, texts=texts) from error
+            raise Refused(error.status, error.said, error.hint_said) from error
 
-    def told(self, found: Mapping[str, Any], name: str) -> str:
-        """Return what the API tells under a name, in the person's language where it is a sentence of the bus."""
-        sentence = found.get(f"{name}_text")
-        return self._say(sentence["template"], sentence["values"]) if sentence else found[name]
+    def say(self, said: Said) -> str:
+        """Return what is told in the person's language where it is a sentence of the bus."""
+        return self._say(said.template, said.values) if isinstance(said, Sentence) else said
 
     def reason(self, text: str, *, by: str = "") -> str:
         """Return a reason of a delivery or an item in the person's language where it is one of the bus."""
-        found = reason_of(text, by=by)
-        return self._say(found.template, found.values) if isinstance(found, Sentence) else found
+        return self.say(reason_of(text, by=by))
 
-    def _say(self, template: str, values: Mapping[str, Any]) -> str:
+    def _say(self, template: str, values: Mapping[str, int | Said]) -> str:
         return self.t(template, **{name: self._value(name, value) for name, value in values.items()})
 
-    def _value(self, name: str, value: Any) -> Any:
-        if isinstance(value, Sentence):
-            return self._say(value.template, value.values)
-        if isinstance(value, dict):
-            return self._say(value["template"], value["values"])
-        return self.time(value) if name == "time" else value
+    def _value(self, name: str, value: int | Said) -> int | str:
+        if isinstance(value, int):
+            return value
+        return self.time(value) if name == "time" and isinstance(value, str) else self.say(value)
 
     def time(self, text: str | None) -> str:
         """Return a time of the API in the person's zone, to the second; an empty text for none."""
@@ -129,7 +123,7 @@ def language_of(request: Request) -> str:
     return next((code for code in (chosen, *asked) if code in LANGUAGES), "en")
 
 
-def _zone(name: str) -> Any:
+def _zone(name: str) -> tzinfo:
     try:
         return ZoneInfo(name) if name else UTC
     except (ZoneInfoNotFoundError, ValueError, OSError):

@@ -6,7 +6,7 @@ import importlib
 import pkgutil
 from collections.abc import Callable
 from functools import cache
-from typing import Any, Final
+from typing import Final
 
 Words = Callable[..., str]
 LANGUAGES: Final = {"en": "English", "zh": "中文"}
@@ -16,7 +16,7 @@ def words_of(language: str) -> Words:
     """Return what says a text in a language: ``t("{count} messages", count=3)``; English where one is missing."""
     known = chinese() if language == "zh" else {}
 
-    def say(text: str, /, **values: Any) -> str:
+    def say(text: str, /, **values: object) -> str:
         found = known.get(text, text)
         return found.format(**values) if values else found
 

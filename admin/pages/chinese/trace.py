@@ -98,8 +98,6 @@ TEXTS = {
     "It was changed at {time}: this attempt may have been sent otherwise.": "它于 {time} 变更：此次尝试的发送方式可能不同。",
     "The subscription may have changed since": "订阅此后可能有变更",
     "The audit log is too long to be sure.": "审计日志过长，无法确定。",
-    "This part is masked": "此部分已遮盖",
-    "It may quote what the masking rules of the destination hide.": "它可能引用目的地遮盖规则所隐藏的内容。",
     "The answer had no body.": "应答没有正文。",
     "The answer's body is masked.": "应答正文已遮盖。",
     "Only the first {size} of an answer are kept.": "应答只保留前 {size}。",

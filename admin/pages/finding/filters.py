@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Final, NamedTuple
 from urllib.parse import urlencode
-from zoneinfo import ZoneInfo
 
 from admin.pages.parts.selections import NAMES
 from admin.pages.viewer import Viewer
@@ -103,9 +102,8 @@ def _moment(text: str, viewer: Viewer) -> str:
     moment = _parsed(text)
     if moment is None or moment.tzinfo is not None:
         return text
-    zone: ZoneInfo = viewer.zone
     try:
-        return format_time(int(moment.replace(tzinfo=zone).timestamp() * 1000))
+        return format_time(int(moment.replace(tzinfo=viewer.zone).timestamp() * 1000))
     except (ValueError, OverflowError, OSError):
         return text
 

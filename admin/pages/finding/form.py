@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from nicegui import ui
 
@@ -122,11 +122,11 @@ class Form:
         with field:
             tag("label", "", title_of(self._viewer, name), for_=f"pier-by-{name}")
             if self._is_wrong(name) and self._trouble is not None:
-                detail = self._viewer.told(self._trouble.told, "detail")
+                detail = self._viewer.say(self._trouble.detail)
                 tag("span", "pier-bad pier-cond-wrong", detail, id=f"pier-wrong-{name}")
         return field
 
-    def _control(self, kind: str, name: str, **attributes: Any) -> ui.element:
+    def _control(self, kind: str, name: str, **attributes: object) -> ui.element:
         wrong = {"aria_invalid": "true", "aria_describedby": f"pier-wrong-{name}"} if self._is_wrong(name) else {}
         plain = {"autocomplete": "off", "spellcheck": "false"} if kind == "input" else {}
         return tag(kind, "pier-input", id=f"pier-by-{name}", name=name, **plain, **wrong, **attributes)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
+from admin.models.responses.base import Listing
+from admin.models.responses.configuration import DestinationView
+from admin.models.responses.messages import MessageRow, MessagesView, SearchedView
 from admin.pages.calls import Refused
 from admin.pages.finding.filters import Filters, query_of
 from admin.pages.parts.figures import count, size
 from admin.pages.parts.notes import empty, note, refusal
-from admin.pages.parts.tables import Cell, Column, moment, place, state, table, text
+from admin.pages.parts.tables import Cell, Column, Row, moment, place, state, table, text
 from admin.pages.parts.tags import link, tag
 from admin.pages.viewer import Viewer
 from bus.domain.delivery.delivery import Status
@@ -24,12 +26,12 @@ _WIDEST: Final = 36
 class Results:
     """The answer to one search."""
 
-    def __init__(self, viewer: Viewer, filters: Filters, found: Mapping[str, Any]) -> None:
+    def __init__(self, viewer: Viewer, filters: Filters, found: MessagesView) -> None:
         self._viewer = viewer
         self._filters = filters
-        self._items: list[dict[str, Any]] = found["items"]
-        self._next: str = found.get("next") or ""
-        self._searched: Mapping[str, Any] = found.get("searched") or {}
+        self._items: list[MessageRow] = found.items
+        self._next: str = found.next or ""
+        self._searched: SearchedView = found.searched
 
     def show(self) -> None:
         """Build it."""
@@ -56,17 +58,17 @@ class Results:
         shown = table(columns, [self._row(item) for item in self._items], label=t("Messages"))
         shown.classes("pier-found")
 
-    def _row(self, item: Mapping[str, Any]) -> dict[str, Any]:
-        viewer, code = self._viewer, item["destination"]
+    def _row(self, item: MessageRow) -> Row:
+        viewer, code = self._viewer, item.destination
         return {
-            "key": item["id"],
-            "message": place(item["id"], f"/admin/messages/{item['id']}", mono=True),
-            "time": moment(viewer, item.get("received_at") or item.get("sent_at")),
+            "key": item.id,
+            "message": place(item.id, f"/admin/messages/{item.id}", mono=True),
+            "time": moment(viewer, item.received_at or item.sent_at),
             "status": status_cell(viewer, item),
             "destination": text(code, cut=True),
-            "biz_id": text(item["biz_id"], cut=True),
-            "source": text(item["source"], cut=True),
-            "bytes": text(size(item["bytes"])),
+            "biz_id": text(item.biz_id, cut=True),
+            "source": text(item.source, cut=True),
+            "bytes": text(size(item.bytes)),
         }
 
     def _reach(self) -> None:
@@ -84,7 +86,7 @@ class Results:
 
     def _range(self) -> str:
         t = self._viewer.t
-        reached = self._viewer.time(self._searched.get("from")) or self._oldest()
+        reached = self._viewer.time(self._searched.since) or self._oldest()
         if self._is_short:
             return t("partial: time ran out, searched back to {time}; go on with “Older”", time=reached)
         if self._next:
@@ -94,22 +96,20 @@ class Results:
     @property
     def _is_short(self) -> bool:
         """Whether the search ended before its page was full."""
-        if not self._next or "complete" not in self._searched:
-            return False
-        return not self._searched["complete"] and self._searched.get("reason") != "limit"
+        return bool(self._next) and not self._searched.complete and self._searched.reason != "limit"
 
     def _oldest(self) -> str:
         if not self._next or not self._items:
             return self._viewer.time(self._filters.asked().get("from"))
         last = self._items[-1]
-        return self._viewer.time(last.get("received_at") or last.get("sent_at"))
+        return self._viewer.time(last.received_at or last.sent_at)
 
     def _older(self) -> str:
         return f"/admin/find?{query_of({**self._filters.query(), 'cursor': self._next})}"
 
     def _ran_out(self) -> None:
         t = self._viewer.t
-        reached = self._viewer.time(self._searched.get("from"))
+        reached = self._viewer.time(self._searched.since)
         said = t("Searched back to {time}, nothing so far.", time=reached) if reached else t("Nothing so far.")
         with note(t("The search took its time and is not through"), said, tone="warn"), tag("p"):
             link(t("Go on from there"), self._older(), "pier-button", rel="next")
@@ -140,15 +140,15 @@ class Results:
         return self._viewer.t("Everything that is stored was searched.")
 
 
-def status_cell(viewer: Viewer, item: Mapping[str, Any]) -> Cell:
+def status_cell(viewer: Viewer, item: MessageRow) -> Cell:
     """Return how a message stands; of one that is retried also how often, and when next."""
-    return state(viewer, item["status"], next_try(viewer, item))
+    return state(viewer, item.status, next_try(viewer, item))
 
 
-def next_try(viewer: Viewer, item: Mapping[str, Any]) -> str:
+def next_try(viewer: Viewer, item: MessageRow) -> str:
     """Return the number of the attempt made last and when the next one is due; empty where there is none."""
-    made, due = item.get("attempts"), item.get("next_attempt_at")
-    if item["status"] != Status.RETRYING or not isinstance(made, int):
+    made, due = item.attempts, item.next_attempt_at
+    if item.status != Status.RETRYING or not isinstance(made, int):
         return ""
     if not due:
         return viewer.t("attempt {n}", n=made)
@@ -157,16 +157,16 @@ def next_try(viewer: Viewer, item: Mapping[str, Any]) -> str:
 
 async def failed(viewer: Viewer, error: Refused) -> None:
     """Say why there is no answer: each reason looks different, and has its next step."""
-    t, detail, hint = viewer.t, viewer.told(error.told, "detail"), viewer.told(error.told, "hint")
+    t, detail, hint = viewer.t, viewer.say(error.detail), viewer.say(error.hint)
     if error.status == _FORBIDDEN:
-        found = await viewer.api.get("/destinations")
+        found = await viewer.api.get("/destinations", Listing[DestinationView])
         with note(t("You may not search there"), detail, tone="warn"):
             if hint:
                 tag("p", "pier-quiet", hint)
             tag("p", "pier-quiet", t("Choose one of the destinations that you may see:"))
             with tag("p", "pier-row-of"):
-                for one in found["items"][:_WIDEST]:
-                    link(one["code"], f"/admin/find?{query_of({'destination': one['code']})}", "pier-chip pier-bidi")
+                for one in found.items[:_WIDEST]:
+                    link(one.code, f"/admin/find?{query_of({'destination': one.code})}", "pier-chip pier-bidi")
     elif error.status in _WRONG:
         with note(t("This filter is not possible"), detail, tone="bad"):
             tag("p", "pier-quiet", hint or t("Correct it above, and search again; nothing was searched."))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote
 
 from nicegui import ui
 
+from admin.models.responses.access import SavedView
+from admin.models.responses.base import Listing
 from admin.pages.calls import Refused
 from admin.pages.finding.filters import Filters, query_of
 from admin.pages.parts.asking import answers, dialog
@@ -23,12 +24,12 @@ _MISSING: Final = (401, 404)
 async def saved_views(viewer: Viewer, filters: Filters) -> None:
     """Show the views that there are, and what keeps this search as another; nothing where views are not kept."""
     try:
-        found = await viewer.api.get("/views")
+        found = await viewer.api.get("/views", Listing[SavedView])
     except Refused as error:
         if error.status in _MISSING:
             return
         raise
-    _Views(viewer, filters).show(found["items"])
+    _Views(viewer, filters).show(found.items)
 
 
 class _Views:
@@ -37,22 +38,22 @@ class _Views:
         self._filters = filters
         self._row = tag("div", "pier-row-of pier-views", role="group", aria_label=viewer.t("Saved views"))
 
-    def show(self, items: list[dict[str, Any]]) -> None:
+    def show(self, items: list[SavedView]) -> None:
         t = self._viewer.t
         with self._row:
             tag("span", "pier-quiet", t("Saved views"))
             for item in items:
-                if item["page"] == PAGE:
+                if item.page == PAGE:
                     self._view(item)
             if self._filters.is_any:
                 button(t("Save this search"), self._ask, icon="bookmark_add")
 
-    def _view(self, item: Mapping[str, Any]) -> None:
-        t, name = self._viewer.t, item["name"]
+    def _view(self, item: SavedView) -> None:
+        t, name = self._viewer.t, item.name
         with tag("span", "pier-chip"):
-            owner = t("shared by {name}", name=item["owner"]["name"]) if item["shared"] else None
-            link(name, f"/admin/find?{item['query']}", "pier-bidi", title=owner)
-            if item.get("mine"):
+            owner = t("shared by {name}", name=item.owner.name) if item.shared else None
+            link(name, f"/admin/find?{item.query}", "pier-bidi", title=owner)
+            if item.mine:
                 label = t("Remove the view {name}", name=name)
                 with tag("button", "pier-plain-button", type="button", aria_label=label, title=label) as button:
                     ui.icon("close", size="14px").props["aria-hidden"] = "true"
@@ -90,9 +91,9 @@ class _Views:
         await self._again()
 
     async def _again(self) -> None:
-        found = await self._viewer.api.get("/views")
+        found = await self._viewer.api.get("/views", Listing[SavedView])
         self._row.clear()
-        self.show(found["items"])
+        self.show(found.items)
 
 
 def _path(name: str) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 from nicegui import ui
 
+from admin.models.responses.overview import AlarmView
 from admin.pages.parts.states import chip
 from admin.pages.parts.tags import link, tag
 from admin.pages.parts.times import moment
@@ -38,10 +39,10 @@ class Alarms:
 
     def __init__(self, viewer: Viewer) -> None:
         self._viewer = viewer
-        self._shown: Sequence[Mapping[str, Any]] | None = None
+        self._shown: Sequence[AlarmView] | None = None
         self._list = tag("section", "", aria_label=viewer.t("Alarms"), aria_live="polite")
 
-    def draw(self, alarms: Sequence[Mapping[str, Any]]) -> None:
+    def draw(self, alarms: Sequence[AlarmView]) -> None:
         """Draw it."""
         if alarms == self._shown:
             return
@@ -59,16 +60,16 @@ class Alarms:
             if len(alarms) > _SHOWN:
                 tag("p", "pier-quiet", t("and {count} more", count=len(alarms) - _SHOWN))
 
-    def _draw_one(self, alarm: Mapping[str, Any]) -> None:
+    def _draw_one(self, alarm: AlarmView) -> None:
         viewer = self._viewer
-        tone, icon = _LOOKS[alarm["severity"]]
+        tone, icon = _LOOKS[alarm.severity]
         with tag("li", f"pier-{tone}"):
             ui.icon(icon, size="20px").props["aria-hidden"] = "true"
             with tag("div"):
-                tag("span", "pier-hidden", f"{viewer.t(_TITLES[alarm['severity']])}: ")
-                link(viewer.told(alarm, "what"), place_of(alarm["link"]))
+                tag("span", "pier-hidden", f"{viewer.t(_TITLES[alarm.severity])}: ")
+                link(viewer.say(alarm.what_text or alarm.what), place_of(alarm.link))
                 with tag("p", "pier-quiet"):
-                    tag("span", "", viewer.told(alarm, "next_step"))
-                    if alarm["since"]:
+                    tag("span", "", viewer.say(alarm.next_step_text or alarm.next_step))
+                    if alarm.since:
                         tag("span", "", " · " + viewer.t("since") + " ")
-                        moment(viewer, alarm["since"])
+                        moment(viewer, alarm.since)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 from nicegui import ui
 
 
 def button(
     text: str,
-    action: Callable[[], Awaitable[Any] | None],
+    action: Callable[[], Awaitable[object] | None],
     *,
     kind: str = "plain",
     icon: str | None = None,

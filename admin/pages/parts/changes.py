@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
+from admin.pages.parts.tables import Cell
 from admin.pages.viewer import Viewer
+from bus.domain.audit import Change
 
 _MOST: Final = 4
 _LONG: Final = 400
 
 
-def changes(viewer: Viewer, found: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def changes(viewer: Viewer, found: Mapping[str, Change]) -> Cell:
     """Return a cell with fields before and after; many, or long ones, are folded."""
     fields = [_field(viewer, name, change) for name, change in found.items()]
     length = sum(len(text or "") for field in fields for text in field.values())
@@ -21,9 +23,9 @@ def changes(viewer: Viewer, found: Mapping[str, Mapping[str, Any]]) -> dict[str,
     return {"fields": fields, "fold": fold}
 
 
-def _field(viewer: Viewer, name: str, change: Mapping[str, Any]) -> dict[str, str | None]:
+def _field(viewer: Viewer, name: str, change: Change) -> dict[str, str | None]:
     """Return a field: only the state after where that before is not known, only its name where neither is."""
-    before, after = change["before"], change["after"]
+    before, after = change.before, change.after
     is_removed = before is not None and after is None
     return {
         "name": name,

@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
 
 from nicegui import ui
 
+from admin.models.responses.stats import PointView, SpanView
 from admin.pages.parts.tags import tag
 from admin.pages.viewer import Viewer
 
+Options = dict[str, object]
+"""What ECharts takes."""
 _HEIGHT: Final = "190px"
 # On light and dark surfaces alike.
 _COLOURS: Final = {"in": "#4d82ff", "good": "#1fa463", "bad": "#e0474f", "warn": "#d98e04", "wait": "#8b96ab"}
 
 
 class Line(NamedTuple):
-    """What is drawn of each point: its name, how to find it, and its colour; ``is_area`` fills below it."""
+    """What is drawn of each point: its name, its value, and its colour; ``is_area`` fills below it.
+
+    ``nothing`` is the value of a period with nothing in it: a rate or a time is unknown then.
+    """
 
     name: str
-    field: str
+    value: Callable[[PointView], float | None]
     colour: str
     is_area: bool = False
+    nothing: float | None = 0
 
 
 class Chart:
@@ -37,17 +44,17 @@ class Chart:
             self._chart.props["role"] = "img"
             self._chart.props["aria-label"] = title
 
-    def draw(self, span: Mapping[str, Any], points: Sequence[Mapping[str, Any]]) -> None:
-        """Draw points of the API (``at``, and the fields of the lines); periods with nothing in them count as 0."""
-        shown = {str(point["at"]): point for point in points}
+    def draw(self, span: SpanView, points: Sequence[PointView]) -> None:
+        """Draw points of the API; periods with nothing in them are drawn as well."""
+        shown = {point.at: point for point in points}
         times = _times(self._viewer, span)
         options = self._chart.options
         options["xAxis"]["data"] = [label for _, label in times]
         for line, series in zip(self._lines, options["series"], strict=True):
-            series["data"] = [_value(shown.get(at, {}), line.field) for at, _ in times]
+            series["data"] = [line.value(shown[at]) if at in shown else line.nothing for at, _ in times]
         self._chart.update()
 
-    def _options(self) -> dict[str, Any]:
+    def _options(self) -> Options:
         quiet = "#8b96ab"
         return {
             "animation": False,
@@ -66,7 +73,7 @@ class Chart:
         }
 
 
-def _series(line: Line) -> dict[str, Any]:
+def _series(line: Line) -> Options:
     colour = _COLOURS[line.colour]
     return {
         "name": line.name,
@@ -80,16 +87,6 @@ def _series(line: Line) -> dict[str, Any]:
     }
 
 
-def _times(viewer: Viewer, span: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _times(viewer: Viewer, span: SpanView) -> list[tuple[str, str]]:
     """Return the beginnings of all periods of a span, as the API writes them and as the axis does."""
-    return viewer.periods(span["from"], span["to"], int(span["step_seconds"]))
-
-
-def _value(point: Mapping[str, Any], field: str) -> float | None:
-    """Return a field of a point; ``a.b`` is b in a. A rate or a time is unknown where nothing was."""
-    found: Any = point
-    for part in field.split("."):
-        found = found.get(part) if isinstance(found, Mapping) else None
-    if found is None and not field.endswith(("_ms", "_rate")):
-        return 0
-    return None if found is None else float(found)
+    return viewer.periods(span.since, span.until, span.step_seconds)

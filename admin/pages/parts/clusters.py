@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from nicegui import ui
 
+from admin.models.responses.operations import ClustersView
 from admin.pages.parts.buttons import button
 from admin.pages.parts.dialogs import confirmed
 from admin.pages.parts.states import chip
@@ -15,20 +16,20 @@ from bus.security.keys import Action
 async def clusters(viewer: Viewer) -> None:
     """Show them, and let who may choose one; nothing where there are none."""
     t = viewer.t
-    found = await viewer.api.get("/clusters")
-    if not found["items"]:
+    found = await viewer.api.get("/clusters", ClustersView)
+    if not found.items:
         return
     with tag("section", "pier-card", aria_label=t("Clusters")):
         tag("h2", "", t("Clusters"))
-        for one in found["items"]:
+        for one in found.items:
             with tag("div", "pier-row-of q-mb-sm"):
-                tag("strong", "", one["name"])
-                chip(t("well"), "good") if one["ok"] else chip(t("away"), "bad", "error")
-                tag("span", "pier-quiet", one["detail"])
-                if one["published_by"]:
-                    tag("span", "", t("published to by {receivers}", receivers=", ".join(one["published_by"])))
+                tag("strong", "", one.name)
+                chip(t("well"), "good") if one.ok else chip(t("away"), "bad", "error")
+                tag("span", "pier-quiet", one.detail)
+                if one.published_by:
+                    tag("span", "", t("published to by {receivers}", receivers=", ".join(one.published_by)))
                 if viewer.may(Action.CONFIGURE):
-                    _choice(viewer, one["name"], is_preferred=one["preferred"])
+                    _choice(viewer, one.name, is_preferred=one.preferred)
 
 
 def _choice(viewer: Viewer, name: str, *, is_preferred: bool) -> None:

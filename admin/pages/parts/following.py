@@ -49,7 +49,7 @@ def patient(viewer: Viewer, look: Callable[[], Awaitable[None]]) -> Callable[[],
         except Refused as error:
             if error.status == _NOBODY:
                 raise
-            why = " · ".join(part for part in (error.detail, error.hint) if part)
+            why = " · ".join(viewer.say(part) for part in (error.detail, error.hint) if part)
             trouble.update(viewer.t("Not up to date since {time}: {why}", time=viewer.near(format_time(seen)), why=why))
         else:
             seen = viewer.now()

@@ -8,6 +8,8 @@ from typing import Any
 from nicegui import ui
 from nicegui.elements.mixins.validation_element import ValidationElement
 
+from admin.models.responses.access import KeyView
+from admin.models.responses.configuration import DestinationView
 from admin.pages.calls import Refused
 from admin.pages.parts.buttons import button
 from admin.pages.parts.notes import refusal
@@ -46,12 +48,12 @@ class Form:
         known = dict(options) if isinstance(options, Mapping) else list(options)
         self._add(name, ui.select(known, label=label, value=value).props(_LOOK), hint)
 
-    def value(self, name: str) -> Any:
+    def value(self, name: str) -> object:
         """Return what a field has now; None for an empty one."""
         found = self._fields[name].value
         return None if found in ("", None) else found
 
-    def whole(self, name: str) -> Any:
+    def whole(self, name: str) -> object:
         """Return a number without a fraction as a whole one; any other value as it is, for the API to judge."""
         found = self.value(name)
         return int(found) if isinstance(found, float) and found.is_integer() else found
@@ -95,15 +97,15 @@ class Form:
     def _tell(self, error: Refused) -> None:
         name = error.field.partition(".")[0]
         if name in self._fields:
-            self.fail(name, self._viewer.told(error.told, "detail"))
+            self.fail(name, self._viewer.say(error.detail))
         else:
             with self._troubles:
                 refusal(self._viewer, error)
 
 
-def rate_fields(viewer: Viewer, form: Form, known: Mapping[str, Any]) -> None:
+def rate_fields(viewer: Viewer, form: Form, limits: DestinationView | KeyView) -> None:
     """Add the fields of how many messages are taken."""
     t = viewer.t
     hint = t("Empty for no limit; what is above it is refused (429), and sent again by the SDK.")
-    form.number("rate", t("Messages a second, each receiver"), known["rate"], hint=hint)
-    form.number("burst", t("Messages at once"), known["burst"], hint=t("Empty for one second's worth."))
+    form.number("rate", t("Messages a second, each receiver"), limits.rate, hint=hint)
+    form.number("burst", t("Messages at once"), limits.burst, hint=t("Empty for one second's worth."))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from nicegui import ui
 
+from admin.models.responses.access import KeyView, UserView
+from admin.models.responses.base import Listing
+from admin.models.responses.configuration import DestinationView
 from admin.pages.parts.rights import ROLE_DOES, ROLES
 from admin.pages.parts.tags import tag
 from admin.pages.viewer import Viewer
@@ -43,7 +45,7 @@ class Grant:
         """The role chosen."""
         return str(self._role.value)
 
-    def body(self) -> dict[str, Any]:
+    def body(self) -> dict[str, object]:
         """Return it as the API takes it."""
         return {"role": self.role, "destinations": [] if self.role == Role.ADMIN else list(self._limits.value)}
 
@@ -56,16 +58,16 @@ class Grant:
 
 async def codes_of(viewer: Viewer) -> list[str]:
     """Return the codes of all destinations; refused to who may not make users and keys."""
-    await viewer.api.get("/users")
-    return [item["code"] for item in (await viewer.api.get("/destinations"))["items"]]
+    await viewer.api.get("/users", Listing[UserView])
+    return [item.code for item in (await viewer.api.get("/destinations", Listing[DestinationView])).items]
 
 
 async def is_last_admin(viewer: Viewer, *, user: str = "", key: str = "") -> bool:
     """Whether without this user or key nobody is left who may configure the bus over HTTP."""
-    users = (await viewer.api.get("/users"))["items"]
-    keys = (await viewer.api.get("/keys"))["items"]
-    admins = {("user", one["name"]) for one in users if one["role"] == Role.ADMIN and not one["blocked"]}
-    admins |= {("key", one["id"]) for one in keys if Role.ADMIN in one["roles"]}
+    users = (await viewer.api.get("/users", Listing[UserView])).items
+    keys = (await viewer.api.get("/keys", Listing[KeyView])).items
+    admins = {("user", one.name) for one in users if one.role == Role.ADMIN and not one.blocked}
+    admins |= {("key", one.id) for one in keys if Role.ADMIN in one.roles}
     return admins == {("user", user) if user else ("key", key)}
 
 

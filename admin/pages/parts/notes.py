@@ -49,16 +49,16 @@ def refusal(viewer: Viewer, error: Refused) -> None:
     """Show in place of a page, or of a part, why the API did not answer."""
     t = viewer.t
     tone = "warn" if error.status in (_NOT_FOUND, _FORBIDDEN) else "bad"
-    with note(t(_TITLES.get(error.status, _TITLES[_OTHER])), viewer.told(error.told, "detail"), tone=tone):
+    with note(t(_TITLES.get(error.status, _TITLES[_OTHER])), viewer.say(error.detail), tone=tone):
         if error.hint:
-            tag("p", "pier-quiet", viewer.told(error.told, "hint"))
+            tag("p", "pier-quiet", viewer.say(error.hint))
         if error.status == _AWAY:
             tag("p", "pier-quiet", t("Nothing that was acknowledged is lost: it waits on disk. Reload in a moment."))
 
 
 def tell(viewer: Viewer, error: Refused) -> None:
     """Say passing by why the API did not do what was asked."""
-    text = " · ".join(part for part in (viewer.told(error.told, name) for name in ("detail", "hint")) if part)
+    text = " · ".join(part for part in (viewer.say(said) for said in (error.detail, error.hint)) if part)
     ui.notify(text, type="warning", position="top", multi_line=True, timeout=12_000, close_button=viewer.t("Close"))
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
+from admin.models.responses.samples import SampleRequestView, SampleResponseView, SampleView
 from admin.pages.calls import Refused
 from admin.pages.parts.figures import size
 from admin.pages.parts.forms import Form
@@ -32,9 +32,10 @@ def sample(viewer: Viewer, code: str, name: str, *, why_not: str = "") -> None:
         form.lines("body", t("Body, JSON"), _FIRST)
 
         async def send() -> None:
-            found = await viewer.api.post(
+            done = await viewer.api.post(
                 f"/destinations/{code}/subscriptions/{name}/sample", {"body": _body(viewer, form)}
             )
+            found = done.read(SampleView)
             result.clear()
             with result:
                 _show(viewer, found)
@@ -43,40 +44,39 @@ def sample(viewer: Viewer, code: str, name: str, *, why_not: str = "") -> None:
         result = tag("div", "q-mt-md", aria_live="polite")
 
 
-def _body(viewer: Viewer, form: Form) -> Any:
+def _body(viewer: Viewer, form: Form) -> object:
     try:
         return json.loads(str(form.value("body") or ""))
     except ValueError as error:
         raise Refused(422, viewer.t("This is not JSON: {error}", error=error), field="body") from error
 
 
-def _show(viewer: Viewer, found: Mapping[str, Any]) -> None:
-    t, request, response = viewer.t, found["request"], found["response"]
+def _show(viewer: Viewer, found: SampleView) -> None:
+    t, request, response = viewer.t, found.request, found.response
     with tag("p", "pier-row-of"):
         if response is None:
             chip(t("no answer"), "bad", "cancel")
         else:
-            looks = ("good", "check_circle") if found["delivered"] else ("bad", "cancel")
-            chip(t("answered {status}", status=response["status"]), *looks)
-        tag("span", "", took(found["duration_ms"]))
-        tag("span", "pier-quiet", " · ".join(f"{phase} {took(value)}" for phase, value in found["phases"].items()))
-    if found["error"]:
-        tag("p", "pier-bad", found["error"])
+            looks = ("good", "check_circle") if found.delivered else ("bad", "cancel")
+            chip(t("answered {status}", status=response.status), *looks)
+        tag("span", "", took(found.duration_ms))
+        tag("span", "pier-quiet", " · ".join(f"{phase} {took(value)}" for phase, value in found.phases.items()))
+    if found.error:
+        tag("p", "pier-bad", found.error)
     tag("h3", "", t("Request"))
-    _message(viewer, f"{request['method']} {request['url']}", request)
+    _message(viewer, f"{request.method} {request.url}", request)
     if response is not None:
         tag("h3", "q-mt-sm", t("Response"))
-        _message(viewer, f"{response['status']}", response)
+        _message(viewer, f"{response.status}", response)
 
 
-def _message(viewer: Viewer, first: str, part: Mapping[str, Any]) -> None:
-    lines = [first, *(f"{name}: {value}" for name, value in part["headers"]), "", _content(viewer, part)]
+def _message(viewer: Viewer, first: str, part: SampleRequestView | SampleResponseView) -> None:
+    lines = [first, *(f"{name}: {value}" for name, value in part.headers), "", _content(viewer, part)]
     tag("pre", "pier-block", "\n".join(lines), tabindex="0")
 
 
-def _content(viewer: Viewer, part: Mapping[str, Any]) -> str:
-    body, length = part.get("body"), part.get("bytes") or 0
-    shown: str = body if body is not None else base64.b64decode(part.get("body_base64") or "").hex(" ")
-    if part.get("truncated"):
-        return shown + "\n" + viewer.t("… the beginning of {size}", size=size(length))
+def _content(viewer: Viewer, part: SampleRequestView | SampleResponseView) -> str:
+    shown = part.body if part.body is not None else base64.b64decode(part.body_base64).hex(" ")
+    if part.truncated:
+        return shown + "\n" + viewer.t("… the beginning of {size}", size=size(part.bytes))
     return shown

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from admin.pages.calls import Refused
 from admin.pages.parts.live import Live
 from admin.pages.parts.notes import empty, refusal
-from admin.pages.parts.tables import Column, Table, table
+from admin.pages.parts.tables import Column, Row, Table, table
 from admin.pages.parts.tags import tag
 from admin.pages.viewer import Viewer
+from bus.sentences import Said
 
 
 class Section:
@@ -26,7 +26,7 @@ class Section:
             self._holder = tag("div")
         self._table: Table | None = None
 
-    def show(self, rows: Sequence[Mapping[str, Any]], *, said: str = "", nothing: tuple[str, str] = ("", "")) -> None:
+    def show(self, rows: Sequence[Row], *, said: str = "", nothing: tuple[str, str] = ("", "")) -> None:
         """Show rows with what is said of them, or what is said when there is nothing: a title and a text."""
         self._said.update(said if rows else nothing)
         self._holder.set_visibility(bool(rows))
@@ -41,7 +41,7 @@ class Section:
         self._holder.set_visibility(False)
         self._said.update((error.status, error.detail, error.hint))
 
-    def _say(self, data: str | tuple[str, str] | tuple[int, str, str]) -> None:
+    def _say(self, data: str | tuple[str, str] | tuple[int, Said, Said]) -> None:
         if isinstance(data, str):
             if data:
                 tag("p", "pier-quiet", data)

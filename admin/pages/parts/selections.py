@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlencode
 
 from admin.pages.viewer import Viewer
@@ -43,20 +43,20 @@ def selection_of(viewer: Viewer) -> dict[str, str]:
     return found
 
 
-def said(viewer: Viewer, selection: Mapping[str, Any]) -> list[tuple[str, str]]:
+def said(viewer: Viewer, selection: Mapping[str, object]) -> list[tuple[str, str]]:
     """Return each condition: what it is about, and its value."""
     return [
-        (viewer.t(text), viewer.time(selection[name]) if name in _TIMES else str(selection[name]))
+        (viewer.t(text), viewer.time(str(selection[name])) if name in _TIMES else str(selection[name]))
         for name, text in NAMES.items()
         if selection.get(name) not in (None, "")
     ]
 
 
-def in_short(viewer: Viewer, selection: Mapping[str, Any]) -> str:
+def in_short(viewer: Viewer, selection: Mapping[str, object]) -> str:
     """Return a selection in a line."""
     return " · ".join(f"{name}: {value}" for name, value in said(viewer, selection)) or viewer.t("every message")
 
 
-def as_query(selection: Mapping[str, Any]) -> str:
+def as_query(selection: Mapping[str, object]) -> str:
     """Return a selection as the query of a URL."""
     return urlencode({name: value for name, value in selection.items() if value not in (None, "")})

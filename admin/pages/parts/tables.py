@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 from nicegui import ui
@@ -12,6 +12,7 @@ from admin.pages.viewer import Viewer
 from bus.domain.delivery.delivery import Status
 
 Cell = dict[str, Any]
+Row = dict[str, Any]
 Shows = Literal["cells", "opening", "phases", "changes"]
 
 
@@ -28,7 +29,7 @@ class Table(ui.table, component="../assets/cells.js"):
     """A table of which the elements in the page stay when its rows change."""
 
 
-def table(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]], *, label: str, key: str = "key") -> Table:
+def table(columns: Sequence[Column], rows: Sequence[Row], *, label: str, key: str = "key") -> Table:
     """Return a table; its ``rows`` can be set anew. Each row has a ``key``, and a cell by column's name.
 
     ``label`` says to whoever cannot see it what the table is of.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from nicegui.element import Element
 from nicegui.elements.mixins.text_element import TextElement
 
@@ -15,7 +13,7 @@ class Tag(TextElement):
         super().__init__(tag=name, text=text)
 
 
-def tag(name: str, classes: str = "", /, text: object = "", **attributes: Any) -> Tag:
+def tag(name: str, classes: str = "", /, text: object = "", **attributes: object) -> Tag:
     """Return an element.
 
     Parameters
@@ -37,6 +35,6 @@ def fill(box: Element, value: str) -> None:
     box.props["^value"] = value  # the attribute: Vue would put the property back with each change of the page
 
 
-def link(text: object, href: str, classes: str = "", **attributes: Any) -> Tag:
+def link(text: object, href: str, classes: str = "", **attributes: object) -> Tag:
     """Return a link to a place of this bus."""
     return tag("a", classes, text, href=href, **attributes)

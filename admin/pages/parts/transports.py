@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from nicegui import ui
 
+from admin.models.responses.configuration import TransportLineView, TransportsView, TransportView
 from admin.pages.parts.figures import count
 from admin.pages.parts.following import patient
 from admin.pages.parts.states import chip
-from admin.pages.parts.tables import Column, moment, number, table, text
+from admin.pages.parts.tables import Column, Row, moment, number, table, text
 from admin.pages.parts.tags import tag
 from admin.pages.viewer import Viewer
 
@@ -26,47 +26,44 @@ async def transports(viewer: Viewer, code: str) -> None:
         place = tag("div")
 
     async def look() -> None:
-        found = await viewer.api.get(f"/destinations/{code}/transports")
+        found = await viewer.api.get(f"/destinations/{code}/transports", TransportsView)
         place.clear()
         with place:
             _show(viewer, found)
-        timer.active = found["complete"] is not True
+        timer.active = found.complete is not True
 
     timer = ui.timer(_EVERY, patient(viewer, look), active=False)
     await look()
 
 
-def _show(viewer: Viewer, found: Mapping[str, Any]) -> None:
-    t, receivers = viewer.t, found["receivers"]
-    for transport in found["items"]:
+def _show(viewer: Viewer, found: TransportsView) -> None:
+    t, receivers = viewer.t, found.receivers
+    for transport in found.items:
         _transport(viewer, transport)
-    if found["complete"]:
+    if found.complete:
         return
     said = t(
         "{confirmed} of {alive} receivers use the new transport.",
-        **{name: receivers[name] for name in ("confirmed", "alive")},
+        confirmed=receivers.confirmed,
+        alive=receivers.alive,
     )
     with tag("p", "pier-row-of", role="status"):
-        chip(t("going over"), "warn", "autorenew") if found["complete"] is False else chip(
-            t("not known"), "wait", "help"
-        )
+        chip(t("going over"), "warn", "autorenew") if found.complete is False else chip(t("not known"), "wait", "help")
         tag("span", "", said)
 
 
-def _transport(viewer: Viewer, transport: Mapping[str, Any]) -> None:
+def _transport(viewer: Viewer, transport: TransportView) -> None:
     t = viewer.t
     with tag("div", "q-mb-sm"):
         with tag("div", "pier-row-of"):
-            tag("strong", "", transport["transport"])
-            tag("span", "pier-quiet", t(_TITLES[transport["role"]]))
-            if transport["role"] == "former":
-                chip(t("drained"), "good", "check") if transport["drained"] else chip(
-                    t("draining"), "warn", "autorenew"
-                )
-                tag("span", "pier-quiet", t("attached until {time}", time=viewer.time(transport["attached_until"])))
-            if transport["trouble"]:
-                chip(transport["trouble"], "bad", "error")
-        waiting = [line for line in transport["subscriptions"] if line["waiting"] != 0]
+            tag("strong", "", transport.transport)
+            tag("span", "pier-quiet", t(_TITLES[transport.role]))
+            if transport.role == "former":
+                chip(t("drained"), "good", "check") if transport.drained else chip(t("draining"), "warn", "autorenew")
+                tag("span", "pier-quiet", t("attached until {time}", time=viewer.time(transport.attached_until)))
+            if transport.trouble:
+                chip(transport.trouble, "bad", "error")
+        waiting = [line for line in transport.subscriptions if line.waiting != 0]
         if waiting:
             columns = [
                 Column("name", t("Subscription")),
@@ -76,15 +73,15 @@ def _transport(viewer: Viewer, transport: Mapping[str, Any]) -> None:
             table(
                 columns,
                 [_line(viewer, line) for line in waiting],
-                label=t("Waiting on {transport}", transport=transport["transport"]),
+                label=t("Waiting on {transport}", transport=transport.transport),
             )
 
 
-def _line(viewer: Viewer, line: Mapping[str, Any]) -> dict[str, Any]:
-    waiting = viewer.t("not known") if line["waiting"] is None else count(line["waiting"])
+def _line(viewer: Viewer, line: TransportLineView) -> Row:
+    waiting = viewer.t("not known") if line.waiting is None else count(line.waiting)
     return {
-        "key": line["subscription"],
-        "name": text(line["subscription"]),
+        "key": line.subscription,
+        "name": text(line.subscription),
         "waiting": number(waiting),
-        "oldest": moment(viewer, line["oldest"]),
+        "oldest": moment(viewer, line.oldest),
     }

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
+from admin.models.responses.stats import StatsView
 from admin.pages.parts.charts import Chart, Line
 from admin.pages.parts.tags import tag
 from admin.pages.viewer import Viewer
@@ -15,27 +13,30 @@ class VolumeCharts:
 
     def __init__(self, viewer: Viewer, *, has_accepted: bool) -> None:
         t = viewer.t
-        accepted = [Line(t("accepted"), "accepted", "in", is_area=True)] if has_accepted else []
+        accepted = [Line(t("accepted"), lambda point: point.accepted, "in", is_area=True)] if has_accepted else []
         with tag("div", "pier-grid"):
             self._messages = Chart(
                 viewer,
                 t("Messages"),
                 [
                     *accepted,
-                    Line(t("delivered"), "deliveries.delivered", "good"),
-                    Line(t("failed attempts"), "failed_attempts", "bad"),
+                    Line(t("delivered"), lambda point: point.deliveries.get("delivered", 0), "good"),
+                    Line(t("failed attempts"), lambda point: point.failed_attempts, "bad"),
                 ],
             )
             self._latency = Chart(
                 viewer,
                 t("From accepted to delivered"),
-                [Line(t("p50"), "p50_ms", "in"), Line(t("p99"), "p99_ms", "warn")],
+                [
+                    Line(t("p50"), lambda point: point.p50_ms, "in", nothing=None),
+                    Line(t("p99"), lambda point: point.p99_ms, "warn", nothing=None),
+                ],
                 unit=" ms",
             )
 
-    def draw(self, stats: Mapping[str, Any]) -> None:
+    def draw(self, stats: StatsView) -> None:
         """Draw what ``/stats`` answered."""
-        points = stats["series"][0]["points"] if stats["series"] else []
+        points = stats.series[0].points if stats.series else []
         for chart in (self._messages, self._latency):
             chart.draw(stats, points)
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote
 
+from admin.models.responses.messages import AttemptView, RequestView, ResponseView, SentAttemptView
 from admin.pages.calls import Refused
 from admin.pages.parts.asking import dialog, way_out
 from admin.pages.parts.figures import pairs, size
@@ -22,25 +22,27 @@ _FAILED: Final = 400
 async def show_attempt(viewer: Viewer, message_id: str, subscription: str, attempt_id: str) -> None:
     """Open an attempt; it is read only now, so that a long life stays quick."""
     path = f"/messages/{message_id}/deliveries/{quote(subscription, safe='')}/attempts/{quote(attempt_id, safe='')}"
+    found: SentAttemptView | Refused
     try:
-        found, error = await viewer.api.get(path), None
+        found = await viewer.api.get(path, SentAttemptView)
     except Refused as refused:
-        found, error = {}, refused
-    title = viewer.t("Attempt {n} of {name}", n=found["attempt"]["n"] if found else "", name=subscription)
-    with dialog(title, wide=True) as shown:
-        if error is not None:
-            refusal(viewer, error)
+        found = refused
+    number = "" if isinstance(found, Refused) else found.attempt.n
+    with dialog(viewer.t("Attempt {n} of {name}", n=number, name=subscription), wide=True) as shown:
+        if isinstance(found, Refused):
+            refusal(viewer, found)
         else:
             _Attempt(viewer, found).show()
         way_out(viewer, shown)
 
 
 class _Attempt:
-    def __init__(self, viewer: Viewer, found: Mapping[str, Any]) -> None:
+    def __init__(self, viewer: Viewer, found: SentAttemptView) -> None:
         self._viewer = viewer
-        self._attempt: Mapping[str, Any] = found["attempt"]
-        self._request: Mapping[str, Any] | None = found.get("request")
-        self._response: Mapping[str, Any] | None = found.get("response")
+        self._attempt: AttemptView = found.attempt
+        self._request: RequestView | None = found.request
+        self._masked = found.masked
+        self._response: ResponseView = found.response
 
     def show(self) -> None:
         self._summary()
@@ -49,15 +51,13 @@ class _Attempt:
 
     def _summary(self) -> None:
         t, attempt = self._viewer.t, self._attempt
-        where = [
-            (t(title), took(attempt["phases"][name])) for name, title in PHASES.items() if name in attempt["phases"]
-        ]
+        where = [(t(title), took(attempt.phases[name])) for name, title in PHASES.items() if name in attempt.phases]
         pairs(
             [
-                (t("Began"), lambda: moment(self._viewer, attempt["started_at"])),
-                (t("Took"), took(attempt["duration_ms"])),
+                (t("Began"), lambda: moment(self._viewer, attempt.started_at)),
+                (t("Took"), took(attempt.duration_ms)),
                 *where,
-                (t("Node"), attempt["node"]),
+                (t("Node"), attempt.node),
             ]
         )
 
@@ -68,23 +68,23 @@ class _Attempt:
             note(t("The message itself is not in the store"), t("So its request cannot be shown."), tone="warn")
             return
         self._changes(request)
-        lines = [f"{request['method']} {request['url']}"]
-        lines += [f"{header['name']}: {header['value']}" for header in request["headers"]]
+        lines = [f"{request.method} {request.url}"]
+        lines += [f"{header.name}: {header.value}" for header in request.headers]
         tag("pre", "pier-block", visible("\n".join(lines)), tabindex="0", aria_label=t("Request"))
         with tag("p", "pier-row-of"):
-            body = t("the body, {size}", size=size(request["body_bytes"]))
-            link(t("Download {what}", what=body), request["body"], download="", title=_audited(self._viewer))
-        self._curl(request["curl"])
+            body = t("the body, {size}", size=size(request.body_bytes))
+            link(t("Download {what}", what=body), request.body, download="", title=_audited(self._viewer))
+        self._curl(request.curl)
 
-    def _changes(self, request: Mapping[str, Any]) -> None:
+    def _changes(self, request: RequestView) -> None:
         t = self._viewer.t
-        if request.get("removed"):
+        if request.removed:
             note(t("The subscription is removed"), t("Headers of its own are not known any more."), tone="warn")
-        elif request.get("changed_at"):
-            time = self._viewer.time(request["changed_at"])
+        elif request.changed_at:
+            time = self._viewer.time(request.changed_at)
             said = t("It was changed at {time}: this attempt may have been sent otherwise.", time=time)
             note(t("The subscription has changed since"), said, tone="warn")
-        elif request.get("changes_known") is False:
+        elif request.changes_known is False:
             note(t("The subscription may have changed since"), t("The audit log is too long to be sure."), tone="warn")
 
     def _curl(self, command: str) -> None:
@@ -103,28 +103,22 @@ class _Attempt:
     def _show_response(self) -> None:
         t, response = self._viewer.t, self._response
         tag("h3", "", t("Response"))
-        withheld = self._attempt.get("withheld") or []
-        if response is None:
-            note(
-                t("This part is masked"), t("It may quote what the masking rules of the destination hide."), tone="warn"
-            )
-            return
-        if response["status_code"] is not None:
-            tag("p", "pier-mono", f"HTTP {response['status_code']}")
-        if response["error"]:
-            tag("p", "pier-bad pier-bidi", visible(response["error"]))
-        if response["body"]:
-            tag("pre", "pier-block", visible(response["body"]), tabindex="0", aria_label=t("Response"))
-            if response["may_be_cut"]:
+        if response.status_code is not None:
+            tag("p", "pier-mono", f"HTTP {response.status_code}")
+        if response.error:
+            tag("p", "pier-bad pier-bidi", visible(response.error))
+        if response.body:
+            tag("pre", "pier-block", visible(response.body), tabindex="0", aria_label=t("Response"))
+            if response.may_be_cut:
                 tag(
                     "p",
                     "pier-warn",
-                    t("Only the first {size} of an answer are kept.", size=size(response["body_bytes"])),
+                    t("Only the first {size} of an answer are kept.", size=size(response.body_bytes)),
                 )
-        elif "response" in withheld:
+        elif self._masked:
             tag("p", "pier-quiet", t("The answer's body is masked."))
-        elif response["status_code"] is not None:
-            failed = response["status_code"] >= _FAILED
+        elif response.status_code is not None:
+            failed = response.status_code >= _FAILED
             said = t("The answer had no body.") if failed else t("The body of an answer is kept of failures only.")
             tag("p", "pier-quiet", said)
 

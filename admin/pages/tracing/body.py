@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 from nicegui import ui
 
+from admin.models.responses.messages import TraceView
 from admin.pages.calls import Refused
 from admin.pages.parts.buttons import button
 from admin.pages.parts.figures import size
@@ -32,16 +33,16 @@ class Form(NamedTuple):
 class BodyPart:
     """The part of the page that has the body."""
 
-    def __init__(self, viewer: Viewer, trace: dict[str, Any]) -> None:
+    def __init__(self, viewer: Viewer, trace: TraceView) -> None:
         self._viewer = viewer
-        self._path = f"/messages/{trace['id']}/body"
-        self._masked = bool(trace.get("masked"))
-        self._may_unmask = viewer.may(UNMASK, trace["destination"])
+        self._path = f"/messages/{trace.id}/body"
+        self._masked = bool(trace.masked)
+        self._may_unmask = viewer.may(UNMASK, trace.destination)
         t = viewer.t
         with tag("section", "pier-card", aria_label=t("Body")):
             with tag("div", "pier-row-of"):
                 tag("h2", "", t("Body"))
-                tag("span", "pier-quiet", size(trace["bytes"]))
+                tag("span", "pier-quiet", size(trace.bytes))
                 tag("span", "pier-spacer")
                 button(t("Show body"), lambda: self._show(unmasked=False))
                 if self._masked and self._may_unmask:

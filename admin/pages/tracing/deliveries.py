@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
 
+import msgspec
 from nicegui.events import GenericEventArguments
 
+from admin.models.responses.messages import AttemptView, DeliveryView, TraceView
 from admin.pages.finding.filters import query_of
 from admin.pages.parts.figures import count
 from admin.pages.parts.foreign_records import visible
 from admin.pages.parts.live import Live
 from admin.pages.parts.states import state_chip
-from admin.pages.parts.tables import Cell, Column, Table, badge, moment, table, text
+from admin.pages.parts.tables import Cell, Column, Row, Table, badge, moment, table, text
 from admin.pages.parts.tags import link, tag
 from admin.pages.parts.times import moment as shown_moment
 from admin.pages.parts.times import took
@@ -21,7 +23,7 @@ from bus.domain.delivery.delivery import Status
 from bus.domain.identity import id_time
 from bus.domain.times import format_time
 
-Open = Callable[[str, str], Any]
+Open = Callable[[str, str], Awaitable[None]]
 PHASES: Final = {
     "queue": "queue",
     "dns": "DNS",
@@ -50,22 +52,22 @@ _CHOSEN: Final = """(event) => {
 class Delivery:
     """One delivery; ``open`` shows an attempt of a subscription."""
 
-    def __init__(self, viewer: Viewer, trace: Mapping[str, Any], name: str, show_attempt: Open) -> None:
+    def __init__(self, viewer: Viewer, trace: TraceView, name: str, show_attempt: Open) -> None:
         self._viewer = viewer
-        self._code: str = trace["destination"]
-        self._since = format_time(id_time(trace["id"]))
+        self._code: str = trace.destination
+        self._since = format_time(id_time(trace.id))
         self._name = name
         self._show_attempt = show_attempt
-        self._rows: list[dict[str, Any]] = []
+        self._rows: list[Row] = []
         with tag("section", "pier-card", aria_label=viewer.t("Delivery to {name}", name=name)):
             self._head = Live(self._build_head)
             self._table = self._attempts()
             self._none = tag("p", "pier-quiet", viewer.t("No attempt yet."))
 
-    def update(self, delivery: Mapping[str, Any]) -> None:
+    def update(self, delivery: DeliveryView) -> None:
         """Show how it stands; rows that are there keep their place."""
-        self._head.update({name: value for name, value in delivery.items() if name != "attempts"})
-        rows = [self._row(attempt) for attempt in delivery["attempts"]]
+        self._head.update(msgspec.structs.replace(delivery, attempts=[]))
+        rows = [self._row(attempt) for attempt in delivery.attempts]
         self._none.set_visibility(not rows)
         self._table.set_visibility(bool(rows))
         if rows != self._rows:
@@ -74,22 +76,22 @@ class Delivery:
             if len(rows) > _SCROLLED:
                 self._table.props("virtual-scroll virtual-scroll-item-size=36").classes("pier-scrolled")
 
-    def _build_head(self, delivery: Mapping[str, Any]) -> None:
+    def _build_head(self, delivery: DeliveryView) -> None:
         t, viewer = self._viewer.t, self._viewer
         with tag("div", "pier-row-of pier-delivery"):
             with tag("h2"):
                 link(self._name, f"/admin/destinations/{self._code}/subscriptions/{self._name}", "pier-bidi")
-            state_chip(viewer, delivery["status"], self._more(delivery))
-            if delivery.get("at"):
-                shown_moment(viewer, delivery["at"])
+            state_chip(viewer, delivery.status, self._more(delivery))
+            if delivery.at:
+                shown_moment(viewer, delivery.at)
             tag("span", "pier-spacer")
-            if delivery["status"] in _FAILED and viewer.may("resend", self._code):
+            if delivery.status in _FAILED and viewer.may("resend", self._code):
                 wanted = {"destination": self._code, "subscription": self._name, "from": self._since}
                 dead = query_of({**wanted, "status": "dead"})
                 link(t("All failed since this message…"), f"/admin/resends/new?{dead}")
-        tag("p", "pier-quiet pier-address", delivery["url"])
-        by = next((resend["by"] for resend in reversed(delivery.get("resends") or [])), "")
-        told = (viewer.reason(part, by=by) for part in (delivery["reason"], delivery["detail"]) if part)
+        tag("p", "pier-quiet pier-address", delivery.url)
+        by = next((resend.by for resend in reversed(delivery.resends)), "")
+        told = (viewer.reason(part, by=by) for part in (delivery.reason, delivery.detail) if part)
         why = " · ".join(told)
         if why:
             tag("p", "pier-bidi pier-address", visible(why))
@@ -97,32 +99,32 @@ class Delivery:
         self._left_out(delivery)
         self._resends(delivery)
 
-    def _more(self, delivery: Mapping[str, Any]) -> str:
+    def _more(self, delivery: DeliveryView) -> str:
         """Return how often it was tried, and when it is tried next."""
-        t, made, due = self._viewer.t, delivery.get("attempts_made"), delivery["due_at"]
-        if delivery["status"] not in (Status.RETRYING, Status.RESEND) or not due:
+        t, made, due = self._viewer.t, delivery.attempts_made, delivery.due_at
+        if delivery.status not in (Status.RETRYING, Status.RESEND) or not due:
             return ""
         time = self._viewer.near(due)
         return t("attempt {n}, next at {time}", n=made, time=time) if made else t("next at {time}", time=time)
 
-    def _held(self, delivery: Mapping[str, Any]) -> None:
+    def _held(self, delivery: DeliveryView) -> None:
         """Say why it is not out now, where the lines above do not say it."""
-        held = delivery.get("held")
-        if held is not None and held["cause"] not in ("retry", delivery["reason"]):
-            told = visible(self._viewer.told(held, "what"))
+        held = delivery.held
+        if held is not None and held.cause not in ("retry", delivery.reason):
+            told = visible(self._viewer.say(held.what_text or held.what))
             tag("p", "pier-bidi pier-address", self._viewer.t("Now: {cause}", cause=told))
 
-    def _left_out(self, delivery: Mapping[str, Any]) -> None:
-        made, kept = delivery.get("attempts_made", 0), delivery.get("attempts_kept", 0)
+    def _left_out(self, delivery: DeliveryView) -> None:
+        made, kept = delivery.attempts_made, delivery.attempts_kept
         if made > kept:
             said = self._viewer.t(
                 "{made} attempts were made; {kept} of them are kept.", made=count(made), kept=count(kept)
             )
             tag("p", "pier-warn", said)
 
-    def _resends(self, delivery: Mapping[str, Any]) -> None:
+    def _resends(self, delivery: DeliveryView) -> None:
         t, viewer = self._viewer.t, self._viewer
-        resends = delivery.get("resends") or []
+        resends = delivery.resends
         if not resends:
             return
         with tag("details", "pier-more"):
@@ -130,14 +132,14 @@ class Delivery:
             with tag("ul", "pier-list"):
                 for resend in resends:
                     with tag("li"):
-                        shown_moment(viewer, resend["at"])
+                        shown_moment(viewer, resend.at)
                         tag(
                             "span",
                             "pier-bidi",
-                            f" {resend['by']} {visible(viewer.reason(resend['reason'], by=resend['by']))} ",
+                            f" {resend.by} {visible(viewer.reason(resend.reason, by=resend.by))} ",
                         )
-                        if resend["job"]:
-                            link(t("job"), f"/admin/resends/{resend['job']}")
+                        if resend.job:
+                            link(t("job"), f"/admin/resends/{resend.job}")
 
     def _attempts(self) -> Table:
         t = self._viewer.t
@@ -159,18 +161,18 @@ class Delivery:
     async def _opened(self, event: GenericEventArguments) -> None:
         await self._show_attempt(self._name, str(event.args))
 
-    def _row(self, attempt: Mapping[str, Any]) -> dict[str, Any]:
-        t, viewer, by = self._viewer.t, self._viewer, attempt["by"]
+    def _row(self, attempt: AttemptView) -> Row:
+        t, viewer, by = self._viewer.t, self._viewer, attempt.by
         return {
-            "key": attempt["id"],
-            "n": {"text": str(attempt["n"]), "said": t("Attempt {n}: request and response", n=attempt["n"])},
+            "key": attempt.id,
+            "n": {"text": str(attempt.n), "said": t("Attempt {n}: request and response", n=attempt.n)},
             "answer": _answer(viewer, attempt),
-            "started": moment(viewer, attempt["started_at"]),
-            "took": text(took(attempt["duration_ms"])),
-            "phases": phases(viewer, attempt["phases"]),
+            "started": moment(viewer, attempt.started_at),
+            "took": text(took(attempt.duration_ms)),
+            "phases": phases(viewer, attempt.phases),
             "by": text(t(_TITLES[by]) if by in _TITLES else by),
-            "error": text(visible(attempt["error"] or ""), cut=True),
-            "node": text(attempt["node"], cut=True, mono=True),
+            "error": text(visible(attempt.error or ""), cut=True),
+            "node": text(attempt.node, cut=True, mono=True),
         }
 
 
@@ -194,9 +196,9 @@ def legend(viewer: Viewer) -> None:
                 tag("span", "", viewer.t(title))
 
 
-def _answer(viewer: Viewer, attempt: Mapping[str, Any]) -> Cell:
-    code = attempt["status_code"]
+def _answer(viewer: Viewer, attempt: AttemptView) -> Cell:
+    code = attempt.status_code
     if code is None:
         return badge(viewer.t("no answer"), "bad", "cancel")
-    failed = code >= _ERROR or bool(attempt["error"])
+    failed = code >= _ERROR or bool(attempt.error)
     return badge(str(code), "bad" if failed else "good", "cancel" if failed else "check_circle")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
+from admin.models.responses.messages import EditView, MessageView, ReplayView, TraceView
 from admin.pages.finding.filters import query_of
 from admin.pages.parts.figures import pairs, size
 from admin.pages.parts.foreign_records import visible
@@ -35,31 +36,32 @@ class Facts:
     def __init__(self, viewer: Viewer) -> None:
         self._viewer = viewer
 
-    def show(self, trace: Mapping[str, Any]) -> None:
+    def show(self, trace: TraceView) -> None:
         """Build it from a trace."""
         t = self._viewer.t
-        message = trace.get("message")
+        message = trace.message
         with tag("section", "pier-card pier-facts", aria_label=t("What it is")):
-            code = trace["destination"]
+            code = trace.destination
             where = (t("Destination"), lambda: link(code, f"/admin/destinations/{code}", "pier-bidi"))
-            pairs([where, *self._times(trace), *self._names(trace, message or {})])
-            if message is None:
+            pairs([where, *self._times(trace), *self._names(trace)])
+            if not message:
                 said = t(
                     "What is shown comes from its deliveries; the message itself follows, or is past its retention."
                 )
                 note(t("The message itself is not in the store"), said, tone="warn")
-            elif message["headers"]:
-                self._headers(message["headers"])
+            elif message.headers:
+                self._headers(message.headers)
 
-    def _times(self, trace: Mapping[str, Any]) -> list[tuple[str, object]]:
+    def _times(self, trace: TraceView) -> list[tuple[str, object]]:
         t, viewer = self._viewer.t, self._viewer
-        sent, received, completed = trace["sent_at"], trace["received_at"], trace["completed_at"]
+        sent, received, completed = trace.sent_at, trace.received_at, trace.completed_at
         shown: list[tuple[str, object]] = []
         for name, time in ((t("Sent"), sent), (t("Received"), received), (t("Finished"), completed)):
             if time:
                 shown.append((name, self._moment(time, after=sent if time != sent else None)))
-        if trace.get("message", {}).get("deliver_at"):
-            shown.append((t("Deliver at"), lambda: moment(viewer, trace["message"]["deliver_at"])))
+        if trace.message and trace.message.deliver_at:
+            deliver_at = trace.message.deliver_at
+            shown.append((t("Deliver at"), lambda: moment(viewer, deliver_at)))
         return shown
 
     def _moment(self, time: str, *, after: str | None) -> Callable[[], None]:
@@ -72,20 +74,21 @@ class Facts:
 
         return show
 
-    def _names(self, trace: Mapping[str, Any], message: Mapping[str, Any]) -> list[tuple[str, object]]:
+    def _names(self, trace: TraceView) -> list[tuple[str, object]]:
         t = self._viewer.t
         shown: list[tuple[str, object]] = []
-        if trace["biz_id"]:
-            biz_id = trace["biz_id"]
+        if trace.biz_id:
+            biz_id = trace.biz_id
             shown.append((t("Biz id"), lambda: link(visible(biz_id), _found("ref", biz_id), "pier-bidi")))
-        plain = ("key", "routing_key", "source", "content_type", "idempotency_key", "original_id")
-        shown += [(t(_TITLES[name]), visible(message[name])) for name in plain if message.get(name)]
-        parts = (message.get("traceparent") or "").split("-")
+        message = trace.message
+        plain = _plain(message) if message else {}
+        shown += [(t(_TITLES[name]), visible(value)) for name, value in plain.items() if value]
+        parts = message.traceparent.split("-") if message else []
         if len(parts) >= _OF_A_TRACEPARENT:
             shown.append((t(_TITLES["traceparent"]), lambda: link(parts[1], _found("ref", parts[1]), "pier-mono")))
-        shown.append((t("Size"), size(trace["bytes"])))
-        if message.get("retention_days"):
-            shown.append((t("Kept for"), t("{days} days", days=message["retention_days"])))
+        shown.append((t("Size"), size(trace.bytes)))
+        if message and message.retention_days:
+            shown.append((t("Kept for"), t("{days} days", days=message.retention_days)))
         return shown
 
     def _headers(self, headers: Mapping[str, str]) -> None:
@@ -95,53 +98,62 @@ class Facts:
             pairs([(visible(name), visible(value)) for name, value in headers.items()])
 
 
-def states(viewer: Viewer, trace: Mapping[str, Any]) -> None:
+def _plain(message: MessageView) -> dict[str, str]:
+    return {
+        "key": message.key,
+        "routing_key": message.routing_key,
+        "source": message.source,
+        "content_type": message.content_type,
+        "idempotency_key": message.idempotency_key,
+        "original_id": message.original_id,
+    }
+
+
+def states(viewer: Viewer, status: str, is_untaken: bool, is_masked: bool) -> None:
     """Show how a message stands."""
-    state_chip(viewer, trace["status"])
-    if trace.get("reason"):
+    state_chip(viewer, status)
+    if is_untaken:
         tag("span", "pier-quiet", viewer.t("no subscription takes it"))
-    if trace.get("masked"):
+    if is_masked:
         chip(viewer.t("parts are masked"), "warn", "visibility_off")
 
 
-def lineage(viewer: Viewer, trace: Mapping[str, Any]) -> None:
+def lineage(viewer: Viewer, origin: EditView | None, replay: ReplayView | None, edits: Sequence[EditView]) -> None:
     """Show of which message this one was made by editing, and which were made of it."""
     t = viewer.t
-    origin = trace.get("edited_from")
     if origin:
         with note(t("Made by editing another message"), _by(viewer, origin)), tag("p"):
-            link(origin["id"], f"/admin/messages/{origin['id']}", "pier-mono")
-    replay = trace.get("replay")
+            link(origin.id, f"/admin/messages/{origin.id}", "pier-mono")
     if replay:
-        with note(t("Sent again by a replay"), replay["name"]), tag("p"):
-            link(replay["of"], f"/admin/messages/{replay['of']}", "pier-mono")
-    for made in trace.get("edits") or ():
+        with note(t("Sent again by a replay"), replay.name), tag("p"):
+            link(replay.of, f"/admin/messages/{replay.of}", "pier-mono")
+    for made in edits:
         with note(t("A new message was made of this one by editing"), _by(viewer, made)), tag("p"):
-            link(made["id"], f"/admin/messages/{made['id']}", "pier-mono")
+            link(made.id, f"/admin/messages/{made.id}", "pier-mono")
 
 
-def ways_on(viewer: Viewer, trace: Mapping[str, Any]) -> None:
+def ways_on(viewer: Viewer, trace: TraceView) -> None:
     """Show the ways from here to what happened at the same time."""
-    t, time = viewer.t, id_time(trace["id"])
+    t, time = viewer.t, id_time(trace.id)
     window = {
-        "destination": trace["destination"],
+        "destination": trace.destination,
         "from": format_time(max(0, time - _AROUND)),
         "to": format_time(time + _AROUND),
     }
     with tag("nav", "pier-row-of pier-ways", aria_label=t("From here")):
         link(t("Messages within 5 minutes of it"), f"/admin/find?{query_of(window)}")
-        if viewer.may("resend", trace["destination"]):
+        if viewer.may("resend", trace.destination):
             failed = query_of({**window, "status": "dead"})
             link(t("Resend what failed within 5 minutes of it"), f"/admin/resends/new?{failed}")
         if viewer.may("configure"):
-            link(t("Who did what with it"), f"/admin/audit?{query_of({'resource': 'messages/' + trace['id']})}")
+            link(t("Who did what with it"), f"/admin/audit?{query_of({'resource': 'messages/' + trace.id})}")
 
 
-def _by(viewer: Viewer, made: Mapping[str, Any]) -> str:
-    if not made.get("by"):
+def _by(viewer: Viewer, made: EditView) -> str:
+    if not made.by:
         return ""
-    said = viewer.t("By {name}, {time}.", name=made["by"], time=viewer.time(made["at"]))
-    return f"{said} {visible(made['reason'] or '')}"
+    said = viewer.t("By {name}, {time}.", name=made.by, time=viewer.time(made.at))
+    return f"{said} {visible(made.reason or '')}"
 
 
 def _found(name: str, value: str) -> str:

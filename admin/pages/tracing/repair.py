@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Final
 
 import msgspec
 from nicegui import ui
 
+from admin.models.responses.messages import EditedView, ResentView, TraceView
 from admin.pages.parts.asking import answers, dialog, way_out
 from admin.pages.parts.buttons import button
 from admin.pages.parts.figures import size
@@ -41,22 +42,22 @@ class Repair:
         self._said = said
         self._stir = stir
 
-    def show(self, trace: Mapping[str, Any]) -> None:
+    def show(self, trace: TraceView) -> None:
         """Show the buttons; what may not be done says why."""
-        t, code = self._viewer.t, trace["destination"]
+        t, code = self._viewer.t, trace.destination
         why = self._why_not(trace)
         button(t("Resend…"), lambda: self._ask_resend(trace), icon="replay", disabled_because=why)
-        if not why and trace.get("masked") and not self._viewer.may(UNMASK, code):
+        if not why and trace.masked and not self._viewer.may(UNMASK, code):
             why = t("Parts of it are masked for you: ask an admin to edit it.")
         button(t("Edit and resend…"), lambda: self._ask_edit(trace), icon="edit", disabled_because=why)
 
-    def _why_not(self, trace: Mapping[str, Any]) -> str:
+    def _why_not(self, trace: TraceView) -> str:
         t = self._viewer.t
-        if not self._viewer.may(Action.RESEND, trace["destination"]):
+        if not self._viewer.may(Action.RESEND, trace.destination):
             return t("You may not resend here: ask an admin for the role operator.")
-        return "" if trace.get("message") else t("The message itself is not in the store")
+        return "" if trace.message else t("The message itself is not in the store")
 
-    def _ask_resend(self, trace: Mapping[str, Any]) -> None:
+    def _ask_resend(self, trace: TraceView) -> None:
         t = self._viewer.t
         with dialog(t("Resend this message")) as asking:
             tag("p", "", t("It keeps its id. A subscriber that has it already gets it once more."))
@@ -68,43 +69,42 @@ class Repair:
                 if not names:
                     ui.notify(t("Choose a subscription at least."), type="warning", position="top")
                     return False
-                await self._resend(trace["id"], names, reason.value or "")
+                await self._resend(trace.id, names, reason.value or "")
                 return True
 
             answers(self._viewer, asking, t("Resend"), act)
 
-    def _choose(self, trace: Mapping[str, Any]) -> dict[str, ui.checkbox]:
+    def _choose(self, trace: TraceView) -> dict[str, ui.checkbox]:
         """Show the subscriptions to choose from: those that did not get it, or else all, are chosen."""
-        deliveries = trace["deliveries"]
-        failed = {one["subscription"] for one in deliveries if one["status"] not in _WELL}
+        deliveries = trace.deliveries
+        failed = {one.subscription for one in deliveries if one.status not in _WELL}
         chosen: dict[str, ui.checkbox] = {}
         with tag("fieldset", "pier-choices"):
             tag("legend", "", self._viewer.t("Send it to"))
             for one in deliveries:
-                name = one["subscription"]
+                name = one.subscription
                 with tag("div", "pier-row-of"):
                     chosen[name] = ui.checkbox(name, value=not failed or name in failed)
-                    state_chip(self._viewer, one["status"])
+                    state_chip(self._viewer, one.status)
         return chosen
 
     async def _resend(self, message_id: str, names: list[str], reason: str) -> None:
         t = self._viewer.t
-        answer = await self._viewer.api.post(
-            f"/messages/{message_id}/resend", {"subscriptions": names, "reason": reason.strip()}
-        )
+        asked = {"subscriptions": names, "reason": reason.strip()}
+        answer = (await self._viewer.api.post(f"/messages/{message_id}/resend", asked)).read(ResentView)
         done(t("Resent."))
         self._stir()
         self._said.clear()
         with (
             self._said,
-            note(t("It is delivered again to {names}", names=", ".join(answer["subscriptions"])), tone="good"),
+            note(t("It is delivered again to {names}", names=", ".join(answer.subscriptions)), tone="good"),
         ):
-            link(t("What becomes of it"), f"/admin/resends/{answer['id']}")
+            link(t("What becomes of it"), f"/admin/resends/{answer.id}")
 
-    async def _ask_edit(self, trace: Mapping[str, Any]) -> None:
-        t, code = self._viewer.t, trace["destination"]
-        path = f"/messages/{trace['id']}/body"
-        masked = trace.get("masked") and self._viewer.may(UNMASK, code)
+    async def _ask_edit(self, trace: TraceView) -> None:
+        t, code = self._viewer.t, trace.destination
+        path = f"/messages/{trace.id}/body"
+        masked = trace.masked and self._viewer.may(UNMASK, code)
         content = (await self._viewer.api.content(f"{path}?unmasked=true" if masked else path)).content
         with dialog(t("Edit and resend"), wide=True) as asking:
             if not is_text(content) or len(content) > _EDITED:
@@ -116,7 +116,7 @@ class Repair:
             tag("p", "pier-quiet", t("Opening this was noted as a read of the body, and so is the edit."))
             self._edit(asking, trace, content.decode("utf-8"))
 
-    def _edit(self, asking: ui.dialog, trace: Mapping[str, Any], text: str) -> None:
+    def _edit(self, asking: ui.dialog, trace: TraceView, text: str) -> None:
         t = self._viewer.t
         is_json = _json_trouble(text) == ""
 
@@ -158,19 +158,18 @@ class Repair:
         t = self._viewer.t
         return t("Only texts up to {size} are edited here; the API takes any: POST …/edit.", size=size(_EDITED))
 
-    async def _make(self, trace: Mapping[str, Any], text: str, reason: str) -> None:
+    async def _make(self, trace: TraceView, text: str, reason: str) -> None:
         t = self._viewer.t
         # In base64, so that the bytes are those of the editor and not those of a value that was read and written.
         content = base64.b64encode(text.encode()).decode()
-        answer = await self._viewer.api.post(
-            f"/messages/{trace['id']}/edit", {"body_base64": content, "reason": reason}
-        )
+        asked = {"body_base64": content, "reason": reason}
+        answer = (await self._viewer.api.post(f"/messages/{trace.id}/edit", asked)).read(EditedView)
         done(t("A new message was made."))
         self._stir()
         self._said.clear()
-        title = t("A new message goes to {names}", names=", ".join(answer["subscriptions"]))
+        title = t("A new message goes to {names}", names=", ".join(answer.subscriptions))
         with self._said, note(title, tone="good"):
-            link(answer["id"], f"/admin/messages/{answer['id']}", "pier-mono")
+            link(answer.id, f"/admin/messages/{answer.id}", "pier-mono")
 
 
 def _reason(viewer: Viewer, *, required: bool) -> ui.input:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 from nicegui import ui
 
+from admin.models.responses.messages import HopView
 from admin.pages.parts.foreign_records import visible
 from admin.pages.parts.tags import tag
 from admin.pages.parts.times import moment, waited
@@ -28,7 +29,7 @@ _LAST: Final = 50
 _GAP: Final = 1_000
 
 
-def timeline(viewer: Viewer, hops: Sequence[Mapping[str, Any]]) -> None:
+def timeline(viewer: Viewer, hops: Sequence[HopView]) -> None:
     """Show the steps in the order of time."""
     t = viewer.t
     with tag("section", "pier-card"):
@@ -46,31 +47,31 @@ def timeline(viewer: Viewer, hops: Sequence[Mapping[str, Any]]) -> None:
             _steps(viewer, hops[-_LAST:])
 
 
-def _steps(viewer: Viewer, hops: Sequence[Mapping[str, Any]]) -> None:
+def _steps(viewer: Viewer, hops: Sequence[HopView]) -> None:
     for hop in hops:
         _step(viewer, hop)
 
 
-def _step(viewer: Viewer, hop: Mapping[str, Any]) -> None:
-    missing = bool(hop.get("missing"))
+def _step(viewer: Viewer, hop: HopView) -> None:
+    missing = bool(hop.missing)
     with tag("li", f"pier-step{' pier-step-missing' if missing else ''}"):
         with tag("span", "pier-step-time"):
-            if hop["at"]:
-                moment(viewer, hop["at"], exact=True)
+            if hop.at:
+                moment(viewer, hop.at, exact=True)
             else:
                 tag("span", "pier-quiet", viewer.t("not known"))
-            _gap(viewer, hop.get("ms_since_previous"))
+            _gap(viewer, hop.ms_since_previous)
         with tag("span", "pier-step-place"):
             if missing:
                 ui.icon("help_outline", size="15px").props["aria-hidden"] = "true"
-            place = hop["place"]
+            place = hop.place
             tag("strong", "", viewer.t(_TITLES[place]) if place in _TITLES else place)
             if missing:
                 tag("span", "pier-hidden", viewer.t("missing"))
         with tag("span", "pier-step-what"):
-            if hop.get("subscription"):
-                tag("span", "pier-chip pier-bidi", hop["subscription"])
-            tag("span", "pier-bidi", visible(viewer.told(hop, "what")), title=hop.get("node"))
+            if hop.subscription:
+                tag("span", "pier-chip pier-bidi", hop.subscription)
+            tag("span", "pier-bidi", visible(viewer.say(hop.what_text or hop.what)), title=hop.node)
 
 
 def _gap(viewer: Viewer, passed: int | None) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
+from admin.models.responses.access import KeyView, UserView
+from admin.models.responses.base import Listing
 from admin.pages.frame import heading, page
 from admin.pages.parts.buttons import to
 from admin.pages.parts.notes import empty, note
 from admin.pages.parts.rights import LOGINS, ROLES, limits
-from admin.pages.parts.tables import Cell, Column, badge, moment, place, table, text
+from admin.pages.parts.tables import Cell, Column, Row, badge, moment, place, table, text
 from admin.pages.parts.tags import tag
 from admin.pages.viewer import Viewer
 from bus.security.keys import Role
@@ -19,8 +18,8 @@ from bus.security.keys import Role
 async def access(viewer: Viewer) -> None:
     """Show users and keys, and in an open bus what the first of them will do."""
     t = viewer.t
-    users = (await viewer.api.get("/users"))["items"]
-    keys = (await viewer.api.get("/keys"))["items"]
+    users = (await viewer.api.get("/users", Listing[UserView])).items
+    keys = (await viewer.api.get("/keys", Listing[KeyView])).items
     heading(t("Access"))
     if not users and not keys:
         explain_open(viewer)
@@ -57,7 +56,7 @@ def _head(title: str, make: str, href: str) -> None:
         to(make, href, icon="add")
 
 
-def _users(viewer: Viewer, users: list[dict[str, Any]]) -> None:
+def _users(viewer: Viewer, users: list[UserView]) -> None:
     t = viewer.t
     if not users:
         empty(
@@ -76,20 +75,20 @@ def _users(viewer: Viewer, users: list[dict[str, Any]]) -> None:
     table(columns, [_user(viewer, user) for user in users], label=t("Users"))
 
 
-def _user(viewer: Viewer, user: Mapping[str, Any]) -> dict[str, Any]:
-    mine = viewer.principal.kind == "user" and viewer.principal.name == user["name"]
-    named = f"{user['name']} {viewer.t('(you)')}" if mine else user["name"]
+def _user(viewer: Viewer, user: UserView) -> Row:
+    mine = viewer.principal.kind == "user" and viewer.principal.name == user.name
+    named = f"{user.name} {viewer.t('(you)')}" if mine else user.name
     return {
-        "key": user["name"],
-        "name": place(named, f"/admin/access/users/{user['name']}"),
-        "role": badge(viewer.t("blocked"), "bad", "block") if user["blocked"] else _role(viewer, [user["role"]]),
-        "destinations": text(limits(viewer, [user["role"]], user["destinations"]), cut=True),
-        "login": text(viewer.t(LOGINS[user["logs_in_by"]])),
-        "made": moment(viewer, user["created_at"]),
+        "key": user.name,
+        "name": place(named, f"/admin/access/users/{user.name}"),
+        "role": badge(viewer.t("blocked"), "bad", "block") if user.blocked else _role(viewer, [user.role]),
+        "destinations": text(limits(viewer, [user.role], user.destinations), cut=True),
+        "login": text(viewer.t(LOGINS[user.logs_in_by])),
+        "made": moment(viewer, user.created_at),
     }
 
 
-def _keys(viewer: Viewer, keys: list[dict[str, Any]]) -> None:
+def _keys(viewer: Viewer, keys: list[KeyView]) -> None:
     t = viewer.t
     if not keys:
         empty(
@@ -109,15 +108,15 @@ def _keys(viewer: Viewer, keys: list[dict[str, Any]]) -> None:
     table(columns, [_key(viewer, key) for key in keys], label=t("API keys"))
 
 
-def _key(viewer: Viewer, key: Mapping[str, Any]) -> dict[str, Any]:
+def _key(viewer: Viewer, key: KeyView) -> Row:
     return {
-        "key": key["id"],
-        "name": place(key["name"] or viewer.t("without a name"), f"/admin/access/keys/{key['id']}"),
-        "id": text(key["id"], mono=True),
-        "role": _role(viewer, key["roles"]),
-        "destinations": text(limits(viewer, key["roles"], key["destinations"]), cut=True),
-        "made": moment(viewer, key["created_at"]),
-        "used": moment(viewer, key["last_used_at"]) if key["last_used_at"] else text(viewer.t("never")),
+        "key": key.id,
+        "name": place(key.name or viewer.t("without a name"), f"/admin/access/keys/{key.id}"),
+        "id": text(key.id, mono=True),
+        "role": _role(viewer, key.roles),
+        "destinations": text(limits(viewer, key.roles, key.destinations), cut=True),
+        "made": moment(viewer, key.created_at),
+        "used": moment(viewer, key.last_used_at) if key.last_used_at else text(viewer.t("never")),
     }
 
 

@@ -6,6 +6,8 @@ from typing import Final
 
 from nicegui import ui
 
+from admin.models.responses.access import KeyView, NewKeyView
+from admin.models.responses.base import Listing
 from admin.pages.calls import Refused
 from admin.pages.frame import heading, page
 from admin.pages.parts.buttons import button, to
@@ -45,13 +47,13 @@ async def new_key(viewer: Viewer) -> None:
             if is_open and not await _closed_without_user(viewer, has_admin=grant.role == Role.ADMIN):
                 return
             name = str(form.value("name") or "").strip()
-            made = await viewer.api.post("/keys", {"name": name, **grant.body()})
+            made = (await viewer.api.post("/keys", {"name": name, **grant.body()})).read(NewKeyView)
             place.clear()
             with place:
                 kept(
                     viewer,
                     t("The key is made"),
-                    {t("Authorization: Bearer"): made["key"]},
+                    {t("Authorization: Bearer"): made.key},
                     then=(t("I have kept it"), _LIST),
                     closed=t("The bus is closed now: every request needs a key or a login.") if is_open else "",
                 )
@@ -78,12 +80,12 @@ async def _closed_without_user(viewer: Viewer, *, has_admin: bool) -> bool:
 async def key(viewer: Viewer) -> None:
     """Show one key, and revoke it."""
     t, wanted = viewer.t, viewer.place["id"]
-    keys = (await viewer.api.get("/keys"))["items"]
-    found = next((one for one in keys if one["id"] == wanted), None)
+    keys = (await viewer.api.get("/keys", Listing[KeyView])).items
+    found = next((one for one in keys if one.id == wanted), None)
     if found is None:
         raise Refused(404, t("There is no key {id}; it may have been revoked.", id=wanted))
     is_last = await is_last_admin(viewer, key=wanted)
-    name = found["name"] or wanted
+    name = found.name or wanted
     with heading(name):
         tag("span", "pier-spacer")
         to(t("What it did"), f"/admin/audit?who={wanted}", icon="history")
@@ -92,7 +94,7 @@ async def key(viewer: Viewer) -> None:
 
     async def revoke() -> None:
         said = [t("It is refused (401) from then on: at once by this process, within seconds by the others.")]
-        if Role.PRODUCER in found["roles"]:
+        if Role.PRODUCER in found.roles:
             said.append(t("A producer's SDK keeps what it has on its disk until it has another key; nothing is lost."))
         if is_last:
             said.append(last_admin(viewer))
@@ -101,14 +103,14 @@ async def key(viewer: Viewer) -> None:
             await viewer.api.delete(f"/keys/{wanted}")
             ui.navigate.to("/access")
 
-    used = found["last_used_at"]
+    used = found.last_used_at
     with tag("section", "pier-card pier-narrow", aria_label=t("API key")):
         pairs(
             [
-                (t("Id"), found["id"]),
-                (t("Role"), ", ".join(t(ROLES.get(role, role)) for role in found["roles"])),
-                (t("Destinations"), limits(viewer, found["roles"], found["destinations"])),
-                (t("Made"), lambda: moment(viewer, found["created_at"])),
+                (t("Id"), found.id),
+                (t("Role"), ", ".join(t(ROLES.get(role, role)) for role in found.roles)),
+                (t("Destinations"), limits(viewer, found.roles, found.destinations)),
+                (t("Made"), lambda: moment(viewer, found.created_at)),
                 (t("Last used"), (lambda: moment(viewer, used)) if used else t("never")),
             ]
         )

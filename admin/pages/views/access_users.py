@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from nicegui import ui
 
+from admin.models.responses.access import NewPasswordView, UserView
 from admin.pages.frame import heading, page
 from admin.pages.parts.buttons import button, to
 from admin.pages.parts.dialogs import confirmed
@@ -46,7 +46,7 @@ async def new_user(viewer: Viewer) -> None:
             name = str(form.value("name") or "").strip()
             if is_open and grant.role != Role.ADMIN and not await _closed_without_admin(viewer):
                 return
-            made = await viewer.api.post("/users", {"name": name, **grant.body()})
+            made = (await viewer.api.post("/users", {"name": name, **grant.body()})).read(NewPasswordView)
             place.clear()
             with place:
                 _show(viewer, made, is_first=is_open)
@@ -67,12 +67,12 @@ async def _closed_without_admin(viewer: Viewer) -> bool:
     )
 
 
-def _show(viewer: Viewer, made: Mapping[str, Any], *, is_first: bool) -> None:
+def _show(viewer: Viewer, made: NewPasswordView, *, is_first: bool) -> None:
     t = viewer.t
     kept(
         viewer,
-        t("{name} may log in now", name=made["name"]),
-        {t("Name"): made["name"], t("Password"): made["password"]},
+        t("{name} may log in now", name=made.name),
+        {t("Name"): made.name, t("Password"): made.password},
         then=(t("Log in"), _LOGIN) if is_first else (t("I have kept it"), _LIST),
         closed=t("The bus is closed now: log in as this user. Make keys for your producers next.") if is_first else "",
     )
@@ -82,7 +82,7 @@ def _show(viewer: Viewer, made: Mapping[str, Any], *, is_first: bool) -> None:
 async def user(viewer: Viewer) -> None:
     """Show one user, and change what they may do."""
     name = viewer.place["name"]
-    found = await viewer.api.get(f"/users/{name}")
+    found = await viewer.api.get(f"/users/{name}", UserView)
     codes = await codes_of(viewer)
     is_last = await is_last_admin(viewer, user=name)
     with heading(name):
@@ -91,16 +91,16 @@ async def user(viewer: Viewer) -> None:
     _told_before(viewer, found, is_last=is_last)
     place = tag("div")
     with place, tag("div", "pier-grid"):
-        if found["logs_in_by"] == "password":
+        if found.logs_in_by == "password":
             _rights(viewer, found, codes)
         else:
             _given(viewer, found)
         _ends(viewer, found, place)
 
 
-def _told_before(viewer: Viewer, found: Mapping[str, Any], *, is_last: bool) -> None:
-    t, name = viewer.t, found["name"]
-    if found["blocked"]:
+def _told_before(viewer: Viewer, found: UserView, *, is_last: bool) -> None:
+    t, name = viewer.t, found.name
+    if found.blocked:
         note(t("This user is blocked"), t("They cannot log in, and have no session."), tone="bad")
     if is_last:
         note(t("This is the only admin"), last_admin(viewer), tone="warn")
@@ -108,29 +108,30 @@ def _told_before(viewer: Viewer, found: Mapping[str, Any], *, is_last: bool) -> 
         note(t("This is you"), t("What you take away here, you cannot give back to yourself."))
 
 
-def _given(viewer: Viewer, found: Mapping[str, Any]) -> None:
+def _given(viewer: Viewer, found: UserView) -> None:
     t = viewer.t
     with tag("section", "pier-card", aria_label=t("What they may do")):
         tag("h2", "", t("What they may do"))
         pairs(
             [
-                (t("Role"), t(ROLES[found["role"]])),
-                (t("Destinations"), limits(viewer, [found["role"]], found["destinations"])),
+                (t("Role"), t(ROLES[found.role])),
+                (t("Destinations"), limits(viewer, [found.role], found.destinations)),
             ]
         )
         said = t("The OpenID Connect provider says it at each login: change it there, or block the user here.")
         tag("p", "pier-quiet q-mt-sm", said)
 
 
-def _rights(viewer: Viewer, found: dict[str, Any], codes: list[str]) -> None:
-    t, name = viewer.t, found["name"]
+def _rights(viewer: Viewer, found: UserView, codes: list[str]) -> None:
+    t, name = viewer.t, found.name
     with tag("section", "pier-card", aria_label=t("What they may do")):
         tag("h2", "", t("What they may do"))
         form = Form(viewer)
-        grant = Grant(viewer, _OFFERED, codes, role=found["role"], limited_to=found["destinations"])
+        grant = Grant(viewer, _OFFERED, codes, role=found.role, limited_to=found.destinations)
 
         async def change() -> None:
-            loses = found["role"] == Role.ADMIN and grant.role != Role.ADMIN
+            nonlocal found
+            loses = found.role == Role.ADMIN and grant.role != Role.ADMIN
             if loses and not await _sure(
                 viewer,
                 t("Take the role admin from {name}?", name=name),
@@ -139,16 +140,15 @@ def _rights(viewer: Viewer, found: dict[str, Any], codes: list[str]) -> None:
                 name=name,
             ):
                 return
-            changed = await viewer.api.patch(f"/users/{name}", grant.body())
-            found.update(changed)
+            found = (await viewer.api.patch(f"/users/{name}", grant.body())).read(UserView)
             done(t("Changed; it holds for open sessions too."))
 
         with tag("div", "pier-row-of q-mt-md"):
             form.send(t("Change"), change)
 
 
-def _ends(viewer: Viewer, found: Mapping[str, Any], place: ui.element) -> None:
-    t, name = viewer.t, found["name"]
+def _ends(viewer: Viewer, found: UserView, place: ui.element) -> None:
+    t, name = viewer.t, found.name
 
     async def reset() -> None:
         if await confirmed(
@@ -160,7 +160,7 @@ def _ends(viewer: Viewer, found: Mapping[str, Any], place: ui.element) -> None:
             ),
             action=t("Make another password"),
         ):
-            made = await viewer.api.post(f"/users/{name}/reset-password")
+            made = (await viewer.api.post(f"/users/{name}/reset-password")).read(NewPasswordView)
             place.clear()
             with place:
                 _show(viewer, made, is_first=False)
@@ -180,7 +180,7 @@ def _ends(viewer: Viewer, found: Mapping[str, Any], place: ui.element) -> None:
             ui.navigate.to("/access")
 
     async def block() -> None:
-        if not found["blocked"] and not await _sure(
+        if not found.blocked and not await _sure(
             viewer,
             t("Block {name}?", name=name),
             t(
@@ -191,23 +191,23 @@ def _ends(viewer: Viewer, found: Mapping[str, Any], place: ui.element) -> None:
             name=name,
         ):
             return
-        await viewer.api.patch(f"/users/{name}", {"blocked": not found["blocked"]})
+        await viewer.api.patch(f"/users/{name}", {"blocked": not found.blocked})
         ui.navigate.reload()
 
     with tag("section", "pier-card", aria_label=t("Login")):
         tag("h2", "", t("Login"))
         pairs(
             [
-                (t("Logs in by"), t(LOGINS[found["logs_in_by"]])),
-                (t("Made"), lambda: moment(viewer, found["created_at"])),
+                (t("Logs in by"), t(LOGINS[found.logs_in_by])),
+                (t("Made"), lambda: moment(viewer, found.created_at)),
             ]
         )
         with tag("div", "pier-row-of q-mt-md"):
-            if _is_me(viewer, name) and found["logs_in_by"] == "password":
+            if _is_me(viewer, name) and found.logs_in_by == "password":
                 to(t("Change my password"), "/admin/account", icon="password")
-            elif found["logs_in_by"] == "password":
+            elif found.logs_in_by == "password":
                 button(t("Reset the password"), reset, icon="password")
-            button(t("Let in again") if found["blocked"] else t("Block"), block, icon="block")
+            button(t("Let in again") if found.blocked else t("Block"), block, icon="block")
             button(t("Remove"), remove, icon="delete_outline")
 
 

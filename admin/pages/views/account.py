@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Final
 
 from nicegui import ui
 
+from admin.models.responses.access import SessionView
 from admin.pages.assets import url_of
 from admin.pages.frame import heading, page
 from admin.pages.parts.buttons import button
@@ -23,9 +24,9 @@ _AWAY: Final = "The bus does not answer. Nothing that it acknowledged is lost; t
 @page("/account", "Account")
 async def account(viewer: Viewer) -> None:
     """Show who I am and what I may do, and let me change my password."""
-    t, found = viewer.t, await viewer.api.get("/session")
+    t, found = viewer.t, await viewer.api.get("/session", SessionView)
     heading(t("Account"))
-    if found["kind"] == "open":
+    if found.kind == "open":
         empty(
             t("Nobody is logged in: the bus is open"),
             t("Whoever reaches this machine's loopback may do everything. The first user or key ends that."),
@@ -40,27 +41,27 @@ async def account(viewer: Viewer) -> None:
         )
     with tag("div", "pier-grid"):
         _person(viewer, found)
-        if found["logs_in_by"] == "password":
-            _password(viewer, found["name"])
+        if found.logs_in_by == "password":
+            _password(viewer, found.name)
 
 
-def _person(viewer: Viewer, found: Mapping[str, Any]) -> None:
+def _person(viewer: Viewer, found: SessionView) -> None:
     t = viewer.t
     shown: list[tuple[str, str | Callable[[], object]]] = [
-        (t("Name"), found["name"]),
-        (t("Role"), ", ".join(t(ROLES.get(role, role)) for role in found["roles"])),
-        (t("Destinations"), limits(viewer, found["roles"], found["destinations"])),
-        (t("May"), ", ".join(t(MAY[action]) for action in found["may"] if action in MAY)),
+        (t("Name"), found.name),
+        (t("Role"), ", ".join(t(ROLES.get(role, role)) for role in found.roles)),
+        (t("Destinations"), limits(viewer, found.roles, found.destinations)),
+        (t("May"), ", ".join(t(MAY[action]) for action in found.may if action in MAY)),
     ]
-    if found["logs_in_by"] is not None:
-        shown.append((t("Logs in by"), t(LOGINS[found["logs_in_by"]])))
-    if found["expires_at"] is not None:
-        shown.append((t("Session ends"), lambda: moment(viewer, found["expires_at"])))
-        shown.append((t("Or after"), t("{time} without anything done", time=waited(found["idle_seconds"]))))
+    if found.logs_in_by is not None:
+        shown.append((t("Logs in by"), t(LOGINS[found.logs_in_by])))
+    if found.expires_at is not None:
+        shown.append((t("Session ends"), lambda: moment(viewer, found.expires_at)))
+        shown.append((t("Or after"), t("{time} without anything done", time=waited(found.idle_seconds))))
     with tag("section", "pier-card", aria_label=t("Who I am")):
         tag("h2", "", t("Who I am"))
         pairs(shown)
-        if found["csrf"] is not None:
+        if found.csrf is not None:
             with tag("div", "pier-row-of q-mt-md"):
                 button(t("Log out"), lambda: ui.run_javascript(f"pier.logOut({viewer.api.csrf!r})"), icon="logout")
 

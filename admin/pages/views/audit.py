@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlencode
 
+from admin.models.responses.audit import AuditView
+from admin.models.responses.base import Listing
 from admin.pages.calls import Refused
 from admin.pages.frame import heading, page
 from admin.pages.parts.changes import changes
 from admin.pages.parts.notes import empty
-from admin.pages.parts.tables import Cell, Column, badge, moment, place, table, text
+from admin.pages.parts.tables import Cell, Column, Row, badge, moment, place, table, text
 from admin.pages.parts.tags import fill, link, tag
 from admin.pages.viewer import Viewer
 from bus.security.keys import Action
@@ -46,10 +47,10 @@ async def audit(viewer: Viewer) -> None:
         "from": _time(viewer, "from"),
         "to": _time(viewer, "to"),
     }
-    found = await viewer.api.get("/audit", {**query, "cursor": asked.get("cursor"), "limit": _PAGE})
-    if found["items"]:
-        _table(viewer, found["items"])
-    elif found["next"] is None:
+    found = await viewer.api.get("/audit", Listing[AuditView], {**query, "cursor": asked.get("cursor"), "limit": _PAGE})
+    if found.items:
+        _table(viewer, found.items)
+    elif found.next is None:
         _nothing(viewer, is_filtered=any(query.values()) or "cursor" in asked)
     _ways(viewer, found)
 
@@ -98,7 +99,7 @@ def _local(viewer: Viewer, written: str) -> str:
         return ""
 
 
-def _table(viewer: Viewer, items: list[dict[str, Any]]) -> None:
+def _table(viewer: Viewer, items: list[AuditView]) -> None:
     t = viewer.t
     columns = [
         Column("at", t("When")),
@@ -112,18 +113,18 @@ def _table(viewer: Viewer, items: list[dict[str, Any]]) -> None:
     table(columns, [_row(viewer, item) for item in items], label=t("Audit log"))
 
 
-def _row(viewer: Viewer, item: Mapping[str, Any]) -> dict[str, Any]:
-    who = item["who"]
-    by = who["name"] if who["kind"] == "user" else who["id"]
+def _row(viewer: Viewer, item: AuditView) -> Row:
+    who = item.who
+    by = who.name if who.kind == "user" else who.id
     return {
-        "key": item["id"],
-        "at": moment(viewer, item["at"]),
-        "who": place(who["name"], f"/admin/audit?{urlencode({'who': by})}", title=who["id"]),
-        "did": text(viewer.t(_DID.get(item["method"], item["method"])), title=item["method"]),
-        "resource": _resource(item["resource"]),
-        "changes": changes(viewer, item["changes"]),
+        "key": item.id,
+        "at": moment(viewer, item.at),
+        "who": place(who.name, f"/admin/audit?{urlencode({'who': by})}", title=who.id),
+        "did": text(viewer.t(_DID.get(item.method, item.method)), title=item.method),
+        "resource": _resource(item.resource),
+        "changes": changes(viewer, item.changes),
         "outcome": _outcome(viewer, item),
-        "address": text(who["address"], mono=True),
+        "address": text(who.address, mono=True),
     }
 
 
@@ -144,9 +145,9 @@ def _resource(resource: str) -> Cell:
     return text(resource, mono=True)
 
 
-def _outcome(viewer: Viewer, item: Mapping[str, Any]) -> Cell:
-    tone, word = _OUTCOMES[item["outcome"]]
-    status = item["status"]
+def _outcome(viewer: Viewer, item: AuditView) -> Cell:
+    tone, word = _OUTCOMES[item.outcome]
+    status = item.status
     cell = badge(viewer.t(word) + (f" · {status}" if status is not None else ""), tone)
     if status is None:
         cell["title"] = viewer.t("It was let in, and how it ended was not noted: look whether the change was made.")
@@ -168,14 +169,14 @@ def _nothing(viewer: Viewer, *, is_filtered: bool) -> None:
     )
 
 
-def _ways(viewer: Viewer, found: Mapping[str, Any]) -> None:
+def _ways(viewer: Viewer, found: Listing[AuditView]) -> None:
     t = viewer.t
     kept = {name: viewer.query[name] for name in ("who", "resource") if viewer.query.get(name)}
     kept |= {name: _time(viewer, name) for name in ("from", "to") if viewer.query.get(name)}
-    if found["next"] is not None and len(found["items"]) < _PAGE:
+    if found.next is not None and len(found.items) < _PAGE:
         tag("p", "pier-quiet", t("A page looks at some 4,000 entries at most, and there are more: go on."))
     with tag("nav", "pier-row-of", aria_label=t("Pages of the log")):
         if "cursor" in viewer.query:
             link(t("Newest"), f"/admin/audit?{urlencode(kept)}")
-        if found["next"] is not None:
-            link(t("Older"), f"/admin/audit?{urlencode({**kept, 'cursor': found['next']})}", rel="next")
+        if found.next is not None:
+            link(t("Older"), f"/admin/audit?{urlencode({**kept, 'cursor': found.next})}", rel="next")

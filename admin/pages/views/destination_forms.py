@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
+import msgspec
 from nicegui import ui
 
+from admin.models.configuration import DestinationBody
+from admin.models.responses.configuration import DestinationView
 from admin.pages.frame import heading, page
 from admin.pages.parts.buttons import to
 from admin.pages.parts.dialogs import confirmed
 from admin.pages.parts.forms import Form, rate_fields
 from admin.pages.parts.tags import tag
 from admin.pages.viewer import Viewer
-from bus.domain.delivery.quota import DEFAULT_SHARE
 from bus.domain.destination import TransportName
 from bus.security.keys import Action
 
-_NEW: Final[dict[str, Any]] = {
-    "transport": TransportName.DIRECT,
-    "retention_days": 30,
-    "max_bytes": 2**20,
-    "store_rate": None,
-    "spool_share": DEFAULT_SHARE,
-    "rate": None,
-    "burst": None,
-    "mask": [],
-}
+_NEW: Final = msgspec.convert(DestinationBody().model_dump(), DestinationView)
 
 
 @page("/new-destination", "New destination")
@@ -42,12 +35,12 @@ async def edit_destination(viewer: Viewer) -> None:
     """Ask what is to change."""
     code = viewer.place["code"]
     viewer.require(Action.CONFIGURE, code)
-    known = await viewer.api.get(f"/destinations/{code}")
+    known = await viewer.api.get(f"/destinations/{code}", DestinationView)
     heading(viewer.t("Edit {code}", code=code))
     _form(viewer, code, known)
 
 
-def _form(viewer: Viewer, code: str | None, known: Mapping[str, Any]) -> None:
+def _form(viewer: Viewer, code: str | None, known: DestinationView) -> None:
     t = viewer.t
     with tag("section", "pier-card", aria_label=t("Settings")):
         form = Form(viewer)
@@ -58,32 +51,32 @@ def _form(viewer: Viewer, code: str | None, known: Mapping[str, Any]) -> None:
                 "transport",
                 t("Transport"),
                 list(TransportName),
-                known["transport"],
+                known.transport,
                 hint=t("Can be changed while messages flow: the old transport is drained."),
             )
             form.number(
-                "retention_days", t("Kept for (days)"), known["retention_days"], hint=t("Then whole days are dropped.")
+                "retention_days", t("Kept for (days)"), known.retention_days, hint=t("Then whole days are dropped.")
             )
             form.number(
-                "max_bytes", t("Largest message (bytes)"), known["max_bytes"], hint=t("Larger ones are refused (413).")
+                "max_bytes", t("Largest message (bytes)"), known.max_bytes, hint=t("Larger ones are refused (413).")
             )
             form.number(
                 "store_rate",
                 t("Store writes a second"),
-                known["store_rate"],
+                known.store_rate,
                 hint=t("Empty for no limit; what is above it waits on disk."),
             )
             form.number(
                 "spool_share",
                 t("Share of local queues"),
-                known["spool_share"],
+                known.spool_share,
                 hint=t("Between 0 and 1: once it has filled that much, its messages are refused (429), no others."),
             )
             rate_fields(viewer, form, known)
             form.lines(
                 "mask",
                 t("Masked, a path a line"),
-                "\n".join(known["mask"]),
+                "\n".join(known.mask),
                 hint=t("Hidden from all but admins who ask: body.card.number, headers.authorization"),
             )
         with tag("div", "pier-row-of q-mt-md"):
@@ -91,20 +84,20 @@ def _form(viewer: Viewer, code: str | None, known: Mapping[str, Any]) -> None:
             to(t("Leave it"), "/admin/destinations" if code is None else f"/admin/destinations/{code}")
 
 
-async def _save(viewer: Viewer, form: Form, code: str | None, known: Mapping[str, Any]) -> None:
+async def _save(viewer: Viewer, form: Form, code: str | None, known: DestinationView) -> None:
     wanted = _wanted(form)
     if code is None:
         name = str(form.value("code") or "")
         await viewer.api.put(f"/destinations/{_as_path(name)}", {"code": name, **wanted})
         ui.navigate.to(f"/destinations/{name}")
         return
-    if wanted["transport"] != known["transport"] and not await _switches(viewer, code, known, wanted):
+    if wanted["transport"] != known.transport and not await _switches(viewer, code, known, wanted):
         return
     await viewer.api.patch(f"/destinations/{code}", wanted)
     ui.navigate.to(f"/destinations/{code}")
 
 
-def _wanted(form: Form) -> dict[str, Any]:
+def _wanted(form: Form) -> dict[str, object]:
     return {
         "transport": form.value("transport"),
         "retention_days": form.whole("retention_days"),
@@ -117,11 +110,11 @@ def _wanted(form: Form) -> dict[str, Any]:
     }
 
 
-async def _switches(viewer: Viewer, code: str, known: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+async def _switches(viewer: Viewer, code: str, known: DestinationView, wanted: Mapping[str, object]) -> bool:
     t = viewer.t
     return await confirmed(
         viewer,
-        t("Move {code} from {old} to {new}?", code=code, old=known["transport"], new=wanted["transport"]),
+        t("Move {code} from {old} to {new}?", code=code, old=known.transport, new=wanted["transport"]),
         t("New messages take the new transport at once; the old one is drained. Nothing is lost."),
         action=t("Move it"),
         danger=False,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from nicegui import ui
 
+from admin.models.responses.base import Listing
+from admin.models.responses.configuration import DestinationActionsView, DestinationView, SubscriptionView
+from admin.models.responses.stats import NO_FIGURES, FiguresView, StatsView
 from admin.pages.frame import heading, page
 from admin.pages.parts.buttons import button, to
 from admin.pages.parts.dialogs import confirmed
@@ -15,7 +17,7 @@ from admin.pages.parts.history import history
 from admin.pages.parts.notes import empty, note
 from admin.pages.parts.spans import SPANS, span_links, span_of
 from admin.pages.parts.states import chip
-from admin.pages.parts.tables import Column, badge, number, place, table, text
+from admin.pages.parts.tables import Column, Row, badge, number, place, table, text
 from admin.pages.parts.tags import tag
 from admin.pages.parts.times import took
 from admin.pages.parts.transports import transports
@@ -32,7 +34,7 @@ async def destinations(viewer: Viewer) -> None:
         tag("span", "pier-spacer")
         if viewer.may(Action.CONFIGURE):
             to(t("New destination"), "/admin/new-destination", kind="primary", icon="add")
-    items = (await viewer.api.get("/destinations"))["items"]
+    items = (await viewer.api.get("/destinations", Listing[DestinationView])).items
     if not items:
         empty(
             t("There is no destination yet"),
@@ -42,7 +44,7 @@ async def destinations(viewer: Viewer) -> None:
         return
     figures_of = await _figures_by(viewer, "destination", {})
     tag("p", "pier-quiet", t("Figures of the last hour; {count} destinations.", count=len(items)))
-    rows = [_row(viewer, item, figures_of.get((item["code"],), {})) for item in items]
+    rows = [_row(viewer, item, figures_of.get((item.code,), NO_FIGURES)) for item in items]
     columns = [
         Column("code", t("Code")),
         Column("transport", t("Transport")),
@@ -55,36 +57,36 @@ async def destinations(viewer: Viewer) -> None:
     table(columns, rows, label=t("Destinations"))
 
 
-def _row(viewer: Viewer, item: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
-    code = item["code"]
+def _row(viewer: Viewer, item: DestinationView, found: FiguresView) -> Row:
+    code = item.code
     return {
         "key": code,
         "code": place(code, f"/admin/destinations/{code}", mono=True),
-        "transport": text(item["transport"]),
-        "accepted": number(count(found.get("accepted", 0))),
-        "success": number(share(found.get("success_rate"))),
-        "p99": number(took(found.get("p99_ms"))),
-        "state": badge(viewer.t("paused"), "warn", "pause") if item["paused"] else badge(viewer.t("active"), "good"),
-        "retention": number(viewer.t("{count} days", count=item["retention_days"])),
+        "transport": text(item.transport),
+        "accepted": number(count(found.accepted)),
+        "success": number(share(found.success_rate)),
+        "p99": number(took(found.p99_ms)),
+        "state": badge(viewer.t("paused"), "warn", "pause") if item.paused else badge(viewer.t("active"), "good"),
+        "retention": number(viewer.t("{count} days", count=item.retention_days)),
     }
 
 
-async def _figures_by(viewer: Viewer, by: str, query: Mapping[str, str]) -> dict[tuple[str, ...], dict[str, Any]]:
+async def _figures_by(viewer: Viewer, by: str, query: Mapping[str, str]) -> dict[tuple[str, ...], FiguresView]:
     """Return the figures of the last hour by the names of their series."""
-    found = await viewer.api.get("/stats", {"by": by, "limit": 500, **query})
-    names = ("destination", "subscription")[: 1 if by == "destination" else 2]
-    return {tuple(series[name] for name in names): series["totals"] for series in found["series"]}
+    found = await viewer.api.get("/stats", StatsView, {"by": by, "limit": 500, **query})
+    names = [tuple(name for name in (one.destination, one.subscription) if name) for one in found.series]
+    return {name: one.totals for name, one in zip(names, found.series, strict=True)}
 
 
 @page("/destinations/{code}", "Destination")
 async def destination(viewer: Viewer) -> None:
     """Show one destination."""
     code = viewer.place["code"]
-    found = await viewer.api.get(f"/destinations/{code}")
-    subscriptions = (await viewer.api.get(f"/destinations/{code}/subscriptions"))["items"]
-    actions = await viewer.api.get(f"/destinations/{code}/actions")
+    found = await viewer.api.get(f"/destinations/{code}", DestinationView)
+    subscriptions = (await viewer.api.get(f"/destinations/{code}/subscriptions", Listing[SubscriptionView])).items
+    actions = await viewer.api.get(f"/destinations/{code}/actions", DestinationActionsView)
     _head(viewer, found, actions)
-    if found["paused"]:
+    if found.paused:
         _tell_paused(viewer, found)
     await _volume(viewer, code)
     await _subscriptions(viewer, code, subscriptions)
@@ -94,23 +96,23 @@ async def destination(viewer: Viewer) -> None:
     await history(viewer, f"destinations/{code}")
 
 
-def _head(viewer: Viewer, found: Mapping[str, Any], actions: Mapping[str, Any]) -> None:
-    t, code = viewer.t, found["code"]
+def _head(viewer: Viewer, found: DestinationView, actions: DestinationActionsView) -> None:
+    t, code = viewer.t, found.code
     with heading(code):
-        chip(found["transport"])
-        if found["paused"]:
+        chip(found.transport)
+        if found.paused:
             chip(t("paused"), "warn", "pause")
         tag("span", "pier-spacer")
         to(t("Messages"), f"/admin/find?destination={code}", icon="search")
         to(t("Failures"), f"/admin/failures?destination={code}", icon="error_outline")
         if viewer.may(Action.CONFIGURE, code):
             to(t("Edit"), f"/admin/destinations/{code}/edit", icon="edit")
-            _pause_button(viewer, found, viewer.told(actions["pause"], "why"))
-            _remove_button(viewer, code, viewer.told(actions["remove"], "why"))
+            _pause_button(viewer, found, viewer.say(actions.pause.why_text or actions.pause.why))
+            _remove_button(viewer, code, viewer.say(actions.remove.why_text or actions.remove.why))
 
 
-def _pause_button(viewer: Viewer, found: Mapping[str, Any], why: str) -> None:
-    t, code, paused = viewer.t, found["code"], found["paused"]
+def _pause_button(viewer: Viewer, found: DestinationView, why: str) -> None:
+    t, code, paused = viewer.t, found.code, found.paused
 
     async def switch() -> None:
         if not paused and not await confirmed(
@@ -147,11 +149,11 @@ def _remove_button(viewer: Viewer, code: str, why: str) -> None:
     button(t("Remove"), remove, icon="delete_outline", disabled_because=why)
 
 
-def _tell_paused(viewer: Viewer, found: Mapping[str, Any]) -> None:
+def _tell_paused(viewer: Viewer, found: DestinationView) -> None:
     t = viewer.t
     note(
         t("This destination is paused"),
-        t("What producers send is accepted and held; it is delivered once {code} is resumed.", code=found["code"]),
+        t("What producers send is accepted and held; it is delivered once {code} is resumed.", code=found.code),
         tone="warn",
     )
 
@@ -164,25 +166,25 @@ async def _volume(viewer: Viewer, code: str) -> None:
             tag("h2", "", t("What went on"))
             tag("span", "pier-spacer")
             span_links(viewer, f"/admin/destinations/{code}", SPANS)
-        stats = await viewer.api.get("/stats", {"destination": code, "from": span.since(viewer)})
-        _totals(viewer, stats["totals"])
+        stats = await viewer.api.get("/stats", StatsView, {"destination": code, "from": span.since(viewer)})
+        _totals(viewer, stats.totals)
         volume_charts(viewer).draw(stats)
 
 
-def _totals(viewer: Viewer, totals: Mapping[str, Any]) -> None:
-    t, ended = viewer.t, totals["deliveries"]
+def _totals(viewer: Viewer, totals: FiguresView) -> None:
+    t, ended = viewer.t, totals.deliveries
     figures(
         [
-            (t("accepted"), count(totals["accepted"]), ""),
+            (t("accepted"), count(totals.accepted), ""),
             (t("delivered"), count(ended.get("delivered", 0)), ""),
             (t("dead"), count(ended.get("dead", 0)), ""),
-            (t("success of attempts"), share(totals["success_rate"]), ""),
-            (t("p50 / p99 latency"), took(totals["p50_ms"]), f"/ {took(totals['p99_ms'])}"),
+            (t("success of attempts"), share(totals.success_rate), ""),
+            (t("p50 / p99 latency"), took(totals.p50_ms), f"/ {took(totals.p99_ms)}"),
         ]
     )
 
 
-async def _subscriptions(viewer: Viewer, code: str, items: list[dict[str, Any]]) -> None:
+async def _subscriptions(viewer: Viewer, code: str, items: list[SubscriptionView]) -> None:
     t = viewer.t
     with tag("section", "pier-card", aria_label=t("Subscriptions")):
         with tag("div", "pier-row-of q-mb-sm"):
@@ -206,39 +208,39 @@ async def _subscriptions(viewer: Viewer, code: str, items: list[dict[str, Any]])
             Column("permits", t("At once"), is_number=True),
             Column("state", t("State")),
         ]
-        rows = [_subscription_row(viewer, code, item, found.get((code, item["name"]), {})) for item in items]
+        rows = [_subscription_row(viewer, code, item, found.get((code, item.name), NO_FIGURES)) for item in items]
         table(columns, rows, label=t("Subscriptions"))
 
 
-def _subscription_row(viewer: Viewer, code: str, item: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
-    name = item["name"]
-    state = badge(viewer.t("paused"), "warn", "pause") if item["paused"] else badge(viewer.t("active"), "good")
+def _subscription_row(viewer: Viewer, code: str, item: SubscriptionView, found: FiguresView) -> Row:
+    name = item.name
+    state = badge(viewer.t("paused"), "warn", "pause") if item.paused else badge(viewer.t("active"), "good")
     return {
         "key": name,
         "name": place(name, f"/admin/destinations/{code}/subscriptions/{name}", mono=True),
-        "url": text(item["url"], mono=True, cut=True),
-        "delivered": number(count(found.get("deliveries", {}).get("delivered", 0))),
-        "success": number(share(found.get("success_rate"))),
-        "p99": number(took(found.get("p99_ms"))),
-        "permits": number(count(item["max_concurrency"])),
-        "state": {**state, "title": viewer.reason(item["paused_reason"]) or None},
+        "url": text(item.url, mono=True, cut=True),
+        "delivered": number(count(found.deliveries.get("delivered", 0))),
+        "success": number(share(found.success_rate)),
+        "p99": number(took(found.p99_ms)),
+        "permits": number(count(item.max_concurrency)),
+        "state": {**state, "title": viewer.reason(item.paused_reason) or None},
     }
 
 
-def _settings(viewer: Viewer, found: Mapping[str, Any]) -> None:
+def _settings(viewer: Viewer, found: DestinationView) -> None:
     t = viewer.t
-    rate = found["store_rate"]
+    rate = found.store_rate
     with tag("section", "pier-card", aria_label=t("Settings")):
         tag("h2", "", t("Settings"))
         pairs(
             [
-                (t("Transport"), found["transport"]),
-                (t("Ordering"), found["ordering"]),
-                (t("Kept"), t("{count} days", count=found["retention_days"])),
-                (t("Largest message"), size(found["max_bytes"])),
+                (t("Transport"), found.transport),
+                (t("Ordering"), found.ordering),
+                (t("Kept"), t("{count} days", count=found.retention_days)),
+                (t("Largest message"), size(found.max_bytes)),
                 (t("Store writes a second"), count(rate) if rate else t("no limit")),
-                (t("Share of local queues"), share(found["spool_share"])),
-                (t("Messages a second, each receiver"), f"{found['rate']:g}" if found["rate"] else t("no limit")),
-                (t("Masked"), ", ".join(found["mask"]) or t("nothing")),
+                (t("Share of local queues"), share(found.spool_share)),
+                (t("Messages a second, each receiver"), f"{found.rate:g}" if found.rate else t("no limit")),
+                (t("Masked"), ", ".join(found.mask) or t("nothing")),
             ]
         )

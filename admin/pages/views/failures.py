@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from nicegui import ui
 
+from admin.models.responses.failures import FailureGroupView, FailuresView
 from admin.pages.frame import heading, page
 from admin.pages.parts.figures import count
 from admin.pages.parts.following import following
@@ -14,7 +15,7 @@ from admin.pages.parts.notes import empty, note
 from admin.pages.parts.selections import as_query, said, selection_of
 from admin.pages.parts.spans import Span, span_links
 from admin.pages.parts.states import chip
-from admin.pages.parts.tables import Column, moment, number, place, table, text
+from admin.pages.parts.tables import Column, Row, moment, number, place, table, text
 from admin.pages.parts.tags import link, tag
 from admin.pages.viewer import Viewer
 from bus.security.keys import Action
@@ -34,8 +35,8 @@ async def failures(viewer: Viewer) -> None:
         span_links(viewer, "/admin/failures", _SPANS)
         tools = tag("span")
     _conditions(viewer, asked)
-    found = await viewer.api.get("/failures", asked)
-    groups = found["items"]
+    found = await viewer.api.get("/failures", FailuresView, asked)
+    groups = found.items
     if not groups:
         empty(
             t("Nothing fails"),
@@ -58,23 +59,23 @@ def _conditions(viewer: Viewer, asked: Mapping[str, str]) -> None:
             link(viewer.t("Clear"), "/admin/failures")
 
 
-def _tell_complete(viewer: Viewer, found: Mapping[str, Any]) -> None:
+def _tell_complete(viewer: Viewer, found: FailuresView) -> None:
     t = viewer.t
-    if found["complete_since"]:
-        since = viewer.time(found["complete_since"])
+    if found.complete_since:
+        since = viewer.time(found.complete_since)
         note(
             t("Not everything was looked at"),
             t("Messages made before {since} are not counted here: choose a shorter range.", since=since),
             tone="warn",
         )
-    elif not found["complete"]:
+    elif not found.complete:
         note(t("There are more groups"), t("The largest are shown: choose a destination for the others."))
 
 
 class _Groups:
     """The table of groups, which keeps its rows in place while their counts change."""
 
-    def __init__(self, viewer: Viewer, asked: Mapping[str, str], groups: list[dict[str, Any]]) -> None:
+    def __init__(self, viewer: Viewer, asked: Mapping[str, str], groups: list[FailureGroupView]) -> None:
         t = viewer.t
         self._viewer = viewer
         self._asked = asked
@@ -94,8 +95,8 @@ class _Groups:
 
     async def look(self) -> None:
         """Ask how many there are now."""
-        found = await self._viewer.api.get("/failures", self._asked)
-        rows = {row["key"]: row for row in map(self._row, found["items"])}
+        found = await self._viewer.api.get("/failures", FailuresView, self._asked)
+        rows = {row["key"]: row for row in map(self._row, found.items)}
         known = [row["key"] for row in self._table.rows]
         # Rows stay where they are: a group that is over keeps its place with no deliveries.
         self._table.rows = [rows.get(key) or self._ended(row) for key, row in zip(known, self._table.rows, strict=True)]
@@ -109,7 +110,7 @@ class _Groups:
                     self._viewer.t("{count} new: show them", count=new), on_click=ui.navigate.reload, color=None
                 ).classes("pier-plain")
 
-    def _ended(self, row: dict[str, Any]) -> dict[str, Any]:
+    def _ended(self, row: Row) -> Row:
         return {
             **row,
             "count": number("0"),
@@ -117,20 +118,20 @@ class _Groups:
             "resend": None,
         }
 
-    def _row(self, group: Mapping[str, Any]) -> dict[str, Any]:
-        viewer, code, name = self._viewer, group["destination"], group["subscription"]
-        states = ", ".join(f"{viewer.t(state)} {count(found)}" for state, found in group["deliveries"].items())
-        query = as_query(group["filter"])
+    def _row(self, group: FailureGroupView) -> Row:
+        viewer, code, name = self._viewer, group.destination, group.subscription
+        states = ", ".join(f"{viewer.t(state)} {count(found)}" for state, found in group.deliveries.items())
+        query = as_query(group.filter)
         return {
-            "key": f"{code}/{name}/{group['signature']}",
+            "key": f"{code}/{name}/{group.signature}",
             "subscription": place(f"{code} / {name}", f"/admin/destinations/{code}/subscriptions/{name}"),
-            "signature": text(group["signature"] or viewer.t("no reason was recorded"), mono=True, cut=True),
-            "advice": text(viewer.told(group, "advice")),
-            "count": {**place(count(group["count"]), f"/admin/find?{query}"), "title": viewer.t("See these messages")},
+            "signature": text(group.signature or viewer.t("no reason was recorded"), mono=True, cut=True),
+            "advice": text(viewer.say(group.advice_text or group.advice)),
+            "count": {**place(count(group.count), f"/admin/find?{query}"), "title": viewer.t("See these messages")},
             "states": text(states),
-            "first": moment(viewer, group["first_seen"]),
-            "last": moment(viewer, group["last_seen"]),
-            "sample": {**place(viewer.t("open"), f"/admin/messages/{group['sample']}"), "title": group["sample"]},
+            "first": moment(viewer, group.first_seen),
+            "last": moment(viewer, group.last_seen),
+            "sample": {**place(viewer.t("open"), f"/admin/messages/{group.sample}"), "title": group.sample},
             "resend": place(viewer.t("Resend…"), f"/admin/resends/new?{query}")
             if viewer.may(Action.RESEND, code)
             else None,

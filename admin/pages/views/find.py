@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from fastapi.responses import RedirectResponse, Response
 
+from admin.models.responses.base import Listing
+from admin.models.responses.configuration import DestinationView, SubscriptionView
+from admin.models.responses.messages import MessagesView
 from admin.pages.calls import Refused
 from admin.pages.finding.filters import Filters, is_plain, query_of, read
 from admin.pages.finding.form import Form, active
@@ -37,13 +39,13 @@ async def find(viewer: Viewer) -> Response | None:
     return None
 
 
-async def _show(viewer: Viewer, filters: Filters, found: Mapping[str, Any] | None, trouble: Refused | None) -> None:
+async def _show(viewer: Viewer, filters: Filters, found: MessagesView | None, trouble: Refused | None) -> None:
     with heading(viewer.t("Find")):
         tag("span", "pier-spacer")
         if found is not None:
-            _actions(viewer, filters, has_any=bool(found["items"]))
+            _actions(viewer, filters, has_any=bool(found.items))
     await saved_views(viewer, filters)
-    destinations = [one["code"] for one in (await viewer.api.get("/destinations"))["items"]]
+    destinations = [one.code for one in (await viewer.api.get("/destinations", Listing[DestinationView])).items]
     wrong = trouble if trouble is not None and trouble.status in _WRONG else None
     Form(viewer, filters, wrong).show(destinations, await _subscriptions(viewer, filters, destinations))
     active(viewer, filters)
@@ -53,13 +55,15 @@ async def _show(viewer: Viewer, filters: Filters, found: Mapping[str, Any] | Non
         Results(viewer, filters, found).show()
 
 
-async def _search(viewer: Viewer, filters: Filters) -> tuple[dict[str, Any] | None, Refused | None]:
+async def _search(viewer: Viewer, filters: Filters) -> tuple[MessagesView | None, Refused | None]:
     try:
         asked = filters.asked()
     except ValueError as error:
         return None, Refused(422, f"last: {error}", field="last")
     try:
-        return await viewer.api.get("/messages", {**asked, "cursor": filters.cursor, "limit": _ON_A_PAGE}), None
+        return await viewer.api.get(
+            "/messages", MessagesView, {**asked, "cursor": filters.cursor, "limit": _ON_A_PAGE}
+        ), None
     except Refused as error:
         return None, error
 
@@ -69,16 +73,16 @@ async def _subscriptions(viewer: Viewer, filters: Filters, destinations: list[st
     code = filters.get("destination")
     if code not in destinations:
         return []
-    found = await viewer.api.get(f"/destinations/{code}/subscriptions")
-    return [one["name"] for one in found["items"]]
+    found = await viewer.api.get(f"/destinations/{code}/subscriptions", Listing[SubscriptionView])
+    return [one.name for one in found.items]
 
 
-def _only(filters: Filters, found: Mapping[str, Any] | None) -> str:
+def _only(filters: Filters, found: MessagesView | None) -> str:
     """Return the id of the message that an id alone means; empty when there is none, or several."""
     if found is None or filters.cursor or set(filters.query()) != {"ref"}:
         return ""
-    items = found["items"]
-    return str(items[0]["id"]) if len(items) == 1 and not found.get("next") else ""
+    items = found.items
+    return items[0].id if len(items) == 1 and not found.next else ""
 
 
 def _actions(viewer: Viewer, filters: Filters, *, has_any: bool) -> None:

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
+from admin.models.responses.operations import (
+    CompensationsView,
+    DueView,
+    FoundOrphanView,
+    HealthView,
+    OrphansView,
+    ProcessesView,
+    ProcessView,
+)
+from admin.models.responses.overview import SpoolView
 from admin.pages.calls import Refused
 from admin.pages.frame import heading, page
 from admin.pages.parts.clusters import clusters
@@ -14,7 +23,7 @@ from admin.pages.parts.live import Live
 from admin.pages.parts.rates import store_rates
 from admin.pages.parts.sections import Section
 from admin.pages.parts.states import chip
-from admin.pages.parts.tables import Column, badge, moment, number, place, text
+from admin.pages.parts.tables import Column, Row, badge, moment, number, place, text
 from admin.pages.parts.tags import tag
 from admin.pages.parts.times import waited
 from admin.pages.viewer import Viewer
@@ -36,10 +45,10 @@ async def health(viewer: Viewer) -> None:
     async def look() -> None:
         for section in sections:
             try:
-                section.show(await viewer.api.get(section.path))
+                await section.look()
             except Refused as error:
                 section.refuse(error)
-        state.update((await viewer.api.get("/health"))["status"] == "ok")
+        state.update((await viewer.api.get("/health", HealthView)).status == "ok")
 
     await look()
     await clusters(viewer)
@@ -54,12 +63,10 @@ def _state(viewer: Viewer, *, is_well: bool) -> None:
 
 
 class _Part(Protocol):
-    """A part of the page: the path that it asks, and how it shows the answer or the refusal."""
+    """A part of the page: how it shows what the API has, or the refusal."""
 
-    path: str
-
-    def show(self, found: Mapping[str, Any]) -> None:
-        """Show what the API has."""
+    async def look(self) -> None:
+        """Ask the API, and show what it has."""
         ...
 
     def refuse(self, error: Refused) -> None:
@@ -69,8 +76,6 @@ class _Part(Protocol):
 
 class _Processes:
     """The processes, and the queues of each."""
-
-    path = "/processes"
 
     def __init__(self, viewer: Viewer) -> None:
         t = viewer.t
@@ -103,11 +108,12 @@ class _Processes:
             ],
         )
 
-    def show(self, found: Mapping[str, Any]) -> None:
-        """Show what the API has."""
+    async def look(self) -> None:
+        """Ask the API, and show what it has."""
+        found = await self._viewer.api.get("/processes", ProcessesView)
         viewer = self._viewer
-        self._processes.show([_process(viewer, one) for one in found["items"]])
-        spools = [_spool(viewer, process, spool) for process in found["items"] for spool in process["spools"]]
+        self._processes.show([_process(viewer, one) for one in found.items])
+        spools = [_spool(viewer, process, spool) for process in found.items for spool in process.spools]
         self._spools.show(spools, said=viewer.t("What is safe on a disk and not yet handed on."))
 
     def refuse(self, error: Refused) -> None:
@@ -115,25 +121,25 @@ class _Processes:
         self._processes.refuse(error)
 
 
-def _process(viewer: Viewer, one: Mapping[str, Any]) -> dict[str, Any]:
-    t, permits = viewer.t, one["permits"]
-    troubles = "; ".join(f"{trouble['name']}: {trouble['detail']}" for trouble in one["troubles"])
-    if not one["answers"]:
-        state = {**badge(t("does not answer"), "bad", "error"), "title": one["trouble"]}
+def _process(viewer: Viewer, one: ProcessView) -> Row:
+    t, permits = viewer.t, one.permits
+    troubles = "; ".join(f"{trouble.name}: {trouble.detail}" for trouble in one.troubles)
+    if not one.answers:
+        state = {**badge(t("does not answer"), "bad", "error"), "title": one.trouble}
     elif troubles:
         state = {**badge(t("degraded"), "warn", "warning"), "title": troubles}
     else:
         state = badge(t("well"), "good", "check_circle")
     return {
-        "key": one["owner"],
-        "node": text(one["node"], title=f"{one['url']} · {one['owner']}", mono=True),
-        "roles": text(", ".join(one["roles"])),
-        "version": text(one["version"]),
+        "key": one.owner,
+        "node": text(one.node, title=f"{one.url} · {one.owner}", mono=True),
+        "roles": text(", ".join(one.roles)),
+        "version": text(one.version),
         "state": state,
-        "permits": number(f"{count(permits['in_use'])} / {count(permits['share'])}" if permits else "–"),
-        "started": moment(viewer, one["started_at"]),
-        "seen": number(_heard(viewer, one["seen_seconds_ago"])),
-        "configuration": badge(t("current"), "good") if one["is_current"] else badge(t("behind"), "warn"),
+        "permits": number(f"{count(permits.in_use)} / {count(permits.share)}" if permits else "–"),
+        "started": moment(viewer, one.started_at),
+        "seen": number(_heard(viewer, one.seen_seconds_ago)),
+        "configuration": badge(t("current"), "good") if one.is_current else badge(t("behind"), "warn"),
     }
 
 
@@ -141,23 +147,21 @@ def _heard(viewer: Viewer, seconds: float) -> str:
     return viewer.t("now") if seconds < _SILENT else viewer.t("{time} ago", time=waited(seconds))
 
 
-def _spool(viewer: Viewer, process: Mapping[str, Any], spool: Mapping[str, Any]) -> dict[str, Any]:
+def _spool(viewer: Viewer, process: ProcessView, spool: SpoolView) -> Row:
     return {
-        "key": f"{process['owner']}/{spool['name']}",
-        "spool": text(spool["name"]),
-        "node": text(process["node"], mono=True),
-        "records": number(count(spool["records"])),
-        "bytes": number(size(spool["bytes"])),
-        "used": number(share(spool["used"])),
-        "oldest": moment(viewer, spool["oldest"]),
-        "damaged": badge(count(spool["damaged"]), "bad", "error") if spool["damaged"] else number("0"),
+        "key": f"{process.owner}/{spool.name}",
+        "spool": text(spool.name),
+        "node": text(process.node, mono=True),
+        "records": number(count(spool.records)),
+        "bytes": number(size(spool.bytes)),
+        "used": number(share(spool.used)),
+        "oldest": moment(viewer, spool.oldest),
+        "damaged": badge(count(spool.damaged), "bad", "error") if spool.damaged else number("0"),
     }
 
 
 class _Due:
     """What waits for another attempt."""
-
-    path = "/compensations"
 
     def __init__(self, viewer: Viewer) -> None:
         t = viewer.t
@@ -170,39 +174,38 @@ class _Due:
         ]
         self._section = Section(viewer, t("Due work"), columns)
 
-    def show(self, found: Mapping[str, Any]) -> None:
-        """Show what the API has."""
-        viewer, totals = self._viewer, found["totals"]
+    async def look(self) -> None:
+        """Ask the API, and show what it has."""
+        found = await self._viewer.api.get("/compensations", CompensationsView)
+        viewer, totals = self._viewer, found.totals
         said = viewer.t(
             "{waiting} wait for another attempt or their time, {due} of them are due.",
-            waiting=count(totals["waiting"]),
-            due=count(totals["due"]),
+            waiting=count(totals.waiting),
+            due=count(totals.due),
         )
         nothing = (viewer.t("Nothing waits for another attempt"), "")
-        self._section.show([_due(viewer, one) for one in found["items"]], said=said, nothing=nothing)
+        self._section.show([_due(viewer, one) for one in found.items], said=said, nothing=nothing)
 
     def refuse(self, error: Refused) -> None:
         """Show why the API has nothing."""
         self._section.refuse(error)
 
 
-def _due(viewer: Viewer, one: Mapping[str, Any]) -> dict[str, Any]:
-    code, name = one["destination"], one["subscription"]
+def _due(viewer: Viewer, one: DueView) -> Row:
+    code, name = one.destination, one.subscription
     shown = f"{code} / {name}" if name else viewer.t("{code}: messages for later", code=code)
     query = f"destination={code}" + (f"&subscription={name}" if name else "")
     return {
         "key": f"{code}/{name}",
         "subscription": place(shown, f"/admin/failures?{query}"),
-        "waiting": number(count(one["waiting"])),
-        "due": number(count(one["due"])),
-        "next": moment(viewer, one["next_due"]),
+        "waiting": number(count(one.waiting)),
+        "due": number(count(one.due)),
+        "next": moment(viewer, one.next_due),
     }
 
 
 class _Orphans:
     """What processes that are gone left on disks."""
-
-    path = "/orphans"
 
     def __init__(self, viewer: Viewer) -> None:
         t = viewer.t
@@ -217,27 +220,28 @@ class _Orphans:
         ]
         self._section = Section(viewer, t("Spools of processes that are gone"), columns)
 
-    def show(self, found: Mapping[str, Any]) -> None:
-        """Show what the API has."""
+    async def look(self) -> None:
+        """Ask the API, and show what it has."""
+        found = await self._viewer.api.get("/orphans", OrphansView)
         viewer, t = self._viewer, self._viewer.t
-        watched = ", ".join(f"{one['node']}: {', '.join(one['directories'])}" for one in found["watched"])
+        watched = ", ".join(f"{one.node}: {', '.join(one.directories)}" for one in found.watched)
         nothing = (t("None"), t("Watched: {places}", places=watched))
         if not watched:
             nothing = (t("Nobody looks for them"), t("Run a sweeper on each machine: bus run sweeper."))
-        self._section.show([_orphan(viewer, one) for one in found["items"]], nothing=nothing)
+        self._section.show([_orphan(viewer, one) for one in found.items], nothing=nothing)
 
     def refuse(self, error: Refused) -> None:
         """Show why the API has nothing."""
         self._section.refuse(error)
 
 
-def _orphan(viewer: Viewer, one: Mapping[str, Any]) -> dict[str, Any]:
+def _orphan(viewer: Viewer, one: FoundOrphanView) -> Row:
     return {
-        "key": f"{one['node']}:{one['directory']}",
-        "directory": text(one["directory"], mono=True),
-        "node": text(one["node"], mono=True),
-        "records": number(count(one["records"])),
-        "bytes": number(size(one["bytes"])),
-        "touched": moment(viewer, one["touched_at"]),
-        "trouble": text(one["trouble"] or viewer.t("its turn comes"), cut=True),
+        "key": f"{one.node}:{one.directory}",
+        "directory": text(one.directory, mono=True),
+        "node": text(one.node, mono=True),
+        "records": number(count(one.records)),
+        "bytes": number(size(one.bytes)),
+        "touched": moment(viewer, one.touched_at),
+        "trouble": text(one.trouble or viewer.t("its turn comes"), cut=True),
     }

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from nicegui import ui
 
+from admin.models.responses.overview import BusyDestinationView, OpenBreakerView, OverviewView, RatesView
+from admin.models.responses.stats import StatsView
 from admin.pages.frame import heading, page
 from admin.pages.parts.alarms import Alarms
 from admin.pages.parts.figures import count, figures, rate, share
@@ -14,7 +15,7 @@ from admin.pages.parts.following import following, patient
 from admin.pages.parts.live import Live
 from admin.pages.parts.notes import empty
 from admin.pages.parts.spans import span_links, span_of
-from admin.pages.parts.tables import Cell, Column, badge, moment, number, place, table, text
+from admin.pages.parts.tables import Cell, Column, Row, badge, moment, number, place, table, text
 from admin.pages.parts.tags import link, tag
 from admin.pages.parts.times import took
 from admin.pages.parts.volume import VolumeCharts, volume_charts
@@ -33,8 +34,8 @@ async def overview(viewer: Viewer) -> None:
     with heading(t("Overview")):
         tag("span", "pier-spacer")
         tools = tag("span", "pier-row-of")
-    found = await viewer.api.get("/overview", {"limit": _SHOWN})
-    if not found["destinations"]:
+    found = await viewer.api.get("/overview", OverviewView, {"limit": _SHOWN})
+    if not found.destinations:
         _begin(viewer)
         return
     now = _Now(viewer, found)
@@ -42,7 +43,7 @@ async def overview(viewer: Viewer) -> None:
     tables = _Tables(viewer, found)
 
     async def look() -> None:
-        seen = await viewer.api.get("/overview", {"limit": _SHOWN})
+        seen = await viewer.api.get("/overview", OverviewView, {"limit": _SHOWN})
         now.draw(seen)
         tables.draw(seen)
 
@@ -65,8 +66,8 @@ def _begin(viewer: Viewer) -> None:
     )
 
 
-async def _stats(viewer: Viewer) -> dict[str, Any]:
-    return await viewer.api.get("/stats", {"from": span_of(viewer).since(viewer)})
+async def _stats(viewer: Viewer) -> StatsView:
+    return await viewer.api.get("/stats", StatsView, {"from": span_of(viewer).since(viewer)})
 
 
 async def _history(viewer: Viewer) -> VolumeCharts:
@@ -84,27 +85,27 @@ async def _history(viewer: Viewer) -> VolumeCharts:
 class _Now:
     """What needs a person and how much flows, drawn anew in place."""
 
-    def __init__(self, viewer: Viewer, found: Mapping[str, Any]) -> None:
+    def __init__(self, viewer: Viewer, found: OverviewView) -> None:
         self._viewer = viewer
         self._alarms = Alarms(viewer)
         self._figures = Live(figures)
         self.draw(found)
 
-    def draw(self, found: Mapping[str, Any]) -> None:
+    def draw(self, found: OverviewView) -> None:
         """Draw it anew where it has changed."""
-        self._alarms.draw(found["alarms"])
-        t, now, spools = self._viewer.t, found["now"] or {}, found["spools"]
-        in_spools = sum(spool["records"] for spool in spools) if spools is not None else None
+        self._alarms.draw(found.alarms)
+        t, now, spools = self._viewer.t, found.now or RatesView(), found.spools
+        in_spools = sum(spool.records for spool in spools) if spools is not None else None
         self._figures.update(
             [
-                (t("accepted a second"), rate(now.get("accepted_per_second")), ""),
-                (t("delivered a second"), rate(now.get("delivered_per_second")), ""),
-                (t("success of attempts"), share(now.get("success_rate")), ""),
-                (t("p50 / p99 latency"), took(now.get("p50_ms")), f"/ {took(now.get('p99_ms'))}"),
-                (t("waiting on the transports"), count(found["backlog"]), ""),
-                (t("waiting for a retry"), count(found["retrying"]), ""),
+                (t("accepted a second"), rate(now.accepted_per_second), ""),
+                (t("delivered a second"), rate(now.delivered_per_second), ""),
+                (t("success of attempts"), share(now.success_rate), ""),
+                (t("p50 / p99 latency"), took(now.p50_ms), f"/ {took(now.p99_ms)}"),
+                (t("waiting on the transports"), count(found.backlog), ""),
+                (t("waiting for a retry"), count(found.retrying), ""),
                 (t("records in spools"), count(in_spools), ""),
-                (t("open breakers"), count(len(found["breakers"])), ""),
+                (t("open breakers"), count(len(found.breakers)), ""),
             ]
         )
 
@@ -112,7 +113,7 @@ class _Now:
 class _Tables:
     """The destinations, and the breakers that are open; rows stay where they are."""
 
-    def __init__(self, viewer: Viewer, found: Mapping[str, Any]) -> None:
+    def __init__(self, viewer: Viewer, found: OverviewView) -> None:
         t = viewer.t
         self._viewer = viewer
         with tag("section", "pier-card", aria_label=t("Destinations")):
@@ -124,10 +125,10 @@ class _Tables:
         self._breakers = Live(lambda seen: _breaker_table(viewer, seen) if seen else None)
         self.draw(found)
 
-    def draw(self, found: Mapping[str, Any]) -> None:
+    def draw(self, found: OverviewView) -> None:
         """Draw it anew where it has changed."""
-        self._breakers.update(found["breakers"])
-        self._left_out.update(found["left_out"]["destinations"])
+        self._breakers.update(found.breakers)
+        self._left_out.update(found.left_out.destinations)
         rows = {row["key"]: row for row in self._rows(found)}
         shown = [rows.pop(row["key"], {}) or _unknown(row) for row in self._destinations.rows]
         if shown != self._destinations.rows:
@@ -157,23 +158,23 @@ class _Tables:
             Column("state", t("State")),
         ]
 
-    def _rows(self, found: Mapping[str, Any]) -> list[dict[str, Any]]:
-        return [self._row(one) for one in found["destinations"]]
+    def _rows(self, found: OverviewView) -> list[Row]:
+        return [self._row(one) for one in found.destinations]
 
-    def _row(self, one: Mapping[str, Any]) -> dict[str, Any]:
-        viewer, code = self._viewer, one["destination"]
+    def _row(self, one: BusyDestinationView) -> Row:
+        viewer, code = self._viewer, one.destination
         return {
             "key": code,
             "destination": place(code, f"/admin/destinations/{code}", mono=True),
-            "transport": text(one["transport"]),
-            "accepted": number(rate(one["accepted_per_second"])),
-            "delivered": number(rate(one["delivered_per_second"])),
-            "success": number(share(one["success_rate"])),
-            "p99": number(took(one["p99_ms"])),
-            "backlog": number(count(one["backlog"])),
-            "retrying": self._retrying(code, one["retrying"]),
-            "oldest": moment(viewer, one["oldest"]),
-            "state": badge(viewer.t("paused"), "warn", "pause") if one["paused"] else badge(viewer.t("active"), "good"),
+            "transport": text(one.transport),
+            "accepted": number(rate(one.accepted_per_second)),
+            "delivered": number(rate(one.delivered_per_second)),
+            "success": number(share(one.success_rate)),
+            "p99": number(took(one.p99_ms)),
+            "backlog": number(count(one.backlog)),
+            "retrying": self._retrying(code, one.retrying),
+            "oldest": moment(viewer, one.oldest),
+            "state": badge(viewer.t("paused"), "warn", "pause") if one.paused else badge(viewer.t("active"), "good"),
         }
 
     def _retrying(self, code: str, retrying: int | None) -> Cell:
@@ -185,24 +186,24 @@ class _Tables:
         }
 
 
-def _unknown(row: Mapping[str, Any]) -> dict[str, Any]:
+def _unknown(row: Row) -> Row:
     """Return the row of a destination that is not among the busiest any more, or gone: its figures are not known."""
     return {name: value if name in _NAMED else number("–") for name, value in row.items()}
 
 
-def _breaker_table(viewer: Viewer, found: list[Mapping[str, Any]]) -> None:
+def _breaker_table(viewer: Viewer, found: list[OpenBreakerView]) -> None:
     t = viewer.t
     rows = [
         {
-            "key": f"{one['destination']}/{one['subscription']}/{one['node']}",
+            "key": f"{one.destination}/{one.subscription}/{one.node}",
             "subscription": place(
-                f"{one['destination']} / {one['subscription']}",
-                f"/admin/destinations/{one['destination']}/subscriptions/{one['subscription']}",
+                f"{one.destination} / {one.subscription}",
+                f"/admin/destinations/{one.destination}/subscriptions/{one.subscription}",
             ),
-            "node": text(one["node"], mono=True),
-            "since": moment(viewer, one["since"]),
-            "next": moment(viewer, one["next_probe"]),
-            "answered": text(one["answered"] or t("no answer")),
+            "node": text(one.node, mono=True),
+            "since": moment(viewer, one.since),
+            "next": moment(viewer, one.next_probe),
+            "answered": text(one.answered or t("no answer")),
         }
         for one in found
     ]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final
+from collections.abc import Awaitable, Callable
+from typing import Final
 
+import msgspec
 from nicegui import ui
 
+from admin.models.responses.base import Listing
+from admin.models.responses.resends import JobView, ResendView
 from admin.pages.frame import heading, page
 from admin.pages.parts.buttons import button, to
 from admin.pages.parts.dialogs import asked_number, confirmed
@@ -20,6 +23,7 @@ from admin.pages.parts.tables import Column, badge, place, table, text
 from admin.pages.parts.tags import link, tag
 from admin.pages.parts.times import moment
 from admin.pages.viewer import Viewer
+from admin.repair.jobs import Counts, Item
 from bus.security.keys import Action
 
 _RARELY: Final = 6.0
@@ -29,26 +33,26 @@ _SURE: Final = ("delivered", "failed", "skipped", "missing")
 @page("/resends/{id}", "Resend")
 async def resend(viewer: Viewer) -> None:
     """Show one job at work."""
-    job = await viewer.api.get(f"/resends/{viewer.place['id']}")
-    with heading(viewer.t("Resend of {time}", time=viewer.time(job["created_at"]))):
+    job = await viewer.api.get(f"/resends/{viewer.place['id']}", ResendView)
+    with heading(viewer.t("Resend of {time}", time=viewer.time(job.created_at))):
         state = tag("span")
         tag("span", "pier-spacer")
         buttons = tag("span", "pier-row-of")
     shown = _Job(viewer, job, state, buttons)
     await _items(viewer, job)
     # A job that has ended is looked at further, less often: what fails since then is told.
-    following(viewer, shown.look, every=_RARELY if job["state"] in ENDED else EVERY)
+    following(viewer, shown.look, every=_RARELY if job.state in ENDED else EVERY)
 
 
 class _Job:
     """The state of one job, drawn anew as it goes on."""
 
-    def __init__(self, viewer: Viewer, job: Mapping[str, Any], state: ui.element, buttons: ui.element) -> None:
+    def __init__(self, viewer: Viewer, job: ResendView, state: ui.element, buttons: ui.element) -> None:
         self._viewer = viewer
-        self._id = job["id"]
+        self._id = job.id
         self._state = state
         self._buttons = buttons
-        self._known: tuple[Any, ...] = ()
+        self._known: object = None
         self._warning = tag("div")
         self._counts = tag("div")
         self._progress = ui.linear_progress(0, show_value=False, size="10px").props("rounded instant-feedback")
@@ -60,49 +64,43 @@ class _Job:
 
     async def look(self) -> None:
         """Ask how it is now."""
-        self._draw(await self._viewer.api.get(f"/resends/{self._id}"))
+        self._draw(await self._viewer.api.get(f"/resends/{self._id}", ResendView))
 
-    def _draw(self, job: Mapping[str, Any]) -> None:
-        counts = job["counts"]
-        selected = counts["selected"]
+    def _draw(self, job: ResendView) -> None:
+        counts = job.counts
+        selected = counts.selected
         self._counts.clear()
         with self._counts:
             figures(
-                [
-                    (self._viewer.t(OUTCOMES[part]), count(counts.get(part, 0)), "")
-                    for part in OUTCOMES
-                    if part in counts
-                ]
+                [(self._viewer.t(OUTCOMES[part]), count(number), "") for part, number in _by_outcome(counts).items()]
             )
-        self._progress.set_value(
-            (selected - counts["waiting"]) / selected if selected else float(job["state"] == "done")
-        )
+        self._progress.set_value((selected - counts.waiting) / selected if selected else float(job.state == "done"))
         self._draw_balance(job)
-        look = (job["state"], job["rate"], bool((job.get("new_failures") or {}).get("count")), tuple(job["reruns"]))
+        look = (job.state, job.rate, bool(job.new_failures and job.new_failures.count), tuple(job.reruns))
         if look != self._known:
             self._known = look
             self._draw_rest(job)
 
-    def _draw_balance(self, job: Mapping[str, Any]) -> None:
-        t, counts = self._viewer.t, job["counts"]
-        parts = [part for part in OUTCOMES if counts.get(part) or part in _SURE]
+    def _draw_balance(self, job: ResendView) -> None:
+        t, counts = self._viewer.t, _by_outcome(job.counts)
+        parts = [part for part in OUTCOMES if counts[part] or part in _SURE]
         terms = " + ".join(f"{count(counts[part])} {t(OUTCOMES[part])}" for part in parts)
         self._balance.clear()
         with self._balance:
-            tag("span", "", t("{selected} selected = {terms}", selected=count(counts["selected"]), terms=terms))
-            if job["balanced"]:
+            tag("span", "", t("{selected} selected = {terms}", selected=count(job.counts.selected), terms=terms))
+            if job.balanced:
                 chip(t("balanced"), "good", "check")
             else:
                 chip(t("does not add up"), "bad", "error")
 
-    def _draw_rest(self, job: Mapping[str, Any]) -> None:
+    def _draw_rest(self, job: ResendView) -> None:
         viewer = self._viewer
         self._state.clear()
         with self._state:
-            chip(viewer.t(STATES[job["state"]]), TONES.get(job["state"], "warn"))
+            chip(viewer.t(STATES[job.state]), TONES.get(job.state, "warn"))
         self._buttons.clear()
         with self._buttons:
-            if viewer.may(Action.RESEND, job["filter"].get("destination")):
+            if viewer.may(Action.RESEND, job.filter.get("destination")):
                 _buttons(viewer, job, self.look)
         self._warning.clear()
         with self._warning:
@@ -112,15 +110,20 @@ class _Job:
             _pairs(viewer, job)
 
 
-def _tell_new(viewer: Viewer, job: Mapping[str, Any]) -> None:
-    t, new = viewer.t, job.get("new_failures")
-    if not new or not new["count"]:
+def _by_outcome(counts: Counts) -> dict[str, int]:
+    """Return how many items ended how, in the order in which outcomes are shown."""
+    known: dict[str, int] = msgspec.structs.asdict(counts)
+    return {part: known[part] for part in OUTCOMES}
+
+
+def _tell_new(viewer: Viewer, job: ResendView) -> None:
+    t, new = viewer.t, job.new_failures
+    if not new or not new.count:
         return
     query = as_query(
-        {name: value for name, value in job["filter"].items() if name not in ("from", "to")}
-        | {"from": job["filter"]["to"]}
+        {name: value for name, value in job.filter.items() if name not in ("from", "to")} | {"from": job.filter["to"]}
     )
-    number_of = count(new["count"]) + ("" if new["complete"] else "+")
+    number_of = count(new.count) + ("" if new.complete else "+")
     with note(
         t("{count} more failed since this job was made", count=number_of),
         t("They are not part of it: its selection was frozen then."),
@@ -129,20 +132,20 @@ def _tell_new(viewer: Viewer, job: Mapping[str, Any]) -> None:
         link(t("Resend these too"), f"/admin/resends/new?{query}")
 
 
-def _pairs(viewer: Viewer, job: Mapping[str, Any]) -> None:
+def _pairs(viewer: Viewer, job: ResendView) -> None:
     t = viewer.t
-    rate_now = job["rate"]
+    rate_now = job.rate
     shown: list[tuple[str, object]] = [
-        (t("By"), job["by"]),
-        (t("Reason"), viewer.reason(job["reason"], by=job["by"]) or "–"),
+        (t("By"), job.by),
+        (t("Reason"), viewer.reason(job.reason, by=job.by) or "–"),
         (t("Rate"), t("{rate} a second", rate=rate(rate_now)) if rate_now else t("as fast as subscriptions take it")),
-        (t("Made"), lambda: moment(viewer, job["created_at"])),
-        (t("Finished"), lambda: moment(viewer, job["finished_at"])),
-        *said(viewer, job["filter"]),
+        (t("Made"), lambda: moment(viewer, job.created_at)),
+        (t("Finished"), lambda: moment(viewer, job.finished_at)),
+        *said(viewer, job.filter),
     ]
-    if job["rerun_of"]:
-        shown.append((t("Again, of"), _job_link(job["rerun_of"])))
-    shown.extend((t("Done again as"), _job_link(again)) for again in job["reruns"])
+    if job.rerun_of:
+        shown.append((t("Again, of"), _job_link(job.rerun_of)))
+    shown.extend((t("Done again as"), _job_link(again)) for again in job.reruns)
     pairs(shown)
 
 
@@ -153,8 +156,8 @@ def _job_link(job_id: str) -> Callable[[], None]:
     return show
 
 
-def _buttons(viewer: Viewer, job: Mapping[str, Any], look: Callable[[], Awaitable[None]]) -> None:
-    t, place_of = viewer.t, f"/resends/{job['id']}"
+def _buttons(viewer: Viewer, job: ResendView, look: Callable[[], Awaitable[None]]) -> None:
+    t, place_of = viewer.t, f"/resends/{job.id}"
 
     async def order(verb: str) -> None:
         await viewer.api.post(f"{place_of}/{verb}")
@@ -167,21 +170,21 @@ def _buttons(viewer: Viewer, job: Mapping[str, Any], look: Callable[[], Awaitabl
             await look()
 
     async def change_rate() -> None:
-        wanted = await asked_number(viewer, t("Resend how many a second?"), job["rate"], hint=t("Empty for no limit."))
+        wanted = await asked_number(viewer, t("Resend how many a second?"), job.rate, hint=t("Empty for no limit."))
         if wanted is not None:
             await viewer.api.patch(place_of, {"rate": wanted or None})
             await look()
 
     async def rerun() -> None:
-        again = await viewer.api.post(f"{place_of}/rerun")
-        ui.navigate.to(f"/resends/{again['id']}")
+        again = (await viewer.api.post(f"{place_of}/rerun")).read(JobView)
+        ui.navigate.to(f"/resends/{again.id}")
 
-    if job["state"] in ENDED:
-        lost = job["counts"]["failed"] + job["counts"]["missing"]
+    if job.state in ENDED:
+        lost = job.counts.failed + job.counts.missing
         why = "" if lost else t("Nothing of it failed.")
         button(t("Resend what failed ({count})", count=count(lost)), rerun, icon="replay", disabled_because=why)
         return
-    if job["state"] == "paused":
+    if job.state == "paused":
         button(t("Resume"), lambda: order("resume"), icon="play_arrow", kind="primary")
     else:
         button(t("Pause"), lambda: order("pause"), icon="pause")
@@ -189,10 +192,12 @@ def _buttons(viewer: Viewer, job: Mapping[str, Any], look: Callable[[], Awaitabl
     button(t("Cancel"), cancel, icon="cancel")
 
 
-async def _items(viewer: Viewer, job: Mapping[str, Any]) -> None:
-    t, outcome, base = viewer.t, viewer.query.get("outcome"), f"/admin/resends/{job['id']}"
+async def _items(viewer: Viewer, job: ResendView) -> None:
+    t, outcome, base = viewer.t, viewer.query.get("outcome"), f"/admin/resends/{job.id}"
     found = await viewer.api.get(
-        f"/resends/{job['id']}/items", {"outcome": outcome, "cursor": viewer.query.get("cursor"), "limit": 100}
+        f"/resends/{job.id}/items",
+        Listing[Item],
+        {"outcome": outcome, "cursor": viewer.query.get("cursor"), "limit": 100},
     )
     with tag("section", "pier-card", aria_label=t("Each delivery")):
         with tag("div", "pier-row-of q-mb-sm"):
@@ -204,27 +209,27 @@ async def _items(viewer: Viewer, job: Mapping[str, Any]) -> None:
             tag("span", "pier-spacer")
             query = f"&outcome={outcome}" if outcome else ""
             for kind in ("csv", "ndjson"):
-                to(kind.upper(), f"/api/v1/resends/{job['id']}/items/export?format={kind}{query}", icon="download")
-        if not found["items"]:
+                to(kind.upper(), f"/api/v1/resends/{job.id}/items/export?format={kind}{query}", icon="download")
+        if not found.items:
             empty(t("Nothing to show here"), t("Another outcome may have more; a job that selects has none yet."))
         else:
-            _item_table(viewer, found["items"], job["by"])
-        if found["next"]:
-            link(t("Go on"), f"{base}?cursor={found['next']}{query}")
+            _item_table(viewer, found.items, job.by)
+        if found.next:
+            link(t("Go on"), f"{base}?cursor={found.next}{query}")
 
 
-def _item_table(viewer: Viewer, items: list[dict[str, Any]], by: str) -> None:
+def _item_table(viewer: Viewer, items: list[Item], by: str) -> None:
     t = viewer.t
     rows = [
         {
-            "key": f"{item['message_id']}/{item['subscription']}",
-            "message": place(item["message_id"], f"/admin/messages/{item['message_id']}", mono=True),
-            "subscription": text(item["subscription"]),
+            "key": f"{item.message_id}/{item.subscription}",
+            "message": place(item.message_id, f"/admin/messages/{item.message_id}", mono=True),
+            "subscription": text(item.subscription),
             "outcome": badge(
-                t(OUTCOMES[item["outcome"]]),
-                TONES.get(item["outcome"], "wait"),
+                t(OUTCOMES[item.outcome]),
+                TONES.get(item.outcome, "wait"),
             ),
-            "reason": text(viewer.reason(item["reason"], by=by), cut=True),
+            "reason": text(viewer.reason(item.reason, by=by), cut=True),
         }
         for item in items
     ]

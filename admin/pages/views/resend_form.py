@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from nicegui import ui
 
+from admin.models.responses.resends import JobView, PreviewView
 from admin.pages.frame import heading, page
 from admin.pages.parts.buttons import to
 from admin.pages.parts.figures import count, pairs
@@ -27,13 +27,13 @@ async def new_resend(viewer: Viewer) -> None:
     t = viewer.t
     heading(t("New resend"))
     selection = selection_of(viewer)
-    found = await viewer.api.post("/resends", {"filter": selection, "dry_run": True})
-    number = count(found["count"])
+    found = (await viewer.api.post("/resends", {"filter": selection, "dry_run": True})).read(PreviewView)
+    number = count(found.count)
     with tag("section", "pier-card", aria_label=t("What")):
         tag("h2", "", t("{count} deliveries would be resent", count=number))
         _tell_extent(viewer, found)
-        pairs(said(viewer, found["filter"]) or [(t("What"), t("every message"))])
-    if not found["count"]:
+        pairs(said(viewer, found.filter) or [(t("What"), t("every message"))])
+    if not found.count:
         empty(
             t("Nothing matches"),
             t("Take away a condition, or choose a longer time."),
@@ -44,10 +44,10 @@ async def new_resend(viewer: Viewer) -> None:
     _form(viewer, found)
 
 
-def _tell_extent(viewer: Viewer, found: Mapping[str, Any]) -> None:
+def _tell_extent(viewer: Viewer, found: PreviewView) -> None:
     t = viewer.t
-    if not found["complete"]:
-        since = viewer.time(found["counted_since"])
+    if not found.complete:
+        since = viewer.time(found.counted_since)
         note(
             t("There are more than this"),
             t(
@@ -59,11 +59,11 @@ def _tell_extent(viewer: Viewer, found: Mapping[str, Any]) -> None:
     tag(
         "p",
         "pier-quiet",
-        t("Frozen at {time}: what fails later is not part of it.", time=viewer.time(found["filter"]["to"])),
+        t("Frozen at {time}: what fails later is not part of it.", time=viewer.time(found.filter["to"])),
     )
 
 
-def _sample(viewer: Viewer, found: Mapping[str, Any]) -> None:
+def _sample(viewer: Viewer, found: PreviewView) -> None:
     t = viewer.t
     columns = [
         Column("message", t("Message")),
@@ -74,22 +74,22 @@ def _sample(viewer: Viewer, found: Mapping[str, Any]) -> None:
     ]
     rows = [
         {
-            "key": row["id"],
-            "message": place(row["id"], f"/admin/messages/{row['id']}", mono=True),
-            "destination": text(row["destination"]),
-            "biz_id": text(row["biz_id"]),
-            "status": state(viewer, row["status"]),
-            "received": moment(viewer, row["received_at"]),
+            "key": row.id,
+            "message": place(row.id, f"/admin/messages/{row.id}", mono=True),
+            "destination": text(row.destination),
+            "biz_id": text(row.biz_id),
+            "status": state(viewer, row.status),
+            "received": moment(viewer, row.received_at),
         }
-        for row in found["sample"]
+        for row in found.sample
     ]
     tag("p", "pier-quiet", t("The first of them:"))
     table(columns, rows, label=t("The first of them:"))
 
 
-def _form(viewer: Viewer, found: Mapping[str, Any]) -> None:
-    t, wanted = viewer.t, str(found["count"])
-    is_typed = found["count"] > _MANY or not found["complete"]
+def _form(viewer: Viewer, found: PreviewView) -> None:
+    t, wanted = viewer.t, str(found.count)
+    is_typed = found.count > _MANY or not found.complete
     with tag("section", "pier-card", aria_label=t("Resend")):
         form = Form(viewer)
         with tag("div", "pier-form"):
@@ -104,10 +104,10 @@ def _form(viewer: Viewer, found: Mapping[str, Any]) -> None:
             if is_typed and form.value("typed") != wanted:
                 form.fail("typed", t("Type {text} to go on", text=wanted))
                 return
-            body = {"filter": found["filter"], "rate": form.value("rate"), "reason": form.value("reason")}
-            job = await viewer.api.post("/resends", body)
-            ui.navigate.to(f"/resends/{job['id']}")
+            body = {"filter": found.filter, "rate": form.value("rate"), "reason": form.value("reason")}
+            job = (await viewer.api.post("/resends", body)).read(JobView)
+            ui.navigate.to(f"/resends/{job.id}")
 
         with tag("div", "pier-row-of q-mt-md"):
-            form.send(t("Resend {count} deliveries", count=count(found["count"])), begin)
+            form.send(t("Resend {count} deliveries", count=count(found.count)), begin)
             to(t("Leave it"), "/admin/failures")

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
+from admin.models.responses.base import Listing
+from admin.models.responses.resends import ResendView
 from admin.pages.frame import heading, page
 from admin.pages.parts.figures import count
 from admin.pages.parts.following import following
 from admin.pages.parts.jobs import STATES, TONES
 from admin.pages.parts.notes import empty
 from admin.pages.parts.selections import in_short
-from admin.pages.parts.tables import Column, badge, number, place, table, text
+from admin.pages.parts.tables import Column, Row, badge, number, place, table, text
 from admin.pages.parts.tags import link
 from admin.pages.viewer import Viewer
 
@@ -24,8 +25,8 @@ async def resends(viewer: Viewer) -> None:
     t = viewer.t
     heading(t("Resends"))
     query = {"limit": _PAGE, "cursor": viewer.query.get("cursor")}
-    found = await viewer.api.get("/resends", query)
-    if not found["items"]:
+    found = await viewer.api.get("/resends", Listing[ResendView], query)
+    if not found.items:
         empty(
             t("Nothing was resent yet"),
             t("A resend starts from what fails, from a search, or from one message."),
@@ -42,30 +43,30 @@ async def resends(viewer: Viewer) -> None:
         Column("delivered", t("Delivered"), is_number=True),
         Column("failed", t("Failed"), is_number=True),
     ]
-    shown = table(columns, [_row(viewer, job) for job in found["items"]], label=t("Resends"))
-    if found["next"]:
-        link(t("Older"), f"/admin/resends?cursor={found['next']}")
+    shown = table(columns, [_row(viewer, job) for job in found.items], label=t("Resends"))
+    if found.next:
+        link(t("Older"), f"/admin/resends?cursor={found.next}")
 
     async def look() -> None:
-        jobs = {job["id"]: job for job in (await viewer.api.get("/resends", query))["items"]}
+        jobs = {job.id: job for job in (await viewer.api.get("/resends", Listing[ResendView], query)).items}
         shown.rows = [_row(viewer, jobs[row["key"]]) if row["key"] in jobs else row for row in shown.rows]
 
     following(viewer, look)
 
 
-def _row(viewer: Viewer, job: Mapping[str, Any]) -> dict[str, Any]:
-    counts = job["counts"]
+def _row(viewer: Viewer, job: ResendView) -> Row:
+    counts = job.counts
     return {
-        "key": job["id"],
+        "key": job.id,
         "job": {
-            **place(viewer.time(job["created_at"]), f"/admin/resends/{job['id']}"),
-            "title": viewer.utc(job["created_at"]),
+            **place(viewer.time(job.created_at), f"/admin/resends/{job.id}"),
+            "title": viewer.utc(job.created_at),
         },
-        "by": text(job["by"]),
-        "reason": text(viewer.reason(job["reason"], by=job["by"]), cut=True),
-        "filter": text(in_short(viewer, job["filter"]), cut=True),
-        "state": badge(viewer.t(STATES[job["state"]]), TONES.get(job["state"], "warn")),
-        "selected": number(count(counts["selected"])),
-        "delivered": number(count(counts["delivered"])),
-        "failed": number(count(counts["failed"] + counts["missing"])),
+        "by": text(job.by),
+        "reason": text(viewer.reason(job.reason, by=job.by), cut=True),
+        "filter": text(in_short(viewer, job.filter), cut=True),
+        "state": badge(viewer.t(STATES[job.state]), TONES.get(job.state, "warn")),
+        "selected": number(count(counts.selected)),
+        "delivered": number(count(counts.delivered)),
+        "failed": number(count(counts.failed + counts.missing)),
     }

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from nicegui import ui
 
+from admin.models.responses.configuration import SubscriptionActionsView, SubscriptionView
+from admin.models.responses.stats import NO_FIGURES, StatsView
 from admin.pages.frame import heading, page
 from admin.pages.parts.buttons import button, to
 from admin.pages.parts.dialogs import confirmed
@@ -28,39 +27,42 @@ from bus.security.keys import Action
 async def subscription(viewer: Viewer) -> None:
     """Show one subscription."""
     code, name = viewer.place["code"], viewer.place["name"]
-    found = await viewer.api.get(f"/destinations/{code}/subscriptions/{name}")
-    actions = await viewer.api.get(f"/destinations/{code}/subscriptions/{name}/actions")
+    found = await viewer.api.get(f"/destinations/{code}/subscriptions/{name}", SubscriptionView)
+    actions = await viewer.api.get(f"/destinations/{code}/subscriptions/{name}/actions", SubscriptionActionsView)
     head, place = tag("div"), tag("div")
     with head:
         _head(viewer, code, found, actions, place)
-    if found["paused"]:
+    if found.paused:
         note(
             viewer.t("This subscription is paused"),
             viewer.t(
                 "Its messages wait and are delivered once it is resumed: {reason}",
-                reason=viewer.reason(found["paused_reason"]),
+                reason=viewer.reason(found.paused_reason),
             ),
             tone="warn",
         )
     await _volume(viewer, code, name)
     with tag("div", "pier-grid q-mb-md"):
         _settings(viewer, found)
-        sample(viewer, code, name, why_not=viewer.told(actions["sample"], "why"))
+        sample(viewer, code, name, why_not=viewer.say(actions.sample.why_text or actions.sample.why))
     await history(viewer, f"destinations/{code}/subscriptions/{name}")
 
 
-def _head(viewer: Viewer, code: str, found: Mapping[str, Any], actions: Mapping[str, Any], place: ui.element) -> None:
-    t, name = viewer.t, found["name"]
+def _head(
+    viewer: Viewer, code: str, found: SubscriptionView, actions: SubscriptionActionsView, place: ui.element
+) -> None:
+    t, name = viewer.t, found.name
     with tag("p", "pier-quiet q-mb-none"):
         link(code, f"/admin/destinations/{code}")
     with heading(name):
-        if found["paused"]:
+        if found.paused:
             chip(t("paused"), "warn", "pause")
         tag("span", "pier-spacer")
         to(t("Messages"), f"/admin/find?destination={code}&subscription={name}", icon="search")
         to(t("Failures"), f"/admin/failures?destination={code}&subscription={name}", icon="error_outline")
         if viewer.may(Action.PAUSE, code):
-            why = viewer.told(actions["resume" if found["paused"] else "pause"], "why")
+            verdict = actions.resume if found.paused else actions.pause
+            why = viewer.say(verdict.why_text or verdict.why)
             _pause_button(viewer, code, found, why)
         if viewer.may(Action.CONFIGURE, code):
             to(t("Edit"), f"/admin/destinations/{code}/subscriptions/{name}/edit", icon="edit")
@@ -68,8 +70,8 @@ def _head(viewer: Viewer, code: str, found: Mapping[str, Any], actions: Mapping[
             _remove_button(viewer, code, name)
 
 
-def _pause_button(viewer: Viewer, code: str, found: Mapping[str, Any], why: str) -> None:
-    t, name, paused = viewer.t, found["name"], found["paused"]
+def _pause_button(viewer: Viewer, code: str, found: SubscriptionView, why: str) -> None:
+    t, name, paused = viewer.t, found.name, found.paused
 
     async def switch() -> None:
         if not paused and not await confirmed(
@@ -88,8 +90,8 @@ def _pause_button(viewer: Viewer, code: str, found: Mapping[str, Any], why: str)
     )
 
 
-def _rotate_button(viewer: Viewer, code: str, found: Mapping[str, Any], place: ui.element) -> None:
-    t, name = viewer.t, found["name"]
+def _rotate_button(viewer: Viewer, code: str, found: SubscriptionView, place: ui.element) -> None:
+    t, name = viewer.t, found.name
 
     async def rotate() -> None:
         if not await confirmed(
@@ -100,16 +102,17 @@ def _rotate_button(viewer: Viewer, code: str, found: Mapping[str, Any], place: u
             danger=False,
         ):
             return
-        answer = await viewer.api.post(f"/destinations/{code}/subscriptions/{name}/rotate-secret", {"overlap": "24h"})
+        path = f"/destinations/{code}/subscriptions/{name}/rotate-secret"
+        answer = (await viewer.api.post(path, {"overlap": "24h"})).read(SubscriptionView)
         title, way_on = (
             t("The new secret of {name}", name=name),
             (t("I have kept it"), f"/admin/destinations/{code}/subscriptions/{name}"),
         )
         place.clear()
         with place:
-            kept(viewer, title, {t("secret"): answer["secret"]}, then=way_on, is_hashed=False)
+            kept(viewer, title, {t("secret"): answer.secret or ""}, then=way_on, is_hashed=False)
 
-    why = "" if found["secret"] else t("It has no secret: make one under Edit.")
+    why = "" if found.secret else t("It has no secret: make one under Edit.")
     button(t("Rotate the secret"), rotate, icon="vpn_key", disabled_because=why)
 
 
@@ -135,10 +138,10 @@ async def _volume(viewer: Viewer, code: str, name: str) -> None:
     t = viewer.t
     span = span_of(viewer)
     query = {"destination": code, "from": span.since(viewer), "by": "subscription", "limit": 500}
-    stats = await viewer.api.get("/stats", query)
-    stats["series"] = [one for one in stats["series"] if one["subscription"] == name]
-    totals = stats["series"][0]["totals"] if stats["series"] else {"deliveries": {}}
-    ended = totals["deliveries"]
+    stats = await viewer.api.get("/stats", StatsView, query)
+    stats.series = [one for one in stats.series if one.subscription == name]
+    totals = stats.series[0].totals if stats.series else NO_FIGURES
+    ended = totals.deliveries
     with tag("section", "pier-card", aria_label=t("What went on")):
         with tag("div", "pier-row-of"):
             tag("h2", "", t("What went on"))
@@ -148,38 +151,42 @@ async def _volume(viewer: Viewer, code: str, name: str) -> None:
             [
                 (t("delivered"), count(ended.get("delivered", 0)), ""),
                 (t("dead"), count(ended.get("dead", 0)), ""),
-                (t("attempts"), count(totals.get("attempts", 0)), ""),
-                (t("success of attempts"), share(totals.get("success_rate")), ""),
-                (t("p50 / p99 latency"), took(totals.get("p50_ms")), f"/ {took(totals.get('p99_ms'))}"),
+                (t("attempts"), count(totals.attempts), ""),
+                (t("success of attempts"), share(totals.success_rate), ""),
+                (t("p50 / p99 latency"), took(totals.p50_ms), f"/ {took(totals.p99_ms)}"),
             ]
         )
         volume_charts(viewer, has_accepted=False).draw(stats)
 
 
-def _settings(viewer: Viewer, found: Mapping[str, Any]) -> None:
+def _settings(viewer: Viewer, found: SubscriptionView) -> None:
     t = viewer.t
-    retry = found["retry"]
-    waits = ", ".join(retry) if isinstance(retry, list) else t("{first}, then times {factor} up to {max}", **retry)
+    retry = found.retry
+    waits = (
+        ", ".join(retry)
+        if isinstance(retry, list)
+        else t("{first}, then times {factor} up to {max}", first=retry.first, factor=retry.factor, max=retry.max)
+    )
     with tag("section", "pier-card", aria_label=t("Settings")):
         tag("h2", "", t("Settings"))
         pairs(
             [
-                (t("URL"), found["url"]),
-                (t("Requests at once"), count(found["max_concurrency"])),
-                (t("Requests a second"), count(found["rate"]) if found["rate"] else t("no limit")),
-                (t("Time-out"), f"{found['timeout_seconds']:g} s"),
+                (t("URL"), found.url),
+                (t("Requests at once"), count(found.max_concurrency)),
+                (t("Requests a second"), count(found.rate) if found.rate else t("no limit")),
+                (t("Time-out"), f"{found.timeout_seconds:g} s"),
                 (t("Retried after"), waits),
                 (t("Given up after"), _ends(viewer, found)),
-                (t("Dead at once after"), ", ".join(map(str, found["dead_on"])) or t("none")),
-                (t("Signed"), t("yes") if found["secret"] else t("no")),
-                (t("Filter"), found["filter"] or t("none: every message")),
-                (t("Own headers"), ", ".join(found["headers"]) or t("none")),
-                (t("Taken for stuck after"), found["stuck_after"]),
+                (t("Dead at once after"), ", ".join(map(str, found.dead_on)) or t("none")),
+                (t("Signed"), t("yes") if found.secret else t("no")),
+                (t("Filter"), found.filter or t("none: every message")),
+                (t("Own headers"), ", ".join(found.headers) or t("none")),
+                (t("Taken for stuck after"), found.stuck_after),
             ]
         )
 
 
-def _ends(viewer: Viewer, found: Mapping[str, Any]) -> str:
-    attempts = found["retry_max_attempts"]
+def _ends(viewer: Viewer, found: SubscriptionView) -> str:
+    attempts = found.retry_max_attempts
     more = viewer.t(" or {count} attempts", count=attempts) if attempts else ""
-    return f"{found['retry_max_age']}{more}"
+    return f"{found.retry_max_age}{more}"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
+import msgspec
 from nicegui import ui
 
+from admin.models.configuration import SubscriptionBody
+from admin.models.responses.configuration import DestinationView, SubscriptionView
 from admin.pages.calls import Refused
 from admin.pages.frame import heading, page
 from admin.pages.parts.buttons import to
@@ -14,27 +16,14 @@ from admin.pages.parts.forms import Form
 from admin.pages.parts.secret_shown_once import kept
 from admin.pages.parts.tags import tag
 from admin.pages.viewer import Viewer
-from bus.domain.delivery.retry import DEFAULT_SCHEDULE
 from bus.security.keys import Action
 
 _AUTO: Final = "auto"
 _NONE: Final = "none"
-_NEW: Final[dict[str, Any]] = {
-    "url": "",
-    "max_concurrency": 16,
-    "rate": None,
-    "timeout_seconds": 10,
-    "retry": list(DEFAULT_SCHEDULE),
-    "retry_max_age": "7d",
-    "retry_max_attempts": None,
-    "secret": "set",
-    "filter": None,
-    "headers": {},
-    "routing_pattern": "#",
-    "stuck_after": "5m",
-    "dead_on": [],
-    "paused": False,
-}
+_NEW: Final = msgspec.convert(
+    SubscriptionBody(url="", secret="set").model_dump() | {"paused_reason": ""},  # noqa: S106 - that there is to be one
+    SubscriptionView,
+)
 
 
 @page("/destinations/{code}/new-subscription", "New subscription")
@@ -42,7 +31,7 @@ async def new_subscription(viewer: Viewer) -> None:
     """Ask what a new subscription is to be."""
     code = viewer.place["code"]
     viewer.require(Action.CONFIGURE, code)
-    await viewer.api.get(f"/destinations/{code}")
+    await viewer.api.get(f"/destinations/{code}", DestinationView)
     heading(viewer.t("New subscription of {code}", code=code))
     _form(viewer, code, None, _NEW)
 
@@ -52,12 +41,12 @@ async def edit_subscription(viewer: Viewer) -> None:
     """Ask what is to change."""
     code, name = viewer.place["code"], viewer.place["name"]
     viewer.require(Action.CONFIGURE, code)
-    known = await viewer.api.get(f"/destinations/{code}/subscriptions/{name}")
+    known = await viewer.api.get(f"/destinations/{code}/subscriptions/{name}", SubscriptionView)
     heading(viewer.t("Edit {code}", code=name))
     _form(viewer, code, name, known)
 
 
-def _form(viewer: Viewer, code: str, name: str | None, known: Mapping[str, Any]) -> None:
+def _form(viewer: Viewer, code: str, name: str | None, known: SubscriptionView) -> None:
     t = viewer.t
     with tag("section", "pier-card", aria_label=t("Settings")) as place:
         form = Form(viewer)
@@ -72,47 +61,47 @@ def _form(viewer: Viewer, code: str, name: str | None, known: Mapping[str, Any])
             to(t("Leave it"), f"/admin/destinations/{code}" + (f"/subscriptions/{name}" if name else ""))
 
 
-def _target(viewer: Viewer, form: Form, known: Mapping[str, Any]) -> None:
+def _target(viewer: Viewer, form: Form, known: SubscriptionView) -> None:
     t = viewer.t
-    form.text("url", t("URL"), known["url"], hint=t("Gets a POST for each message; any 2xx is success."))
-    form.number("max_concurrency", t("Requests at once"), known["max_concurrency"], hint=t("Over the whole bus."))
-    form.number("rate", t("Requests a second"), known["rate"], hint=t("Empty for no limit."))
-    form.number("timeout_seconds", t("Time-out (seconds)"), known["timeout_seconds"], hint=t("Of one request, in all."))
+    form.text("url", t("URL"), known.url, hint=t("Gets a POST for each message; any 2xx is success."))
+    form.number("max_concurrency", t("Requests at once"), known.max_concurrency, hint=t("Over the whole bus."))
+    form.number("rate", t("Requests a second"), known.rate, hint=t("Empty for no limit."))
+    form.number("timeout_seconds", t("Time-out (seconds)"), known.timeout_seconds, hint=t("Of one request, in all."))
     choices = {_AUTO: t("signed, the bus makes the secret"), _NONE: t("not signed")}
-    form.choice("secret", t("Signature"), choices, _AUTO if known["secret"] else _NONE)
+    form.choice("secret", t("Signature"), choices, _AUTO if known.secret else _NONE)
 
 
-def _retries(viewer: Viewer, form: Form, known: Mapping[str, Any]) -> None:
+def _retries(viewer: Viewer, form: Form, known: SubscriptionView) -> None:
     t = viewer.t
-    retry = known["retry"]
-    shown = ", ".join(retry) if isinstance(retry, list) else "{first} * {factor} <= {max}".format(**retry)
+    retry = known.retry
+    shown = ", ".join(retry) if isinstance(retry, list) else f"{retry.first} * {retry.factor} <= {retry.max}"
     form.text(
         "retry", t("Wait after each failure"), shown, hint=t("5s, 30s, 2m ... the last repeats; or 5s * 3 <= 12h")
     )
     form.text(
-        "retry_max_age", t("Given up after"), known["retry_max_age"], hint=t("Such as 7d; then the delivery is dead.")
+        "retry_max_age", t("Given up after"), known.retry_max_age, hint=t("Such as 7d; then the delivery is dead.")
     )
     form.number(
-        "retry_max_attempts", t("or after so many attempts"), known["retry_max_attempts"], hint=t("Empty for no limit.")
+        "retry_max_attempts", t("or after so many attempts"), known.retry_max_attempts, hint=t("Empty for no limit.")
     )
     form.text(
         "dead_on",
         t("Dead at once after"),
-        ", ".join(map(str, known["dead_on"])),
+        ", ".join(map(str, known.dead_on)),
         hint=t("Statuses such as 400, 422, which a retry does not help; empty for none."),
     )
     form.text(
-        "stuck_after", t("Taken for stuck after"), known["stuck_after"], hint=t("Without an outcome and not waiting.")
+        "stuck_after", t("Taken for stuck after"), known.stuck_after, hint=t("Without an outcome and not waiting.")
     )
 
 
-def _content(viewer: Viewer, form: Form, known: Mapping[str, Any]) -> None:
+def _content(viewer: Viewer, form: Form, known: SubscriptionView) -> None:
     t = viewer.t
     form.text(
-        "filter", t("Filter"), known["filter"] or "", hint=t("JMESPath: body.total > `100`; empty for every message.")
+        "filter", t("Filter"), known.filter or "", hint=t("JMESPath: body.total > `100`; empty for every message.")
     )
-    form.text("routing_pattern", t("Routing pattern"), known["routing_pattern"], hint=t("# for every routing key."))
-    lines = "\n".join(f"{name}: {value}" for name, value in known["headers"].items())
+    form.text("routing_pattern", t("Routing pattern"), known.routing_pattern, hint=t("# for every routing key."))
+    lines = "\n".join(f"{name}: {value}" for name, value in known.headers.items())
     form.lines("headers", t("Own headers, NAME: VALUE a line"), lines)
 
 
@@ -120,21 +109,22 @@ async def _save(viewer: Viewer, form: Form, code: str, name: str | None, place: 
     wanted = _wanted(viewer, form)
     path = f"/destinations/{code}/subscriptions/{name or form.value('name') or '-'}"
     if name is None:
-        answer = await viewer.api.put(path, {"name": form.value("name") or "", **wanted})
+        done = await viewer.api.put(path, {"name": form.value("name") or "", **wanted})
     else:
-        answer = await viewer.api.patch(path, wanted)
-    shown = f"/destinations/{code}/subscriptions/{answer['name']}"
-    if answer["secret"] in (None, "set"):
+        done = await viewer.api.patch(path, wanted)
+    answer = done.read(SubscriptionView)
+    shown = f"/destinations/{code}/subscriptions/{answer.name}"
+    if answer.secret in (None, "set"):
         ui.navigate.to(shown)
         return
-    t, title = viewer.t, viewer.t("The secret of {name}", name=answer["name"])
+    t, title = viewer.t, viewer.t("The secret of {name}", name=answer.name)
     place.clear()
     with place:
         way_on = (t("I have kept it"), f"/admin{shown}")
-        kept(viewer, title, {t("secret"): answer["secret"]}, then=way_on, is_hashed=False)
+        kept(viewer, title, {t("secret"): answer.secret}, then=way_on, is_hashed=False)
 
 
-def _wanted(viewer: Viewer, form: Form) -> dict[str, Any]:
+def _wanted(viewer: Viewer, form: Form) -> dict[str, object]:
     wanted = {
         "url": form.value("url") or "",
         "rate": form.value("rate"),
@@ -150,13 +140,13 @@ def _wanted(viewer: Viewer, form: Form) -> dict[str, Any]:
     return wanted | {name: form.whole(name) or default for name, default in defaults.items()}
 
 
-def _statuses(text: str) -> list[Any]:
+def _statuses(text: str) -> list[int | str]:
     """Return the statuses; what is no number is left to the API to refuse."""
     found = [part.strip() for part in text.split(",") if part.strip()]
     return [int(part) if part.isascii() and part.isdigit() else part for part in found]
 
 
-def _waits(text: str) -> Any:
+def _waits(text: str) -> object:
     """Return a schedule as the API takes it, from ``5s, 30s`` or ``5s * 3 <= 12h``."""
     if "*" not in text:
         return [part.strip() for part in text.split(",") if part.strip()]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote
 
+import msgspec
 from nicegui import ui
 
+from admin.models.responses.messages import TraceView
 from admin.pages.calls import Refused
 from admin.pages.finding.filters import query_of
 from admin.pages.frame import heading, page
@@ -34,7 +36,7 @@ async def trace(viewer: Viewer) -> None:
     message_id = viewer.place["id"]
     path = f"/messages/{quote(message_id, safe='')}"
     try:
-        found = await viewer.api.get(path)
+        found = await viewer.api.get(path, TraceView)
     except Refused as error:
         if error.status != _MISSING:
             raise
@@ -57,11 +59,11 @@ def _missing(viewer: Viewer, message_id: str) -> None:
 class _Page:
     """One message, live while something about it is unfinished."""
 
-    def __init__(self, viewer: Viewer, path: str, found: dict[str, Any]) -> None:
+    def __init__(self, viewer: Viewer, path: str, found: TraceView) -> None:
         self._viewer = viewer
         self._path = path
         self._found = found
-        self._polled: dict[str, Any] | None = None
+        self._polled: TraceView | None = None
         self._deliveries: dict[str, Delivery] = {}
         self._is_stirred = False
 
@@ -69,15 +71,15 @@ class _Page:
         """Build the page."""
         viewer, t, found = self._viewer, self._viewer.t, self._found
         with heading(t("Message")) as head:
-            tag("code", "pier-id", found["id"])
+            tag("code", "pier-id", found.id)
         said = tag("div", "", aria_live="polite")
         with head:
-            self._states = Live(lambda seen: states(viewer, seen))
+            self._states = Live(lambda seen: states(viewer, *seen))
             tag("span", "pier-spacer")
             self._live = ui.switch(t("Live"), value=True)
             Repair(viewer, said, self._stir).show(found)
         ways_on(viewer, found)
-        self._lineage = Live(lambda seen: lineage(viewer, seen))
+        self._lineage = Live(lambda seen: lineage(viewer, *seen))
         with tag("div", "pier-life"):
             with tag("div"):
                 self._facts = Live(Facts(viewer).show)
@@ -86,7 +88,7 @@ class _Page:
         tag("h2", "pier-section", t("Deliveries"))
         self._holder = tag("div")
         self._update()
-        if found["deliveries"]:
+        if found.deliveries:
             legend(viewer)
         ui.timer(_EVERY, patient(viewer, self._poll))
 
@@ -94,11 +96,11 @@ class _Page:
         """Ask for what changes; all of it is read only when something has changed."""
         if not self._is_stirred and (not self._live.value or self._is_finished()):
             return
-        polled = await self._viewer.api.get(self._path, {"attempts": "last:1"})
+        polled = await self._viewer.api.get(self._path, TraceView, {"attempts": "last:1"})
         if polled == self._polled:
             return
         self._polled, self._is_stirred = polled, False
-        self._found = await self._viewer.api.get(self._path)
+        self._found = await self._viewer.api.get(self._path, TraceView)
         self._update()
 
     def _stir(self) -> None:
@@ -107,16 +109,16 @@ class _Page:
 
     def _is_finished(self) -> bool:
         """Whether nothing more happens by itself."""
-        return all(one["status"] in FINAL for one in self._found["deliveries"])
+        return all(one.status in FINAL for one in self._found.deliveries)
 
     def _update(self) -> None:
         found = self._found
-        self._states.update({name: found.get(name) for name in ("status", "reason", "masked")})
-        self._lineage.update({name: found.get(name) for name in ("edited_from", "edits", "replay")})
-        self._facts.update({name: value for name, value in found.items() if name not in ("deliveries", "hops")})
-        self._timeline.update(found.get("hops") or [])
-        for one in found["deliveries"]:
-            name = one["subscription"]
+        self._states.update((found.status, bool(found.reason), found.masked))
+        self._lineage.update((found.edited_from, found.replay, found.edits))
+        self._facts.update(msgspec.structs.replace(found, deliveries=[], hops=[]))
+        self._timeline.update(found.hops)
+        for one in found.deliveries:
+            name = one.subscription
             if name not in self._deliveries:
                 with self._holder:
                     self._deliveries[name] = Delivery(self._viewer, found, name, self._open)
@@ -124,4 +126,4 @@ class _Page:
         self._live.set_visibility(not self._is_finished())
 
     async def _open(self, subscription: str, attempt_id: str) -> None:
-        await show_attempt(self._viewer, self._found["id"], subscription, attempt_id)
+        await show_attempt(self._viewer, self._found.id, subscription, attempt_id)

@@ -11,6 +11,10 @@ from typing import Any
 import httpx
 import pytest
 
+from admin.models.responses.access import SessionView
+from admin.models.responses.audit import AuditView
+from admin.models.responses.base import Listing
+from admin.models.responses.configuration import DestinationView
 from admin.pages.calls import Refused
 from admin.pages.site import Site
 from bus.security.clients import networks_of
@@ -141,7 +145,7 @@ async def test_who_has_a_session_comes_through_as_that_person(
     viewer = pages.seen[0]["viewer"]
     assert (viewer.principal.name, viewer.may("configure"), viewer.may("read", "other")) == ("ann", False, False)
     assert viewer.api.csrf == begun.json()["csrf"]
-    assert (await viewer.api.get("/session"))["name"] == "ann"
+    assert (await viewer.api.get("/session", SessionView)).name == "ann"
 
 
 async def test_a_socket_is_held_for_a_page_of_ours_only(site: Site, world: World) -> None:
@@ -304,7 +308,7 @@ async def test_a_page_that_goes_on_by_itself_keeps_no_session_from_ending(
             await world.clock.advance(idle // 4)
             held.say({"type": "websocket.receive", "text": said})
             with contextlib.suppress(Refused):
-                await viewer.api.get("/destinations")
+                await viewer.api.get("/destinations", Listing[DestinationView])
         await world.clock.advance(5)
         assert (held.sent[-1]["type"] != "websocket.close") == lasts
         held.say({"type": "websocket.disconnect", "code": 1000})
@@ -317,5 +321,5 @@ async def test_what_a_page_does_is_noted_with_the_address_that_the_proxy_tells(
     lines = [("x-forwarded-for", "192.0.2.66"), ("x-forwarded-for", "198.51.100.7")]  # the first one is made up
     await browser.get("/admin/", headers=lines)
     await pages.seen[0]["viewer"].api.put("/destinations/orders", {"transport": "direct"})
-    entries = (await pages.seen[0]["viewer"].api.get("/audit"))["items"]
-    assert [entry["who"]["address"] for entry in entries] == ["198.51.100.7"]
+    entries = (await pages.seen[0]["viewer"].api.get("/audit", Listing[AuditView])).items
+    assert [entry.who.address for entry in entries] == ["198.51.100.7"]
