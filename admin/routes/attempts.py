@@ -12,10 +12,10 @@ from admin.access.audit_log import Wanted
 from admin.deps import ReaderOfSome, ServicesDep
 from admin.models.responses.messages import HeaderView, RequestView, SentAttemptView
 from admin.requests.audited import AuditedRoute
+from admin.requests.masking import MasksDep
 from admin.routes.messages import trace_of
 from admin.services import AdminServices
 from admin.showing.contents import request_headers, response_view
-from admin.showing.masks import MasksDep
 from admin.showing.views import attempt_view
 from bus.domain.delivery.delivery import Attempt
 from bus.domain.delivery.request import SIGNATURE

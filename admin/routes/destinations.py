@@ -13,8 +13,7 @@ from admin.models.configuration import DestinationBody
 from admin.models.responses.base import Listing
 from admin.models.responses.configuration import DestinationView
 from admin.requests.audited import AuditedRoute, Noting, NotingDep
-from admin.requests.merging import merged
-from admin.requests.taking_back import put_unless_refused
+from admin.requests.changing import merged, put_unless_refused
 from admin.services import AdminServices
 from bus.domain.destination import Destination, check_removable, switched
 from bus.errors import InvalidMessage

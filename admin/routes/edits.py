@@ -14,9 +14,9 @@ from admin.models.repair import EditBody
 from admin.models.responses.messages import EditedView
 from admin.repair.editing import Edit
 from admin.requests.audited import AuditedRoute, Noting, NotingDep
+from admin.requests.masking import MasksDep
 from admin.routes.messages import message_id_of
 from admin.showing.archives import missing
-from admin.showing.masks import MasksDep
 from bus.domain.audit import sent
 from bus.domain.message import Message
 from bus.errors import InvalidMessage

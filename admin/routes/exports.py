@@ -12,9 +12,10 @@ from fastapi.responses import StreamingResponse
 from admin.deps import Reader, ServicesDep
 from admin.requests.audited import AuditedRoute, add_entry
 from admin.requests.documented import download
+from admin.requests.masking import MasksDep
 from admin.requests.queries import ExportQuery
 from admin.showing.export_rows import WRITERS
-from admin.showing.masks import Masks, MasksDep, Seen
+from admin.showing.masks import Masks, Seen
 from bus.domain.searching.selection import Selection
 from bus.domain.times import format_time
 from bus.domain.tracing.trace import Trace

@@ -13,7 +13,7 @@ from admin.models.base import optional_time
 from admin.models.responses.access import KeyView, NewKeyView
 from admin.models.responses.base import Listing
 from admin.requests.audited import AuditedRoute, NotingDep
-from admin.requests.merging import merged
+from admin.requests.changing import merged
 from bus.errors import NotFound
 from bus.security.keyring import StoredKey
 from bus.security.keys import split_key

@@ -12,10 +12,11 @@ from admin.models.repair import ResendBody
 from admin.models.responses.messages import MessagesView, ResentView, TraceView
 from admin.requests.audited import AuditedRoute, add_entry
 from admin.requests.documented import download, written
+from admin.requests.masking import MasksDep
 from admin.requests.queries import SearchQuery, searched_view
 from admin.showing.archives import missing
 from admin.showing.contents import pretty
-from admin.showing.masks import MasksDep, withheld
+from admin.showing.masks import withheld
 from admin.showing.views import Lineage, message_row, trace_view
 from bus.domain.identity import parse_id
 from bus.domain.tracing.trace import Trace

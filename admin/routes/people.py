@@ -13,7 +13,7 @@ from admin.models.base import optional_time
 from admin.models.responses.access import NewPasswordView, UserView
 from admin.models.responses.base import Listing
 from admin.requests.audited import AuditedRoute, NotingDep
-from admin.requests.merging import merged
+from admin.requests.changing import merged
 from admin.routes.sessions import login_of
 from admin.services import AdminServices
 from bus.errors import Conflict, InvalidMessage, NotFound

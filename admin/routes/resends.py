@@ -18,8 +18,8 @@ from admin.repair.item_pages import CONTENT_TYPES, ItemReader
 from admin.repair.jobs import Item, Job, Orders, no_job
 from admin.requests.audited import AuditedRoute, NotingDep
 from admin.requests.documented import Responses, download
+from admin.requests.masking import MasksDep
 from admin.services import AdminServices
-from admin.showing.masks import MasksDep
 from admin.showing.views import message_row
 from bus.domain.identity import id_time, new_id
 from bus.domain.searching.selection import Selection

@@ -14,8 +14,7 @@ from admin.models.configuration import RotateBody, SubscriptionBody
 from admin.models.responses.base import Listing
 from admin.models.responses.configuration import SubscriptionView
 from admin.requests.audited import AuditedRoute, Noting, NotingDep
-from admin.requests.merging import merged
-from admin.requests.taking_back import put_unless_refused
+from admin.requests.changing import merged, put_unless_refused
 from admin.services import AdminServices
 from bus.domain.durations import parse_duration
 from bus.domain.searching.masking import MASK

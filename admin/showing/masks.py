@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Annotated, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
-from fastapi import Depends, Query, Request
 
-from admin.deps import ServicesDep, who
-from admin.requests.audited import UNMASKED, is_noted
 from bus.domain.catalog import Catalog
 from bus.domain.message import Message
 from bus.domain.searching.masking import Masking, Unmaskable, masking
@@ -114,21 +111,6 @@ class Masks:
 def withheld(seen: Seen) -> AccessDenied:
     """Return the refusal of a body that is withheld."""
     return AccessDenied(seen.why, hint=_HINT)
-
-
-async def _masks(
-    request: Request,
-    services: ServicesDep,
-    unmasked: Annotated[
-        bool, Query(alias=UNMASKED, description="See what masking rules hide: for admins, and in the audit log.")
-    ] = False,
-) -> Masks:
-    if unmasked and not is_noted(request):
-        raise RuntimeError("a route that shows what is hidden has no AuditedRoute")
-    return Masks(services.context.registry.catalog, await who(request, services), unmasked=unmasked)
-
-
-MasksDep = Annotated[Masks, Depends(_masks)]
 
 
 def _rules(catalog: Catalog, destination: str) -> Masking:

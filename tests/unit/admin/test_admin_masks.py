@@ -11,7 +11,8 @@ import pytest
 from fastapi import FastAPI
 
 from admin.access.audit_log import Wanted
-from admin.showing.masks import Masks, MasksDep
+from admin.requests.masking import MasksDep
+from admin.showing.masks import Masks
 from bus.domain.delivery.delivery import Attempt, Status
 from bus.domain.message import Message
 from bus.domain.searching.masking import LARGEST

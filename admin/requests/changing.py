@@ -1,9 +1,12 @@
-"""A change of the configuration that a broker refuses is taken back, and answered as a conflict."""
+"""How a request changes a resource: PATCH replaces the fields that are sent, and what a broker refuses is undone."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Any, TypeVar
+
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ValidationError
 
 from admin.services import AdminServices
 from bus.errors import Conflict, TransportRefused
@@ -35,3 +38,14 @@ async def put_unless_refused(
         raise Conflict(f"{trouble}; nothing was changed", hint=trouble.hint)
     await services.settle()
     return stored
+
+
+_Resource = TypeVar("_Resource", bound=BaseModel)
+
+
+def merged(current: _Resource, changes: dict[str, Any]) -> _Resource:
+    """Return the resource with its changes, validated as a whole; an impossible value is a 422 with its field."""
+    try:
+        return type(current).model_validate({**current.model_dump(), **changes})
+    except ValidationError as error:
+        raise RequestValidationError(error.errors()) from error
