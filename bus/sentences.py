@@ -33,3 +33,8 @@ Said = str | Sentence
 def sentence(template: str, /, **values: int | Said) -> Sentence:
     """Return a sentence."""
     return Sentence(template, values)
+
+
+def N_(template: str) -> str:  # noqa: N802 - what gettext calls it
+    """Return a text as it is: it marks, where texts stand in a table, those that are said in another language."""
+    return template

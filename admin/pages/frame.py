@@ -17,6 +17,7 @@ from admin.pages.parts.tags import link, tag
 from admin.pages.viewer import LANGUAGE, THEME, Viewer
 from admin.pages.words import LANGUAGES
 from bus.security.keys import Action
+from bus.sentences import N_
 
 Build = Callable[[Viewer], Awaitable[Response | None]]
 _BUILT_WITHIN: Final = 20.0
@@ -34,21 +35,21 @@ class Place(NamedTuple):
 
 
 PLACES: Final = (
-    Place("/", "Overview", "dashboard", "o"),
-    Place("/find", "Find", "search", "f"),
-    Place("/failures", "Failures", "error_outline", "e"),
-    Place("/resends", "Resends", "replay", "r"),
-    Place("/destinations", "Destinations", "hub", "d"),
-    Place("/health", "Health", "favorite_border", "h"),
-    Place("/audit", "Audit log", "history", "a", Action.CONFIGURE),
-    Place("/access", "Access", "lock_outline", "u", Action.CONFIGURE),
+    Place("/", N_("Overview"), "dashboard", "o"),
+    Place("/find", N_("Find"), "search", "f"),
+    Place("/failures", N_("Failures"), "error_outline", "e"),
+    Place("/resends", N_("Resends"), "replay", "r"),
+    Place("/destinations", N_("Destinations"), "hub", "d"),
+    Place("/health", N_("Health"), "favorite_border", "h"),
+    Place("/audit", N_("Audit log"), "history", "a", Action.CONFIGURE),
+    Place("/access", N_("Access"), "lock_outline", "u", Action.CONFIGURE),
 )
 _SHORTCUTS: Final = (
-    ("Ctrl K", "Go anywhere"),
-    ("/", "Find a message"),
-    ("j / k", "Next and previous row"),
-    ("g o · g f · g e · g r · g d · g h", "Overview, Find, Failures, Resends, Destinations, Health"),
-    ("?", "This list"),
+    ("Ctrl K", N_("Go anywhere")),
+    ("/", N_("Find a message")),
+    ("j / k", N_("Next and previous row")),
+    ("g o · g f · g e · g r · g d · g h", N_("Overview, Find, Failures, Resends, Destinations, Health")),
+    ("?", N_("This list")),
 )
 
 

@@ -1,20 +1,22 @@
-"""What pages say, in English and Chinese; the English text is the key."""
+"""What pages say, in English and in the languages that there is a catalogue of; the English text is the key."""
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-from collections.abc import Callable
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
+from importlib import resources
 from typing import Final
 
 Words = Callable[..., str]
 LANGUAGES: Final = {"en": "English", "zh": "中文"}
+_COMMENT: Final = re.compile(r"^#.*\n", re.MULTILINE)
 
 
 def words_of(language: str) -> Words:
     """Return what says a text in a language: ``t("{count} messages", count=3)``; English where one is missing."""
-    known = chinese() if language == "zh" else {}
+    known = catalogue(language)
 
     def say(text: str, /, **values: object) -> str:
         found = known.get(text, text)
@@ -24,10 +26,20 @@ def words_of(language: str) -> Words:
 
 
 @cache
-def chinese() -> dict[str, str]:
-    """Return all texts in Chinese, gathered from ``admin.pages.chinese``: a module for each page."""
-    package = importlib.import_module("admin.pages.chinese")
-    modules = (
-        importlib.import_module(f"{package.__name__}.{found.name}") for found in pkgutil.iter_modules(package.__path__)
-    )
-    return {english: text for module in modules for english, text in module.TEXTS.items()}
+def catalogue(language: str) -> Mapping[str, str]:
+    """Return all texts in a language by the English text; none in English, in which the code has them."""
+    file = resources.files(__package__) / "locale" / language / "LC_MESSAGES" / "pier.po"
+    return dict(_entries(file.read_text("utf-8"))) if file.is_file() else {}
+
+
+def _entries(po: str) -> Iterator[tuple[str, str]]:
+    """Yield what a file of gettext's has, in the form in which ``make texts`` writes it."""
+    for entry in _COMMENT.sub("", po).split("\n\n"):
+        english, _, text = entry.strip().removeprefix("msgid ").partition("\nmsgstr ")
+        if (key := _unquoted(english)) and (said := _unquoted(text)):
+            yield key, said
+
+
+def _unquoted(lines: str) -> str:
+    """Return the text of string literals, a line each; their escapes are JSON's."""
+    return "".join(map(json.loads, lines.splitlines()))

@@ -7,10 +7,11 @@ from typing import Final
 import msgspec
 
 from bus.domain.delivery.retry import RetryPolicy
+from bus.sentences import N_
 
 DEFAULT_STUCK_AFTER = 300_000
-PAUSED_BY_410: Final = "the subscriber answered 410 Gone"
-PAUSED_BY_PERSON: Final = "paused by a person"
+PAUSED_BY_410: Final = N_("the subscriber answered 410 Gone")
+PAUSED_BY_PERSON: Final = N_("paused by a person")
 
 
 class Secret(msgspec.Struct, frozen=True):

@@ -16,6 +16,7 @@ from admin.pages.viewer import THEME, language_of
 from admin.pages.words import LANGUAGES, words_of
 from admin.services import AdminServices
 from bus.bootstrap import VERSION
+from bus.sentences import N_
 
 PREFIX: Final = "/admin/assets/"
 LOGIN: Final = "/admin/login"
@@ -77,16 +78,16 @@ class Assets:
 
 
 _LOGIN_TEXTS: Final = {
-    "title": "Log in to Pier",
-    "name": "Name",
-    "password": "Password",
-    "enter": "Log in",
-    "help": "Users are made with “bus user add NAME”. Nothing that was sent is affected while nobody is logged in.",
-    "no_script": "These pages need JavaScript; the API and the bus command do without.",
-    "wait": "try again in {seconds} s",
-    "ended": "Your session has ended. Log in again and you are back where you were.",
-    "other": "Language",
-    "away": "The bus does not answer. Nothing that it acknowledged is lost; try again in a moment.",
+    "title": N_("Log in to Pier"),
+    "name": N_("Name"),
+    "password": N_("Password"),
+    "enter": N_("Log in"),
+    "help": N_("Users are made with “bus user add NAME”. Nothing that was sent is affected while nobody is logged in."),
+    "no_script": N_("These pages need JavaScript; the API and the bus command do without."),
+    "wait": N_("try again in {seconds} s"),
+    "ended": N_("Your session has ended. Log in again and you are back where you were."),
+    "other": N_("Language"),
+    "away": N_("The bus does not answer. Nothing that it acknowledged is lost; try again in a moment."),
 }
 
 

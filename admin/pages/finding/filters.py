@@ -11,8 +11,9 @@ from admin.pages.parts.selections import NAMES
 from admin.pages.viewer import Viewer
 from bus.domain.durations import parse_duration
 from bus.domain.times import format_time
+from bus.sentences import N_
 
-_TITLES: Final = {"last": "Time"}
+_TITLES: Final = {"last": N_("Time")}
 CONDITIONS: Final = tuple(name for name in NAMES if name not in ("from", "to"))
 RANGES: Final = {"15m": "15 min", "1h": "1 h", "1d": "1 d", "7d": "7 d"}
 _TIMES: Final = ("from", "to")

@@ -12,9 +12,10 @@ from admin.pages.parts.states import chip
 from admin.pages.parts.tags import link, tag
 from admin.pages.parts.times import moment
 from admin.pages.viewer import Viewer
+from bus.sentences import N_
 
 _SHOWN: Final = 20
-_TITLES: Final = {"critical": "critical", "warning": "warning", "info": "note"}
+_TITLES: Final = {"critical": N_("critical"), "warning": N_("warning"), "info": N_("note")}
 _LOOKS: Final = {"critical": ("bad", "error"), "warning": ("warn", "warning"), "info": ("wait", "info")}
 # Where a page shows what the API has at a path.
 _PLACES: Final = (

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from typing import Final
 
+from bus.sentences import N_
+
 STATES: Final = {
-    "selecting": "selecting",
-    "sending": "resending",
-    "waiting": "waiting for outcomes",
-    "paused": "paused",
-    "done": "done",
-    "canceled": "canceled",
+    "selecting": N_("selecting"),
+    "sending": N_("resending"),
+    "waiting": N_("waiting for outcomes"),
+    "paused": N_("paused"),
+    "done": N_("done"),
+    "canceled": N_("canceled"),
 }
 OUTCOMES: Final = {
-    "delivered": "delivered",
-    "failed": "failed",
-    "skipped": "skipped",
-    "missing": "missing",
-    "waiting": "waiting",
-    "canceled": "canceled",
+    "delivered": N_("delivered"),
+    "failed": N_("failed"),
+    "skipped": N_("skipped"),
+    "missing": N_("missing"),
+    "waiting": N_("waiting"),
+    "canceled": N_("canceled"),
 }
 ENDED: Final = frozenset({"done", "canceled"})
 TONES: Final = {

@@ -9,18 +9,19 @@ from nicegui import ui
 from admin.pages.calls import Refused
 from admin.pages.parts.tags import link, tag
 from admin.pages.viewer import Viewer
+from bus.sentences import N_
 
 _NOT_FOUND: Final = 404
 _FORBIDDEN: Final = 403
 _AWAY: Final = 503
 _OTHER: Final = 0
 _TITLES: Final = {
-    _OTHER: "This did not work",
-    _NOT_FOUND: "There is nothing here",
-    _FORBIDDEN: "You may not see or do this",
-    _AWAY: "A part of the bus is away",
-    409: "This is not possible now",
-    422: "This value is not possible",
+    _OTHER: N_("This did not work"),
+    _NOT_FOUND: N_("There is nothing here"),
+    _FORBIDDEN: N_("You may not see or do this"),
+    _AWAY: N_("A part of the bus is away"),
+    409: N_("This is not possible now"),
+    422: N_("This value is not possible"),
 }
 
 

@@ -7,29 +7,30 @@ from typing import Final
 
 from admin.pages.viewer import Viewer
 from bus.security.keys import Action, Role
+from bus.sentences import N_
 
 ROLES: Final[dict[str, str]] = {
-    Role.PRODUCER: "producer",
-    Role.VIEWER: "viewer",
-    Role.OPERATOR: "operator",
-    Role.ADMIN: "admin",
+    Role.PRODUCER: N_("producer"),
+    Role.VIEWER: N_("viewer"),
+    Role.OPERATOR: N_("operator"),
+    Role.ADMIN: N_("admin"),
 }
 ROLE_DOES: Final[dict[str, str]] = {
-    Role.PRODUCER: "sends messages, and sees none",
-    Role.VIEWER: "sees messages and figures, and changes nothing",
-    Role.OPERATOR: "sees, resends, pauses and resumes",
-    Role.ADMIN: "does everything: destinations, subscriptions, users, keys, the audit log",
+    Role.PRODUCER: N_("sends messages, and sees none"),
+    Role.VIEWER: N_("sees messages and figures, and changes nothing"),
+    Role.OPERATOR: N_("sees, resends, pauses and resumes"),
+    Role.ADMIN: N_("does everything: destinations, subscriptions, users, keys, the audit log"),
 }
 MAY: Final[dict[str, str]] = {
-    Action.INGEST: "send messages",
-    Action.READ: "see messages and figures",
-    Action.RESEND: "resend",
-    Action.PAUSE: "pause and resume",
-    Action.CONFIGURE: "configure the bus, its users and keys",
-    "unmask": "see what is masked",
+    Action.INGEST: N_("send messages"),
+    Action.READ: N_("see messages and figures"),
+    Action.RESEND: N_("resend"),
+    Action.PAUSE: N_("pause and resume"),
+    Action.CONFIGURE: N_("configure the bus, its users and keys"),
+    "unmask": N_("see what is masked"),
 }
 
-LOGINS: Final[dict[str, str]] = {"password": "password", "oidc": "OpenID Connect provider"}
+LOGINS: Final[dict[str, str]] = {"password": N_("password"), "oidc": N_("OpenID Connect provider")}
 
 
 def limits(viewer: Viewer, roles: Collection[str], destinations: Sequence[str]) -> str:

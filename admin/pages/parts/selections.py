@@ -9,25 +9,26 @@ from urllib.parse import urlencode
 from admin.pages.viewer import Viewer
 from bus.domain.durations import parse_duration
 from bus.domain.times import format_time
+from bus.sentences import N_
 
 _LAST: Final = "last"
 NAMES: Final[Mapping[str, str]] = {
-    "ref": "Id",
-    "destination": "Destination",
-    "subscription": "Subscription",
-    "status": "Status",
-    "status_class": "Answer",
-    "signature": "Failure",
-    "error": "Error",
-    "biz_id": "Biz id",
-    "source": "Source",
-    "header": "Header",
-    "body_path": "Path in the body",
-    "body_value": "Value there",
-    "text": "Text in the body",
-    "q": "In id, biz id or source",
-    "from": "From",
-    "to": "Until",
+    "ref": N_("Id"),
+    "destination": N_("Destination"),
+    "subscription": N_("Subscription"),
+    "status": N_("Status"),
+    "status_class": N_("Answer"),
+    "signature": N_("Failure"),
+    "error": N_("Error"),
+    "biz_id": N_("Biz id"),
+    "source": N_("Source"),
+    "header": N_("Header"),
+    "body_path": N_("Path in the body"),
+    "body_value": N_("Value there"),
+    "text": N_("Text in the body"),
+    "q": N_("In id, biz id or source"),
+    "from": N_("From"),
+    "to": N_("Until"),
 }
 _TIMES: Final = frozenset({"from", "to"})
 

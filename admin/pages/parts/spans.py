@@ -10,6 +10,7 @@ from admin.pages.parts.tags import link, tag
 from admin.pages.viewer import Viewer
 from bus.domain.durations import parse_duration
 from bus.domain.times import format_time
+from bus.sentences import N_
 
 
 class Span(NamedTuple):
@@ -23,7 +24,7 @@ class Span(NamedTuple):
         return format_time(viewer.now() - parse_duration(self.name))
 
 
-SPANS: Final = (Span("1h", "Last hour"), Span("1d", "Last day"), Span("7d", "Last week"))
+SPANS: Final = (Span("1h", N_("Last hour")), Span("1d", N_("Last day")), Span("7d", N_("Last week")))
 
 
 def span_of(viewer: Viewer, spans: Sequence[Span] = SPANS) -> Span:

@@ -9,6 +9,7 @@ from nicegui import ui
 from admin.pages.parts.tags import tag
 from admin.pages.viewer import Viewer
 from bus.domain.delivery.delivery import Status
+from bus.sentences import N_
 
 
 class Look(NamedTuple):
@@ -20,14 +21,14 @@ class Look(NamedTuple):
 
 
 LOOKS: Final = {
-    Status.DELIVERED: Look("delivered", "good", "check_circle"),
-    Status.PENDING: Look("pending", "wait", "schedule"),
-    Status.RETRYING: Look("retrying", "warn", "autorenew"),
-    Status.RESEND: Look("to be resent", "warn", "replay"),
-    Status.DEAD: Look("dead", "bad", "cancel"),
-    Status.PARKED: Look("parked", "bad", "pause_circle"),
-    Status.CANCELED: Look("canceled", "wait", "block"),
-    Status.SKIPPED: Look("skipped", "wait", "redo"),
+    Status.DELIVERED: Look(N_("delivered"), "good", "check_circle"),
+    Status.PENDING: Look(N_("pending"), "wait", "schedule"),
+    Status.RETRYING: Look(N_("retrying"), "warn", "autorenew"),
+    Status.RESEND: Look(N_("to be resent"), "warn", "replay"),
+    Status.DEAD: Look(N_("dead"), "bad", "cancel"),
+    Status.PARKED: Look(N_("parked"), "bad", "pause_circle"),
+    Status.CANCELED: Look(N_("canceled"), "wait", "block"),
+    Status.SKIPPED: Look(N_("skipped"), "wait", "redo"),
 }
 
 

@@ -13,8 +13,9 @@ from admin.pages.parts.states import chip
 from admin.pages.parts.tables import Column, Row, moment, number, table, text
 from admin.pages.parts.tags import tag
 from admin.pages.viewer import Viewer
+from bus.sentences import N_
 
-_TITLES: Final = {"present": "in use", "former": "being left", "fallback": "if the other is away"}
+_TITLES: Final = {"present": N_("in use"), "former": N_("being left"), "fallback": N_("if the other is away")}
 _EVERY: Final = 2.0
 
 

@@ -22,22 +22,23 @@ from admin.pages.viewer import Viewer
 from bus.domain.delivery.delivery import Status
 from bus.domain.identity import id_time
 from bus.domain.times import format_time
+from bus.sentences import N_
 
 Open = Callable[[str, str], Awaitable[None]]
 PHASES: Final = {
-    "queue": "queue",
-    "dns": "DNS",
-    "connect": "connect",
-    "tls": "TLS",
-    "send": "send",
-    "first_byte": "first byte",
-    "receive": "receive",
+    "queue": N_("queue"),
+    "dns": N_("DNS"),
+    "connect": N_("connect"),
+    "tls": N_("TLS"),
+    "send": N_("send"),
+    "first_byte": N_("first byte"),
+    "receive": N_("receive"),
 }
 _TITLES: Final = {
-    "road": "road",
-    "retry": "retry",
-    "stuck": "stuck",
-    "resend": "resend",
+    "road": N_("road"),
+    "retry": N_("retry"),
+    "stuck": N_("stuck"),
+    "resend": N_("resend"),
 }
 _SCROLLED: Final = 14
 _ERROR: Final = 400

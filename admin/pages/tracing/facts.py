@@ -16,15 +16,16 @@ from admin.pages.parts.times import moment, waited
 from admin.pages.viewer import Viewer
 from bus.domain.identity import id_time
 from bus.domain.times import format_time, parse_time
+from bus.sentences import N_
 
 _TITLES: Final = {
-    "key": "Key",
-    "routing_key": "Routing key",
-    "source": "Source",
-    "content_type": "Content type",
-    "idempotency_key": "Idempotency key",
-    "original_id": "Id before",
-    "traceparent": "Trace context",
+    "key": N_("Key"),
+    "routing_key": N_("Routing key"),
+    "source": N_("Source"),
+    "content_type": N_("Content type"),
+    "idempotency_key": N_("Idempotency key"),
+    "original_id": N_("Id before"),
+    "traceparent": N_("Trace context"),
 }
 _AROUND: Final = 300_000
 _OF_A_TRACEPARENT: Final = 4

@@ -12,17 +12,18 @@ from admin.pages.parts.foreign_records import visible
 from admin.pages.parts.tags import tag
 from admin.pages.parts.times import moment, waited
 from admin.pages.viewer import Viewer
+from bus.sentences import N_
 
 _TITLES: Final = {
-    "producer": "producer",
-    "receiver": "receiver",
-    "store": "store",
-    "road": "broker",
-    "broker": "broker",
-    "dispatcher": "dispatcher",
-    "subscriber": "subscriber",
-    "compensator": "compensator",
-    "person": "person",
+    "producer": N_("producer"),
+    "receiver": N_("receiver"),
+    "store": N_("store"),
+    "road": N_("broker"),
+    "broker": N_("broker"),
+    "dispatcher": N_("dispatcher"),
+    "subscriber": N_("subscriber"),
+    "compensator": N_("compensator"),
+    "person": N_("person"),
 }
 _FIRST: Final = 30
 _LAST: Final = 50

@@ -12,9 +12,10 @@ from admin.pages.parts.tables import Cell, Column, Row, badge, moment, place, ta
 from admin.pages.parts.tags import tag
 from admin.pages.viewer import Viewer
 from bus.security.keys import Role
+from bus.sentences import N_
 
 
-@page("/access", "Access")
+@page("/access", N_("Access"))
 async def access(viewer: Viewer) -> None:
     """Show users and keys, and in an open bus what the first of them will do."""
     t = viewer.t

@@ -23,12 +23,13 @@ from admin.pages.parts.times import moment
 from admin.pages.viewer import Viewer
 from admin.pages.views.access import explain_open
 from bus.security.keys import Role
+from bus.sentences import N_
 
 _OFFERED: Final = (Role.PRODUCER, Role.VIEWER, Role.OPERATOR, Role.ADMIN)
 _LIST: Final = "/admin/access"
 
 
-@page("/access/new-key", "New API key")
+@page("/access/new-key", N_("New API key"))
 async def new_key(viewer: Viewer) -> None:
     """Make a key, and show it once."""
     t, is_open = viewer.t, viewer.principal.kind == "open"
@@ -76,7 +77,7 @@ async def _closed_without_user(viewer: Viewer, *, has_admin: bool) -> bool:
     )
 
 
-@page("/access/keys/{id}", "API key")
+@page("/access/keys/{id}", N_("API key"))
 async def key(viewer: Viewer) -> None:
     """Show one key, and revoke it."""
     t, wanted = viewer.t, viewer.place["id"]

@@ -21,13 +21,14 @@ from admin.pages.parts.times import moment
 from admin.pages.viewer import Viewer
 from admin.pages.views.access import explain_open
 from bus.security.keys import Role
+from bus.sentences import N_
 
 _OFFERED: Final = (Role.VIEWER, Role.OPERATOR, Role.ADMIN)
 _LIST: Final = "/admin/access"
 _LOGIN: Final = "/admin/login?next=%2Fadmin%2Faccess"
 
 
-@page("/access/new-user", "New user")
+@page("/access/new-user", N_("New user"))
 async def new_user(viewer: Viewer) -> None:
     """Make a user, and show the password once."""
     t, is_open = viewer.t, viewer.principal.kind == "open"
@@ -78,7 +79,7 @@ def _show(viewer: Viewer, made: NewPasswordView, *, is_first: bool) -> None:
     )
 
 
-@page("/access/users/{name}", "User")
+@page("/access/users/{name}", N_("User"))
 async def user(viewer: Viewer) -> None:
     """Show one user, and change what they may do."""
     name = viewer.place["name"]

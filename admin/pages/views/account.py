@@ -17,11 +17,12 @@ from admin.pages.parts.rights import LOGINS, MAY, ROLES, limits
 from admin.pages.parts.tags import tag
 from admin.pages.parts.times import moment, waited
 from admin.pages.viewer import Viewer
+from bus.sentences import N_
 
 _AWAY: Final = "The bus does not answer. Nothing that it acknowledged is lost; try again in a moment."
 
 
-@page("/account", "Account")
+@page("/account", N_("Account"))
 async def account(viewer: Viewer) -> None:
     """Show who I am and what I may do, and let me change my password."""
     t, found = viewer.t, await viewer.api.get("/session", SessionView)

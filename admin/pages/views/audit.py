@@ -16,25 +16,26 @@ from admin.pages.parts.tables import Cell, Column, Row, badge, moment, place, ta
 from admin.pages.parts.tags import fill, link, tag
 from admin.pages.viewer import Viewer
 from bus.security.keys import Action
+from bus.sentences import N_
 
 _PAGE: Final = 50
 _DID: Final = {
-    "GET": "read",
-    "POST": "made or did",
-    "PUT": "made or replaced",
-    "PATCH": "changed",
-    "DELETE": "removed",
+    "GET": N_("read"),
+    "POST": N_("made or did"),
+    "PUT": N_("made or replaced"),
+    "PATCH": N_("changed"),
+    "DELETE": N_("removed"),
 }
 _OUTCOMES: Final = {
-    "done": ("good", "done"),
-    "refused": ("warn", "refused"),
-    "failed": ("bad", "failed"),
-    "unknown": ("wait", "not known"),
+    "done": ("good", N_("done")),
+    "refused": ("warn", N_("refused")),
+    "failed": ("bad", N_("failed")),
+    "unknown": ("wait", N_("not known")),
 }
 _RESOURCES: Final = ("destinations", "messages", "resends", "users", "keys", "session", "rates", "clusters")
 
 
-@page("/audit", "Audit log")
+@page("/audit", N_("Audit log"))
 async def audit(viewer: Viewer) -> None:
     """Show one page of the log, the newest first, of what the URL asks for."""
     t, asked = viewer.t, viewer.query

@@ -18,11 +18,12 @@ from admin.pages.parts.tags import tag
 from admin.pages.viewer import Viewer
 from bus.domain.destination import TransportName
 from bus.security.keys import Action
+from bus.sentences import N_
 
 _NEW: Final = msgspec.convert(DestinationBody().model_dump(), DestinationView)
 
 
-@page("/new-destination", "New destination")
+@page("/new-destination", N_("New destination"))
 async def new_destination(viewer: Viewer) -> None:
     """Ask what a new destination is to be."""
     viewer.require(Action.CONFIGURE)
@@ -30,7 +31,7 @@ async def new_destination(viewer: Viewer) -> None:
     _form(viewer, None, _NEW)
 
 
-@page("/destinations/{code}/edit", "Edit the destination")
+@page("/destinations/{code}/edit", N_("Edit the destination"))
 async def edit_destination(viewer: Viewer) -> None:
     """Ask what is to change."""
     code = viewer.place["code"]

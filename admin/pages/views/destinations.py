@@ -24,9 +24,10 @@ from admin.pages.parts.transports import transports
 from admin.pages.parts.volume import volume_charts
 from admin.pages.viewer import Viewer
 from bus.security.keys import Action
+from bus.sentences import N_
 
 
-@page("/destinations", "Destinations")
+@page("/destinations", N_("Destinations"))
 async def destinations(viewer: Viewer) -> None:
     """Show all destinations, those with the most going on first."""
     t = viewer.t
@@ -78,7 +79,7 @@ async def _figures_by(viewer: Viewer, by: str, query: Mapping[str, str]) -> dict
     return {name: one.totals for name, one in zip(names, found.series, strict=True)}
 
 
-@page("/destinations/{code}", "Destination")
+@page("/destinations/{code}", N_("Destination"))
 async def destination(viewer: Viewer) -> None:
     """Show one destination."""
     code = viewer.place["code"]

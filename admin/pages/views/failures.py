@@ -19,13 +19,14 @@ from admin.pages.parts.tables import Column, Row, moment, number, place, table, 
 from admin.pages.parts.tags import link, tag
 from admin.pages.viewer import Viewer
 from bus.security.keys import Action
+from bus.sentences import N_
 
-_ANY: Final = Span("", "Any time")
-_SPANS: Final = (_ANY, Span("1h", "Last hour"), Span("1d", "Last day"), Span("7d", "Last week"))
+_ANY: Final = Span("", N_("Any time"))
+_SPANS: Final = (_ANY, Span("1h", N_("Last hour")), Span("1d", N_("Last day")), Span("7d", N_("Last week")))
 _ASKED: Final = ("destination", "subscription", "from", "to")
 
 
-@page("/failures", "Failures")
+@page("/failures", N_("Failures"))
 async def failures(viewer: Viewer) -> None:
     """Show what fails, the largest group first."""
     t = viewer.t

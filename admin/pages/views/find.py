@@ -18,13 +18,14 @@ from admin.pages.frame import heading, page
 from admin.pages.parts.tags import link, tag
 from admin.pages.viewer import Viewer
 from bus.security.keys import Action
+from bus.sentences import N_
 
 _ON_A_PAGE: Final = 50
 _SEE_OTHER: Final = 303
 _WRONG: Final = (400, 422)
 
 
-@page("/find", "Find")
+@page("/find", N_("Find"))
 async def find(viewer: Viewer) -> Response | None:
     """Show what a search found, or go on to the one message that an id means."""
     filters = read(viewer)

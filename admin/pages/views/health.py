@@ -28,11 +28,12 @@ from admin.pages.parts.tags import tag
 from admin.pages.parts.times import waited
 from admin.pages.viewer import Viewer
 from bus.security.keys import Action
+from bus.sentences import N_
 
 _SILENT: Final = 5.0  # seconds: a process tells of itself each second
 
 
-@page("/health", "Health")
+@page("/health", N_("Health"))
 async def health(viewer: Viewer) -> None:
     """Show them, and go on showing them."""
     t = viewer.t

@@ -21,13 +21,14 @@ from admin.pages.parts.times import took
 from admin.pages.parts.volume import VolumeCharts, volume_charts
 from admin.pages.viewer import Viewer
 from bus.security.keys import Action
+from bus.sentences import N_
 
 _SHOWN: Final = 50
 _CHARTS_EVERY: Final = 10.0
 _NAMED: Final = ("key", "destination", "transport")
 
 
-@page("/", "Overview")
+@page("/", N_("Overview"))
 async def overview(viewer: Viewer) -> None:
     """Show how the bus is now, and go on showing it."""
     t = viewer.t

@@ -25,12 +25,13 @@ from admin.pages.parts.times import moment
 from admin.pages.viewer import Viewer
 from admin.repair.jobs import Counts, Item
 from bus.security.keys import Action
+from bus.sentences import N_
 
 _RARELY: Final = 6.0
 _SURE: Final = ("delivered", "failed", "skipped", "missing")
 
 
-@page("/resends/{id}", "Resend")
+@page("/resends/{id}", N_("Resend"))
 async def resend(viewer: Viewer) -> None:
     """Show one job at work."""
     job = await viewer.api.get(f"/resends/{viewer.place['id']}", ResendView)

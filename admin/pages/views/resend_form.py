@@ -16,12 +16,13 @@ from admin.pages.parts.selections import said, selection_of
 from admin.pages.parts.tables import Column, moment, place, state, table, text
 from admin.pages.parts.tags import tag
 from admin.pages.viewer import Viewer
+from bus.sentences import N_
 
 # More than these must be typed before they are resent.
 _MANY: Final = 100
 
 
-@page("/resends/new", "New resend")
+@page("/resends/new", N_("New resend"))
 async def new_resend(viewer: Viewer) -> None:
     """Show what would be resent, and ask for a reason."""
     t = viewer.t

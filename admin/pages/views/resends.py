@@ -15,11 +15,12 @@ from admin.pages.parts.selections import in_short
 from admin.pages.parts.tables import Column, Row, badge, number, place, table, text
 from admin.pages.parts.tags import link
 from admin.pages.viewer import Viewer
+from bus.sentences import N_
 
 _PAGE: Final = 50
 
 
-@page("/resends", "Resends")
+@page("/resends", N_("Resends"))
 async def resends(viewer: Viewer) -> None:
     """Show all jobs, the newest first."""
     t = viewer.t

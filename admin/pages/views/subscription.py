@@ -21,9 +21,10 @@ from admin.pages.parts.times import took
 from admin.pages.parts.volume import volume_charts
 from admin.pages.viewer import Viewer
 from bus.security.keys import Action
+from bus.sentences import N_
 
 
-@page("/destinations/{code}/subscriptions/{name}", "Subscription")
+@page("/destinations/{code}/subscriptions/{name}", N_("Subscription"))
 async def subscription(viewer: Viewer) -> None:
     """Show one subscription."""
     code, name = viewer.place["code"], viewer.place["name"]

@@ -17,6 +17,7 @@ from admin.pages.parts.secret_shown_once import kept
 from admin.pages.parts.tags import tag
 from admin.pages.viewer import Viewer
 from bus.security.keys import Action
+from bus.sentences import N_
 
 _AUTO: Final = "auto"
 _NONE: Final = "none"
@@ -26,7 +27,7 @@ _NEW: Final = msgspec.convert(
 )
 
 
-@page("/destinations/{code}/new-subscription", "New subscription")
+@page("/destinations/{code}/new-subscription", N_("New subscription"))
 async def new_subscription(viewer: Viewer) -> None:
     """Ask what a new subscription is to be."""
     code = viewer.place["code"]
@@ -36,7 +37,7 @@ async def new_subscription(viewer: Viewer) -> None:
     _form(viewer, code, None, _NEW)
 
 
-@page("/destinations/{code}/subscriptions/{name}/edit", "Edit the subscription")
+@page("/destinations/{code}/subscriptions/{name}/edit", N_("Edit the subscription"))
 async def edit_subscription(viewer: Viewer) -> None:
     """Ask what is to change."""
     code, name = viewer.place["code"], viewer.place["name"]

@@ -25,12 +25,13 @@ from admin.pages.tracing.repair import Repair
 from admin.pages.tracing.timeline import timeline
 from admin.pages.viewer import Viewer
 from bus.domain.delivery.delivery import FINAL
+from bus.sentences import N_
 
 _EVERY: Final = 2.0
 _MISSING: Final = 404
 
 
-@page("/messages/{id}", "Message")
+@page("/messages/{id}", N_("Message"))
 async def trace(viewer: Viewer) -> None:
     """Show it."""
     message_id = viewer.place["id"]

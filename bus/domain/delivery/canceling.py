@@ -6,8 +6,9 @@ from typing import Final
 
 from bus.domain.delivery.delivery import Compensation, Outcome, Status
 from bus.domain.tracing.trace import DeliveryTrace, Trace, is_finished, start_trace
+from bus.sentences import N_
 
-REMOVED: Final = "subscription removed"
+REMOVED: Final = N_("subscription removed")
 
 
 def canceled(trace: Trace, subscription: str, now: int) -> Outcome:

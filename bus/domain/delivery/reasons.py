@@ -10,17 +10,17 @@ from typing import Final
 
 from bus.domain.delivery.canceling import REMOVED
 from bus.domain.subscription import PAUSED_BY_410, PAUSED_BY_PERSON
-from bus.sentences import Said, sentence
+from bus.sentences import N_, Said, sentence
 
-FILTERED: Final = "filter"
-PAUSED: Final = "paused"
-RESENT: Final = "resent by a person"
-ON_ITS_WAY: Final = "still pending: it is on its way"
-ENDED_SINCE: Final = "it has ended since"
-EXPIRED: Final = "the message is past its retention"
-RESENT_SINCE: Final = "resent again since"
-NOT_RESENT: Final = "the job was canceled before this was resent"
-OUTCOME_UNKNOWN: Final = "resent; the job was canceled before the outcome was known, which its trace has"
+FILTERED: Final = N_("filter")
+PAUSED: Final = N_("paused")
+RESENT: Final = N_("resent by a person")
+ON_ITS_WAY: Final = N_("still pending: it is on its way")
+ENDED_SINCE: Final = N_("it has ended since")
+EXPIRED: Final = N_("the message is past its retention")
+RESENT_SINCE: Final = N_("resent again since")
+NOT_RESENT: Final = N_("the job was canceled before this was resent")
+OUTCOME_UNKNOWN: Final = N_("resent; the job was canceled before the outcome was known, which its trace has")
 _SCHEDULED: Final = re.compile(r"deliver at (\d{4}-\d\d-\d\dT[\d:.]+Z)")
 NOT_AGAIN: Final = "; not tried again, as the subscription says"
 _FINAL: Final = re.compile(rf"(.+){NOT_AGAIN}", re.DOTALL)
@@ -28,7 +28,7 @@ _EXHAUSTED: Final = re.compile(r"(.+); retries exhausted after (\d+)", re.DOTALL
 
 REASONS: Final = frozenset(
     {
-        *(PAUSED, "scheduled", "the destination is paused"),
+        *(PAUSED, N_("scheduled"), N_("the destination is paused")),
         *(FILTERED, REMOVED, PAUSED_BY_410, PAUSED_BY_PERSON),
         *(RESENT, ON_ITS_WAY, ENDED_SINCE, EXPIRED, RESENT_SINCE, NOT_RESENT, OUTCOME_UNKNOWN),
     }

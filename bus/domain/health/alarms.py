@@ -18,35 +18,35 @@ from bus.domain.health.vitals import (
     TurnedAwayFigures,
 )
 from bus.domain.subscription import PAUSED_BY_410, Subscription
-from bus.sentences import Sentence, sentence
+from bus.sentences import N_, Sentence, sentence
 
 SPOOL_NEARLY_FULL: Final = 0.8
 _UNKNOWN: Final = 404
 _QUARANTINE: Final = "quarantine"
 _OPENED: Final = {
-    "silent": "the subscriber {name} of {destination} does not answer; its breaker is open on {nodes}",
-    "failing": "the subscriber {name} of {destination} fails with {status}; its breaker is open on {nodes}",
-    "refusing": "the subscriber {name} of {destination} refuses with {status}; its breaker is open on {nodes}",
+    "silent": N_("the subscriber {name} of {destination} does not answer; its breaker is open on {nodes}"),
+    "failing": N_("the subscriber {name} of {destination} fails with {status}; its breaker is open on {nodes}"),
+    "refusing": N_("the subscriber {name} of {destination} refuses with {status}; its breaker is open on {nodes}"),
 }
 _REPAIR: Final = {
-    "silent": "see whether it runs, and send it a sample once it is back; what it missed is delivered then",
-    "failing": "look at its failures, and send it a sample once it is repaired; what it missed is delivered then",
-    "refusing": "it refuses messages as they are, whenever they come: repair it, or edit and resend them",
+    "silent": N_("see whether it runs, and send it a sample once it is back; what it missed is delivered then"),
+    "failing": N_("look at its failures, and send it a sample once it is repaired; what it missed is delivered then"),
+    "refusing": N_("it refuses messages as they are, whenever they come: repair it, or edit and resend them"),
 }
 _NEEDED: Final = {
-    "receiver": "no receiver is alive: new messages are refused; producers keep theirs in their spools",
-    "dispatcher": "no dispatcher is alive: nothing is delivered; what was accepted waits",
-    "compensator": "no compensator is alive: retries, resends and messages for later wait",
+    "receiver": N_("no receiver is alive: new messages are refused; producers keep theirs in their spools"),
+    "dispatcher": N_("no dispatcher is alive: nothing is delivered; what was accepted waits"),
+    "compensator": N_("no compensator is alive: retries, resends and messages for later wait"),
 }
 _TURNED_AWAY: Final = {
-    USED_SHARE: "{count} messages to {destination} were refused for now: what waits fills its share of the spool",
-    USED_RATE: "{count} messages to {destination} were refused for now: more come than its rate allows",
-    USED_KEY_RATE: "{count} messages of {key} were refused for now: it sends more than its rate allows",
+    USED_SHARE: N_("{count} messages to {destination} were refused for now: what waits fills its share of the spool"),
+    USED_RATE: N_("{count} messages to {destination} were refused for now: more come than its rate allows"),
+    USED_KEY_RATE: N_("{count} messages of {key} were refused for now: it sends more than its rate allows"),
 }
 _MAKE_ROOM: Final = {
-    USED_SHARE: "producers send them again; see what it waits for: a pause, the store, a broker, a subscriber",
-    USED_RATE: "producers send them again; find who sends so many, or raise the rate of the destination",
-    USED_KEY_RATE: "producers send them again; find why it sends so many, or raise the rate of the key",
+    USED_SHARE: N_("producers send them again; see what it waits for: a pause, the store, a broker, a subscriber"),
+    USED_RATE: N_("producers send them again; find who sends so many, or raise the rate of the destination"),
+    USED_KEY_RATE: N_("producers send them again; find why it sends so many, or raise the rate of the key"),
 }
 
 

@@ -12,20 +12,20 @@ from bus.domain.delivery.delivery import FINAL, Attempt, Origin, Resend, Status
 from bus.domain.delivery.reasons import reason_of
 from bus.domain.message import Message
 from bus.domain.tracing.trace import DeliveryTrace, Trace
-from bus.sentences import Said, sentence
+from bus.sentences import N_, Said, sentence
 
 _ATTEMPT: Final = {
-    Origin.TRANSPORT: "attempt {n}",
-    Origin.RETRY: "attempt {n}, a retry that the compensator handed over",
-    Origin.STUCK: "attempt {n}, stuck until the compensator handed it over",
-    Origin.RESEND: "attempt {n}, a resend that the compensator handed over",
+    Origin.TRANSPORT: N_("attempt {n}"),
+    Origin.RETRY: N_("attempt {n}, a retry that the compensator handed over"),
+    Origin.STUCK: N_("attempt {n}, stuck until the compensator handed it over"),
+    Origin.RESEND: N_("attempt {n}, a resend that the compensator handed over"),
 }
 _ENDED: Final = {
-    Status.DELIVERED: "delivered",
-    Status.SKIPPED: "skipped",
-    Status.CANCELED: "canceled",
-    Status.PARKED: "parked",
-    Status.DEAD: "dead",
+    Status.DELIVERED: N_("delivered"),
+    Status.SKIPPED: N_("skipped"),
+    Status.CANCELED: N_("canceled"),
+    Status.PARKED: N_("parked"),
+    Status.DEAD: N_("dead"),
 }
 
 

@@ -1,1 +1,0 @@
-"""The texts of pages in Chinese, a module for each page: ``TEXTS`` by the English text."""
