@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -33,6 +33,20 @@ Said = str | Sentence
 def sentence(template: str, /, **values: int | Said) -> Sentence:
     """Return a sentence."""
     return Sentence(template, values)
+
+
+def joined(parts: Iterable[Said]) -> Said:
+    """Return several as one, with semicolons between; an empty text for none."""
+    whole: Said = ""
+    for part in parts:
+        whole = sentence("{first}; {second}", first=whole, second=part) if whole else part
+    return whole
+
+
+def said_by(error: Exception) -> Said:
+    """Return what an error tells, as it was given to it: ``ValueError(sentence("..."))`` has its sentence."""
+    first = error.args[0] if error.args else ""
+    return first if isinstance(first, Sentence) else str(error)
 
 
 def N_(template: str) -> str:  # noqa: N802 - what gettext calls it

@@ -13,6 +13,7 @@ from bus.ports.clock import Clock
 from bus.ports.store import Document, DocumentStore
 from bus.security.keys import Action
 from bus.security.principals import Principal
+from bus.sentences import sentence
 
 VIEWS: Final = "views"
 MOST_OF_ONE: Final = 100
@@ -103,7 +104,8 @@ class SavedViews:
             return Found(view, await self._documents.put(VIEWS, key, msgspec.json.encode(view), version=version))
         except Conflict as error:
             raise Conflict(
-                f"the view {name!r} was changed meanwhile; nothing was changed", hint="read it again, then change it"
+                sentence("the view {name} was changed meanwhile; nothing was changed", name=repr(name)),
+                hint=sentence("read it again, then change it"),
             ) from error
 
     async def delete(self, principal: Principal, name: str, owner: str | None) -> None:
@@ -122,9 +124,15 @@ class SavedViews:
     async def _check_room(self, principal: Principal) -> None:
         own = await self._documents.list(VIEWS, prefix=_key(_owner(principal), ""), limit=MOST_OF_ONE)
         if len(own) >= MOST_OF_ONE:
-            raise Conflict(f"{principal.name} has {MOST_OF_ONE} views; nothing was saved", hint="remove one first")
+            raise Conflict(
+                sentence("{name} has {count} views; nothing was saved", name=principal.name, count=MOST_OF_ONE),
+                hint=sentence("remove one first"),
+            )
         if len(await self._documents.list(VIEWS, limit=MOST_OF_ALL)) >= MOST_OF_ALL:
-            raise Conflict(f"there are {MOST_OF_ALL} views; nothing was saved", hint="ask others to remove theirs")
+            raise Conflict(
+                sentence("there are {count} views; nothing was saved", count=MOST_OF_ALL),
+                hint=sentence("ask others to remove theirs"),
+            )
 
 
 def is_own(view: StoredView, principal: Principal) -> bool:
@@ -153,4 +161,7 @@ def _found(document: Document) -> Found:
 
 
 def _missing(name: str) -> NotFound:
-    return NotFound(f"there is no view {name[:80]!r}", hint="GET /api/v1/views lists those that you may see")
+    return NotFound(
+        sentence("there is no view {name}", name=repr(name[:80])),
+        hint=sentence("GET /api/v1/views lists those that you may see"),
+    )

@@ -26,6 +26,7 @@ from bus.errors import BusError, Conflict, InvalidMessage
 from bus.registry import MOST_REMOVED, Preference, Rates
 from bus.security.keys import Action
 from bus.security.principals import Principal
+from bus.sentences import sentence
 
 _BREATH: Final = 100
 
@@ -70,8 +71,12 @@ async def plan(context: Context, principal: Principal, wanted: ConfigurationBody
     revision = context.registry.revision
     if wanted.version is not None and wanted.version != revision:
         raise Conflict(
-            f"the configuration has version {revision}, not {wanted.version}; nothing was changed",
-            hint="read it again and repeat the change",
+            sentence(
+                "the configuration has version {revision}, not {version}; nothing was changed",
+                revision=revision,
+                version=wanted.version,
+            ),
+            hint=sentence("read it again and repeat the change"),
         )
     found = Plan()
     _check_names(wanted)
@@ -99,8 +104,10 @@ def _check_each_once(names: list[str], where: str, name: str) -> None:
     known: set[str] = set()
     for place, found in enumerate(names):
         if not found or found in known:
-            said = f"{found!r} is there twice" if found else f"it has no {name}"
-            raise InvalidMessage(said, field=f"{where}.{place}.{name}")
+            twice = sentence("{name} is there twice", name=repr(found))
+            raise InvalidMessage(
+                twice if found else sentence("it has no {name}", name=name), field=f"{where}.{place}.{name}"
+            )
         known.add(found)
 
 
@@ -167,8 +174,8 @@ async def _plan_removals(context: Context, principal: Principal, found: Plan, wa
     found.without = [code for code in mine if code not in named]
     if len(found.unsubscribed) + len(found.without) > MOST_REMOVED:
         raise Conflict(
-            f"more than {MOST_REMOVED} would be removed at once; nothing was changed",
-            hint="is the set whole? else remove some first: bus destination rm, bus subscription rm",
+            sentence("more than {most} would be removed at once; nothing was changed", most=MOST_REMOVED),
+            hint=sentence("is the set whole? else remove some first: bus destination rm, bus subscription rm"),
         )
     due = await context.store.due(context.clock.now()) if found.unsubscribed else {}
     for key in found.unsubscribed:

@@ -14,6 +14,7 @@ from pydantic import (
 from admin.models.base import MOST_AT_ONCE, Body, Code, Whole
 from bus.security.keyring import StoredUser
 from bus.security.passwords import LONGEST
+from bus.sentences import sentence
 
 
 class KeyBody(Body):
@@ -45,7 +46,7 @@ class UserBody(Body):
     def _limits_hold(self) -> Self:
         """Refuse limits that would hold nobody."""
         if self.role == "admin" and self.destinations:
-            raise ValueError("an admin is not limited to destinations")
+            raise ValueError(sentence("an admin is not limited to destinations"))
         return self
 
     @classmethod

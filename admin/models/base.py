@@ -10,6 +10,7 @@ from bus.domain.durations import parse_duration
 from bus.domain.message import check_destination
 from bus.domain.times import format_time, parse_time
 from bus.errors import InvalidDestination
+from bus.sentences import sentence
 
 MAX_BODY = 16 * 2**20
 MOST_AT_ONCE = 1_000_000
@@ -19,12 +20,12 @@ def _code(value: str) -> str:
     try:
         return check_destination(value)
     except InvalidDestination as error:
-        raise ValueError(str(error)) from error
+        raise ValueError(error.said) from error
 
 
 def _duration(value: str) -> str:
     if parse_duration(value) <= 0:
-        raise ValueError("the duration must be above zero")
+        raise ValueError(sentence("the duration must be above zero"))
     return value
 
 

@@ -15,6 +15,7 @@ from pydantic import (
 from admin.models.base import Body
 from admin.models.selection import SelectionBody
 from bus.domain.identity import parse_id
+from bus.sentences import sentence
 
 OutcomeName = Literal["waiting", "delivered", "failed", "skipped", "missing", "canceled"]
 
@@ -45,7 +46,7 @@ class EditBody(Body):
     def _one_body(self) -> Self:
         """Refuse two bodies."""
         if "body" in self.model_fields_set and self.body_base64 is not None:
-            raise ValueError("give body or body_base64, not both")
+            raise ValueError(sentence("give body or body_base64, not both"))
         return self
 
 

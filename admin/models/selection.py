@@ -18,6 +18,7 @@ from bus.domain.searching.conditions import StatusClass, parse_header, parse_pat
 from bus.domain.searching.selection import Selection
 from bus.domain.times import parse_time
 from bus.domain.tracing.signature import MOST_CHARACTERS
+from bus.sentences import sentence
 
 
 def _header(value: str) -> str:
@@ -75,7 +76,7 @@ class SelectionBody(Body):
     def _has_path(cls, value: str | None, given: ValidationInfo) -> str | None:
         """Refuse a value that is nowhere."""
         if value is not None and given.data.get("body_path") is None:
-            raise ValueError("it needs body_path, which says where in the body")
+            raise ValueError(sentence("it needs body_path, which says where in the body"))
         return value
 
     def to_domain(self) -> Selection:

@@ -21,6 +21,7 @@ from bus.ports.clock import Clock
 from bus.ports.events import Events
 from bus.ports.store import Document, Store
 from bus.registry import Registry
+from bus.sentences import said_by, sentence
 
 EDITS: Final = "edits"
 DUE_WORK: Final = "store"
@@ -118,12 +119,20 @@ class Editor:
         for name in wanted or ():
             if name not in known:
                 raise NotFound(
-                    f"there is no subscription {name!r} of {destination.code!r}",
-                    hint=f"see: bus subscription list {destination.code}",
+                    sentence(
+                        "there is no subscription {name} of {destination}",
+                        name=repr(name),
+                        destination=repr(destination.code),
+                    ),
+                    hint=sentence("see: bus subscription list {destination}", destination=destination.code),
                 )
         names = catalog.expected(destination.code, old.routing_key) if wanted is None else tuple(dict.fromkeys(wanted))
         if not names:
-            raise Conflict(f"no subscription of {destination.code!r} takes it; nothing was made")
+            raise Conflict(
+                sentence(
+                    "no subscription of {destination} takes it; nothing was made", destination=repr(destination.code)
+                )
+            )
         return names
 
     def _begun(self, message: Message, name: str, link: Link) -> Outcome:
@@ -152,7 +161,7 @@ def _edited(old: Message, edit: Edit, destination: Destination, names: tuple[str
     try:
         check_headers(headers)
     except ValueError as error:
-        raise InvalidMessage(str(error), field="headers") from error
+        raise InvalidMessage(said_by(error), field="headers") from error
     check_size(body, headers, destination.max_bytes)
     return msgspec.structs.replace(
         old,

@@ -60,13 +60,18 @@ class Resender:
         missing = [name for name in names if name not in known]
         if missing:
             raise NotFound(
-                f"there is no subscription {missing[0]!r} of {trace.destination!r}",
-                hint=f"see: bus subscription list {trace.destination}",
+                sentence(
+                    "there is no subscription {name} of {destination}",
+                    name=repr(missing[0]),
+                    destination=repr(trace.destination),
+                ),
+                hint=sentence("see: bus subscription list {destination}", destination=trace.destination),
             )
         ready = [name for name in names if not is_pending(trace, name)]
         if not ready or (subscriptions is not None and len(ready) < len(names)):
             raise Conflict(
-                sentence("a delivery of this message is still pending: it is on its way"), hint=f"bus trace {trace.id}"
+                sentence("a delivery of this message is still pending: it is on its way"),
+                hint=f"bus trace {trace.id}",
             )
         return [target_of(trace, name) for name in ready]
 

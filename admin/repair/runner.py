@@ -17,6 +17,7 @@ from bus.domain.tracing.trace import Trace
 from bus.errors import Conflict, NotFound, StoreError
 from bus.ports.clock import Clock
 from bus.ports.store import Store
+from bus.sentences import sentence
 
 _log = logging.getLogger(__name__)
 _AFTER_FAILURE: Final = 1.0
@@ -95,8 +96,8 @@ class ResendRunner:
         """
         if not job.is_done:
             raise Conflict(
-                f"resend {job.id} is not finished, so which items ended how is not known yet",
-                hint="wait for its end, or cancel it",
+                sentence("resend {id} is not finished, so which items ended how is not known yet", id=job.id),
+                hint=sentence("wait for its end, or cancel it"),
             )
         now = self._clock.now()
         again = Job(new_id(now), job.selection, rate, reason or job.reason, by, now)
@@ -134,7 +135,13 @@ class ResendRunner:
     async def _refuse_unless_at_work(self, job: Job) -> None:
         state = (await self._repository.orders(job.id)).state(job)
         if state not in ("selecting", "sending", "paused"):
-            raise Conflict(f"resend {job.id} is {state}: nothing is left to be resent, and nothing was changed")
+            raise Conflict(
+                sentence(
+                    "resend {id} is {state}: nothing is left to be resent, and nothing was changed",
+                    id=job.id,
+                    state=state,
+                )
+            )
 
     async def run(self) -> None:
         """Work until cancelled; the store may be away for any time."""

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from admin.services import AdminServices
 from bus.errors import Conflict, TransportRefused
+from bus.sentences import sentence
 
 Stored = TypeVar("Stored")
 
@@ -35,7 +36,7 @@ async def put_unless_refused(
     trouble = router.trouble(code)
     if before is None and isinstance(trouble, TransportRefused):
         await undo(stored)
-        raise Conflict(f"{trouble}; nothing was changed", hint=trouble.hint)
+        raise Conflict(sentence("{what}; nothing was changed", what=trouble.said), hint=trouble.hint_said)
     await services.settle()
     return stored
 

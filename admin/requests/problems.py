@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import takewhile
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from fastapi import Request, Response
@@ -12,26 +13,69 @@ from starlette.exceptions import HTTPException
 
 from admin.models.configuration import ExponentialBody
 from bus.errors import BusError
-from bus.http.problem import CONTENT_TYPE, Problem, failure, headers_of, problem, problem_of
-from bus.sentences import Sentence
+from bus.http.problem import CONTENT_TYPE, FAILED, REPORT_IT, Problem, failure, headers_of, problem, problem_of
+from bus.sentences import N_, Said, Sentence, said_by, sentence
 
 HANDLED = (BusError, RequestValidationError, HTTPException, Exception)
+# What Pydantic says of a value, by its name for it; of two forms the one that it used.
+_VALUES: Final = {
+    "bool_type": (N_("Input should be a valid boolean"),),
+    "dict_type": (N_("Input should be a valid dictionary"),),
+    "enum": (N_("Input should be {expected}"),),
+    "extra_forbidden": (N_("Extra inputs are not permitted"),),
+    "finite_number": (N_("Input should be a finite number"),),
+    "float_parsing": (N_("Input should be a valid number, unable to parse string as a number"),),
+    "float_type": (N_("Input should be a valid number"),),
+    "greater_than": (N_("Input should be greater than {gt}"),),
+    "greater_than_equal": (N_("Input should be greater than or equal to {ge}"),),
+    "int_from_float": (N_("Input should be a valid integer, got a number with a fractional part"),),
+    "int_parsing": (N_("Input should be a valid integer, unable to parse string as an integer"),),
+    "int_type": (N_("Input should be a valid integer"),),
+    "less_than": (N_("Input should be less than {lt}"),),
+    "less_than_equal": (N_("Input should be less than or equal to {le}"),),
+    "list_type": (N_("Input should be a valid list"),),
+    "literal_error": (N_("Input should be {expected}"),),
+    "missing": (N_("Field required"),),
+    "string_pattern_mismatch": (N_("String should match pattern '{pattern}'"),),
+    "string_too_long": (
+        N_("String should have at most {max_length} characters"),
+        N_("String should have at most {max_length} character"),
+    ),
+    "string_too_short": (
+        N_("String should have at least {min_length} characters"),
+        N_("String should have at least {min_length} character"),
+    ),
+    "string_type": (N_("Input should be a valid string"),),
+}
+
+
+class _Told(NamedTuple):
+    """What a document says: in English, and as what another language needs."""
+
+    problem: Problem
+    detail: Said
+    hint: Said = ""
 
 
 def problem_for(error: Exception) -> Problem:
     """Return the document that answers an error; of one that is nobody's the server gets the traceback."""
+    return _told(error).problem
+
+
+def _told(error: Exception) -> _Told:
     if isinstance(error, BusError):
-        return problem_of(error)
+        return _Told(problem_of(error), error.said, error.hint_said)
     if isinstance(error, RequestValidationError):
         return _invalid(error)
     if isinstance(error, HTTPException):
         return _http(error)
-    return failure()
+    return _Told(failure(), FAILED, REPORT_IT)
 
 
 async def answer(request: Request, error: Exception) -> Response:
     """Answer with the document of an error."""
-    found = problem_for(error)
+    told = _told(error)
+    found = told.problem
     own: Mapping[str, str] | None = error.headers if isinstance(error, HTTPException) else None
     headers = {name.lower(): value for name, value in (own or {}).items()} | dict(
         headers_of(found.status, found.retry_after)
@@ -39,31 +83,42 @@ async def answer(request: Request, error: Exception) -> Response:
     if found.status == 405:  # noqa: PLR2004 - Starlette names the methods of one route of the path only
         allowed = request.app.state.methods_at(request.scope["path"])
         headers["allow"] = ", ".join(allowed) or headers["allow"]
-    return Response(_content(error, found), found.status, headers=headers, media_type=CONTENT_TYPE)
+    return Response(_content(told), found.status, headers=headers, media_type=CONTENT_TYPE)
 
 
-def _content(error: Exception, found: Problem) -> bytes:
+def _content(told: _Told) -> bytes:
     """Return the document; of sentences it has the templates and values too, to say them in another language."""
-    said = {"detail_text": error.said, "hint_text": error.hint_said} if isinstance(error, BusError) else {}
-    texts = {name: text for name, text in said.items() if isinstance(text, Sentence)}
-    return msgspec.json.encode({**msgspec.to_builtins(found), **texts})
+    texts = {"detail_text": told.detail, "hint_text": told.hint}
+    said = {name: text for name, text in texts.items() if isinstance(text, Sentence)}
+    return msgspec.json.encode({**msgspec.to_builtins(told.problem), **said})
 
 
-def _http(error: HTTPException) -> Problem:
+def _http(error: HTTPException) -> _Told:
     if error.status_code == 404:  # noqa: PLR2004 - no route has this path
-        return problem(404, "there is nothing at this path", hint="see /openapi.json")
-    return problem(error.status_code, str(error.detail))
+        detail, hint = sentence("there is nothing at this path"), sentence("see /openapi.json")
+        return _Told(problem(404, str(detail), hint=str(hint)), detail, hint)
+    return _Told(problem(error.status_code, str(error.detail)), str(error.detail))
 
 
-def _invalid(error: RequestValidationError) -> Problem:
+def _invalid(error: RequestValidationError) -> _Told:
     first = error.errors()[0]
     place = [str(part) for part in takewhile(_is_place, first["loc"])]
     if place[:1] in (["body"], ["query"], ["path"]):
         del place[0]
     status = 400 if first["type"] == "json_invalid" else 422
-    # Pydantic writes "Value error, " before what a validator of ours raised.
-    why = str(first["ctx"]["error"]) if first["type"] == "value_error" else first["msg"]
-    return problem(status, f"{'.'.join(place) or 'the body'}: {why}", field=".".join(place))
+    field = ".".join(place)
+    detail = sentence("{field}: {why}", field=field or sentence("the body"), why=_why(first))
+    return _Told(problem(status, str(detail), field=field), detail)
+
+
+def _why(found: Mapping[str, Any]) -> Said:
+    """Return what is wrong with a value; Pydantic writes "Value error, " before what a validator of ours raised."""
+    values = found.get("ctx", {})
+    if found["type"] == "value_error":
+        return said_by(values["error"])
+    known = {name: value if isinstance(value, int) else str(value) for name, value in values.items()}
+    said = (Sentence(template, known) for template in _VALUES.get(found["type"], ()))
+    return next((one for one in said if str(one) == found["msg"]), found["msg"])
 
 
 def _is_place(part: int | str) -> bool:

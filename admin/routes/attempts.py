@@ -24,6 +24,7 @@ from bus.domain.subscription import Subscription
 from bus.domain.times import format_time
 from bus.domain.tracing.trace import DeliveryTrace, Trace, attempts_in_order
 from bus.errors import NotFound
+from bus.sentences import sentence
 
 router = APIRouter(prefix="/messages", tags=["messages"], route_class=AuditedRoute)
 _PLACEHOLDER: Final = "SIGNATURE"
@@ -54,7 +55,8 @@ async def get_attempt(
     found = _find(delivery, attempt) if delivery is not None else None
     if delivery is None or found is None:
         raise NotFound(
-            f"there is no attempt {attempt[:64]!r} of that delivery", hint="it may be one of those that are not kept"
+            sentence("there is no attempt {attempt} of that delivery", attempt=repr(attempt[:64])),
+            hint=sentence("it may be one of those that are not kept"),
         )
     return SentAttemptView(
         message_id=trace.id,

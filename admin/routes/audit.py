@@ -15,6 +15,7 @@ from bus.domain.audit import Entry
 from bus.domain.identity import id_time, parse_id
 from bus.domain.times import format_time, parse_time
 from bus.errors import InvalidMessage
+from bus.sentences import sentence
 
 router = APIRouter(prefix="/audit", tags=["audit"])
 
@@ -43,7 +44,7 @@ def _place(cursor: str | None) -> str | None:
     try:
         return parse_id(cursor) if cursor is not None else None
     except ValueError as error:
-        raise InvalidMessage("the cursor is not one that a page gave", field="cursor") from error
+        raise InvalidMessage(sentence("the cursor is not one that a page gave"), field="cursor") from error
 
 
 def _view(entry: Entry) -> AuditView:

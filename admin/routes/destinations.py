@@ -17,6 +17,7 @@ from admin.requests.changing import merged, put_unless_refused
 from admin.services import AdminServices
 from bus.domain.destination import Destination, check_removable, switched
 from bus.errors import InvalidMessage
+from bus.sentences import sentence
 
 router = APIRouter(prefix="/destinations", tags=["destinations"], route_class=AuditedRoute)
 
@@ -95,4 +96,6 @@ async def _put(services: AdminServices, noting: Noting, destination: Destination
 
 def _check_code(body: DestinationBody, code: str) -> None:
     if body.code != code:
-        raise InvalidMessage(f"the path says {code!r}, the body {body.code!r}", field="code")
+        raise InvalidMessage(
+            sentence("the path says {name}, the body {other}", name=repr(code), other=repr(body.code)), field="code"
+        )

@@ -16,6 +16,7 @@ from bus.domain.times import format_time, parse_time
 from bus.domain.tracing.failures import FailureGroup, advice_on
 from bus.errors import InvalidMessage
 from bus.ports.store import MOST_GROUPS
+from bus.sentences import sentence
 
 router = APIRouter(tags=["failures"])
 
@@ -41,7 +42,7 @@ async def list_failures(
         principal.require("read", destination)
     start, end = parse_time(since) if since else None, parse_time(before) if before else None
     if start is not None and end is not None and start >= end:
-        raise InvalidMessage("from: it must be before to", field="from")
+        raise InvalidMessage(sentence("from: it must be before to"), field="from")
     selection = Selection(destination=destination, subscription=subscription, since=start, before=end)
     found = await services.context.store.failures(selection)
     groups = [group for group in found.groups if principal.may("read", group.destination)]

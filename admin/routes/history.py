@@ -15,6 +15,7 @@ from bus.domain.audit import Entry
 from bus.domain.identity import id_time, parse_id
 from bus.domain.times import format_time
 from bus.errors import InvalidMessage
+from bus.sentences import sentence
 
 router = APIRouter(tags=["audit"])
 _RESOURCE: Final = re.compile(r"destinations/([A-Za-z0-9_][A-Za-z0-9._-]{0,127})(/subscriptions/[A-Za-z0-9._-]{1,64})?")
@@ -41,7 +42,7 @@ async def get_history(
     named = _RESOURCE.fullmatch(resource)
     if named is None:
         raise InvalidMessage(
-            "resource: it is destinations/CODE or destinations/CODE/subscriptions/NAME", field="resource"
+            sentence("resource: it is destinations/CODE or destinations/CODE/subscriptions/NAME"), field="resource"
         )
     principal.require("read", named[1])
     found = await services.audit.read(Wanted(what=resource), after=_place(cursor), limit=limit)
@@ -57,7 +58,7 @@ def _place(cursor: str | None) -> str | None:
     try:
         return parse_id(cursor) if cursor is not None else None
     except ValueError as error:
-        raise InvalidMessage("cursor: it is not one that a page gave", field="cursor") from error
+        raise InvalidMessage(sentence("cursor: it is not one that a page gave"), field="cursor") from error
 
 
 def _view(entry: Entry) -> HistoryView:

@@ -28,10 +28,12 @@ from admin.models.responses.operations import (
     WorkerView,
 )
 from admin.routes.overview import spool_view
+from admin.showing.sentences import text_of
 from bus.cluster.report import Answer, Report
 from bus.domain.health.vitals import BreakerFigures, Orphan, WorkerFigures
 from bus.domain.times import format_time
 from bus.errors import NotFound
+from bus.sentences import sentence
 
 router = APIRouter(tags=["operations"])
 
@@ -61,7 +63,10 @@ async def get_process(
     members = services.context.members
     member = next((found for found in members.all if found.owner == owner), None)
     if member is None:
-        raise NotFound(f"there is no live process {owner!r}", hint="GET /api/v1/processes lists those that are alive")
+        raise NotFound(
+            sentence("there is no live process {owner}", owner=repr(owner)),
+            hint=sentence("GET /api/v1/processes lists those that are alive"),
+        )
     (answer,) = await services.introspection.reports.of([member])
     view = _view(answer, services.context.registry.revision)
     # Of one that does not answer, what is not known is null: an empty list would say that there is nothing.
@@ -117,7 +122,8 @@ async def list_orphans(services: ServicesDep, _: Reader) -> OrphansView:
                 node=answer.member.node,
                 directories=answer.report.swept if answer.report is not None else [],
                 answers=answer.report is not None,
-                trouble=answer.trouble,
+                trouble=str(answer.trouble),
+                trouble_text=text_of(answer.trouble),
             )
             for answer in answers
         ],
@@ -144,7 +150,8 @@ def _view(answer: Answer, revision: int) -> ProcessView:
         started_at=format_time(member.started_at),
         seen_seconds_ago=round(answer.seen, 3),
         answers=report is not None,
-        trouble=answer.trouble,
+        trouble=str(answer.trouble),
+        trouble_text=text_of(answer.trouble),
         revision=member.revision,
         is_current=member.revision >= revision,
         troubles=[TroubleView(name=name, detail=detail) for name, detail in member.troubles.items()],

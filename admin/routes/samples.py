@@ -19,6 +19,7 @@ from bus.domain.identity import new_id
 from bus.domain.message import Message, check_size
 from bus.errors import InvalidMessage
 from bus.ports.sampling import Sampled
+from bus.sentences import said_by, sentence
 
 router = APIRouter(prefix="/destinations/{code}/subscriptions", tags=["subscriptions"], route_class=AuditedRoute)
 _JSON: Final = "application/json"
@@ -76,24 +77,26 @@ async def send_sample(
 def _content(body: SampleBody) -> tuple[bytes, str]:
     if body.body_base64 is not None:
         if "body" in body.model_fields_set:
-            raise InvalidMessage("body_base64: send body or body_base64, not both", field="body_base64")
+            raise InvalidMessage(sentence("body_base64: send body or body_base64, not both"), field="body_base64")
         try:
             return base64.b64decode(body.body_base64, validate=True), body.content_type or _BINARY
         except (binascii.Error, ValueError) as error:
-            raise InvalidMessage(f"body_base64: {error}", field="body_base64") from error
+            raise InvalidMessage(sentence("body_base64: {error}", error=str(error)), field="body_base64") from error
     if "body" not in body.model_fields_set:
-        raise InvalidMessage("body: send body, any JSON, or body_base64", field="body")
+        raise InvalidMessage(sentence("body: send body, any JSON, or body_base64"), field="body")
     try:
         return msgspec.json.encode(body.body), body.content_type or _JSON
     except (UnicodeEncodeError, OverflowError, RecursionError) as error:
-        raise InvalidMessage(f"body: it cannot be sent as JSON: {error}", field="body") from error
+        raise InvalidMessage(
+            sentence("body: it cannot be sent as JSON: {error}", error=str(error)), field="body"
+        ) from error
 
 
 def _headers(body: SampleBody) -> dict[str, str]:
     try:
         check_headers(body.headers)
     except ValueError as error:
-        raise InvalidMessage(f"headers: {error}", field="headers") from error
+        raise InvalidMessage(sentence("headers: {error}", error=said_by(error)), field="headers") from error
     return body.headers
 
 

@@ -16,6 +16,7 @@ from bus.domain.statistics.rollup import LONGEST, MINUTE, Resolution, resolution
 from bus.domain.statistics.series import NAMES, Figures, Grouping, Series, series_of
 from bus.domain.times import format_time, parse_time
 from bus.errors import InvalidMessage
+from bus.sentences import sentence
 
 router = APIRouter(tags=["stats"])
 _HOUR: Final = 60 * MINUTE
@@ -67,11 +68,13 @@ def _range(since: str | None, before: str | None, now: int) -> tuple[int, int]:
     end = min(parse_time(before), now) if before else now
     start = parse_time(since) if since else end - _HOUR
     if start >= now:
-        raise InvalidMessage("from: it is in the future", field="from")
+        raise InvalidMessage(sentence("from: it is in the future"), field="from")
     if start >= end:
-        raise InvalidMessage("from: it must be before to", field="from")
+        raise InvalidMessage(sentence("from: it must be before to"), field="from")
     if end - start > LONGEST:
-        raise InvalidMessage(f"from: a range of {format_duration(LONGEST)} at most is kept", field="from")
+        raise InvalidMessage(
+            sentence("from: a range of {longest} at most is kept", longest=format_duration(LONGEST)), field="from"
+        )
     return start, end
 
 

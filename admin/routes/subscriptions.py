@@ -23,6 +23,7 @@ from bus.errors import InvalidMessage
 from bus.security.keys import Action
 from bus.security.principals import Principal
 from bus.security.signatures import new_secret
+from bus.sentences import sentence
 
 router = APIRouter(prefix="/destinations/{code}/subscriptions", tags=["subscriptions"], route_class=AuditedRoute)
 
@@ -101,7 +102,9 @@ async def delete_subscription(code: Code, name: str, services: ServicesDep, _: C
 
 def _check_name(body: SubscriptionBody, name: str) -> None:
     if body.name != name:
-        raise InvalidMessage(f"the path says {name!r}, the body {body.name!r}", field="name")
+        raise InvalidMessage(
+            sentence("the path says {name}, the body {other}", name=repr(name), other=repr(body.name)), field="name"
+        )
 
 
 async def _put(

@@ -126,7 +126,7 @@ def _csv(rows: Iterable[Iterable[str]]) -> bytes:
 
 def _seen(seen: Seen) -> dict[str, Any]:
     """Return what a reader sees of a body."""
-    shown = _body(seen.body) if seen.body is not None else {"body_withheld": seen.why}
+    shown = _body(seen.body) if seen.body is not None else {"body_withheld": str(seen.why)}
     return shown | ({"masked": True} if seen.masked else {})
 
 

@@ -16,10 +16,11 @@ from bus.domain.tracing.trace import DeliveryTrace, Trace
 from bus.errors import AccessDenied
 from bus.security.keys import Action
 from bus.security.principals import Principal
+from bus.sentences import Said, said_by, sentence
 
 _NOTHING: Final = Masking()
 _AT_ONCE: Final = 65_536  # bytes that are masked on the event loop
-_HINT: Final = "an admin sees it with ?unmasked=true, which the audit log notes"
+_HINT: Final = sentence("an admin sees it with ?unmasked=true, which the audit log notes")
 
 
 class Seen(NamedTuple):
@@ -27,7 +28,7 @@ class Seen(NamedTuple):
 
     body: bytes | None
     masked: bool = False
-    why: str = ""
+    why: Said = ""
 
 
 class Masks:
@@ -67,7 +68,7 @@ class Masks:
                 return Seen(rules.mask_body(message.body), masked=True)
             return Seen(await asyncio.to_thread(rules.mask_body, message.body), masked=True)
         except Unmaskable as error:
-            return Seen(None, masked=True, why=str(error))
+            return Seen(None, masked=True, why=said_by(error))
 
     def headers(self, destination: str, headers: Mapping[str, str]) -> dict[str, str]:
         """Return a message's own headers as this reader sees them."""
@@ -87,7 +88,14 @@ class Masks:
     def require_whole(self, destination: str) -> None:
         """Raise ``AccessDenied`` unless this reader sees everything: for who sends on what was read."""
         if self.of(destination):
-            raise AccessDenied(f"messages of {destination!r} are masked for {self._principal.name}", hint=_HINT)
+            raise AccessDenied(
+                sentence(
+                    "messages of {destination} are masked for {name}",
+                    destination=repr(destination),
+                    name=self._principal.name,
+                ),
+                hint=_HINT,
+            )
 
     def require_unprobed(self, selection: Selection) -> None:
         """Refuse a selection by which hidden values could be guessed.
@@ -103,8 +111,12 @@ class Masks:
         hidden = next((code for code in asked if self.of(code)), None)
         if reads_content and hidden is not None:
             raise AccessDenied(
-                f"{self._principal.name} may not search in bodies and headers of {hidden!r}, which has masking rules",
-                hint=f"name a destination without such rules, or leave that condition out; {_HINT}",
+                sentence(
+                    "{name} may not search in bodies and headers of {destinations}, which has masking rules",
+                    name=self._principal.name,
+                    destinations=repr(hidden),
+                ),
+                hint=sentence("name a destination without such rules, or leave that condition out; {hint}", hint=_HINT),
             )
 
 

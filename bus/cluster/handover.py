@@ -18,6 +18,7 @@ from bus.domain.destination import Destination, TransportName
 from bus.errors import PeerUnavailable
 from bus.ports.clock import Clock
 from bus.ports.transport import Outgoing
+from bus.sentences import sentence
 
 _log = logging.getLogger(__name__)
 _ROOM_KEPT: Final = 0.2
@@ -154,9 +155,13 @@ def _answers(content: bytes, count: int) -> list[bool | None]:
     try:
         found = _results.decode(content)
     except msgspec.DecodeError as error:
-        raise PeerUnavailable(f"a dispatcher of another version answers: {error}", indeterminate=True) from error
+        raise PeerUnavailable(
+            sentence("a dispatcher of another version answers: {error}", error=str(error)), indeterminate=True
+        ) from error
     if len(found) != count:
-        raise PeerUnavailable(f"a dispatcher answers for {len(found)} of {count}", indeterminate=True)
+        raise PeerUnavailable(
+            sentence("a dispatcher answers for {found} of {count}", found=len(found), count=count), indeterminate=True
+        )
     return found
 
 

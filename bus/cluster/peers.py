@@ -14,6 +14,7 @@ from bus.cluster.member import Member
 from bus.errors import Conflict, PeerUnavailable, StoreError
 from bus.ports.clock import Clock
 from bus.ports.store import DocumentStore
+from bus.sentences import sentence
 
 if TYPE_CHECKING:
     import httpx
@@ -123,7 +124,9 @@ class Peers:
         if answer.status_code != _OK:
             # One that failed in the middle may have acted on a part.
             failed = answer.status_code >= _FAILED
-            raise PeerUnavailable(f"{member.url} answered {answer.status_code}", indeterminate=failed)
+            raise PeerUnavailable(
+                sentence("{url} answered {status}", url=member.url, status=answer.status_code), indeterminate=failed
+            )
         return answer.content
 
     async def _renew(self) -> None:
@@ -131,7 +134,9 @@ class Peers:
         try:
             await self._key.load()
         except StoreError as error:
-            raise PeerUnavailable(f"the secret of this bus cannot be read: {error}") from error
+            raise PeerUnavailable(
+                sentence("the secret of this bus cannot be read: {error}", error=str(error))
+            ) from error
 
     async def _post(self, member: Member, path: str, body: bytes, timeout: float) -> httpx.Response:  # noqa: ASYNC109
         import httpx  # noqa: PLC0415
@@ -143,9 +148,13 @@ class Peers:
         try:
             return await self._client.post(f"{member.url}{path}", content=body, headers=headers, timeout=limits)
         except (*never_sent, httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
-            raise PeerUnavailable(f"{member.url} does not answer: {error!r}", indeterminate=False) from error
+            raise PeerUnavailable(
+                sentence("{url} does not answer: {error}", url=member.url, error=repr(error)), indeterminate=False
+            ) from error
         except Exception as error:  # of connecting to an impossible port, to name one that is not the client's own
-            raise PeerUnavailable(f"{member.url} broke off: {error!r}", indeterminate=True) from error
+            raise PeerUnavailable(
+                sentence("{url} broke off: {error}", url=member.url, error=repr(error)), indeterminate=True
+            ) from error
 
     async def lives(self, member: Member) -> bool:
         """Whether it is this process that answers, and not another one that has its URL by now.

@@ -13,6 +13,7 @@ from bus.cluster.members import Members
 from bus.cluster.peers import PREFIX, Peers
 from bus.domain.health.vitals import BreakerFigures, Orphan, WorkerFigures
 from bus.errors import PeerUnavailable
+from bus.sentences import Said, sentence
 
 REPORT: Final = f"{PREFIX}/report"
 _PATIENCE: Final = 2.0
@@ -60,7 +61,7 @@ class Answer(NamedTuple):
     member: Member
     seen: float
     report: Report | None
-    trouble: str
+    trouble: Said
 
 
 _reports: Final = msgspec.msgpack.Decoder(Report)
@@ -91,9 +92,16 @@ class Reports:
             async with asyncio.timeout(_PATIENCE):
                 found = _reports.decode(await self._peers.ask(member, REPORT))
         except TimeoutError:
-            return Answer(member, seen, None, f"{member.url} does not answer within {_PATIENCE:g} s")
+            return Answer(
+                member,
+                seen,
+                None,
+                sentence("{url} does not answer within {seconds} s", url=member.url, seconds=f"{_PATIENCE:g}"),
+            )
         except PeerUnavailable as error:
-            return Answer(member, seen, None, str(error))
+            return Answer(member, seen, None, error.said)
         except msgspec.DecodeError as error:
-            return Answer(member, seen, None, f"{member.url} is of another version: {error}")
+            return Answer(
+                member, seen, None, sentence("{url} is of another version: {error}", url=member.url, error=str(error))
+            )
         return Answer(found.member, seen, found, "")

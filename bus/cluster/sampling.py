@@ -13,7 +13,7 @@ from bus.cluster.peers import PREFIX, Peers
 from bus.domain.message import Message, decode_message, encode_message
 from bus.errors import PeerUnavailable
 from bus.ports.sampling import PERMIT_PATIENCE, Sampled, Sampling
-from bus.sentences import sentence
+from bus.sentences import Said, sentence
 
 SAMPLE: Final = f"{PREFIX}/sample"
 _SLACK: Final = 2.0
@@ -63,19 +63,22 @@ class Sampler:
             No dispatcher is alive, or each refused or does not answer: nothing was sent, unless it is indeterminate.
         """
         dispatchers = self.dispatchers()
-        refused = ""
+        refused: Said = ""
         for member in dispatchers:
             try:
                 found = await self._ask(member, message, subscription, timeout)
             except PeerUnavailable as error:
                 if error.indeterminate:
                     raise
-                refused = str(error)
+                refused = error.said
                 continue
             if not found.refused:
                 return found
             refused = found.refused
-        raise PeerUnavailable(f"{refused}; nothing was sent to the subscriber", hint="try again in a moment")
+        raise PeerUnavailable(
+            sentence("{refused}; nothing was sent to the subscriber", refused=refused),
+            hint=sentence("try again in a moment"),
+        )
 
     async def _ask(self, member: Member, message: Message, subscription: str, patience: float) -> Sampled:
         if member.owner == self._members.me.owner:
@@ -88,10 +91,16 @@ class Sampler:
             async with asyncio.timeout(within + _SLACK):
                 return _answers.decode(await self._peers.call(member, SAMPLE, call, within=within))
         except TimeoutError as error:
-            text = f"{member.url} does not answer within {within:g} s; the sample may have been sent"
-            raise PeerUnavailable(text, indeterminate=True) from error
+            said = sentence(
+                "{url} does not answer within {seconds} s; the sample may have been sent",
+                url=member.url,
+                seconds=f"{within:g}",
+            )
+            raise PeerUnavailable(said, indeterminate=True) from error
         except msgspec.DecodeError as error:
-            raise PeerUnavailable(f"{member.url} is of another version: {error}", indeterminate=True) from error
+            raise PeerUnavailable(
+                sentence("{url} is of another version: {error}", url=member.url, error=str(error)), indeterminate=True
+            ) from error
 
 
 async def take_sample(body: bytes, sampling: Sampling) -> Sampled:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from bus.sentences import sentence
+
 _UNITS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _PATTERN: Final = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,15})?)(ms|s|m|h|d)")
 LONGEST: Final = 3650 * _UNITS["d"]
@@ -20,10 +22,10 @@ def parse_duration(text: str) -> int:
     """
     match = _PATTERN.fullmatch(text.strip())
     if match is None:
-        raise ValueError(f"{text!r} is not a duration such as 500ms, 5s, 2m, 1h or 7d")
+        raise ValueError(sentence("{text} is not a duration such as 500ms, 5s, 2m, 1h or 7d", text=repr(text)))
     duration = round(float(match[1]) * _UNITS[match[2]])
     if duration > LONGEST:
-        raise ValueError(f"{text!r} is longer than {format_duration(LONGEST)}")
+        raise ValueError(sentence("{text} is longer than {longest}", text=repr(text), longest=format_duration(LONGEST)))
     return duration
 
 

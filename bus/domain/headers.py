@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from bus.sentences import sentence
+
 FALLBACK: Final = "bus-fallback"
 """Of a batch whose messages come straight over the network, since their producer's disk refused them."""
 MOST: Final = 64
@@ -43,23 +45,33 @@ def is_header_name(name: str) -> bool:
 def check_headers(headers: Mapping[str, str]) -> None:
     """Raise ``ValueError`` unless they can be sent to a subscriber as they are: 64 at most, each name once."""
     if len(headers) > MOST:
-        raise ValueError(f"there are {len(headers)} headers; at most {MOST} are delivered")
+        raise ValueError(
+            sentence("there are {count} headers; at most {most} are delivered", count=len(headers), most=MOST)
+        )
     seen: set[str] = set()
     for name, value in headers.items():
         check_header(name, value)
         if name.lower() in seen:
-            raise ValueError(f"header {name!r} is there twice, for upper and lower case are the same")
+            raise ValueError(
+                sentence("header {name} is there twice, for upper and lower case are the same", name=repr(name))
+            )
         seen.add(name.lower())
 
 
 def check_header(name: str, value: str) -> None:
     """Raise ``ValueError`` unless the pair can be sent to a subscriber as it is."""
     if not is_header_name(name):
-        raise ValueError(f"{name!r} is not a header name")
+        raise ValueError(sentence("{name} is not a header name", name=repr(name)))
     lower = name.lower()
     if lower in _RESERVED or lower.startswith(_RESERVED_PREFIXES):
-        raise ValueError(f"header {name!r} is set by the bus itself")
+        raise ValueError(sentence("header {name} is set by the bus itself", name=repr(name)))
     if _BAD_VALUE.search(value):
-        raise ValueError(f"header {name!r} has a control character or half a character in its value")
+        raise ValueError(
+            sentence("header {name} has a control character or half a character in its value", name=repr(name))
+        )
     if len(value) > LONGEST_VALUE or len(value.encode()) > LONGEST_VALUE:
-        raise ValueError(f"the value of header {name!r} is longer than {LONGEST_VALUE} bytes")
+        raise ValueError(
+            sentence(
+                "the value of header {name} is longer than {longest} bytes", name=repr(name), longest=LONGEST_VALUE
+            )
+        )

@@ -10,6 +10,8 @@ import re
 from functools import lru_cache
 from typing import Final
 
+from bus.sentences import sentence
+
 EVERY_KEY: Final = "#"
 _PATTERN: Final = re.compile(r"(?:[A-Za-z0-9_-]+|\*|#)(?:\.(?:[A-Za-z0-9_-]+|\*|#))*")
 _LONGEST: Final = 255
@@ -26,7 +28,12 @@ def check_pattern(pattern: str) -> str:
         It is not words between dots, each ``*``, ``#`` or 1 or more of ``a-z A-Z 0-9 _ -``; or it is too long.
     """
     if len(pattern) > _LONGEST or not _PATTERN.fullmatch(pattern):
-        raise ValueError(f"not up to {_LONGEST} characters of words between dots, a word being *, # or a-z A-Z 0-9 _ -")
+        raise ValueError(
+            sentence(
+                "not up to {longest} characters of words between dots, a word being *, # or a-z A-Z 0-9 _ -",
+                longest=_LONGEST,
+            )
+        )
     return pattern
 
 

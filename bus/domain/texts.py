@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from bus.errors import InvalidMessage
+from bus.sentences import sentence
 
 LONGEST_TEXT: Final = 512
 _SHOWN: Final = 80
@@ -15,7 +16,13 @@ def check_text(value: str, field: str) -> str:
     if len(value) > LONGEST_TEXT or not value.isprintable():
         shown = ascii(value[:_SHOWN])
         raise InvalidMessage(
-            f"{field} {shown} is not a text of at most {LONGEST_TEXT} printable characters", field=field
+            sentence(
+                "{field} {shown} is not a text of at most {longest} printable characters",
+                field=field,
+                shown=shown,
+                longest=LONGEST_TEXT,
+            ),
+            field=field,
         )
     return value
 
@@ -23,5 +30,8 @@ def check_text(value: str, field: str) -> str:
 def check_ascii(value: str, field: str) -> str:
     """Return the value, which goes into a subscriber's HTTP header as it is; raises as ``check_text`` does."""
     if not value.isascii():
-        raise InvalidMessage(f"{field} {value[:_SHOWN]!a} has a character that is not ASCII", field=field)
+        raise InvalidMessage(
+            sentence("{field} {value} has a character that is not ASCII", field=field, value=ascii(value[:_SHOWN])),
+            field=field,
+        )
     return check_text(value, field)

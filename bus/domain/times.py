@@ -6,6 +6,8 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Final
 
+from bus.sentences import sentence
+
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST: Final = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // timedelta(milliseconds=1)
 _LAST: Final = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // timedelta(milliseconds=1)
@@ -36,12 +38,12 @@ def parse_time(text: str) -> int:
     try:
         moment = datetime.fromisoformat(text.upper())
     except ValueError as error:
-        raise ValueError(f"{text[:60]!r} is not a time such as 2026-01-31T12:00:00Z") from error
+        raise ValueError(sentence("{text} is not a time such as 2026-01-31T12:00:00Z", text=repr(text[:60]))) from error
     if moment.tzinfo is None:
-        raise ValueError(f"{text!r} has no zone; write it as 2026-01-31T12:00:00Z")
+        raise ValueError(sentence("{text} has no zone; write it as 2026-01-31T12:00:00Z", text=repr(text)))
     time = (moment - _EPOCH) // timedelta(milliseconds=1)
     if not _FIRST <= time <= _LAST:
-        raise ValueError(f"{text!r} is out of range")
+        raise ValueError(sentence("{text} is out of range", text=repr(text)))
     return time
 
 

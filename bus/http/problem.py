@@ -27,6 +27,7 @@ from bus.errors import (
     TransportError,
     TransportRefused,
 )
+from bus.sentences import sentence
 
 CONTENT_TYPE: Final = "application/problem+json"
 _HEADERS: Final = {
@@ -52,6 +53,8 @@ _TITLES: Final = {
     503: "Temporarily unavailable",
     507: "Spool full",
 }
+FAILED: Final = sentence("the bus failed at this request; what it acknowledged before is not lost")
+REPORT_IT: Final = sentence("its log has the traceback: report it; see bus doctor")
 # The first class that matches decides.
 _STATUS: Final[tuple[tuple[type[BusError], int], ...]] = (
     (MessageTooLarge, 413),
@@ -112,8 +115,7 @@ def problem_of(error: BusError) -> Problem:
 
 def failure() -> Problem:
     """Return the document of an error of the bus's own making."""
-    detail = "the bus failed at this request; what it acknowledged before is not lost"
-    return problem(500, detail, hint="its log has the traceback: report it; see bus doctor")
+    return problem(500, str(FAILED), hint=str(REPORT_IT))
 
 
 def headers_of(status: int, retry_after: int = 0) -> Mapping[str, str]:

@@ -118,7 +118,7 @@ def _forms(address: str) -> list[Address]:
     try:
         outer = ip_address(address.partition("%")[0])
     except ValueError as error:
-        raise EgressDenied(f"{address!r} is not an address.") from error
+        raise EgressDenied(sentence("{address} is not an address.", address=repr(address))) from error
     return [outer, *embedded(outer)]
 
 

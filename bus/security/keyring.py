@@ -19,6 +19,7 @@ from bus.security.key_uses import KeyUses
 from bus.security.keys import Role, hash_key, new_key, split_key, verify_key
 from bus.security.passwords import hash_password, new_password
 from bus.security.principals import ANYONE, Identity, Principal
+from bus.sentences import sentence
 
 _log = logging.getLogger(__name__)
 KEYS: Final = "keys"
@@ -127,10 +128,14 @@ class Keyring:
         """
         if self.is_open:
             if not self.is_local(host):
-                raise AccessDenied("without keys the bus answers on loopback names only", hint="bus key create")
+                raise AccessDenied(
+                    sentence("without keys the bus answers on loopback names only"), hint="bus key create"
+                )
             return ANYONE
         if authorization is None:
-            raise AccessDenied("a key is needed", hint="send Authorization: Bearer KEY; bus key create", status=401)
+            raise AccessDenied(
+                sentence("a key is needed"), hint=sentence("send Authorization: Bearer KEY; bus key create"), status=401
+            )
         known = self._seen.get(authorization) or self._verify(authorization)
         self._uses.note(known.id)
         return known
@@ -216,7 +221,10 @@ class Keyring:
         async with self._changing:
             await self._load()
             if self._keys.keys() == {key_id} and not self._users:
-                raise Conflict("this is the last key; without it the bus would be open", hint="make another one first")
+                raise Conflict(
+                    sentence("this is the last key; without it the bus would be open"),
+                    hint=sentence("make another one first"),
+                )
             there = await self._documents.delete(KEYS, key_id)
             self._keys.pop(key_id, None)
             self._seen.clear()
@@ -231,7 +239,7 @@ class Keyring:
     async def add_user(self, name: str, role: str, destinations: tuple[str, ...] = ()) -> str:
         """Make a user and return the password made for it; raises ``Conflict`` when the name is taken."""
         if name in self._users:
-            raise Conflict(f"there is a user {name!r} already")
+            raise Conflict(sentence("there is a user {name} already", name=repr(name)))
         password = new_password()
         stored = StoredUser(
             name=name,
@@ -258,11 +266,14 @@ class Keyring:
             return await self._add_signed_in(identity)
         if known.subject != identity.subject:
             raise AccessDenied(
-                f"there is another user {identity.name!r} here; nobody was logged in",
-                hint="an admin can remove that user: bus user rm",
+                sentence("there is another user {name} here; nobody was logged in", name=repr(identity.name)),
+                hint=sentence("an admin can remove that user: bus user rm"),
             )
         if known.blocked:
-            raise AccessDenied(f"{identity.name} is blocked here; nobody was logged in", hint="ask an admin of the bus")
+            raise AccessDenied(
+                sentence("{name} is blocked here; nobody was logged in", name=identity.name),
+                hint=sentence("ask an admin of the bus"),
+            )
         if (known.role, known.destinations) == (identity.role, identity.destinations):
             return known
         return await self.change_user(identity.name, identity.role, identity.destinations)
@@ -301,7 +312,10 @@ class Keyring:
         """
         known = await self._stored_user(name)
         if known is not None and known.subject:
-            raise Conflict(f"{name!r} logs in at the OpenID Connect provider", hint="the password is changed there")
+            raise Conflict(
+                sentence("{name} logs in at the OpenID Connect provider", name=repr(name)),
+                hint=sentence("the password is changed there"),
+            )
         given = password if password is not None else new_password()
         return await self._change_user(name, password=await asyncio.to_thread(hash_password, given)), given
 
@@ -316,7 +330,10 @@ class Keyring:
         async with self._changing:
             await self._load()
             if self._users.keys() == {name} and not self._keys:
-                raise Conflict("this is the last user; without it the bus would be open", hint="make another one first")
+                raise Conflict(
+                    sentence("this is the last user; without it the bus would be open"),
+                    hint=sentence("make another one first"),
+                )
             there = await self._documents.delete(USERS, name)
             self._users.pop(name, None)
         return there
@@ -343,7 +360,7 @@ class Keyring:
         async with self._changing:
             found = await self._documents.get(USERS, name)
             if found is None:
-                raise NotFound(f"there is no user {name[:128]!r}", hint="bus user list")
+                raise NotFound(sentence("there is no user {name}", name=repr(name[:128])), hint="bus user list")
             changed = msgspec.structs.replace(msgspec.json.decode(found.value, type=StoredUser), **changes)
             await self._documents.put(USERS, name, msgspec.json.encode(changed), version=found.version)
             self._users[name] = changed
@@ -354,7 +371,7 @@ class Keyring:
         parts = split_key(key)
         stored = self._keys.get(parts[0]) if parts is not None else None
         if stored is None or not verify_key(key, stored.digest):
-            raise AccessDenied("the key is not known", hint="bus key create", status=401)
+            raise AccessDenied(sentence("the key is not known"), hint="bus key create", status=401)
         principal = Principal(
             stored.id,
             f"key {stored.name or stored.id}",
@@ -371,7 +388,7 @@ class Keyring:
 
 def _bearer(authorization: bytes) -> str:
     if authorization[: len(_BEARER)].lower() != _BEARER:
-        raise AccessDenied("the Authorization header is not Bearer KEY", status=401)
+        raise AccessDenied(sentence("the Authorization header is not Bearer KEY"), status=401)
     return authorization[len(_BEARER) :].strip().decode("latin-1")
 
 
@@ -382,4 +399,4 @@ def _name(host: bytes) -> bytes:
 
 
 def _no_key(key_id: str) -> NotFound:
-    return NotFound(f"there is no key {key_id[:64]!r}", hint="bus key list")
+    return NotFound(sentence("there is no key {id}", id=repr(key_id[:64])), hint="bus key list")

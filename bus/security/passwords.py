@@ -10,6 +10,8 @@ from typing import Final
 from argon2 import PasswordHasher, Type
 from argon2.exceptions import InvalidHashError, VerificationError
 
+from bus.sentences import sentence
+
 SHORTEST: Final = 12
 LONGEST: Final = 1024
 _GENERATED_BYTES: Final = 15
@@ -31,9 +33,11 @@ def check_password(password: str, name: str) -> str:
         It is too short or too long, or is the name.
     """
     if not SHORTEST <= len(password) <= LONGEST:
-        raise ValueError(f"a password has {SHORTEST} to {LONGEST} characters")
+        raise ValueError(
+            sentence("a password has {shortest} to {longest} characters", shortest=SHORTEST, longest=LONGEST)
+        )
     if password.casefold() == name.casefold():
-        raise ValueError("the password is the name")
+        raise ValueError(sentence("the password is the name"))
     return password
 
 

@@ -9,6 +9,8 @@ import secrets
 from collections.abc import Sequence
 from typing import Final
 
+from bus.sentences import sentence
+
 _PREFIX: Final = "whsec_"
 _NEW: Final = 32
 _SHORTEST, _LONGEST = 24, 64
@@ -31,13 +33,20 @@ def secret_bytes(secret: str) -> bytes:
         It does not look like ``whsec_`` and the base64 of 24 to 64 bytes. The secret is not part of the text.
     """
     if not secret.startswith(_PREFIX):
-        raise ValueError(f"a secret starts with {_PREFIX}")
+        raise ValueError(sentence("a secret starts with {prefix}", prefix=_PREFIX))
     try:
         key = base64.b64decode(secret.removeprefix(_PREFIX), validate=True)
     except (binascii.Error, ValueError) as error:
-        raise ValueError(f"a secret is {_PREFIX} and base64") from error
+        raise ValueError(sentence("a secret is {prefix} and base64", prefix=_PREFIX)) from error
     if not _SHORTEST <= len(key) <= _LONGEST:
-        raise ValueError(f"a secret holds {_SHORTEST} to {_LONGEST} bytes, this one {len(key)}")
+        raise ValueError(
+            sentence(
+                "a secret holds {shortest} to {longest} bytes, this one {length}",
+                shortest=_SHORTEST,
+                longest=_LONGEST,
+                length=len(key),
+            )
+        )
     return key
 
 

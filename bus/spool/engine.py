@@ -18,6 +18,7 @@ from bus.domain.delivery.quota import Room
 from bus.errors import SpoolClosed, SpoolError, SpoolFailed, SpoolFull
 from bus.files import make_directory
 from bus.ports.spool import NewRecord, Record, SpoolStats
+from bus.sentences import sentence
 from bus.spool.cursors import WINDOW, Cursor, Cursors
 from bus.spool.damage import Damage
 from bus.spool.lock import OwnerLock
@@ -58,7 +59,9 @@ class Engine:
             make_directory(directory)
             self._lock = OwnerLock.take(directory)
         except OSError as error:
-            raise SpoolError(f"the spool {directory} cannot be made: {error}") from error
+            raise SpoolError(
+                sentence("the spool {directory} cannot be made: {error}", directory=str(directory), error=str(error))
+            ) from error
         self.failed: SpoolFailed | None = None
         self.closed = False
         self._room = 0
@@ -77,9 +80,9 @@ class Engine:
     def check(self) -> None:
         """Raise SpoolClosed or SpoolFailed when the spool cannot be used."""
         if self.failed is not None:
-            raise SpoolFailed(str(self.failed), hint=self.failed.hint)
+            raise SpoolFailed(self.failed.said, hint=self.failed.hint_said)
         if self.closed:
-            raise SpoolClosed(f"the spool {self.directory} is closed")
+            raise SpoolClosed(sentence("the spool {directory} is closed", directory=str(self.directory)))
 
     @property
     def checkpoint_due(self) -> bool:
@@ -123,13 +126,21 @@ class Engine:
         options = self.options
         if self.cursors.bytes + gathered.queued + size > options.limit:
             raise SpoolFull(
-                f"the spool {self.directory} is at its limit of {options.limit} bytes; what is stored stays stored",
-                hint="Wait until the receiver took some, or raise the limit.",
+                sentence(
+                    "the spool {directory} is at its limit of {limit} bytes; what is stored stays stored",
+                    directory=str(self.directory),
+                    limit=options.limit,
+                ),
+                hint=sentence("Wait until the receiver took some, or raise the limit."),
             )
         if options.reserve and not urgent and self._free() < options.reserve:
             raise SpoolFull(
-                f"less than {options.reserve} bytes are free on the disk of {self.directory}; nothing stored was lost",
-                hint="Free disk space.",
+                sentence(
+                    "less than {reserve} bytes are free on the disk of {directory}; nothing stored was lost",
+                    reserve=options.reserve,
+                    directory=str(self.directory),
+                ),
+                hint=sentence("Free disk space."),
             )
         entry = Entry(records, size)
         gathered.add(entry)
@@ -187,8 +198,12 @@ class Engine:
         """Give the spool up after a disk error: nothing is acknowledged any more, and the next opener copies."""
         if self.failed is None:
             self.failed = SpoolFailed(
-                f"the disk of the spool {self.directory} failed ({error}); nothing was acknowledged since",
-                hint="Check the disk; what was acknowledged before is read again at the next start.",
+                sentence(
+                    "the disk of the spool {directory} failed ({error}); nothing was acknowledged since",
+                    directory=str(self.directory),
+                    error=str(error),
+                ),
+                hint=sentence("Check the disk; what was acknowledged before is read again at the next start."),
             )
             _log.error("spool %s failed: %s", self.directory, error)
             restore.mark_failed(self.directory, str(error))

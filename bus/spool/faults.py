@@ -7,6 +7,7 @@ from pathlib import Path
 import apsw
 
 from bus.errors import SpoolFull
+from bus.sentences import sentence
 
 _RETRIABLE = (apsw.SQLITE_IOERR_SHMSIZE, apsw.SQLITE_IOERR_SHMOPEN, apsw.SQLITE_IOERR_SHMMAP)
 
@@ -27,6 +28,9 @@ def outcome(error: BaseException) -> str:
 def full_error(directory: Path) -> SpoolFull:
     """Return the error for a disk that took no more."""
     return SpoolFull(
-        f"the disk of the spool {directory} is full; nothing of this call was stored, nothing stored was lost",
-        hint="Free disk space.",
+        sentence(
+            "the disk of the spool {directory} is full; nothing of this call was stored, nothing stored was lost",
+            directory=str(directory),
+        ),
+        hint=sentence("Free disk space."),
     )

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
 from bus.errors import BusError, StoreUnavailable
+from bus.sentences import sentence
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -54,7 +55,7 @@ class Gathering(Generic[Item, Result]):
         Cancelling the wait leaves it open whether the item was committed; the others of its batch are not touched.
         """
         if self._closed:
-            raise StoreUnavailable("the store is closed; nothing of this call was written")
+            raise StoreUnavailable(sentence("the store is closed; nothing of this call was written"))
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Result] = loop.create_future()
         self._waiting.append((item, weight, loop.time(), future))

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from bus.errors import InvalidMessage
 from bus.ports.transport import Clustered, Transport
+from bus.sentences import sentence
 
 _log = logging.getLogger(__name__)
 _SETTINGS = "name its servers in the configuration: rabbitmq_primary and rabbitmq_backup"
@@ -34,17 +35,25 @@ class ClusterPreference:
         if cluster is None:
             return
         if not self._clustered:
-            raise InvalidMessage("no transport here has clusters to choose from", hint=_SETTINGS, field="preferred")
+            raise InvalidMessage(
+                sentence("no transport here has clusters to choose from"), hint=_SETTINGS, field="preferred"
+            )
         if cluster not in self.clusters:
             raise InvalidMessage(
-                f"there is no cluster {cluster!r} here; there are: {', '.join(self.clusters)}",
+                sentence(
+                    "there is no cluster {cluster} here; there are: {clusters}",
+                    cluster=repr(cluster),
+                    clusters=", ".join(self.clusters),
+                ),
                 hint="bus cluster list",
                 field="preferred",
             )
         if len(self._clustered[self.clusters[cluster]].clusters) == 1:
             raise InvalidMessage(
-                f"{cluster} is the only cluster of its transport, so there is nothing to choose",
-                hint="name another one in the configuration: rabbitmq_backup",
+                sentence(
+                    "{cluster} is the only cluster of its transport, so there is nothing to choose", cluster=cluster
+                ),
+                hint=sentence("name another one in the configuration: rabbitmq_backup"),
                 field="preferred",
             )
 

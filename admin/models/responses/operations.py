@@ -6,6 +6,7 @@ import msgspec
 
 from admin.models.responses.base import Listing, View
 from admin.models.responses.overview import SpoolView
+from bus.sentences import Sentence
 
 
 class TroubleView(View, kw_only=True):
@@ -35,6 +36,7 @@ class ProcessStateView(View, kw_only=True):
     seen_seconds_ago: float
     answers: bool
     trouble: str
+    trouble_text: Sentence | None
     revision: int
     is_current: bool
     troubles: list[TroubleView]
@@ -125,6 +127,7 @@ class WatchView(View, kw_only=True):
     directories: list[str]
     answers: bool
     trouble: str
+    trouble_text: Sentence | None
 
 
 class OrphansView(Listing[FoundOrphanView], kw_only=True):

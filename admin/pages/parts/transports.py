@@ -22,8 +22,8 @@ _EVERY: Final = 2.0
 async def transports(viewer: Viewer, code: str) -> None:
     """Show the transports of a destination; while it goes over, go on showing them."""
     t = viewer.t
-    with tag("section", "pier-card", aria_label=t("TransportRouter")):
-        tag("h2", "", t("TransportRouter"))
+    with tag("section", "pier-card", aria_label=t("Transports")):
+        tag("h2", "", t("Transports"))
         place = tag("div")
 
     async def look() -> None:

@@ -126,7 +126,7 @@ def _process(viewer: Viewer, one: ProcessView) -> Row:
     t, permits = viewer.t, one.permits
     troubles = "; ".join(f"{trouble.name}: {trouble.detail}" for trouble in one.troubles)
     if not one.answers:
-        state = {**badge(t("does not answer"), "bad", "error"), "title": one.trouble}
+        state = {**badge(t("does not answer"), "bad", "error"), "title": viewer.say(one.trouble_text or one.trouble)}
     elif troubles:
         state = {**badge(t("degraded"), "warn", "warning"), "title": troubles}
     else:

@@ -9,6 +9,7 @@ import msgspec
 from jmespath.exceptions import JMESPathTypeError
 
 from bus.domain.message import Message
+from bus.sentences import sentence
 
 
 class Filter:
@@ -24,7 +25,7 @@ class Filter:
         try:
             self._compiled = jmespath.compile(expression)
         except (ValueError, RecursionError) as error:
-            raise ValueError(f"the filter does not compile: {error}") from error
+            raise ValueError(sentence("the filter does not compile: {error}", error=str(error))) from error
 
     def wants(self, message: Message) -> bool:
         """Whether the expression is true (JMESPath's truth: not null, false, or empty).

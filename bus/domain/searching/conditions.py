@@ -13,6 +13,7 @@ import msgspec
 
 from bus.domain.headers import is_header_name
 from bus.domain.identity import parse_id
+from bus.sentences import sentence
 
 LONGEST_PATH: Final = 512
 _TRACE_ID: Final = re.compile(r"[0-9a-f]{32}")
@@ -82,7 +83,7 @@ def parse_header(text: str) -> tuple[str, str | None]:
     name, _, value = text.partition(":")
     name = name.strip()
     if not is_header_name(name):
-        raise ValueError(f"{text[:80]!r} is not NAME or NAME: VALUE of a header")
+        raise ValueError(sentence("{text} is not NAME or NAME: VALUE of a header", text=repr(text[:80])))
     return name.lower(), value.strip() or None
 
 
@@ -116,8 +117,11 @@ def parse_path(text: str) -> tuple[str | int, ...]:
         at = found.end()
     if not text or at < len(text):
         raise ValueError(
-            f"{text[:80]!r} is not a path such as order.lines[0].sku; "
-            f"a name of other characters than letters, digits and _$@:- stands in double quotes"
+            sentence(
+                "{text} is not a path such as order.lines[0].sku; a name of other characters than "
+                "letters, digits and _$@:- stands in double quotes",
+                text=repr(text[:80]),
+            )
         )
     return tuple(steps)
 
@@ -173,4 +177,4 @@ def _unquoted(name: str) -> str:
     try:
         return _string.decode(name)
     except msgspec.DecodeError as error:
-        raise ValueError(f"{name[:80]} is not a name as JSON writes it") from error
+        raise ValueError(sentence("{name} is not a name as JSON writes it", name=name[:80])) from error

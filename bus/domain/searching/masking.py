@@ -15,6 +15,8 @@ from typing import Final
 
 import msgspec
 
+from bus.sentences import sentence
+
 MASK: Final = "***"
 MOST_RULES: Final = 100
 LONGEST_RULE: Final = 256
@@ -71,14 +73,14 @@ class Masking(msgspec.Struct, frozen=True):
         if () in self.body:
             return _MASKED.encode()
         if len(body) > LARGEST:
-            raise Unmaskable(f"a body of over {LARGEST} bytes is not masked but withheld")
+            raise Unmaskable(sentence("a body of over {limit} bytes is not masked but withheld", limit=LARGEST))
         try:
             text = body.decode("utf-8")
             return "".join(_Masker(text).document(self.body)).encode("utf-8")
         except RecursionError as error:
-            raise Unmaskable("the body is nested too deeply to be masked, and withheld") from error
+            raise Unmaskable(sentence("the body is nested too deeply to be masked, and withheld")) from error
         except ValueError as error:
-            raise Unmaskable("the body is not JSON in UTF-8: it cannot be masked, and is withheld") from error
+            raise Unmaskable(sentence("the body is not JSON in UTF-8: it cannot be masked, and is withheld")) from error
 
     def mask_headers(self, headers: Mapping[str, str]) -> dict[str, str]:
         """Return headers with ``***`` for the values that a rule names."""
@@ -93,7 +95,7 @@ def check_rules(rules: Iterable[str]) -> tuple[str, ...]:
     """Return the rules without repetitions; raises ``ValueError`` saying which is wrong and how to write it."""
     found = tuple(dict.fromkeys(rules))
     if len(found) > MOST_RULES:
-        raise ValueError(f"a destination has at most {MOST_RULES} masking rules")
+        raise ValueError(sentence("a destination has at most {most} masking rules", most=MOST_RULES))
     masking(found)
     return found
 
@@ -113,7 +115,9 @@ def _header(rule: str) -> str | None:
 
 def _steps(rule: str) -> _Steps:
     if len(rule) > LONGEST_RULE:
-        raise ValueError(f"the rule {rule[:40]!r}... has over {LONGEST_RULE} characters")
+        raise ValueError(
+            sentence("the rule {rule}... has over {most} characters", rule=repr(rule[:40]), most=LONGEST_RULE)
+        )
     if not rule.startswith("body"):
         raise _wrong(rule)
     place, steps = len("body"), 0
@@ -127,7 +131,7 @@ def _steps(rule: str) -> _Steps:
         if found["items"] is None:
             names.append(_ANY if found["any"] else _name(rule, found))
     if steps > MOST_STEPS:
-        raise ValueError(f"the rule {rule!r} has over {MOST_STEPS} steps")
+        raise ValueError(sentence("the rule {rule} has over {most} steps", rule=repr(rule), most=MOST_STEPS))
     return tuple(names)
 
 
@@ -142,8 +146,11 @@ def _name(rule: str, found: re.Match[str]) -> str:
 
 def _wrong(rule: str) -> ValueError:
     return ValueError(
-        f"{rule!r} is not a masking rule: write body, body.card.number, body.items[*].email, body.*.token, "
-        'body["any name"], headers or headers.NAME'
+        sentence(
+            "{rule} is not a masking rule: write body, body.card.number, body.items[*].email, body.*.token, "
+            'body["any name"], headers or headers.NAME',
+            rule=repr(rule),
+        )
     )
 
 

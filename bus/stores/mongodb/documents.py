@@ -11,6 +11,7 @@ from pymongo.errors import DuplicateKeyError
 
 from bus.errors import Conflict, StoreError, StoreUnavailable
 from bus.ports.store import Document
+from bus.sentences import sentence
 from bus.stores.mongodb.connection import Connection, Form
 from bus.stores.mongodb.damaged import DamagedDocuments
 from bus.stores.mongodb.forms import Damaged
@@ -61,12 +62,25 @@ class Documents:
             present = await self._version(collection, key)
             if version is not None and version != present:
                 raise Conflict(
-                    f"{collection}/{key} has version {present}, not {version}; nothing was written",
-                    hint="read it again and repeat the change",
+                    sentence(
+                        "{collection}/{key} has version {present}, not {version}; nothing was written",
+                        collection=collection,
+                        key=key,
+                        present=present,
+                        version=version,
+                    ),
+                    hint=sentence("read it again and repeat the change"),
                 )
             if await self._written(collection, key, value, present):
                 return present + 1
-        raise StoreUnavailable(f"others changed {collection}/{key} {_MOST_TRIES} times in a row; nothing was written")
+        raise StoreUnavailable(
+            sentence(
+                "others changed {collection}/{key} {count} times in a row; nothing was written",
+                collection=collection,
+                key=key,
+                count=_MOST_TRIES,
+            )
+        )
 
     async def delete(self, collection: str, key: str) -> bool:
         """Delete a document; durable when it returns."""
@@ -113,6 +127,10 @@ def _name(collection: str, key: str) -> str:
 
 def _unreadable(collection: str, key: str) -> StoreError:
     return StoreError(
-        f"document {collection}/{key} is not one that this bus can read; nothing was changed",
-        hint="another version or a person wrote it: restore it, or delete it and write it again",
+        sentence(
+            "document {collection}/{key} is not one that this bus can read; nothing was changed",
+            collection=collection,
+            key=key,
+        ),
+        hint=sentence("another version or a person wrote it: restore it, or delete it and write it again"),
     )

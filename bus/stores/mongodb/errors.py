@@ -11,6 +11,7 @@ import pymongo.errors as driver
 from dns.exception import DNSException
 
 from bus.errors import StoreError, StoreUnavailable
+from bus.sentences import sentence
 
 DUPLICATE_KEY: Final = 11000
 
@@ -72,8 +73,10 @@ _RETRIABLE_CODES: Final = frozenset(
     | {9001, 10058, 10107, 11600, 11601, 11602, 13388, 13435, 13436, 14031}
 )
 _LOGIN: Final = frozenset({13, 18, 8000})
-_WAIT: Final = "the writes stay in the spool; check that the server runs and can be reached, and its disk"
-_DEFECT: Final = "if the server is one that docs/mongodb.md names, this is a defect of the bus; please report it"
+_WAIT: Final = sentence("the writes stay in the spool; check that the server runs and can be reached, and its disk")
+_DEFECT: Final = sentence(
+    "if the server is one that docs/mongodb.md names, this is a defect of the bus; please report it"
+)
 
 
 def translate(error: Exception, what: str) -> StoreError:
@@ -83,10 +86,14 @@ def translate(error: Exception, what: str) -> StoreError:
     now is an error of configuration for the driver, but not for the bus.
     """
     if isinstance(error, (*UNAVAILABLE, OSError)) or isinstance(error.__cause__, DNSException | OSError):
-        return StoreUnavailable(f"MongoDB does not answer ({what}): {_brief(error)}", hint=_WAIT)
+        return StoreUnavailable(
+            sentence("MongoDB does not answer ({what}): {error}", what=what, error=_brief(error)), hint=_WAIT
+        )
     if isinstance(error, ANSWERED):
         return _answered(error, what)
-    return StoreError(f"MongoDB cannot do this ({what}): {_brief(error)}", hint=_DEFECT)
+    return StoreError(
+        sentence("MongoDB cannot do this ({what}): {error}", what=what, error=_brief(error)), hint=_DEFECT
+    )
 
 
 @contextmanager
@@ -95,7 +102,9 @@ def translating(what: str) -> Iterator[None]:
     try:
         yield
     except TimeoutError as error:
-        raise StoreUnavailable(f"MongoDB does not answer ({what}): no answer in time", hint=_WAIT) from error
+        raise StoreUnavailable(
+            sentence("MongoDB does not answer ({what}): no answer in time", what=what), hint=_WAIT
+        ) from error
     except _CAUGHT as error:
         raise translate(error, what) from error
 
@@ -103,11 +112,23 @@ def translating(what: str) -> Iterator[None]:
 def translate_write(code: int, text: str, what: str) -> StoreError:
     """Return the store's error for one operation of a bulk that the server did not do."""
     if code in _RETRIABLE_CODES:
-        return StoreUnavailable(f"MongoDB could not do this now ({what}): {text} (code {code})", hint=_WAIT)
+        return StoreUnavailable(
+            sentence(
+                "MongoDB could not do this now ({what}): {text} (code {code})", what=what, text=text, code=f"{code}"
+            ),
+            hint=_WAIT,
+        )
     return StoreError(
-        f"MongoDB refused this ({what}): {text} (code {code})",
-        hint="all others were written; look at the document and at the server's log",
+        sentence("MongoDB refused this ({what}): {text} (code {code})", what=what, text=text, code=f"{code}"),
+        hint=sentence("all others were written; look at the document and at the server's log"),
     )
+
+
+def _not_now(what: str, text: str, code: int | None) -> StoreUnavailable:
+    said = sentence(
+        "MongoDB could not do this now ({what}): {text} (code {code})", what=what, text=text, code=f"{code}"
+    )
+    return StoreUnavailable(said, hint=_WAIT)
 
 
 def failed_writes(error: driver.BulkWriteError) -> list[tuple[int, int, str]]:
@@ -118,13 +139,22 @@ def failed_writes(error: driver.BulkWriteError) -> list[tuple[int, int, str]]:
 def _answered(error: Exception, what: str) -> StoreError:
     code, text, labels = _said(error)
     if code in _RETRIABLE_CODES or any(label in labels for label in _RETRIABLE_LABELS):
-        return StoreUnavailable(f"MongoDB could not do this now ({what}): {text} (code {code})", hint=_WAIT)
+        return StoreUnavailable(
+            sentence(
+                "MongoDB could not do this now ({what}): {text} (code {code})", what=what, text=text, code=f"{code}"
+            ),
+            hint=_WAIT,
+        )
     if code in _LOGIN:
         return StoreError(
-            f"MongoDB refuses the login ({what}): {text} (code {code})",
-            hint="check user, password and authSource in the store's URL, and the roles that docs/mongodb.md names",
+            sentence("MongoDB refuses the login ({what}): {text} (code {code})", what=what, text=text, code=f"{code}"),
+            hint=sentence(
+                "check user, password and authSource in the store's URL, and the roles that docs/mongodb.md names"
+            ),
         )
-    return StoreError(f"MongoDB refused ({what}): {text} (code {code})", hint=_DEFECT)
+    return StoreError(
+        sentence("MongoDB refused ({what}): {text} (code {code})", what=what, text=text, code=f"{code}"), hint=_DEFECT
+    )
 
 
 def _said(error: Exception) -> tuple[int | None, str, list[str]]:

@@ -12,6 +12,7 @@ from bus.domain.message import Message
 from bus.domain.tracing.trace import Trace, is_finished
 from bus.errors import StoreError
 from bus.ports.store import DeliveryKey
+from bus.sentences import sentence
 from bus.stores.mongodb.bodies import Bodies, Reference
 from bus.stores.mongodb.connection import Connection, Form
 from bus.stores.mongodb.damaged import DamagedDocuments
@@ -52,7 +53,7 @@ class Reading:
             return None
         (body,) = await self._bodies.get(found.label, [found.body])
         if isinstance(body, Damaged):
-            raise StoreError(str(body), hint="somebody deleted from the collection; restore it from a backup")
+            raise StoreError(str(body), hint=sentence("somebody deleted from the collection; restore it from a backup"))
         return msgspec.structs.replace(found.trace.message, body=body)
 
     async def whole(self, label: Label, found: Sequence[Found]) -> list[Message]:
@@ -120,8 +121,12 @@ class Reading:
         found = self.found(label, [form])
         if not found:
             raise StoreError(
-                f"document {form['_id']} of {label.traces} is not one that this bus can read",
-                hint="the log says what is wrong with it; another version or a person wrote it: "
-                "restore it or delete it, everything else goes on",
+                sentence(
+                    "document {id} of {place} is not one that this bus can read", id=form["_id"], place=label.traces
+                ),
+                hint=sentence(
+                    "the log says what is wrong with it; another version or a person wrote it: restore "
+                    "it or delete it, everything else goes on"
+                ),
             )
         return found[0]

@@ -245,13 +245,13 @@ class MongodbStore:
             if self._prepared_after == losses and now - self._prepared_at <= PREPARED:
                 return
             if self._unprepared is not None and self._unprepared is not before:
-                raise StoreUnavailable(str(self._unprepared), hint=self._unprepared.hint)
+                raise StoreUnavailable(self._unprepared.said, hint=self._unprepared.hint_said)
             try:
                 await self._check_format()
                 async with self._connection.exchange("make the indexes of unfinished work"):
                     await self._connection[COMPENSATIONS].create_indexes(ROWS)
             except StoreUnavailable as error:
-                self._unprepared = StoreUnavailable(str(error), hint=error.hint)
+                self._unprepared = StoreUnavailable(error.said, hint=error.hint_said)
                 raise
             self._prepared_after, self._prepared_at = losses, now
 

@@ -10,6 +10,7 @@ from bus.domain.delivery.delivery import Compensation, Outcome, Status, compensa
 from bus.domain.message import Message
 from bus.domain.tracing.trace import finished_generation, is_finished
 from bus.errors import StoreUnavailable
+from bus.sentences import sentence
 from bus.stores.mongodb.bodies import Bodies
 from bus.stores.mongodb.compensations import Compensations, Ending
 from bus.stores.mongodb.connection import Connection
@@ -50,8 +51,10 @@ class TraceWriter:
             if losses == self._connection.losses:
                 return [None] * len(calls)
         raise StoreUnavailable(
-            f"connections to MongoDB ended {_MOST_TURNS} times in a row; the writes stay in the spool",
-            hint="look at the server's log, and at what is between it and this process",
+            sentence(
+                "connections to MongoDB ended {count} times in a row; the writes stay in the spool", count=_MOST_TURNS
+            ),
+            hint=sentence("look at the server's log, and at what is between it and this process"),
         )
 
     async def _write(self, calls: list[Sequence[Write]]) -> None:
@@ -68,8 +71,11 @@ class TraceWriter:
             await self._round(merges_left, made)
         else:
             raise StoreUnavailable(
-                f"others changed the same traces {_MOST_ROUNDS} times in a row; the rest stays in the spool",
-                hint="this passes by itself; look for a process that writes the same messages for ever",
+                sentence(
+                    "others changed the same traces {count} times in a row; the rest stays in the spool",
+                    count=_MOST_ROUNDS,
+                ),
+                hint=sentence("this passes by itself; look for a process that writes the same messages for ever"),
             )
         for merge in merges:
             await merge.confirm()

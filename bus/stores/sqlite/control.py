@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 import apsw
 
 from bus.errors import BusError, StoreUnavailable
+from bus.sentences import sentence
 from bus.stores.gathering import Gathering
 from bus.stores.sqlite.connection import inode_of, patiently
 from bus.stores.sqlite.errors import translating
@@ -72,8 +73,11 @@ class Control:
     def _check_present(self) -> None:
         if inode_of(self._writer.filename) != self._inode:
             raise StoreUnavailable(
-                f"{self._writer.filename} was removed or replaced while the bus has it open; nothing was written",
-                hint="restart every process of the bus on this directory",
+                sentence(
+                    "{file} was removed or replaced while the bus has it open; nothing was written",
+                    file=self._writer.filename,
+                ),
+                hint=sentence("restart every process of the bus on this directory"),
             )
 
     def _result_of(self, job: Job) -> Any:

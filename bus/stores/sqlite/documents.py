@@ -9,6 +9,7 @@ import apsw
 
 from bus.errors import Conflict
 from bus.ports.store import Document
+from bus.sentences import sentence
 from bus.stores.sqlite import control_sql as sql
 from bus.stores.sqlite.control import Control
 
@@ -46,8 +47,14 @@ def _put(connection: apsw.Connection, *, collection: str, key: str, value: bytes
     present = row[0] if row else 0
     if version is not None and version != present:
         raise Conflict(
-            f"{collection}/{key} has version {present}, not {version}; nothing was written",
-            hint="read it again and repeat the change",
+            sentence(
+                "{collection}/{key} has version {present}, not {version}; nothing was written",
+                collection=collection,
+                key=key,
+                present=present,
+                version=version,
+            ),
+            hint=sentence("read it again and repeat the change"),
         )
     connection.execute(sql.PUT_DOCUMENT, (collection, key, present + 1, value))
     return int(present + 1)

@@ -9,6 +9,7 @@ from typing import Final
 import apsw
 
 from bus.errors import StoreError, StoreUnavailable
+from bus.sentences import sentence
 
 # The file, the disk or another process is in the way: the same call may succeed later.
 UNAVAILABLE: Final[tuple[type[apsw.Error], ...]] = (
@@ -67,16 +68,22 @@ def translate(error: apsw.Error, name: str) -> StoreError:
     """Return the store's error for one of apsw's that a file gave."""
     if isinstance(error, UNAVAILABLE):
         return StoreUnavailable(
-            f"store file {name} does not answer: {error}",
-            hint="check the disk's free space and who else has the file open; writes stay in the spool",
+            sentence("store file {name} does not answer: {error}", name=name, error=str(error)),
+            hint=sentence("check the disk's free space and who else has the file open; writes stay in the spool"),
         )
     if isinstance(error, DAMAGED):
         return StoreError(
-            f"store file {name} is damaged: {error}",
-            hint=f"stop the bus, move the files that begin with {name} away, and restore them from a backup, "
-            "or let the bus make new ones",
+            sentence("store file {name} is damaged: {error}", name=name, error=str(error)),
+            hint=sentence(
+                "stop the bus, move the files that begin with {name} away, and restore them from a "
+                "backup, or let the bus make new ones",
+                name=name,
+            ),
         )
-    return StoreError(f"store file {name} refused: {error}", hint="this is a defect of the bus; please report it")
+    return StoreError(
+        sentence("store file {name} refused: {error}", name=name, error=str(error)),
+        hint=sentence("this is a defect of the bus; please report it"),
+    )
 
 
 @contextmanager
@@ -88,6 +95,6 @@ def translating(name: str) -> Iterator[None]:
         raise translate(error, name) from error
     except OSError as error:
         raise StoreUnavailable(
-            f"store file {name} cannot be reached: {error}",
-            hint="check the disk and the permissions of the store's directory; writes stay in the spool",
+            sentence("store file {name} cannot be reached: {error}", name=name, error=str(error)),
+            hint=sentence("check the disk and the permissions of the store's directory; writes stay in the spool"),
         ) from error

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from bus.errors import StoreUnavailable
+from bus.sentences import sentence
 from bus.stores.sqlite.errors import translating
 
 PATIENCE: Final = 5.0  # seconds that anything of the store waits for another process
@@ -123,6 +124,10 @@ async def _taken(lock: _FileLock, until: float) -> bool:
 
 def _stalled(name: str) -> StoreUnavailable:
     return StoreUnavailable(
-        f"another process has had the store's {name} lock for {PATIENCE:g} s; nothing of this call was written",
-        hint="look for a process of the bus that is stopped or hangs; writes stay in the spool",
+        sentence(
+            "another process has had the store's {name} lock for {seconds} s; nothing of this call was written",
+            name=name,
+            seconds=f"{PATIENCE:g}",
+        ),
+        hint=sentence("look for a process of the bus that is stopped or hangs; writes stay in the spool"),
     )

@@ -13,6 +13,7 @@ from aiokafka.protocol.coordination import FindCoordinatorRequest
 from aiokafka.protocol.metadata import MetadataRequest
 
 from bus.errors import TransportError, TransportUnavailable
+from bus.sentences import sentence
 from bus.transports.kafka.errors import TROUBLE, transport_error
 
 _GROUP: Final = 0
@@ -84,7 +85,7 @@ class Cluster:
                 async with asyncio.timeout(self._timeout):
                     self._brokers = await self._introduction(host, port)
             except TROUBLE as error:
-                errors.append(transport_error(error, f"connecting to {host}:{port}"))
+                errors.append(transport_error(error, sentence("connecting to {host}:{port}", host=host, port=port)))
             else:
                 return
         raise next((error for error in errors if not error.retriable), errors[0])
@@ -166,7 +167,7 @@ class Cluster:
             None are known.
         """
         if self._brokers is None:
-            raise TransportUnavailable("kafka: there is no connection to the cluster")
+            raise TransportUnavailable(sentence("kafka: there is no connection to the cluster"))
         brokers = self._brokers
 
         async def bootstrap() -> None:

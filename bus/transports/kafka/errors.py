@@ -10,6 +10,7 @@ from typing import Final
 from aiokafka import errors as kafka
 
 from bus.errors import TransportError, TransportRefused, TransportUnavailable
+from bus.sentences import Said, sentence
 
 CREDENTIALS: Final = (
     kafka.AuthenticationFailedError,
@@ -52,13 +53,13 @@ _NEEDED: Final = (
     "Read, Describe and Delete on its groups"
 )
 _HINTS: Final = (
-    (CREDENTIALS, "check the user name, the password, the SASL mechanism and the file of authorities"),
-    (PERMISSION, f"grant the bus's user {_NEEDED}"),
-    (SETTINGS, "change the setting named, here or at the broker"),
+    (CREDENTIALS, sentence("check the user name, the password, the SASL mechanism and the file of authorities")),
+    (PERMISSION, sentence("grant the bus's user {rights}", rights=_NEEDED)),
+    (SETTINGS, sentence("change the setting named, here or at the broker")),
 )
 
 
-def transport_error(error: BaseException, doing: str) -> TransportError:
+def transport_error(error: BaseException, doing: Said) -> TransportError:
     """Return what an error of the client library is for the bus.
 
     Parameters
@@ -70,11 +71,11 @@ def transport_error(error: BaseException, doing: str) -> TransportError:
     """
     if isinstance(error, TransportError):
         return error
-    text = f"kafka: {doing}: {describe(error)}"
+    said = sentence("kafka: {doing}: {error}", doing=doing, error=describe(error))
     for classes, hint in _HINTS:
         if isinstance(error, classes):
-            return TransportRefused(text, hint=hint)
-    return TransportUnavailable(text)
+            return TransportRefused(said, hint=hint)
+    return TransportUnavailable(said)
 
 
 def describe(error: BaseException) -> str:
@@ -85,7 +86,7 @@ def describe(error: BaseException) -> str:
 
 
 @contextmanager
-def translated(doing: str) -> Iterator[None]:
+def translated(doing: Said) -> Iterator[None]:
     """Raise what the client library raises as an error of the bus.
 
     Raises

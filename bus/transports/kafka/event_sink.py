@@ -10,6 +10,7 @@ from aiokafka import AIOKafkaProducer
 
 from bus.errors import ConfigurationError, EventsUnavailable, TransportError
 from bus.ports.events import SealedBlock
+from bus.sentences import sentence
 from bus.transports.kafka.config import KafkaConfig, milliseconds
 from bus.transports.kafka.connection import Cluster
 from bus.transports.kafka.errors import translated
@@ -57,7 +58,7 @@ class KafkaEventSink:
         try:
             if self._producer is None:
                 self._producer = await self._connect()
-            with translated(f"publishing trace events to {self._topic}"):
+            with translated(sentence("publishing trace events to {topic}", topic=self._topic)):
                 async with asyncio.timeout(self._config.publish_timeout):
                     await self._send(blocks)
         except TransportError as error:
@@ -82,7 +83,7 @@ class KafkaEventSink:
         cluster = Cluster(self._options, self._config.request_timeout)
         await cluster.open()
         try:
-            with translated(f"making topic {self._topic}"):
+            with translated(sentence("making topic {topic}", topic=self._topic)):
                 async with asyncio.timeout(self._config.ensure_timeout):
                     if await layout_of(cluster, self._topic) is None:
                         await self._create(cluster)
@@ -108,7 +109,7 @@ class KafkaEventSink:
             **self._options, acks="all", enable_idempotence=True, max_batch_size=self._config.batch_bytes
         )
         try:
-            with translated("starting to publish trace events"):
+            with translated(sentence("starting to publish trace events")):
                 cluster.introduce(producer.client)
                 async with asyncio.timeout(self._config.request_timeout):
                     await producer.start()

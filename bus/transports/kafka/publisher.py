@@ -16,6 +16,7 @@ from aiokafka.partitioner import murmur2
 
 from bus.domain.message import Message
 from bus.ports.clock import Clock
+from bus.sentences import sentence
 from bus.transports.kafka.codec import OutgoingRecord, record_of
 from bus.transports.kafka.config import KafkaConfig
 from bus.transports.kafka.connection import Cluster
@@ -139,7 +140,7 @@ class Publisher:
         producer = _Producer(client)
         self._watch(producer)
         try:
-            with translated("starting to publish"):
+            with translated(sentence("starting to publish")):
                 self._cluster.introduce(client.client)
                 async with asyncio.timeout(self._config.request_timeout):
                     await client.start()

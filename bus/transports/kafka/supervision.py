@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from bus.errors import TransportError, TransportUnavailable
 from bus.ports.clock import Clock
+from bus.sentences import sentence
 from bus.transports.kafka.config import KafkaConfig
 from bus.transports.kafka.connection import Cluster
 from bus.transports.kafka.errors import TROUBLE, describe, translated
@@ -42,7 +43,7 @@ class Supervision:
         self._config = config
         self._clock = clock
         self._answers = False
-        self._trouble: TransportError = TransportUnavailable("kafka: not connected yet")
+        self._trouble: TransportError = TransportUnavailable(sentence("kafka: not connected yet"))
         self._wake = asyncio.Event()
         self._news = asyncio.Event()
         self._making: dict[str, asyncio.Task[None]] = {}
@@ -100,7 +101,7 @@ class Supervision:
     async def _beat(self, group: asyncio.TaskGroup) -> None:
         if not self._cluster.is_open:
             await self._cluster.open()
-        with translated("asking for topics"):
+        with translated(sentence("asking for topics")):
             self._topology.see(await layouts(self._cluster, [ensured.name for ensured in self._topology]))
         if self._publisher.wants_renewal:
             if not self._publisher.is_up:

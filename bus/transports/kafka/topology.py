@@ -13,6 +13,7 @@ from aiokafka import errors as kafka
 from bus.domain.destination import Destination
 from bus.domain.subscription import Subscription
 from bus.errors import TransportError, TransportRefused, TransportUnavailable
+from bus.sentences import sentence
 from bus.transports.kafka.commits import ANYWHERE, Commit
 from bus.transports.kafka.config import KafkaConfig, milliseconds
 from bus.transports.kafka.connection import Cluster
@@ -166,7 +167,7 @@ class Topology:
         """
         async with ensured.lock:
             try:
-                with translated(f"making destination {ensured.destination.code}"):
+                with translated(sentence("making destination {destination}", destination=ensured.destination.code)):
                     await self._make_in_time(ensured)
             except TransportError as error:
                 ensured.trouble = str(error)
@@ -243,7 +244,9 @@ class Topology:
             if config.replication is not None:
                 raise
             # Brokers that were just started, or wiped, have not all joined yet.
-            raise TransportUnavailable(f"kafka: making topic {ensured.name}: {describe(error)}") from error
+            raise TransportUnavailable(
+                sentence("kafka: making topic {name}: {error}", name=ensured.name, error=describe(error))
+            ) from error
         _log.info("kafka: made topic %s with %d partitions", ensured.name, config.partitions)
 
     async def _suited(self, ensured: EnsuredDestination) -> int:
@@ -260,9 +263,15 @@ class Topology:
             return needed  # it has no such settings; what it does not take then comes back from publishing
         if "compact" in settings[_CLEANUP].value:
             raise TransportRefused(
-                f"kafka: topic {ensured.name} of destination {ensured.destination.code} has {_CLEANUP}="
-                f"{settings[_CLEANUP].value}, which keeps only the last message of a key; nothing was published to it",
-                hint=f"set {_CLEANUP}=delete on the topic, or take another destination code",
+                sentence(
+                    "kafka: topic {name} of destination {code} has {cleanup}={value}, which keeps only "
+                    "the last message of a key; nothing was published to it",
+                    name=ensured.name,
+                    code=ensured.destination.code,
+                    cleanup=_CLEANUP,
+                    value=settings[_CLEANUP].value,
+                ),
+                hint=sentence("set {cleanup}=delete on the topic, or take another destination code", cleanup=_CLEANUP),
             )
         present = int(settings[_LARGEST].value)
         if present >= needed:
@@ -272,9 +281,16 @@ class Topology:
             await set_topic_settings(self._cluster, ensured.name, own | {_LARGEST: str(needed)})
         except kafka.KafkaError as error:
             raise TransportRefused(
-                f"kafka: topic {ensured.name} takes {present} bytes, destination {ensured.destination.code} needs "
-                f"{needed}, and the broker does not let the bus change it: {describe(error)}",
-                hint=f"set {_LARGEST}={needed} on the topic",
+                sentence(
+                    "kafka: topic {name} takes {present} bytes, destination {code} needs {needed}, and "
+                    "the broker does not let the bus change it: {error}",
+                    name=ensured.name,
+                    present=present,
+                    code=ensured.destination.code,
+                    needed=needed,
+                    error=describe(error),
+                ),
+                hint=sentence("set {largest}={needed} on the topic", largest=_LARGEST, needed=needed),
             ) from error
         _log.warning("kafka: raised %s of topic %s from %d to %d", _LARGEST, ensured.name, present, needed)
         return needed

@@ -12,6 +12,7 @@ from bus.domain.subscription import Subscription
 from bus.ports.clock import Clock
 from bus.ports.quarantine import Quarantine
 from bus.ports.transport import Lag, Outgoing
+from bus.sentences import sentence
 from bus.transports.kafka.config import KafkaConfig
 from bus.transports.kafka.connection import Cluster
 from bus.transports.kafka.consumer import KafkaConsumer
@@ -83,7 +84,13 @@ class KafkaTransport:
             await consumer.close()
         await self._supervision.answering(self._config.ensure_timeout)
         group = group_of(topic_of(destination, self._config.prefix), subscription)
-        with translated(f"removing subscription {subscription} of {destination}"):
+        with translated(
+            sentence(
+                "removing subscription {subscription} of {destination}",
+                subscription=subscription,
+                destination=destination,
+            )
+        ):
             async with asyncio.timeout(self._config.ensure_timeout):
                 while not await delete_group(self._cluster, group):
                     # Consumers of other processes, which have not heard of it yet.

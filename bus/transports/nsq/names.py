@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 from bus.errors import InvalidDestination, TransportRefused
+from bus.sentences import sentence
 
 LONGEST: Final = 64
 _ALLOWED: Final = re.compile(rf"[.a-zA-Z0-9_-]{{1,{LONGEST}}}")
@@ -21,8 +22,12 @@ def topic_of(destination: str) -> str:
     """
     if not _ALLOWED.fullmatch(destination):
         raise InvalidDestination(
-            f"NSQ cannot name a topic {destination[:140]!r}: it allows 1-{LONGEST} of a-z A-Z 0-9 . _ -",
-            hint="take a shorter code, or another transport",
+            sentence(
+                "NSQ cannot name a topic {destination}: it allows 1-{longest} of a-z A-Z 0-9 . _ -",
+                destination=repr(destination[:140]),
+                longest=LONGEST,
+            ),
+            hint=sentence("take a shorter code, or another transport"),
             field="code",
         )
     return destination
@@ -38,7 +43,11 @@ def channel_of(subscription: str) -> str:
     """
     if not _ALLOWED.fullmatch(subscription):
         raise TransportRefused(
-            f"NSQ cannot name a channel {subscription[:140]!r}: it allows 1-{LONGEST} of a-z A-Z 0-9 . _ -",
-            hint="name the subscription anew",
+            sentence(
+                "NSQ cannot name a channel {subscription}: it allows 1-{longest} of a-z A-Z 0-9 . _ -",
+                subscription=repr(subscription[:140]),
+                longest=LONGEST,
+            ),
+            hint=sentence("name the subscription anew"),
         )
     return subscription

@@ -22,6 +22,7 @@ from bus.errors import InvalidDestination, TransportError, TransportRefused, Tra
 from bus.ports.clock import Clock
 from bus.ports.quarantine import Quarantine
 from bus.ports.transport import Lag, Outgoing
+from bus.sentences import joined, sentence
 from bus.transports.nsq.cluster import Cluster
 from bus.transports.nsq.config import NsqConfig
 from bus.transports.nsq.consumer import NsqConsumer
@@ -156,15 +157,19 @@ class NsqTransport:
     def _away(self) -> TransportError:
         """Return the error that says why no nsqd can be used."""
         nodes = self._cluster.homes()
-        troubles = "; ".join(f"{name}: {trouble}" for name, trouble in self.conditions().items() if trouble)
+        troubles = joined(
+            sentence("{name}: {trouble}", name=name, trouble=trouble)
+            for name, trouble in self.conditions().items()
+            if trouble
+        )
         if nodes and all(node.denied for node in nodes):
             return TransportRefused(
-                f"no nsqd lets the bus in; nothing was lost: {troubles}",
-                hint="check the secret, the certificates and the settings of nsqd",
+                sentence("no nsqd lets the bus in; nothing was lost: {troubles}", troubles=troubles),
+                hint=sentence("check the secret, the certificates and the settings of nsqd"),
             )
         return TransportUnavailable(
-            f"no nsqd answers; nothing was lost: {troubles or 'none is known'}",
-            hint="check that nsqd runs and BUS_NSQ_NSQD or BUS_NSQ_LOOKUPD names it",
+            sentence("no nsqd answers; nothing was lost: {troubles}", troubles=troubles or sentence("none is known")),
+            hint=sentence("check that nsqd runs and BUS_NSQ_NSQD or BUS_NSQ_LOOKUPD names it"),
         )
 
     def _follow(self) -> None:

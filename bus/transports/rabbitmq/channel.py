@@ -13,6 +13,7 @@ from pamqp.commands import Basic
 
 from bus.domain.message import Message
 from bus.errors import TransportError
+from bus.sentences import sentence
 from bus.transports.rabbitmq.codec import read
 from bus.transports.rabbitmq.errors import answering
 from bus.transports.rabbitmq.session import Channel
@@ -86,7 +87,7 @@ class ConsumerChannel:
             The broker does not answer, or the queue is not there.
         """
         await self.pause()
-        with answering(f"consuming {self._queue}"):
+        with answering(sentence("consuming {queue}", queue=self._queue)):
             async with asyncio.timeout(self._within):
                 await self._channel.raw.basic_qos(prefetch_count=prefetch)
                 # Named here, since the broker may end it in the same breath in which it confirms it.
@@ -99,7 +100,7 @@ class ConsumerChannel:
         if not self._consumer:
             return
         self.prefetch = 0
-        with answering(f"pausing {self._queue}"):
+        with answering(sentence("pausing {queue}", queue=self._queue)):
             async with asyncio.timeout(self._within):
                 await self._channel.raw.basic_cancel(self._consumer)
         self._consumer = ""
@@ -113,7 +114,7 @@ class ConsumerChannel:
         settlements = self._settling.take()
         if not settlements:
             return
-        with answering(f"acking on {self._queue}"):
+        with answering(sentence("acking on {queue}", queue=self._queue)):
             async with asyncio.timeout(self._within):
                 for tag, up_to in settlements:
                     await self._channel.raw.basic_ack(tag, multiple=up_to, wait=False)
@@ -122,7 +123,7 @@ class ConsumerChannel:
         """Return deliveries to the queue; raises as ``consume`` does."""
         returned = list(tags)
         self._settling.drop(returned)
-        with answering(f"giving back to {self._queue}"):
+        with answering(sentence("giving back to {queue}", queue=self._queue)):
             async with asyncio.timeout(self._within):
                 for tag in returned:
                     await self._channel.raw.basic_nack(tag, requeue=True, wait=False)

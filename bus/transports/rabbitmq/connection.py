@@ -9,6 +9,7 @@ from typing import Final
 
 from bus.errors import TransportError, TransportRefused, TransportUnavailable
 from bus.ports.clock import Clock
+from bus.sentences import sentence
 from bus.transports.backoff import Backoff
 from bus.transports.rabbitmq.addresses import Address, Addresses
 from bus.transports.rabbitmq.config import ClusterUrl, Patience
@@ -55,7 +56,7 @@ class Connection:
         self._prepare = prepare
         self._changed = changed
         self._session: Session | None = None
-        self._trouble: TransportError | None = TransportUnavailable(f"{name}: not connected yet")
+        self._trouble: TransportError | None = TransportUnavailable(sentence("{name}: not connected yet", name=name))
         self._backoff = Backoff(_FIRST_BACKOFF, patience.longest_backoff, noise)
         self._is_up = asyncio.Event()
         self._was_tried = asyncio.Event()
@@ -91,9 +92,9 @@ class Connection:
                 async with asyncio.timeout(self._patience.connect + self._patience.answer):
                     await self._was_tried.wait()
             except TimeoutError:
-                raise TransportUnavailable(f"{self._name}: not connected yet") from None
+                raise TransportUnavailable(sentence("{name}: not connected yet", name=self._name)) from None
         if (session := self.session) is None:
-            raise self._trouble or TransportUnavailable(f"{self._name}: the connection was lost")
+            raise self._trouble or TransportUnavailable(sentence("{name}: the connection was lost", name=self._name))
         return session
 
     async def run(self) -> None:
@@ -110,7 +111,7 @@ class Connection:
     async def close(self) -> None:
         """Close the connection."""
         session, self._session = self._session, None
-        self._trouble = TransportUnavailable(f"{self._name}: closed")
+        self._trouble = TransportUnavailable(sentence("{name}: closed", name=self._name))
         if session is not None:
             await session.close(within=self._patience.close)
 
@@ -133,7 +134,9 @@ class Connection:
             else:
                 self._addresses.worked(address)
                 return session
-        raise _telling(troubles) or TransportUnavailable(f"{self._name}: none of its hosts has an address")
+        raise _telling(troubles) or TransportUnavailable(
+            sentence("{name}: none of its hosts has an address", name=self._name)
+        )
 
     async def _open(self, address: Address) -> Session:
         """Connect to one address and prepare the connection."""
@@ -160,7 +163,11 @@ class Connection:
         self._changed(False)
         if self._clock.monotonic() - since > self._patience.longest_backoff:
             self._backoff.succeed()
-        self._fail(TransportUnavailable(f"{self._name}: the connection was lost: {session.reason}"))
+        self._fail(
+            TransportUnavailable(
+                sentence("{name}: the connection was lost: {reason}", name=self._name, reason=session.reason)
+            )
+        )
         await session.close(within=self._patience.close)
 
     def _fail(self, error: TransportError) -> None:

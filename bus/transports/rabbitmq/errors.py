@@ -24,19 +24,22 @@ from aiormq.exceptions import (
 )
 
 from bus.errors import TransportError, TransportRefused, TransportUnavailable
+from bus.sentences import Said, Sentence, sentence
 
-_CREDENTIALS: Final = "check user and password in the cluster's URL"
-_PERMISSION: Final = "give the user configure, write and read permission on the virtual host"
-_NOT_RABBITMQ: Final = "check host and port: it must be a RabbitMQ that speaks AMQP 0-9-1"
+_CREDENTIALS: Final = sentence("check user and password in the cluster's URL")
+_PERMISSION: Final = sentence("give the user configure, write and read permission on the virtual host")
+_NOT_RABBITMQ: Final = sentence("check host and port: it must be a RabbitMQ that speaks AMQP 0-9-1")
 
 # What the broker refuses for good, and what to do about it.
-REFUSALS: Final[dict[type[BaseException], str]] = {
+REFUSALS: Final[dict[type[BaseException], Sentence]] = {
     AuthenticationError: _CREDENTIALS,
     ProbableAuthenticationError: _CREDENTIALS,
     ChannelAccessRefused: _PERMISSION,
     ConnectionNotAllowed: _PERMISSION,
-    ChannelPreconditionFailed: "delete what has the name, once it is empty, or give the destination another code",
-    ChannelLockedResource: "another connection has it for itself: end that one",
+    ChannelPreconditionFailed: sentence(
+        "delete what has the name, once it is empty, or give the destination another code"
+    ),
+    ChannelLockedResource: sentence("another connection has it for itself: end that one"),
     IncompatibleProtocolError: _NOT_RABBITMQ,
     ConnectionNotImplemented: _NOT_RABBITMQ,
     MethodNotImplemented: _NOT_RABBITMQ,
@@ -48,23 +51,23 @@ class Missing(TransportUnavailable):
     """The queue or exchange is not there (any more)."""
 
 
-def translated(error: BaseException, doing: str) -> TransportError:
+def translated(error: BaseException, doing: Said) -> TransportError:
     """Return the project's error for something that the client library raised while ``doing``."""
     said = str(error) or type(error).__name__
     for kind, hint in REFUSALS.items():
         if isinstance(error, kind):
-            return TransportRefused(f"{doing}: RabbitMQ refused: {said}", hint=hint)
+            return TransportRefused(sentence("{doing}: RabbitMQ refused: {said}", doing=doing, said=said), hint=hint)
     if isinstance(error, ChannelNotFoundEntity):
-        return Missing(f"{doing}: {said}")
+        return Missing(sentence("{doing}: {said}", doing=doing, said=said))
     if isinstance(error, TimeoutError):
-        return TransportUnavailable(f"{doing}: RabbitMQ did not answer in time")
+        return TransportUnavailable(sentence("{doing}: RabbitMQ did not answer in time", doing=doing))
     if isinstance(error, asyncio.CancelledError):
-        return TransportUnavailable(f"{doing}: the connection was closed")
-    return TransportUnavailable(f"{doing}: {said}")
+        return TransportUnavailable(sentence("{doing}: the connection was closed", doing=doing))
+    return TransportUnavailable(sentence("{doing}: {said}", doing=doing, said=said))
 
 
 @contextmanager
-def answering(doing: str) -> Iterator[None]:
+def answering(doing: Said) -> Iterator[None]:
     """Turn what the client library raises inside into ``TransportError``; a deadline belongs inside as well.
 
     The library ends calls with ``CancelledError`` when their connection closes, and lets the loss of a connection, or

@@ -12,6 +12,7 @@ from bus.domain.message import Message
 from bus.errors import SpoolError, TransportError, TransportUnavailable
 from bus.ports.clock import Clock
 from bus.ports.quarantine import Foreign, Quarantine
+from bus.sentences import sentence
 from bus.transports.rabbitmq.buffer import Buffer, Held
 from bus.transports.rabbitmq.channel import ConsumerChannel
 from bus.transports.rabbitmq.codec import described
@@ -157,7 +158,7 @@ class Feed:
                     return
                 if not consuming.gone:
                     await self._wake.wait()
-            raise TransportUnavailable(f"reading {self.place}: {consuming.gone}")
+            raise TransportUnavailable(sentence("reading {place}: {gone}", place=self.place, gone=consuming.gone))
         finally:
             # From here on nobody acks on it, so that what is acked now comes again if it was not sent.
             self._consuming = None

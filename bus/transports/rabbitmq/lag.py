@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from bus.errors import TransportError, TransportRefused, TransportUnavailable
 from bus.ports.clock import Clock
 from bus.ports.transport import Lag
+from bus.sentences import sentence
 from bus.transports.rabbitmq.config import Patience
 from bus.transports.rabbitmq.connection import Connection
 from bus.transports.rabbitmq.consumer import RabbitmqConsumer
@@ -173,7 +174,7 @@ class LagWatch:
 
     async def _count(self, session: Session, lane: Lane) -> None:
         channel = await self._open(session)
-        with answering(f"looking at {queue_of(lane)}"):
+        with answering(sentence("looking at {queue}", queue=queue_of(lane))):
             async with asyncio.timeout(self._patience.answer):
                 ok = await channel.raw.queue_declare(queue=queue_of(lane), passive=True)
         self._note(lane, int(ok.message_count or 0), int(ok.consumer_count or 0))

@@ -13,6 +13,7 @@ from aiormq.connection import TransportFactory
 from yarl import URL
 
 from bus.errors import TransportError, TransportRefused
+from bus.sentences import sentence
 from bus.transports.rabbitmq.addresses import Address
 from bus.transports.rabbitmq.config import ClusterUrl
 from bus.transports.rabbitmq.errors import answering
@@ -40,7 +41,7 @@ class Channel:
         if self.is_closed:
             return
         try:
-            with answering("closing a channel"):
+            with answering(sentence("closing a channel")):
                 async with asyncio.timeout(_GOODBYE):
                     await self._owner.close()
         except TransportError as error:
@@ -109,7 +110,7 @@ class Session:
         connection = _Connection(_url(url, address), dialer, name)
         opened = False
         try:
-            with answering(f"connecting to {address}"):
+            with answering(sentence("connecting to {address}", address=str(address))):
                 async with asyncio.timeout(within):
                     await connection.connect()
             opened = True
@@ -118,8 +119,13 @@ class Session:
         except Exception as error:
             if isinstance(error.__cause__, InvalidFrameError):
                 raise TransportRefused(
-                    f"connecting to {address}: RabbitMQ refused user {url.user!r} the virtual host {url.vhost!r}",
-                    hint="check the virtual host at the end of the cluster's URL, and the user's permissions",
+                    sentence(
+                        "connecting to {address}: RabbitMQ refused user {user} the virtual host {vhost}",
+                        address=str(address),
+                        user=repr(url.user),
+                        vhost=repr(url.vhost),
+                    ),
+                    hint=sentence("check the virtual host at the end of the cluster's URL, and the user's permissions"),
                 ) from error
             raise
         finally:
@@ -140,7 +146,7 @@ class Session:
         TransportError
             It cannot be opened, or not in time.
         """
-        with answering(f"opening a channel to {self.address}"):
+        with answering(sentence("opening a channel to {address}", address=str(self.address))):
             async with asyncio.timeout(within):
                 owner = self._connection.channel(publisher_confirms=confirms, on_return_raises=confirms)
                 await owner.initialize()
@@ -160,7 +166,7 @@ class Session:
     async def close(self, *, within: float) -> None:
         """Say goodbye while the broker answers, then cut the connection."""
         try:
-            with answering("closing the connection"):
+            with answering(sentence("closing the connection")):
                 async with asyncio.timeout(within):
                     await self._connection.close()
         except Exception:  # noqa: BLE001 - whatever it was, the socket is cut below and the reason is known

@@ -15,6 +15,7 @@ from aio_pika.exceptions import PublishError
 
 from bus.errors import TransportError
 from bus.ports.clock import Clock
+from bus.sentences import sentence
 from bus.transports.rabbitmq.addresses import Addresses
 from bus.transports.rabbitmq.config import ClusterUrl, Patience
 from bus.transports.rabbitmq.connection import Connection
@@ -88,14 +89,14 @@ class Cluster:
     async def make(self, lanes: Mapping[Lane, str]) -> None:
         """Make queues; durable when it returns. Raises ``TransportError``."""
         session = await self.publishing.reach()
-        with answering(f"making queues on {self.name}"):
+        with answering(sentence("making queues on {name}", name=self.name)):
             async with asyncio.timeout(2 * self._patience.answer):
                 await self.topology.make(session, lanes)
 
     async def delete(self, lane: Lane) -> None:
         """Delete a queue with what it holds. Raises ``TransportError``."""
         session = await self.publishing.reach()
-        with answering(f"deleting a queue on {self.name}"):
+        with answering(sentence("deleting a queue on {name}", name=self.name)):
             async with asyncio.timeout(2 * self._patience.answer):
                 await self.topology.delete(session, lane)
 
@@ -160,7 +161,7 @@ class Cluster:
         TransportError
             The cluster does not confirm: it is away, or blocks publishers because of a memory or disk alarm.
         """
-        with answering(f"{self.name} confirms nothing; it may be short of memory or disk"):
+        with answering(sentence("{name} confirms nothing; it may be short of memory or disk", name=self.name)):
             async with asyncio.timeout(self._patience.answer):
                 channel = await self._channel(session)
                 try:

@@ -11,6 +11,7 @@ from aio_pika import ExchangeType
 
 from bus.domain.routing_pattern import EVERY_KEY
 from bus.errors import TransportError, TransportRefused, TransportUnavailable
+from bus.sentences import sentence
 from bus.transports.rabbitmq.config import Patience
 from bus.transports.rabbitmq.errors import answering
 from bus.transports.rabbitmq.names import Lane, exchange_of, queue_of
@@ -173,7 +174,7 @@ class Topology:
         return {lane: pattern for lane, pattern in self._wanted.lanes().items() if self._made.get(lane) != pattern}
 
     async def _make(self, channel: Channel, lane: Lane, pattern: str) -> None:
-        doing = f"making queue {queue_of(lane)} on {self._cluster}"
+        doing = sentence("making queue {queue} on {name}", queue=queue_of(lane), name=self._cluster)
         if lane in self._doomed:
             await self._delete(channel, lane)
         try:
@@ -201,7 +202,7 @@ class Topology:
         bound.add(pattern)
 
     async def _delete(self, channel: Channel, lane: Lane) -> None:
-        with answering(f"deleting queue {queue_of(lane)} on {self._cluster}"):
+        with answering(sentence("deleting queue {queue} on {name}", queue=queue_of(lane), name=self._cluster)):
             async with asyncio.timeout(self._patience.answer):
                 await channel.raw.queue_delete(queue=queue_of(lane))
         self._doomed.discard(lane)

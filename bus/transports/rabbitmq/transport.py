@@ -14,6 +14,7 @@ from bus.errors import InvalidDestination, TransportError, TransportRefused
 from bus.ports.clock import Clock
 from bus.ports.quarantine import Quarantine
 from bus.ports.transport import Lag, Outgoing
+from bus.sentences import sentence
 from bus.transports.rabbitmq.buffer import Buffer
 from bus.transports.rabbitmq.config import RabbitmqConfig
 from bus.transports.rabbitmq.consumer import RabbitmqConsumer
@@ -88,9 +89,12 @@ class RabbitmqTransport:
         check_destination(destination.code)
         if destination.max_bytes > self._config.max_message_bytes:
             raise InvalidDestination(
-                f"messages of {destination.max_bytes} bytes are more than the {self._config.max_message_bytes} that "
-                "RabbitMQ is sure to take",
-                hint="lower max_bytes, or choose another transport",
+                sentence(
+                    "messages of {size} bytes are more than the {limit} that RabbitMQ is sure to take",
+                    size=destination.max_bytes,
+                    limit=self._config.max_message_bytes,
+                ),
+                hint=sentence("lower max_bytes, or choose another transport"),
                 field="max_bytes",
             )
 

@@ -79,3 +79,12 @@ def test_who_resent_without_a_word(look: Look, open_bus: BusProcess, dead: str) 
     job = open_bus.admin.call("POST", f"/api/v1/messages/{dead}/resend", json={"subscriptions": None})
     page = look(language="zh").open(f"/resends/{job.raise_for_status().json()['id']}")
     expect(page.get_by_role("region", name="任务").get_by_text("由 anyone 重发")).to_be_visible()
+
+
+@pytest.mark.usefixtures("dead")
+def test_what_is_wrong_with_a_value_of_a_form(look: Look) -> None:
+    page = look(language="zh").open(f"/destinations/{CODE}/new-subscription")
+    page.get_by_label("名称").fill("second")
+    page.get_by_label("URL").fill("http://user:secret@example.com/")
+    page.get_by_role("button", name="创建").click()
+    expect(page.get_by_text("URL 中含有用户信息。").first).to_be_visible()

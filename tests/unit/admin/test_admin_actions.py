@@ -134,3 +134,27 @@ async def test_a_limited_key_asks_about_its_own(world: World) -> None:
 async def test_what_is_not_there_has_no_actions(client: httpx.AsyncClient) -> None:
     for path in ("/destinations/none/actions", "/destinations/orders/subscriptions/none/actions"):
         problem(await client.get(path), 404)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "template", "values"),
+    [
+        ("retention_days", 0, "Input should be greater than or equal to {ge}", {"ge": 1}),
+        ("mask", ["x"], None, {"rule": "'x'"}),
+    ],
+)
+async def test_a_value_that_is_refused_can_be_said_in_another_language(
+    client: httpx.AsyncClient, field: str, value: object, template: str | None, values: dict[str, Any]
+) -> None:
+    refused = problem(await client.put("/destinations/empty", json={field: value}), 422, field)
+    told = refused["detail_text"]
+    assert (told["template"], told["values"]["field"]) == ("{field}: {why}", field)
+    why = told["values"]["why"]
+    assert template in (None, why["template"])
+    assert why["values"] == values
+    assert refused["detail"] == f"{field}: {why['template'].format(**why['values'])}"
+
+
+async def test_a_path_of_nothing_can_be_said_in_another_language(client: httpx.AsyncClient) -> None:
+    refused = problem(await client.get("/nothing"), 404)
+    assert refused["detail_text"] == {"template": refused["detail"], "values": {}}

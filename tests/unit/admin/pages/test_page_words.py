@@ -8,10 +8,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pydantic_core import PydanticKnownError
 
+import bus.errors
 from admin.pages.words import LANGUAGES, catalogue, words_of
+from admin.requests.problems import _VALUES, _why
+from bus.sentences import Sentence
 from tests import texts
 
+SHOWN = ("admin", "bus/cluster", "bus/domain", "bus/security", "bus/stores/sqlite", "bus/transports")
+PAGELESS = {
+    *("single_sign_on.py", "oidc.py", "provider.py", "mapping.py", "exports.py", "partitions.py"),
+    *("partition.py", "dropping.py", "quarantine.py", "event_sink.py"),
+}
 IN_CODE = texts.extracted()
 TRANSLATED = [language for language in LANGUAGES if language != "en"]
 each_language = pytest.mark.parametrize("language", TRANSLATED)
@@ -64,6 +73,32 @@ def test_sentences_of_the_bus_are_found() -> None:
     assert "no receiver is alive: new messages are refused; producers keep theirs in their spools" in IN_CODE
 
 
+def test_what_pages_show_of_an_error_is_a_sentence() -> None:
+    english = [
+        f"{module}: {ast.unparse(part)}"
+        for module, call in refusals()
+        for part in (*call.args[:1], *(one.value for one in call.keywords if one.arg == "hint"))
+        if is_english(part)
+    ]
+    assert english == []
+
+
+def refusals() -> Iterator[tuple[str, ast.Call]]:
+    """Yield what makes an error of the bus where pages ask: but for logging in elsewhere, and what has no page."""
+    kinds = {name for name, kind in vars(bus.errors).items() if isinstance(kind, type)} - {"ConfigurationError"}
+    for folder in SHOWN:
+        for path in sorted((texts.ROOT / folder).rglob("*.py")):
+            if path.name not in PAGELESS:
+                yield from ((path.name, call) for call in texts.calls(ast.parse(path.read_text("utf-8")), kinds))
+
+
+def is_english(node: ast.expr) -> bool:
+    """Whether it is said in English alone; a command is the same in every language."""
+    if isinstance(node, ast.Constant):
+        return not str(node.value).startswith("bus ")
+    return isinstance(node, ast.JoinedStr) and not ast.unparse(node).startswith("f'bus ")
+
+
 @each_language
 def test_every_text_is_translated(language: str) -> None:
     missing = {text: module for text, module in IN_CODE.items() if text not in catalogue(language)}
@@ -92,6 +127,17 @@ def test_a_catalogue_is_read_as_babel_reads_it(language: str) -> None:
     assert catalogue(language) == {
         message.id: message.string for message in texts.read(path_of(language)) if message.id
     }
+
+
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("kind", _VALUES)
+def test_what_pydantic_says_of_a_value_is_known_by_its_words(kind: str, count: int) -> None:
+    texts_of_values = {"expected": "'a' or 'b'", "pattern": "^a$"}
+    values = {name: texts_of_values.get(name, count) for form in _VALUES[kind] for name in fields(form)}
+    said = PydanticKnownError(kind, values).message()
+    found = _why({"type": kind, "msg": said, "ctx": values})
+    assert isinstance(found, Sentence)
+    assert str(found) == said
 
 
 def test_values_are_filled_in_and_a_text_without_values_stays_as_it_is() -> None:
