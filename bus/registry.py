@@ -16,7 +16,7 @@ from bus.errors import NotFound, StoreError
 from bus.ports.clock import Clock
 from bus.ports.store import Document, DocumentStore
 from bus.security.secrets import SecretBox
-from bus.sentences import sentence
+from bus.sentences import Said, sentence
 from bus.stores.snapshot import NOTE, PutBack, decode_note
 
 DESTINATIONS = "destinations"
@@ -80,13 +80,14 @@ class Registry:
         return self._is_old()
 
     @property
-    def trouble(self) -> str:
+    def trouble(self) -> Said:
         """What a person has to choose, since the store was found emptied; empty when there is nothing."""
         if self.put_back is None:
             return ""
-        return (
-            f"the store had lost the configuration; {len(self.put_back.documents)} documents were put back from what "
-            "was kept on disk: say bus doctor --keep-configuration, or --accept-empty-store if it was meant to be empty"
+        return sentence(
+            "the store had lost the configuration; {count} documents were put back from what was kept on disk: say "
+            "bus doctor --keep-configuration, or --accept-empty-store if it was meant to be empty",
+            count=len(self.put_back.documents),
         )
 
     @property

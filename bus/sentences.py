@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -41,6 +41,12 @@ def joined(parts: Iterable[Said]) -> Said:
     for part in parts:
         whole = sentence("{first}; {second}", first=whole, second=part) if whole else part
     return whole
+
+
+def listed(names: Sequence[str], most: int) -> Said:
+    """Return the first names, ``most`` of them, and how many more there are."""
+    first = ", ".join(names[:most])
+    return sentence("{names} and {count} more", names=first, count=len(names) - most) if len(names) > most else first
 
 
 def said_by(error: Exception) -> Said:

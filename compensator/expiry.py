@@ -10,6 +10,7 @@ from bus.domain.identity import id_floor
 from bus.domain.times import DAY, day_of
 from bus.ports.clock import Clock
 from bus.ports.store import Store
+from bus.sentences import Said, listed, sentence
 from bus.stores.rollups import RollupReader
 from bus.telemetry.outage import Outage
 from compensator.believed import BelievedTime
@@ -41,12 +42,12 @@ class Expiry:
         self._kept: list[str] = []
 
     @property
-    def trouble(self) -> str:
+    def trouble(self) -> Said:
         """Which partitions are past their retention and kept by unfinished work; empty for none."""
         if not self._kept:
             return ""
-        return f"past the retention, kept by unfinished deliveries: {', '.join(self._kept[:_MOST_NAMED])}" + (
-            f" and {len(self._kept) - _MOST_NAMED} more" if len(self._kept) > _MOST_NAMED else ""
+        return sentence(
+            "past the retention, kept by unfinished deliveries: {names}", names=listed(self._kept, _MOST_NAMED)
         )
 
     async def run(self) -> None:

@@ -13,6 +13,7 @@ from bus.domain.times import SKEW
 from bus.ports.clock import Clock
 from bus.ports.store import Store
 from bus.registry import Registry
+from bus.sentences import Said, listed, sentence
 from bus.telemetry.outage import Outage
 from bus.transports.router import Lags, TransportRouter
 from compensator.believed import BelievedTime
@@ -50,7 +51,7 @@ class StuckSearch:
         self._passed_over: dict[tuple[str, str], float] = {}
 
     @property
-    def trouble(self) -> str:
+    def trouble(self) -> Said:
         """Which subscriptions were passed over for longer than their ``stuck_after``; empty for none."""
         now, subscriptions = self._clock.monotonic(), self._registry.catalog.subscriptions
         names = [
@@ -60,11 +61,10 @@ class StuckSearch:
         ]
         if not names:
             return ""
-        return (
-            f"deliveries of {', '.join(names[:_MOST_NAMED])}"
-            + (f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else "")
-            + " are not looked for where a broker lost them, until what waits for them from a clock that was ahead is"
-            " delivered or that time has come"
+        return sentence(
+            "deliveries of {names} are not looked for where a broker lost them, until what waits for them from a clock "
+            "that was ahead is delivered or that time has come",
+            names=listed(names, _MOST_NAMED),
         )
 
     async def run(self) -> None:

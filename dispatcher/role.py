@@ -13,6 +13,7 @@ from bus.cluster.peers import PREFIX
 from bus.domain.delivery.delivery import Delivery, decode_outcome
 from bus.domain.subscription import PAUSED_BY_410, Subscription
 from bus.errors import BusError
+from bus.sentences import sentence
 from bus.stores.feed import StoreFeed
 from dispatcher.dependencies import Dependencies
 from dispatcher.dispatcher import Dispatcher
@@ -70,7 +71,7 @@ class DispatcherService:
             workers=self._dispatcher.workers,
             breakers=self._dispatcher.open_breakers,
             meters=(self._dispatcher.measure,),
-            conditions={"store": lambda: "" if self._feed.up else "the store does not take outcomes"},
+            conditions={"store": lambda: "" if self._feed.up else sentence("the store does not take outcomes")},
             routes={PREFIX: handover},
         )
 

@@ -16,6 +16,7 @@ from bus.ports.spool import Record, Spool, decoded
 from bus.ports.store import Store
 from bus.ports.transport import Outgoing
 from bus.registry import Registry
+from bus.sentences import Said, sentence
 from bus.transports.publishing import DestinationPublisher
 
 _log = logging.getLogger(__name__)
@@ -86,7 +87,7 @@ class SpoolPublisher:
                 backoff = min(backoff * 2, _LONGEST_BACKOFF)
 
     @property
-    def trouble(self) -> str:
+    def trouble(self) -> Said:
         """What waits for destinations that the configuration lacks; empty when nothing does."""
         waiting = {
             found.lane for found in self._spool.stats().consumers if found.consumer == _CONSUMER and found.records
@@ -94,9 +95,10 @@ class SpoolPublisher:
         missing = sorted(filter(self._is_missing, waiting))
         if not missing:
             return ""
-        return (
-            f"messages wait for destinations that the configuration lacks: {', '.join(missing[:_NAMED])}; "
-            f"make them again, or drop the messages with bus doctor --accept-empty-store"
+        return sentence(
+            "messages wait for destinations that the configuration lacks: {names}; "
+            "make them again, or drop the messages with bus doctor --accept-empty-store",
+            names=", ".join(missing[:_NAMED]),
         )
 
     def _is_missing(self, destination: str) -> bool:

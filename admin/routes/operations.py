@@ -13,6 +13,7 @@ from admin.models.responses.configuration import StoreRatesView
 from admin.models.responses.operations import ClustersView, ClusterView, ConsumerView, HealthView, OwnSpoolView
 from admin.requests.audited import AuditedRoute, NotingDep
 from admin.services import AdminServices
+from admin.showing.sentences import text_of
 from bus.bootstrap import Introspection
 from bus.ports.spool import Spool
 from bus.registry import Preference, Rates
@@ -92,13 +93,15 @@ def _clusters_view(services: AdminServices) -> ClustersView:
     preference, conditions = context.router.preference, introspection.own_conditions()
     notes = preference.notes()
     preferred, publishers = context.registry.preference.cluster, introspection.publishers()
+    told = {name: conditions.get(name) or notes.get(name, "") for name in preference.clusters}
     items = [
         ClusterView(
             name=name,
             transport=transport,
             preferred=name == preferred,
             ok=not conditions.get(name),
-            detail=conditions.get(name) or notes.get(name, ""),
+            detail=str(told[name]),
+            detail_text=text_of(told[name]),
             published_by=[url for url, active in publishers.items() if active.get(transport) == name],
         )
         for name, transport in preference.clusters.items()

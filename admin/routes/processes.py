@@ -44,7 +44,8 @@ async def list_processes(services: ServicesDep, _: Reader) -> ProcessesView:
 
     All are asked at once, for 2 s at most. One that does not answer has ``answers`` false, the reason in ``trouble``,
     what it told last, and no permits; after some seconds of silence it is taken for gone and listed no more.
-    ``is_current`` says whether it has the configuration of now in force.
+    ``is_current`` says whether it has the configuration of now in force. ``trouble_text``, and ``detail_text`` of its
+    troubles, have the ``template`` of the English sentence and its ``values``, to say it in another language.
     """
     answers = await services.introspection.reports.of_all()
     revision = services.context.registry.revision
@@ -154,7 +155,10 @@ def _view(answer: Answer, revision: int) -> ProcessView:
         trouble_text=text_of(answer.trouble),
         revision=member.revision,
         is_current=member.revision >= revision,
-        troubles=[TroubleView(name=name, detail=detail) for name, detail in member.troubles.items()],
+        troubles=[
+            TroubleView(name=name, detail=str(said), detail_text=text_of(said))
+            for name, said in member.told_troubles().items()
+        ],
         spools=[spool_view(name, found) for name, found in member.spools.items()],
         publishes_to=member.published_to,
         permits=PermitsView(

@@ -16,11 +16,13 @@ from admin.models.responses.configuration import (
     TransportView,
 )
 from admin.services import AdminServices
+from admin.showing.sentences import text_of
 from bus.bootstrap import Context
 from bus.cluster.member import Member
 from bus.cluster.report import Answer
 from bus.domain.destination import Destination, FormerTransport, TransportName, is_drained
 from bus.domain.times import format_time
+from bus.sentences import Said, joined, sentence
 
 router = APIRouter(prefix="/destinations/{code}", tags=["destinations"])
 _DIRECT_QUEUE = "direct"
@@ -69,13 +71,15 @@ def _transport(
         _line(context, destination, found.name, transport, queued)
         for found in context.registry.catalog.of(destination.code)
     ]
+    trouble = _trouble(context, destination, transport)
     return TransportView(
         transport=transport,
         role=_role(destination, transport, former),
         left_at=optional_time(former.left_at) if former is not None else None,
         attached_until=optional_time(former.until) if former is not None else None,
         drained=is_drained(line.waiting for line in lines),
-        trouble=_trouble(context, destination, transport),
+        trouble=str(trouble),
+        trouble_text=text_of(trouble),
         subscriptions=lines,
     )
 
@@ -86,13 +90,17 @@ def _role(destination: Destination, transport: TransportName, former: FormerTran
     return "former" if former is not None else "fallback"
 
 
-def _trouble(context: Context, destination: Destination, name: TransportName) -> str:
+def _trouble(context: Context, destination: Destination, name: TransportName) -> Said:
     publisher = context.router.publishers.get(name)
     if publisher is None:
-        return "its servers are not in the configuration of this process"
+        return sentence("its servers are not in the configuration of this process")
     trouble = context.router.trouble(destination.code) if name is destination.transport else None
-    conditions = [f"{cluster}: {text}" for cluster, text in publisher.conditions().items() if text]
-    return "; ".join([*conditions, *([str(trouble)] if trouble is not None else [])])
+    conditions = [
+        sentence("{name}: {trouble}", name=cluster, trouble=said)
+        for cluster, said in publisher.conditions().items()
+        if said
+    ]
+    return joined([*conditions, *([trouble.said] if trouble is not None else [])])
 
 
 def _line(

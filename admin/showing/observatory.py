@@ -142,7 +142,7 @@ def _facts(context: Context, members: list[Member], dead: Mapping[Lane, int]) ->
         parts=[
             Part(name, trouble, member.owner, member.node)
             for member in members
-            for name, trouble in member.troubles.items()
+            for name, trouble in member.told_troubles().items()
         ],
         queues=[
             Queue(member.owner, member.node, name, found) for member in members for name, found in member.spools.items()

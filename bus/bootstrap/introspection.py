@@ -12,6 +12,7 @@ from bus.cluster.member import Member
 from bus.cluster.report import Lane, Report, Reports
 from bus.cluster.sampling import Sampler
 from bus.cluster.waiting import figures
+from bus.sentences import Said, Sentence
 
 _PUBLISHER: Final = "receiver"
 _BREAKERS_TOLD: Final = 100
@@ -36,9 +37,9 @@ class Introspection:
         found, notes = self.own_conditions(), context.router.preference.notes()
         for member in context.members.others:
             where = f"{'+'.join(member.roles)} {member.url}"
-            found |= {f"{name} ({where})": trouble for name, trouble in member.troubles.items()}
+            found |= {f"{name} ({where})": trouble for name, trouble in member.told_troubles().items()}
         checks = [
-            {"name": name, "ok": not trouble, "detail": trouble or notes.get(name, "")}
+            {"name": name, "ok": not trouble, "detail": str(trouble or notes.get(name, ""))}
             for name, trouble in found.items()
         ]
         return {"status": "degraded" if any(found.values()) else "ok", "node": context.node, "checks": checks}
@@ -67,6 +68,7 @@ class Introspection:
     def described(self) -> Member:
         """Return what the other processes need to know of this one now."""
         context, breakers = self._context, self.offers.breakers()
+        troubles = {name: said for name, said in self.own_conditions().items() if said}
         me, waiting = context.members.me, figures(context.spools, self.offers.carried())
         oldest = sorted(breakers, key=lambda lane: breakers[lane].since)[:_BREAKERS_TOLD]
         return msgspec.structs.replace(
@@ -76,7 +78,8 @@ class Introspection:
             unseen=waiting.unseen,
             held=waiting.held,
             published_to=context.router.preference.published_to if _PUBLISHER in me.roles else {},
-            troubles={name: text for name, text in self.own_conditions().items() if text},
+            troubles={name: str(said) for name, said in troubles.items()},
+            trouble_texts={name: said for name, said in troubles.items() if isinstance(said, Sentence)},
             spools=waiting.spools,
             breakers={lane: breakers[lane] for lane in oldest},
             open_breakers=len(breakers),
@@ -101,7 +104,7 @@ class Introspection:
             swept=list(self.offers.swept),
         )
 
-    def own_conditions(self) -> dict[str, str]:
+    def own_conditions(self) -> dict[str, Said]:
         """Return what is wrong with each part of this process, by name; empty text for one that is well."""
         own = {name: condition() for name, condition in self.offers.conditions.items()}
         return own | self._context.router.conditions()

@@ -12,6 +12,7 @@ from bus.events.emitter import Emitter
 from bus.ports.dispatching import Dispatching
 from bus.ports.sampling import Sampling
 from bus.ports.transport import Lag
+from bus.sentences import Said
 
 Asgi = Callable[..., Any]
 Fill = Callable[[], None]
@@ -52,7 +53,7 @@ class Offers:
     turned_away: Callable[[], list[TurnedAwayFigures]] = list
     meters: tuple[Callable[[], Fill], ...] = ()
     async_meters: tuple[Callable[[], Awaitable[Fill]], ...] = ()
-    conditions: Mapping[str, Callable[[], str]] = field(default_factory=dict)
+    conditions: Mapping[str, Callable[[], Said]] = field(default_factory=dict)
     documented: Mapping[str, Any] = field(default_factory=dict)
     routes: Mapping[str, Asgi] = field(default_factory=dict)
 
@@ -76,7 +77,7 @@ def _joined(mine: Any, others: Any) -> Any:
 def offers_of(context: Context) -> Offers:
     """Return what a process offers whatever its roles are."""
     members, events = context.members, context.events
-    conditions: dict[str, Callable[[], str]] = {
+    conditions: dict[str, Callable[[], Said]] = {
         "configuration": lambda: context.registry.trouble,
         "clocks": lambda: members.clocks,
     }

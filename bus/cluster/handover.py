@@ -18,7 +18,7 @@ from bus.domain.destination import Destination, TransportName
 from bus.errors import PeerUnavailable
 from bus.ports.clock import Clock
 from bus.ports.transport import Outgoing
-from bus.sentences import sentence
+from bus.sentences import Said, sentence
 
 _log = logging.getLogger(__name__)
 _ROOM_KEPT: Final = 0.2
@@ -53,9 +53,9 @@ class HandoverPublisher:
         taken = iter(await self._hand(wanted) if wanted else ())
         return [not item.message.expected or next(taken) for item in batch]
 
-    def conditions(self) -> dict[str, str]:
+    def conditions(self) -> dict[str, Said]:
         """Return whether there is a dispatcher."""
-        return {"dispatchers": "" if _dispatchers(self._members) else "no dispatcher is alive; messages wait"}
+        return {"dispatchers": "" if _dispatchers(self._members) else sentence("no dispatcher is alive; messages wait")}
 
     async def close(self) -> None:
         """Do nothing: the connections belong to whoever opened them."""

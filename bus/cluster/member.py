@@ -8,6 +8,7 @@ import msgspec
 
 from bus.domain.delivery.shares import View
 from bus.domain.health.vitals import BreakerFigures, RejectedFigures, SpoolFigures, TurnedAwayFigures
+from bus.sentences import Said, Sentence
 
 COLLECTION = "members"
 
@@ -62,7 +63,8 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     published_to
         Of a receiver, the cluster that its messages go to now, by transport.
     troubles
-        What is wrong with its parts, by name; nothing for one that is well.
+        What is wrong with its parts, by name; nothing for one that is well. ``trouble_texts`` has those that can be
+        said in another language.
     spools
         Its local queues.
     breakers
@@ -92,6 +94,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     held: dict[str, Held] = {}
     published_to: dict[str, str] = {}
     troubles: dict[str, str] = {}
+    trouble_texts: dict[str, Sentence] = {}
     spools: dict[str, SpoolFigures] = {}
     breakers: dict[str, BreakerFigures] = {}
     open_breakers: int = 0
@@ -103,6 +106,10 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     def since(self) -> int:
         """From when on its records may be of this life: no earlier one wrote them, whatever was done to its clock."""
         return min(self.started_at, self.began) if self.began else self.started_at
+
+    def told_troubles(self) -> dict[str, Said]:
+        """Return its troubles as whoever shows them needs them."""
+        return {name: self.trouble_texts.get(name, text) for name, text in self.troubles.items()}
 
     @property
     def is_dispatcher(self) -> bool:

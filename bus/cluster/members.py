@@ -18,6 +18,7 @@ from bus.domain.times import SKEW
 from bus.errors import Conflict, StoreError
 from bus.ports.clock import Clock
 from bus.ports.store import Document, DocumentStore
+from bus.sentences import Said, sentence
 from bus.waits import first_of
 
 _log = logging.getLogger(__name__)
@@ -148,7 +149,7 @@ class Members:
         return self._pulse.is_steady
 
     @property
-    def trouble(self) -> str:
+    def trouble(self) -> Said:
         """What keeps this dispatcher for long from any permit for what it holds; empty for nothing."""
         if not self._me.is_dispatcher or not self._me.held or self._without_since is None:
             return ""
@@ -156,11 +157,15 @@ class Members:
         if seconds < _SHARED_WITHIN:
             return ""
         missing = [member for member in self.others if member.is_dispatcher and member.view != self.shares.view]
-        who = ", ".join(f"{member.node} ({member.url}, {member.owner})" for member in missing) or "nobody that is known"
-        return f"no permits for {seconds:.0f} s, so that what it holds waits; they are not shared out yet by {who}"
+        who = ", ".join(f"{member.node} ({member.url}, {member.owner})" for member in missing)
+        return sentence(
+            "no permits for {seconds} s, so that what it holds waits; they are not shared out yet by {who}",
+            seconds=f"{seconds:.0f}",
+            who=who or sentence("nobody that is known"),
+        )
 
     @property
-    def clocks(self) -> str:
+    def clocks(self) -> Said:
         """Whose clock has been too far ahead of this process's for a while; empty for nobody's."""
         until = self._clock.monotonic() - _AHEAD_FOR
         ahead = [
@@ -170,9 +175,11 @@ class Members:
         ]
         if not ahead:
             return ""
-        return (
-            f"clocks may differ by {SKEW // 1000} s and are ahead of this process's on {', '.join(ahead)}: waits and"
-            " leases are shorter or longer by that; have all hosts take their time from the same servers"
+        return sentence(
+            "clocks may differ by {seconds} s and are ahead of this process's on {nodes}: waits and leases are shorter "
+            "or longer by that; have all hosts take their time from the same servers",
+            seconds=SKEW // 1000,
+            nodes=", ".join(ahead),
         )
 
     def lead(self, role: str = "") -> int:

@@ -12,6 +12,7 @@ from bus.errors import EventsUnavailable
 from bus.events.gathering import Gathering
 from bus.ports.clock import Clock
 from bus.ports.events import EventSink, SealedBlock
+from bus.sentences import Said, sentence
 from bus.telemetry import metrics
 from bus.telemetry.outage import Outage
 from bus.waits import first_of
@@ -50,11 +51,11 @@ class Emitter:
         self._writing: asyncio.Future[None] | None = None
         self._under_way: Sequence[SealedBlock] = ()
         self._outage = Outage(_log, "trace events are not written, and lost beyond what memory holds")
-        self._trouble = ""
+        self._trouble: Said = ""
         self._lost = metrics.EVENTS_LOST.labels("full")
 
     @property
-    def trouble(self) -> str:
+    def trouble(self) -> Said:
         """Why events are not written now; empty when they are."""
         return self._trouble
 
@@ -181,10 +182,12 @@ class Emitter:
 
     def _note(self, error: EventsUnavailable) -> None:
         self._outage.goes_on(error)
-        self._trouble = str(error)
+        self._trouble = error.said
 
     def _late(self) -> EventsUnavailable:
-        return EventsUnavailable(f"what takes trace events did not answer within {self._patience:g} s")
+        return EventsUnavailable(
+            sentence("what takes trace events did not answer within {seconds} s", seconds=f"{self._patience:g}")
+        )
 
 
 def _count(blocks: Sequence[SealedBlock]) -> None:

@@ -11,6 +11,7 @@ from bus.errors import EventsUnavailable
 from bus.events.files import EventFiles, Limits
 from bus.ports.clock import Clock
 from bus.ports.events import SealedBlock
+from bus.sentences import sentence
 from bus.telemetry import metrics
 
 _CLOSE_WITHIN = 2.0
@@ -55,4 +56,6 @@ class FileSink:
         try:
             await asyncio.get_running_loop().run_in_executor(self._thread, work)
         except OSError as error:
-            raise EventsUnavailable(f"the disk failed: {error}; no message is affected") from error
+            raise EventsUnavailable(
+                sentence("the disk failed: {error}; no message is affected", error=str(error))
+            ) from error

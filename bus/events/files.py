@@ -21,6 +21,7 @@ from bus.domain.tracing.events import count_events
 from bus.errors import EventsUnavailable
 from bus.files import make_directory
 from bus.ports.events import SealedBlock
+from bus.sentences import sentence
 
 _log = logging.getLogger(__name__)
 OPEN: Final = ".open"
@@ -108,8 +109,12 @@ class EventFiles:
             self._present(len(lines)).append(lines)
         except OSError as error:
             raise EventsUnavailable(
-                f"{self._directory} cannot be written: {error.strerror or error}; no message is affected",
-                hint="free disk, or set events = none",
+                sentence(
+                    "{directory} cannot be written: {error}; no message is affected",
+                    directory=str(self._directory),
+                    error=str(error.strerror or error),
+                ),
+                hint=sentence("free disk, or set events = none"),
             ) from error
 
     def tend(self) -> None:
@@ -136,9 +141,12 @@ class EventFiles:
         free = shutil.disk_usage(self._directory).free
         if free - size < self._limits.reserve:
             raise EventsUnavailable(
-                f"the disk has {free} bytes free, and {self._limits.reserve} are kept for outcomes; "
-                "no message is affected",
-                hint="free disk",
+                sentence(
+                    "the disk has {free} bytes free, and {reserve} are kept for outcomes; no message is affected",
+                    free=free,
+                    reserve=self._limits.reserve,
+                ),
+                hint=sentence("free disk"),
             )
 
     def _present(self, size: int) -> _OpenFile:

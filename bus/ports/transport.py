@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from bus.domain.destination import Destination
 from bus.domain.message import Message
 from bus.domain.subscription import Subscription
+from bus.sentences import Said
 
 
 class Outgoing(NamedTuple):
@@ -94,7 +95,7 @@ class Publisher(Protocol):
         """
         ...
 
-    def conditions(self) -> dict[str, str]:
+    def conditions(self) -> dict[str, Said]:
         """Return what is wrong with each cluster by name, empty text for one that is well; {} without a broker."""
         ...
 

@@ -9,6 +9,7 @@ from typing import Any
 from bus.bootstrap import Context, Fill, Introspection, Offers
 from bus.ports.spool import Spool, SpoolStats
 from bus.ports.transport import Lag, Publisher
+from bus.sentences import Said, sentence
 from bus.telemetry import labels, metrics
 from bus.transports.router import Lags
 
@@ -65,17 +66,17 @@ def _measure_broker(publisher: Publisher, lags: Lags | None) -> Fill:
     return partial(_fill_broker, publisher.name, dict(clusters), dict(lags or {}) if clusters else {})
 
 
-def _fill_broker(name: str, clusters: Mapping[str, str], lags: Mapping[tuple[str, str], Lag]) -> None:
+def _fill_broker(name: str, clusters: Mapping[str, Said], lags: Mapping[tuple[str, str], Lag]) -> None:
     for cluster, trouble in clusters.items():
         metrics.BROKER_UP.labels(cluster).set(not trouble)
     for key, lag in lags.items():
         metrics.BACKLOG.labels(*labels.SUBSCRIPTIONS.of(*key), name, "").inc(lag.records)
 
 
-def _spool_trouble(spool: Spool) -> str:
+def _spool_trouble(spool: Spool) -> Said:
     stats = spool.stats()
     if stats.bytes >= stats.limit:
-        return "full: new messages are refused, nothing stored is lost"
+        return sentence("full: new messages are refused, nothing stored is lost")
     if stats.damaged:
-        return f"{stats.damaged} damaged records were set aside"
+        return sentence("{count} damaged records were set aside", count=stats.damaged)
     return ""

@@ -12,6 +12,7 @@ from bus.domain.message import Message
 from bus.domain.subscription import Subscription
 from bus.errors import TransportUnavailable
 from bus.ports.transport import Incoming, Lag, Outgoing
+from bus.sentences import Said
 
 
 @dataclass
@@ -98,7 +99,7 @@ class MemoryTransport:
             return None
         return {lane: self._lag(queue) for lane, queue in self._queues.items()}
 
-    def conditions(self) -> dict[str, str]:
+    def conditions(self) -> dict[str, Said]:
         """Return whether it can be reached."""
         return {self._name: "unreachable" if self.unreachable else ""}
 

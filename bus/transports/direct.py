@@ -15,6 +15,7 @@ from bus.domain.subscription import Subscription
 from bus.errors import SpoolError, SpoolFull
 from bus.ports.spool import NewRecord, Record, Spool, decoded
 from bus.ports.transport import Incoming, Lag, Outgoing
+from bus.sentences import Said
 
 _log = logging.getLogger(__name__)
 _RECENT_MESSAGES: Final = 2048
@@ -84,7 +85,7 @@ class DirectTransport:
             (stats.lane, stats.consumer): Lag(stats.records, stats.oldest) for stats in self._queue.stats().consumers
         }
 
-    def conditions(self) -> dict[str, str]:
+    def conditions(self) -> dict[str, Said]:
         """Return nothing: there is no broker."""
         return {}
 

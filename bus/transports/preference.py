@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from bus.errors import InvalidMessage
 from bus.ports.transport import Clustered, Transport
-from bus.sentences import sentence
+from bus.sentences import Said, sentence
 
 _log = logging.getLogger(__name__)
 _SETTINGS = "name its servers in the configuration: rabbitmq_primary and rabbitmq_backup"
@@ -69,7 +69,7 @@ class ClusterPreference:
         if cluster is not None and cluster not in self.clusters:
             _log.warning("cluster %s is chosen, and not in the configuration of this process", cluster)
 
-    def notes(self) -> dict[str, str]:
+    def notes(self) -> dict[str, Said]:
         """Return, by cluster that is published to, that a person has chosen; nothing while nobody has."""
         if self._preferred is None:
             return {}
@@ -78,5 +78,9 @@ class ClusterPreference:
             return {}
         active = self.published_to[transport]
         if active == self._preferred:
-            return {active: "published to, as chosen by hand"}
-        return {active: f"published to, until {self._preferred}, chosen by hand, has been well for a while"}
+            return {active: sentence("published to, as chosen by hand")}
+        return {
+            active: sentence(
+                "published to, until {name}, chosen by hand, has been well for a while", name=self._preferred
+            )
+        }

@@ -13,7 +13,7 @@ from bus.domain.subscription import Subscription
 from bus.errors import InvalidDestination, InvalidMessage, TransportError, TransportRefused
 from bus.ports.clock import Clock
 from bus.ports.transport import Lag, Publisher, Transport
-from bus.sentences import sentence
+from bus.sentences import Said, Sentence, sentence
 from bus.transports.merged import MergedConsumer
 from bus.transports.preference import ClusterPreference
 
@@ -133,13 +133,13 @@ class TransportRouter:
         held: dict[str, Lags | None] = {name: transport.lags() for name, transport in self._transports.items()}
         return held if self._handover is None else held | {self._handover.name: {}}
 
-    def conditions(self) -> dict[str, str]:
+    def conditions(self) -> dict[str, Said]:
         """Return what is wrong with each cluster and each destination's queues, by name; empty text for none."""
-        found = {
+        found: dict[str, Said] = {
             cluster: text for publisher in self._publishers.values() for cluster, text in publisher.conditions().items()
         }
         for place, error in self._troubles.items():
-            found[f"{place.transport} queues of {place.code}"] = str(error)
+            found[f"{place.transport} queues of {place.code}"] = error.said
         return found | {
             f"queue {code}/{name}": _is_foreign(lag.records) for (code, name), lag in self.foreign().items()
         }
@@ -281,8 +281,9 @@ class TransportRouter:
         self._removals.discard(removal)
 
 
-def _is_foreign(records: int) -> str:
-    return (
-        f"{records} messages wait for a subscription that the configuration lacks; "
-        f"make it again to have them delivered, or drop them with bus doctor --accept-empty-store"
+def _is_foreign(records: int) -> Sentence:
+    return sentence(
+        "{count} messages wait for a subscription that the configuration lacks; "
+        "make it again to have them delivered, or drop them with bus doctor --accept-empty-store",
+        count=records,
     )

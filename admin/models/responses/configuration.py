@@ -127,6 +127,7 @@ class TransportView(View, kw_only=True):
     attached_until: str | None
     drained: bool | None
     trouble: str
+    trouble_text: Sentence | None
     subscriptions: list[TransportLineView]
 
 

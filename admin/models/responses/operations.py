@@ -14,6 +14,7 @@ class TroubleView(View, kw_only=True):
 
     name: str
     detail: str
+    detail_text: Sentence | None
 
 
 class PermitsView(View, kw_only=True):
@@ -187,6 +188,7 @@ class ClusterView(View, kw_only=True):
     preferred: bool
     ok: bool
     detail: str
+    detail_text: Sentence | None
     published_by: list[str]
 
 

@@ -25,7 +25,7 @@ async def clusters(viewer: Viewer) -> None:
             with tag("div", "pier-row-of q-mb-sm"):
                 tag("strong", "", one.name)
                 chip(t("well"), "good") if one.ok else chip(t("away"), "bad", "error")
-                tag("span", "pier-quiet", one.detail)
+                tag("span", "pier-quiet", viewer.say(one.detail_text or one.detail))
                 if one.published_by:
                     tag("span", "", t("published to by {receivers}", receivers=", ".join(one.published_by)))
                 if viewer.may(Action.CONFIGURE):

@@ -63,7 +63,7 @@ def _transport(viewer: Viewer, transport: TransportView) -> None:
                 chip(t("drained"), "good", "check") if transport.drained else chip(t("draining"), "warn", "autorenew")
                 tag("span", "pier-quiet", t("attached until {time}", time=viewer.time(transport.attached_until)))
             if transport.trouble:
-                chip(transport.trouble, "bad", "error")
+                chip(viewer.say(transport.trouble_text or transport.trouble), "bad", "error")
         waiting = [line for line in transport.subscriptions if line.waiting != 0]
         if waiting:
             columns = [

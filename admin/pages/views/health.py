@@ -124,7 +124,7 @@ class _Processes:
 
 def _process(viewer: Viewer, one: ProcessView) -> Row:
     t, permits = viewer.t, one.permits
-    troubles = "; ".join(f"{trouble.name}: {trouble.detail}" for trouble in one.troubles)
+    troubles = "; ".join(f"{part.name}: {viewer.say(part.detail_text or part.detail)}" for part in one.troubles)
     if not one.answers:
         state = {**badge(t("does not answer"), "bad", "error"), "title": viewer.say(one.trouble_text or one.trouble)}
     elif troubles:

@@ -18,7 +18,7 @@ from bus.domain.health.vitals import (
     TurnedAwayFigures,
 )
 from bus.domain.subscription import PAUSED_BY_410, Subscription
-from bus.sentences import N_, Sentence, sentence
+from bus.sentences import N_, Said, Sentence, sentence
 
 SPOOL_NEARLY_FULL: Final = 0.8
 _UNKNOWN: Final = 404
@@ -78,7 +78,7 @@ class Part(NamedTuple):
     """A part that is not well, and the process that says so."""
 
     name: str
-    trouble: str
+    trouble: Said
     owner: str
     node: str
 

@@ -63,7 +63,9 @@ class KafkaEventSink:
                     await self._send(blocks)
         except TransportError as error:
             await self._stop(_ABANDON_WITHIN)
-            raise EventsUnavailable(f"{error}; no message is affected", hint=error.hint) from error
+            raise EventsUnavailable(
+                sentence("{error}; no message is affected", error=error.said), hint=error.hint_said
+            ) from error
 
     async def tend(self) -> None:
         """Nothing is due."""

@@ -16,7 +16,7 @@ from aiokafka.partitioner import murmur2
 
 from bus.domain.message import Message
 from bus.ports.clock import Clock
-from bus.sentences import sentence
+from bus.sentences import Said, sentence
 from bus.transports.kafka.codec import OutgoingRecord, record_of
 from bus.transports.kafka.config import KafkaConfig
 from bus.transports.kafka.connection import Cluster
@@ -55,7 +55,7 @@ class Sent(NamedTuple):
     """What became of records: whether each is held, and what went wrong with the topic, if anything did."""
 
     held: list[bool]
-    trouble: str
+    trouble: Said
 
 
 @dataclass
@@ -201,7 +201,7 @@ class Publisher:
 
     async def _deliver(
         self, producer: _Producer, topic: Topic, batches: dict[int, list[_Batch]], held: list[bool]
-    ) -> str:
+    ) -> Said:
         """Send batches and mark what is held; return what went wrong."""
         tasks = {
             asyncio.create_task(_send_in_order(producer, topic, partition, queue, held))
@@ -220,12 +220,13 @@ class Publisher:
             ended = await asyncio.gather(*tasks, return_exceptions=True)
         return self._judge(producer, topic, ended)
 
-    def _judge(self, producer: _Producer, topic: Topic, ended: Sequence[BaseException | None]) -> str:
+    def _judge(self, producer: _Producer, topic: Topic, ended: Sequence[BaseException | None]) -> Said:
         """Say what went wrong with a topic, and have the producer replaced if it did."""
         failed = next((error for error in ended if error is not None), None)
         if failed is None or producer.lost.done():
             return ""
-        trouble = "no confirmation in time" if isinstance(failed, asyncio.CancelledError) else describe(failed)
+        is_late = isinstance(failed, asyncio.CancelledError)
+        trouble = sentence("no confirmation in time") if is_late else describe(failed)
         _log.warning(
             "kafka: publishing to %s: %s; what is not confirmed waits to be published again", topic.name, trouble
         )

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from bus.errors import TransportError, TransportUnavailable
 from bus.ports.clock import Clock
-from bus.sentences import sentence
+from bus.sentences import Said, sentence
 from bus.transports.kafka.config import KafkaConfig
 from bus.transports.kafka.connection import Cluster
 from bus.transports.kafka.errors import TROUBLE, describe, translated
@@ -55,9 +55,9 @@ class Supervision:
         return self._answers
 
     @property
-    def trouble(self) -> str:
+    def trouble(self) -> Said:
         """Why it does not answer; empty when it does."""
-        return "" if self._answers else str(self._trouble)
+        return "" if self._answers else self._trouble.said
 
     async def run(self) -> None:
         """Run until cancelled; never raises for the network."""
@@ -142,7 +142,7 @@ class Supervision:
         try:
             await self._topology.make(ensured)
         except TransportError as error:
-            if str(error) != trouble:
+            if str(error) != str(trouble):
                 _log.warning("%s; nothing is published there meanwhile", error)
             if not error.retriable:
                 self._refused_until[code] = self._clock.monotonic() + _REFUSED_RETRY

@@ -13,7 +13,7 @@ from aiokafka import errors as kafka
 from bus.domain.destination import Destination
 from bus.domain.subscription import Subscription
 from bus.errors import TransportError, TransportRefused, TransportUnavailable
-from bus.sentences import sentence
+from bus.sentences import Said, sentence
 from bus.transports.kafka.commits import ANYWHERE, Commit
 from bus.transports.kafka.config import KafkaConfig, milliseconds
 from bus.transports.kafka.connection import Cluster
@@ -68,7 +68,7 @@ class EnsuredDestination:
     topic: Topic | None = None
     started: set[str] = field(default_factory=set)
     known: set[str] = field(default_factory=set)
-    trouble: str = ""
+    trouble: Said = ""
     doubts: int = 0
     topic_id: str = ""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -78,7 +78,7 @@ class EnsuredDestination:
         """Whether everything that is wanted of it is there."""
         return self.topic is not None and self.subscriptions.keys() <= self.started
 
-    def doubt(self, trouble: str = "") -> None:
+    def doubt(self, trouble: Said = "") -> None:
         """Publish nothing until it was looked at again."""
         self.doubts += 1
         self.topic = None
@@ -147,9 +147,9 @@ class Topology:
             if ensured.topic is None:
                 continue
             if layout is None:
-                ensured.doubt("its topic is gone")
+                ensured.doubt(sentence("its topic is gone"))
             elif self._is_another(ensured, layout):
-                ensured.doubt("its topic was deleted and made anew")
+                ensured.doubt(sentence("its topic was deleted and made anew"))
             else:
                 if len(layout.leaders) != ensured.topic.partitions:
                     self._join_again(ensured)
@@ -170,7 +170,7 @@ class Topology:
                 with translated(sentence("making destination {destination}", destination=ensured.destination.code)):
                     await self._make_in_time(ensured)
             except TransportError as error:
-                ensured.trouble = str(error)
+                ensured.trouble = error.said
                 raise
             ensured.trouble = ""
 

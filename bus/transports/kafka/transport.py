@@ -12,7 +12,7 @@ from bus.domain.subscription import Subscription
 from bus.ports.clock import Clock
 from bus.ports.quarantine import Quarantine
 from bus.ports.transport import Lag, Outgoing
-from bus.sentences import sentence
+from bus.sentences import Said, joined, sentence
 from bus.transports.kafka.config import KafkaConfig
 from bus.transports.kafka.connection import Cluster
 from bus.transports.kafka.consumer import KafkaConsumer
@@ -125,14 +125,15 @@ class KafkaTransport:
         """Return what each subscription has not committed yet, as of a moment ago."""
         return self._lags.lags() if self._supervision.answers else None
 
-    def conditions(self) -> dict[str, str]:
+    def conditions(self) -> dict[str, Said]:
         """Return what is wrong with the cluster, or with destinations on it."""
         troubles = (
             [self._supervision.trouble]
             if self._supervision.trouble
             else [ensured.trouble for ensured in self._topology]
         )
-        return {self._config.cluster: "; ".join(sorted({trouble for trouble in troubles if trouble}))}
+        found = {str(trouble): trouble for trouble in troubles if trouble}
+        return {self._config.cluster: joined(found[text] for text in sorted(found))}
 
     async def close(self) -> None:
         """Close the consumers that are left, and every connection."""
@@ -150,7 +151,9 @@ class KafkaTransport:
         for ensured, confirmed in zip(topology, sent.held, strict=True):
             held[ensured] = confirmed
         if sent.trouble:
-            destination.doubt(f"kafka: publishing to {destination.name}: {sent.trouble}")
+            destination.doubt(
+                sentence("kafka: publishing to {name}: {trouble}", name=destination.name, trouble=sent.trouble)
+            )
 
     def _doubt(self) -> None:
         """Look again before anything else is published: the cluster may be another one than it was."""

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from bus.sentences import sentence
 from bus.transports.backoff import Backoff
 from bus.transports.nsq.config import Address
 from bus.transports.nsq.connection import Connection, connect
@@ -159,7 +160,7 @@ class NodeBuffer:
                 fault = await connection.lost()
                 tending.cancel()
         except TimeoutError:
-            return Disconnected(f"no answer to SUB within {self._config.timeout:g} s")
+            return Disconnected(sentence("no answer to SUB within {seconds} s", seconds=f"{self._config.timeout:g}"))
         except NsqFault as error:
             return error
         else:
@@ -179,7 +180,9 @@ class NodeBuffer:
         """Send RDY: what is allowed, and what nsqd counts too much on this connection; 0 stays 0."""
         ready = self._allowed + self._overcounted if self._allowed else 0
         if ready > connection.agreed.max_rdy_count:
-            connection.give_up(Disconnected(f"nsqd counts {self._overcounted} messages too many in flight"))
+            connection.give_up(
+                Disconnected(sentence("nsqd counts {count} messages too many in flight", count=self._overcounted))
+            )
         else:
             connection.send(commands.rdy(ready))
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from bus.ports.transport import Lag
+from bus.sentences import Said, sentence
 from bus.transports.nsq.config import Address, NsqdAddress
 from bus.transports.nsq.lag import Reading
 from bus.transports.nsq.lookup import Lookup
@@ -96,11 +97,11 @@ class Cluster:
             return None
         return {(lane.topic, lane.channel): self._lag(lane, answering) for lane in self._dependencies.topology}
 
-    def conditions(self) -> dict[str, str]:
+    def conditions(self) -> dict[str, Said]:
         """Return what is wrong with each server."""
-        found = {f"nsqd {address}": node.trouble for address, node in self._nodes.items()}
+        found: dict[str, Said] = {f"nsqd {address}": node.trouble for address, node in self._nodes.items()}
         if not found:
-            found["nsqd"] = "none is known"
+            found["nsqd"] = sentence("none is known")
         return found | {f"nsqlookupd {address}": trouble for address, trouble in self._lookup.troubles.items()}
 
     def review(self) -> None:

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, cast
 
+from bus.sentences import sentence
 from bus.transports.nsq.config import Address, NsqConfig
 from bus.transports.nsq.errors import Answered, Denied, Disconnected, NotNsq, NsqFault
 from bus.transports.nsq.protocol import commands, features
@@ -93,7 +94,11 @@ class Connection(asyncio.Protocol):
             self._waiting.append(answer)
             self.send(command)
         else:
-            answer.set_exception(Disconnected(f"no connection to {self.address}: {self._why}"))
+            answer.set_exception(
+                Disconnected(
+                    sentence("no connection to {address}: {error}", address=str(self.address), error=str(self._why))
+                )
+            )
         return answer
 
     def give_up(self, why: NsqFault) -> None:
@@ -106,7 +111,7 @@ class Connection(asyncio.Protocol):
         """Send what was said, end the connection, and wait a moment until it is gone."""
         if self.alive:
             self._flush()
-            self._why = Disconnected(f"the connection to {self.address} was closed here")
+            self._why = Disconnected(sentence("the connection to {address} was closed here", address=str(self.address)))
             self._transport.close()
         try:
             await asyncio.wait([self._lost], timeout=_CLOSING)
@@ -151,7 +156,13 @@ class Connection(asyncio.Protocol):
         if self._timer is not None:
             self._timer.cancel()
         if self._why is None:
-            self._why = Disconnected(f"the connection to {self.address} was lost: {exc or 'nsqd closed it'}")
+            self._why = Disconnected(
+                sentence(
+                    "the connection to {address} was lost: {error}",
+                    address=str(self.address),
+                    error=str(exc) if exc else sentence("nsqd closed it"),
+                )
+            )
         fault = NotNsq if isinstance(self._why, NotNsq) else Disconnected
         while self._waiting:
             answer = self._waiting.popleft()
@@ -164,7 +175,7 @@ class Connection(asyncio.Protocol):
 
     def _answer(self, payload: bytes) -> None:
         if not self._waiting:
-            self.give_up(NotNsq(f"an answer to nothing: {payload[:60]!r}"))
+            self.give_up(NotNsq(sentence("an answer to nothing: {text}", text=repr(payload[:60]))))
             return
         answer = self._waiting.popleft()
         if not answer.done():
@@ -220,7 +231,9 @@ class Connection(asyncio.Protocol):
             ready.cancel()
             self.connection_lost(None)  # the loop tells only its TLS layer
             if isinstance(error, ssl.SSLError):
-                raise Denied(f"no TLS with {self.address}: {error}") from error
+                raise Denied(
+                    sentence("no TLS with {address}: {error}", address=str(self.address), error=str(error))
+                ) from error
             raise
         self._transport = cast("asyncio.Transport", encrypted)
         await ready
@@ -257,7 +270,13 @@ class Connection(asyncio.Protocol):
     def _watch(self, heartbeat: float) -> None:
         silent = self._loop.time() - self._heard
         if silent > heartbeat * _SILENT_BEATS:
-            self.give_up(Disconnected(f"{self.address} has been silent for {silent:.1f} s"))
+            self.give_up(
+                Disconnected(
+                    sentence(
+                        "{address} has been silent for {seconds} s", address=str(self.address), seconds=f"{silent:.1f}"
+                    )
+                )
+            )
         elif self.alive:
             self._timer = self._loop.call_later(heartbeat, self._watch, heartbeat)
 
@@ -281,17 +300,25 @@ async def connect(address: Address, config: NsqConfig) -> Connection:
             _, connection = await loop.create_connection(lambda: Connection(address), address.host, address.port)
             await connection.begin(config)
     except TimeoutError:
-        raise Disconnected(f"{address} does not answer within {config.timeout:g} s") from None
+        raise Disconnected(
+            sentence(
+                "{address} does not answer within {seconds} s", address=str(address), seconds=f"{config.timeout:g}"
+            )
+        ) from None
     except Answered as error:
-        raise Denied(f"{address} refuses: {error}") from error
+        raise Denied(sentence("{address} refuses: {error}", address=str(address), error=str(error))) from error
     except OSError as error:
-        raise Disconnected(f"cannot reach {address}: {error.strerror or error}") from error
+        raise Disconnected(
+            sentence("cannot reach {address}: {error}", address=str(address), error=str(error.strerror or error))
+        ) from error
     except (UnicodeError, OverflowError) as error:  # a name or a port that no network has
-        raise Disconnected(f"cannot reach {address}: {error}") from error
+        raise Disconnected(
+            sentence("cannot reach {address}: {error}", address=str(address), error=str(error))
+        ) from error
     else:
         ready, connection = connection, None
         return ready
     finally:
         if connection is not None:
-            connection.give_up(Disconnected(f"no handshake with {address}"))
+            connection.give_up(Disconnected(sentence("no handshake with {address}", address=str(address))))
             await connection.close()

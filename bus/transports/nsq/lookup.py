@@ -7,6 +7,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from bus.sentences import Said, said_by, sentence
 from bus.transports.nsq.config import Address
 from bus.transports.nsq.errors import NsqFault
 from bus.transports.nsq.protocol.http import NsqHttp, Peer
@@ -36,7 +37,7 @@ class Lookup:
     def __init__(self, addresses: Sequence[Address], http: NsqHttp) -> None:
         self._http = http
         self.nodes: Mapping[Address, Found] = {}
-        self.troubles: dict[Address, str] = dict.fromkeys(addresses, "not asked yet")
+        self.troubles: dict[Address, Said] = dict.fromkeys(addresses, sentence("not asked yet"))
 
     async def poll(self) -> None:
         """Ask all of them once, at the same time; never raises for the network."""
@@ -61,7 +62,7 @@ class Lookup:
         except NsqFault as fault:
             if not self.troubles[address]:
                 _log.warning("nsqlookupd %s does not help: %s", address, fault)
-            self.troubles[address] = str(fault)
+            self.troubles[address] = said_by(fault)
             return None
         self.troubles[address] = ""
         return peers

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Final, NamedTuple
 
 from bus.ports.clock import Clock
+from bus.sentences import Said, said_by, sentence
 from bus.transports.backoff import Backoff
 from bus.transports.nsq.config import Address, NsqConfig, NsqdAddress
 from bus.transports.nsq.connection import Connection, connect
@@ -64,7 +65,7 @@ class Nsqd:
         self.home = home
         self.tried = asyncio.Event()
         self.announced: Address | None = None
-        self.trouble = "not reached yet"
+        self.trouble: Said = sentence("not reached yet")
         self.denied = False
         self._told_http = address.http
         self._find_http = find_http
@@ -115,7 +116,7 @@ class Nsqd:
             fault = await self._live(backoff)
             if not self.trouble:
                 _log.warning("nsqd %s is away: %s", self.address, fault)
-            self.trouble = str(fault)
+            self.trouble = said_by(fault)
             self.denied = isinstance(fault, Denied | Answered)
             self.tried.set()
             await self._clock.sleep(backoff.fail())
@@ -154,7 +155,13 @@ class Nsqd:
     async def _inspect(self) -> None:
         info = await self._api.info(self._http())
         if self._is_guess and info.tcp_port != self.address.port:
-            raise NotNsq(f"http://{self._http()} belongs to another nsqd; name its HTTP port: {self.address}/PORT")
+            raise NotNsq(
+                sentence(
+                    "http://{address} belongs to another nsqd; name its HTTP port: {nsqd}/PORT",
+                    address=str(self._http()),
+                    nsqd=str(self.address),
+                )
+            )
         self.announced = Address(info.broadcast_address, info.tcp_port)
         self._limits = await self._api.limits(self._http())
         await self._refresh()
@@ -165,7 +172,7 @@ class Nsqd:
             try:
                 await self._refresh()
             except NsqFault as fault:
-                self.trouble = str(fault)
+                self.trouble = said_by(fault)
             else:
                 self.trouble = self._forbidden_now()
 
@@ -209,7 +216,9 @@ class Nsqd:
 
     def _demand_connection(self) -> None:
         if not self.connected:
-            raise Disconnected(f"nsqd {self.address} is away: {self.trouble}")
+            raise Disconnected(
+                sentence("nsqd {address} is away: {trouble}", address=str(self.address), trouble=self.trouble)
+            )
 
     @asynccontextmanager
     async def _changing_soon(self) -> AsyncIterator[None]:
@@ -285,7 +294,9 @@ class Nsqd:
                 self._forbidden[topic] = self._clock.monotonic() + _FORBIDDEN_FOR
         return fault is None and not answer.cancelled()
 
-    def _forbidden_now(self) -> str:
+    def _forbidden_now(self) -> Said:
         now = self._clock.monotonic()
         self._forbidden = {topic: until for topic, until in self._forbidden.items() if until > now}
-        return f"publishing is not allowed to {', '.join(sorted(self._forbidden))}" if self._forbidden else ""
+        if not self._forbidden:
+            return ""
+        return sentence("publishing is not allowed to {topics}", topics=", ".join(sorted(self._forbidden)))

@@ -22,7 +22,7 @@ from bus.errors import InvalidDestination, TransportError, TransportRefused, Tra
 from bus.ports.clock import Clock
 from bus.ports.quarantine import Quarantine
 from bus.ports.transport import Lag, Outgoing
-from bus.sentences import joined, sentence
+from bus.sentences import Said, joined, sentence
 from bus.transports.nsq.cluster import Cluster
 from bus.transports.nsq.config import NsqConfig
 from bus.transports.nsq.consumer import NsqConsumer
@@ -130,7 +130,7 @@ class NsqTransport:
         """Return what the nsqds that answer hold; how old that is NSQ does not tell."""
         return self._cluster.lags()
 
-    def conditions(self) -> dict[str, str]:
+    def conditions(self) -> dict[str, Said]:
         """Return what is wrong with each nsqd and nsqlookupd, and which consumers are refused."""
         found = self._cluster.conditions()
         for consumer in self._consumers:

@@ -17,6 +17,7 @@ from bus.domain.message import Message
 from bus.domain.routing_pattern import matches
 from bus.errors import TransportError
 from bus.ports.clock import Clock
+from bus.sentences import Said, sentence
 from bus.transports.rabbitmq.codec import properties_of
 from bus.transports.rabbitmq.config import Patience
 from bus.transports.rabbitmq.connection import Connection
@@ -81,11 +82,17 @@ class Publisher:
         is_spared = silence is not None and self._clock.monotonic() < silence.until
         return self._topology.carries(destination) and not is_spared
 
-    def trouble(self) -> str:
+    def trouble(self) -> Said:
         """Return which destinations had nothing confirmed lately; empty for none."""
         now = self._clock.monotonic()
         names = sorted(code for code, silence in self._silences.items() if now < silence.until + silence.lasting)
-        return f"{self._name} confirms nothing of {', '.join(names)}: a queue may be without a leader" if names else ""
+        if not names:
+            return ""
+        return sentence(
+            "{name} confirms nothing of {names}: a queue may be without a leader",
+            name=self._name,
+            names=", ".join(names),
+        )
 
     async def publish(self, batch: Sequence[Message]) -> list[Verdict]:
         """Publish messages and say what came of each, in order, before a deadline."""

@@ -15,7 +15,7 @@ from aio_pika.exceptions import PublishError
 
 from bus.errors import TransportError
 from bus.ports.clock import Clock
-from bus.sentences import sentence
+from bus.sentences import Said, sentence
 from bus.transports.rabbitmq.addresses import Addresses
 from bus.transports.rabbitmq.config import ClusterUrl, Patience
 from bus.transports.rabbitmq.connection import Connection
@@ -100,10 +100,10 @@ class Cluster:
             async with asyncio.timeout(2 * self._patience.answer):
                 await self.topology.delete(session, lane)
 
-    def trouble(self) -> str:
+    def trouble(self) -> Said:
         """Return what is wrong with it; empty when it is well."""
         troubles = (self.publishing.trouble, self.consuming.trouble, *self.topology.refused.values())
-        return next((str(trouble) for trouble in troubles if trouble is not None), self.publisher.trouble())
+        return next((trouble.said for trouble in troubles if trouble is not None), self.publisher.trouble())
 
     async def close(self) -> None:
         """Close the connections."""

@@ -14,7 +14,7 @@ from bus.errors import InvalidDestination, TransportError, TransportRefused
 from bus.ports.clock import Clock
 from bus.ports.quarantine import Quarantine
 from bus.ports.transport import Lag, Outgoing
-from bus.sentences import sentence
+from bus.sentences import Said, sentence
 from bus.transports.rabbitmq.buffer import Buffer
 from bus.transports.rabbitmq.config import RabbitmqConfig
 from bus.transports.rabbitmq.consumer import RabbitmqConsumer
@@ -176,7 +176,7 @@ class RabbitmqTransport:
             for lane in self._wanted.lanes()
         }
 
-    def conditions(self) -> dict[str, str]:
+    def conditions(self) -> dict[str, Said]:
         """Return what is wrong with each cluster."""
         return {name: cluster.trouble() for name, cluster in self._clusters.items()}
 

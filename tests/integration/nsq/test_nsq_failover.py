@@ -112,7 +112,7 @@ async def test_a_silent_nsqd_is_noticed_by_its_heartbeats(alone: nsq.NsqdServer,
         await transport.ensure(*subscribed(code, "billing"))
         alone.pause()
         try:
-            await eventually(lambda: "silent" in transport.conditions()[f"nsqd {alone.tcp}"])
+            await eventually(lambda: "silent" in str(transport.conditions()[f"nsqd {alone.tcp}"]))
             began = time.monotonic()
             assert await transport.publish(outgoing(code, [0])) == [False]
             assert time.monotonic() - began < 15

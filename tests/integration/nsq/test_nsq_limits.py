@@ -225,7 +225,7 @@ async def test_names_that_no_network_knows_stop_nothing_else(shared: nsq.NsqServ
         await publish(transport, code, range(3))
         await receive(await transport.consume(code, "billing"), 3)
         for server in (*(f"nsqd {told.tcp}" for told in odd), "nsqlookupd nsqlookupd..example:4161"):
-            await eventually(lambda server=server: "cannot reach" in transport.conditions()[server])
+            await eventually(lambda server=server: "cannot reach" in str(transport.conditions()[server]))
 
 
 async def test_many_destinations_wait_no_longer_for_a_paused_nsqd_than_one(alone: nsq.NsqdServer, code: str) -> None:
@@ -262,7 +262,7 @@ async def test_an_nsqlookupd_that_trickles_is_given_up(own: nsq.NsqServers, code
     settings = settings._replace(lookupd=(*settings.lookupd, *parse_lookupd(f"{host}:{port}")))
     async with server:
         async with opened(settings) as transport:
-            await eventually(lambda: "within 4 s" in transport.conditions()[f"nsqlookupd {host}:{port}"])
+            await eventually(lambda: "within 4 s" in str(transport.conditions()[f"nsqlookupd {host}:{port}"]))
             await transport.ensure(*subscribed(code, "billing"))
             await publish(transport, code, [0])
         await eventually(lambda: not trickling)

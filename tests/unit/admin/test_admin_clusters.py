@@ -60,7 +60,7 @@ async def client(transport: Paired) -> AsyncIterator[httpx.AsyncClient]:
 
 async def test_clusters_are_listed(transport: Paired, client: httpx.AsyncClient) -> None:
     transport.troubles[BACKUP] = "away"
-    same = {"transport": "rabbitmq", "preferred": False, "published_by": []}
+    same = {"transport": "rabbitmq", "preferred": False, "published_by": [], "detail_text": None}
     assert (await client.get("/clusters")).json() == {
         "preferred": None,
         "items": [

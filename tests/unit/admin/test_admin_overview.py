@@ -14,6 +14,7 @@ from bus.domain.delivery.delivery import Status
 from bus.domain.health.vitals import BreakerFigures, SpoolFigures
 from bus.ports.spool import NewRecord
 from bus.ports.transport import Lag
+from bus.sentences import sentence
 from bus.testing.transport import MemoryTransport
 from bus.testing.writes import NOON, message, outcome
 from tests.unit.admin.admin_world import URL, World, problem, subscribed
@@ -120,6 +121,18 @@ async def test_what_is_retried_waits_in_the_compensations(world: World) -> None:
         ("billing", 3),
         ("mail", 0),
     ]
+
+
+async def test_a_trouble_of_another_process_can_be_said_in_another_language(world: World) -> None:
+    said = sentence("{name}: closed", name="rabbitmq-primary")
+    await tell(world, other(troubles={"rabbitmq-primary": str(said)}, trouble_texts={"rabbitmq-primary": said}))
+    (alarm,) = (await overview(world))["alarms"]
+    assert alarm["what"] == "rabbitmq-primary is not well on node-2: rabbitmq-primary: closed"
+    assert alarm["what_text"]["values"]["trouble"] == msgspec.to_builtins(said)
+    async with world.client() as client:
+        (its,) = [one for one in (await client.get("/processes")).json()["items"] if one["owner"] == "other"]
+    (trouble,) = its["troubles"]
+    assert trouble == {"name": "rabbitmq-primary", "detail": str(said), "detail_text": msgspec.to_builtins(said)}
 
 
 async def test_breakers_and_spools_of_other_processes_are_told(world: World) -> None:

@@ -136,7 +136,7 @@ async def test_behind_what_has_no_room_nothing_is_handed_over(peers: FakePeers) 
 
 
 async def test_it_says_when_there_is_no_dispatcher(peers: FakePeers) -> None:
-    assert "no dispatcher" in handing_over(peers, member("r", "receiver")).conditions()["dispatchers"]
+    assert "no dispatcher" in str(handing_over(peers, member("r", "receiver")).conditions()["dispatchers"])
     assert handing_over(peers, member("a")).conditions() == {"dispatchers": ""}
 
 

@@ -105,8 +105,8 @@ async def test_partitions_that_unfinished_work_keeps_are_a_trouble_until_they_go
     assert world.expiry.trouble == ""
     await world.clock.advance(6 * 86_400)
     await world.expiry.step()
-    assert world.expiry.trouble.startswith("past the retention, kept by unfinished deliveries: ")
-    assert world.expiry.trouble.endswith("and 1 more")
+    assert str(world.expiry.trouble).startswith("past the retention, kept by unfinished deliveries: ")
+    assert str(world.expiry.trouble).endswith("and 1 more")
     await world.store.write([delivered(one) for one in sent])
     await world.expiry.step()
     assert world.expiry.trouble == ""

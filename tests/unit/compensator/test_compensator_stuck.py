@@ -292,7 +292,7 @@ async def test_it_says_which_subscriptions_were_passed_over_for_longer_than_is_s
     assert world.stuck.trouble == ""
     await world.clock.advance(2)
     await world.stuck.step()
-    assert world.stuck.trouble.startswith("deliveries of orders/billing, orders/mail are not looked for")
+    assert str(world.stuck.trouble).startswith("deliveries of orders/billing, orders/mail are not looked for")
     for lane in (LANE, MAIL):
         world.transport.lose(*lane)
     await world.stuck.step()

@@ -309,7 +309,7 @@ async def test_messages_of_a_destination_that_was_lost_wait_until_it_is_made_aga
     async with publishing(world):
         await world.clock.advance(10)
         assert waiting(world, "bare") == 1
-        assert "bare" in world.publisher.trouble
+        assert "bare" in str(world.publisher.trouble)
         world.registry.catalog = known
         await world.clock.advance(10)
         assert on_transport(world, "bare") == [b"1"]

@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from bus.sentences import sentence
 from bus.transports.nsq.config import Compression, NsqConfig
 from bus.transports.nsq.errors import Denied, NotNsq
 
@@ -67,9 +68,9 @@ def read_answer(payload: bytes, config: NsqConfig) -> Agreed:
     try:
         agreed = _decoder.decode(payload)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise NotNsq(f"nsqd does not negotiate features: {payload[:60]!r}") from error
+        raise NotNsq(sentence("nsqd does not negotiate features: {text}", text=repr(payload[:60]))) from error
     if config.tls is not None and not agreed.tls_v1:
-        raise Denied("nsqd offers no TLS, and the settings demand it: start it with --tls-cert and --tls-key")
+        raise Denied(sentence("nsqd offers no TLS, and the settings demand it: start it with --tls-cert and --tls-key"))
     if agreed.auth_required and not config.auth_secret:
-        raise Denied("nsqd asks for a secret, and none is set")
+        raise Denied(sentence("nsqd asks for a secret, and none is set"))
     return agreed

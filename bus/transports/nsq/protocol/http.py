@@ -10,6 +10,7 @@ from typing import Final, TypeVar
 import httpx
 import msgspec
 
+from bus.sentences import sentence
 from bus.transports.nsq.config import Address
 from bus.transports.nsq.errors import Answered, Denied, Disconnected, NotNsq
 
@@ -150,27 +151,49 @@ class NsqHttp:
         try:
             return msgspec.json.decode(content, type=form)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise NotNsq(f"http://{peer}{path} gave something else than NSQ does: {error}") from error
+            raise NotNsq(
+                sentence(
+                    "http://{address}{path} gave something else than NSQ does: {error}",
+                    address=str(peer),
+                    path=path,
+                    error=str(error),
+                )
+            ) from error
 
     async def _send(self, peer: Address, method: str, path: str, query: dict[str, str] | None = None) -> bytes:
         try:
             async with asyncio.timeout(self._timeout):
                 response = await self._client.request(method, self._url(peer, path), params=query)
         except (TimeoutError, httpx.TimeoutException):
-            raise Disconnected(f"http://{peer} does not answer within {self._timeout:g} s") from None
+            raise Disconnected(
+                sentence(
+                    "http://{address} does not answer within {seconds} s",
+                    address=str(peer),
+                    seconds=f"{self._timeout:g}",
+                )
+            ) from None
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
             self._encrypted.pop(peer, None)  # the port may be another one after a restart
             if isinstance(error.__cause__, ssl.SSLError) or "CERTIFICATE" in str(error):
-                raise Denied(f"no TLS with {peer}: {error}") from error
-            raise Disconnected(f"cannot reach http://{peer}: {error}") from error
+                raise Denied(sentence("no TLS with {address}: {error}", address=str(peer), error=str(error))) from error
+            raise Disconnected(
+                sentence("cannot reach http://{address}: {error}", address=str(peer), error=str(error))
+            ) from error
         if response.is_success:
             return response.content
         if response.is_server_error:
-            raise Disconnected(f"http://{peer}{path} fails: HTTP {response.status_code}")
+            raise Disconnected(
+                sentence(
+                    "http://{address}{path} fails: HTTP {status}",
+                    address=str(peer),
+                    path=path,
+                    status=response.status_code,
+                )
+            )
         refusal = _refusal(response.content)
         if refusal.https_port and peer not in self._encrypted:
             if self._tls is None:
-                raise Denied(f"http://{peer} demands TLS, and the settings have none")
+                raise Denied(sentence("http://{address} demands TLS, and the settings have none", address=str(peer)))
             self._encrypted[peer] = refusal.https_port
             return await self._send(peer, method, path, query)
         raise Answered(refusal.message or f"HTTP {response.status_code}", f"from http://{peer}{path}")
