@@ -27,9 +27,9 @@ def download(description: str, *media_types: str) -> Responses:
     return {200: {"description": description, "content": {media_type: {} for media_type in media_types}}}
 
 
-def written(view: View) -> Response:
+def written(view: View, headers: Mapping[str, str] | None = None) -> Response:
     """Return an answer that may be long, written in one go; its route says ``response_model=`` what it is."""
-    return Response(msgspec.json.encode(view), media_type="application/json")
+    return Response(msgspec.json.encode(view), media_type="application/json", headers=headers)
 
 
 def document_of(app: FastAPI, routes: Iterable[tuple[str, APIRoute]], hot: Mapping[str, Any]) -> dict[str, Any]:

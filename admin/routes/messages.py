@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Query, Request, Response
-from fastapi.responses import JSONResponse
 
 from admin.deps import Reader, ReaderOfSome, ResenderOfSome, ServicesDep
 from admin.models.repair import ResendBody
@@ -128,7 +127,7 @@ async def get_body(
         raise withheld(seen)
     headers = {"bus-masked": "true"} if seen.masked else {}
     if form == "pretty":
-        return JSONResponse(pretty(seen.body), headers=headers)
+        return written(pretty(seen.body), headers)
     headers |= {
         "content-disposition": f'attachment; filename="{message.id}"',
         "content-type": message.content_type,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
-from admin.models.responses.messages import ResponseView
+from admin.models.responses.messages import PrettyView, ResponseView
 from bus.domain.delivery.delivery import Attempt
 from bus.domain.delivery.request import constant_headers, message_headers
 from bus.domain.message import Message
@@ -22,19 +22,19 @@ def body_of(message: Message) -> bytes:
     return message.body
 
 
-def pretty(body: bytes) -> dict[str, Any]:
+def pretty(body: bytes) -> PrettyView:
     """Return a body as text to read: JSON indented with every number and key as it was sent, other text as it is.
 
     ``text`` is None when it is not UTF-8; nothing is ever cut.
     """
     try:
-        return {"json": True, "text": msgspec.json.format(body, indent=2).decode(), "bytes": len(body)}
+        return PrettyView(json=True, text=msgspec.json.format(body, indent=2).decode(), bytes=len(body))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass
     try:
-        return {"json": False, "text": body.decode(), "bytes": len(body)}
+        return PrettyView(json=False, text=body.decode(), bytes=len(body))
     except UnicodeDecodeError:
-        return {"json": False, "text": None, "bytes": len(body)}
+        return PrettyView(json=False, text=None, bytes=len(body))
 
 
 def headers_of(message: Message) -> dict[str, str]:

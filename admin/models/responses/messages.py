@@ -201,6 +201,14 @@ class SentAttemptView(View, kw_only=True):
     masked: bool
 
 
+class PrettyView(View, kw_only=True):
+    """A body as text to read; ``json`` says whether it is JSON, and ``text`` is null where it is no text."""
+
+    json: bool
+    text: str | None
+    bytes: int
+
+
 class ResentView(View, kw_only=True):
     """A message that is delivered again; the id is that of the job."""
 
