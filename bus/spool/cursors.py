@@ -381,11 +381,12 @@ class Cursors:
         ]
 
     def mark_rejoined(self) -> None:
-        """Have the cursors of lanes whose consumers have changed stored with the commit that is made now."""
+        """Have the cursors of lanes whose consumers have changed stored with the commit that is made now.
+
+        All of them: what one that was alone has acked was deleted, and its row does not say so.
+        """
         for lane in self.rejoined:
-            for cursor in lane.cursors.values():
-                if cursor.moved:
-                    self.dirty[cursor] = None
+            self.dirty.update(dict.fromkeys(lane.cursors.values()))
         self.rejoined = {}
 
     def stats(self) -> Iterator[ConsumerStats]:

@@ -204,3 +204,17 @@ def test_a_newer_format_is_refused_and_left_alone(tmp_path: Path) -> None:
         BlockingSpool(tmp_path)
     assert query(tmp_path, "PRAGMA user_version") == [(2,)]
     assert SpoolFile.synchronous == "FULL"
+
+
+def test_what_is_left_is_counted_right_where_a_second_consumer_has_come(tmp_path: Path) -> None:
+    """The acks of one alone only delete; what its row says is put right when it is no longer alone."""
+    with BlockingSpool(tmp_path) as spool:
+        spool.append([NewRecord("a", b"1", 1)] * 3)
+        spool.claim("send", 3, "a")
+    with BlockingSpool(tmp_path) as spool:
+        spool.ack("send", spool.claim("send", 3, "a"))
+        spool.append([NewRecord("a", b"2", 1)] * 2)
+        spool.attach("a", "store")
+    with BlockingSpool(tmp_path) as spool:
+        assert {found.consumer: found.records for found in spool.stats().consumers} == {"send": 2, "store": 0}
+        assert len(spool.claim("send", 9, "a")) == 2
