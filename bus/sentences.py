@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 import msgspec
+
+_MOST_JOINED: Final = 10
 
 
 class Sentence(msgspec.Struct, frozen=True):
@@ -36,11 +39,13 @@ def sentence(template: str, /, **values: int | Said) -> Sentence:
 
 
 def joined(parts: Iterable[Said]) -> Said:
-    """Return several as one, with semicolons between; an empty text for none."""
+    """Return several as one, with semicolons between: some, and how many more there are; an empty text for none."""
+    found = list(parts)
     whole: Said = ""
-    for part in parts:
+    for part in found[:_MOST_JOINED]:  # each is inside the next
         whole = sentence("{first}; {second}", first=whole, second=part) if whole else part
-    return whole
+    left = len(found) - _MOST_JOINED
+    return sentence("{names} and {count} more", names=whole, count=left) if left > 0 else whole
 
 
 def listed(names: Sequence[str], most: int) -> Said:

@@ -129,7 +129,7 @@ class Compensator:
             message = _read(row)
             if message is None:
                 continue
-            (confirmed,) = await self._publisher.publish(destination, [Outgoing(message, row.message)])
+            (confirmed,) = await self._publisher.publish(destination, [Outgoing(message, row.message)], _settled_later)
             if confirmed:
                 self._events.emit(events_of.handed_on(message, self._clock.now()))
                 await self._store.finish([row])
@@ -159,6 +159,10 @@ class Compensator:
         if done:
             await self._store.finish(done)
         return [row for row in rows if _key(row) not in finished]
+
+
+def _settled_later(_: Sequence[int]) -> None:
+    """Do nothing: the row is finished when its message was told of."""
 
 
 def _key(row: Compensation) -> DeliveryKey:

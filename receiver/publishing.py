@@ -133,8 +133,11 @@ class SpoolPublisher:
             # Removed while messages were on their way: their traces say that nobody took them.
             self._spool.ack(_CONSUMER, [record for record, _ in outgoing])
             return 0, False
-        confirmed = await self._publisher.publish(destination, [item for _, item in outgoing])
-        self._spool.ack(_CONSUMER, [record for (record, _), done in zip(outgoing, confirmed, strict=True) if done])
+
+        def ack(held: Sequence[int]) -> None:
+            self._spool.ack(_CONSUMER, [outgoing[n][0] for n in held])
+
+        confirmed = await self._publisher.publish(destination, [item for _, item in outgoing], ack)
         kept = [record for (record, _), done in zip(outgoing, confirmed, strict=True) if not done]
         self._spool.release(_CONSUMER, kept)
         return len(kept), bool(kept) and False not in confirmed

@@ -37,12 +37,13 @@ class Role(Protocol):
 
 
 def load_roles(names: Sequence[str]) -> list[Role]:
-    """Load roles by name; raises ``ConfigurationError`` for one that is not installed."""
+    """Load roles by name, in the order of ``compose``; raises ``ConfigurationError`` for one that is not installed."""
     found = {entry.name: entry for entry in entry_points(group="bus.roles")}
     missing = [name for name in names if name not in found]
     if missing:
         raise ConfigurationError(f"unknown role {missing[0]!r}; there are: {', '.join(sorted(found))}")
-    return [found[name].load() for name in names]
+    in_order = sorted(names, key=lambda name: ROLES.index(name) if name in ROLES else -1)
+    return [found[name].load() for name in in_order]
 
 
 def compose(context: Context, roles: Sequence[Role], offered: Offers) -> tuple[list[Service], Offers]:

@@ -36,7 +36,11 @@ _META: Final = (
 
 
 def _meta_field(field: msgspec.structs.FieldInfo) -> tuple[str, Any] | tuple[str, Any, Any]:
-    return (field.name, field.type) if field.name in _OLDEST else (field.name, field.type, field.default)
+    if field.name in _OLDEST:
+        return field.name, field.type
+    if field.default is msgspec.NODEFAULT:
+        return field.name, field.type, msgspec.field(default_factory=field.default_factory)
+    return field.name, field.type, field.default
 
 
 _fields: Final = {field.name: field for field in msgspec.structs.fields(Message)}

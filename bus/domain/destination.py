@@ -56,7 +56,7 @@ class Destination(msgspec.Struct, frozen=True, kw_only=True):
     paused
         Messages are accepted and held.
     former
-        TransportRouter that it has left and that are still consumed.
+        Transports that it has left and that are still consumed.
     mask
         Which parts of its messages are masked for those who may not see everything (`bus.domain.searching.masking`).
     """

@@ -74,7 +74,7 @@ _STATUS: Final[tuple[tuple[type[BusError], int], ...]] = (
 )
 
 
-# Of a message from a producer's spool : a key is mended, a rate passes.
+# Of a message from a producer's spool: a key is mended, a rate passes.
 _PASSING: Final = frozenset({401, 403, 408, 425, 429})
 _FIRST_SERVER_ERROR: Final = 500
 

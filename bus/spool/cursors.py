@@ -216,6 +216,8 @@ class Cursors:
             return
         start = lane.first if lane.suspect else lane.last + 1
         cursor = Cursor(lane, consumer, start, lane.records if lane.suspect else 0)
+        if lane.sole is not None:  # what it acked alone was deleted, and its row does not say so
+            self.mark(lane.sole)
         lane.add(cursor)
         self.touch(lane)
         self.mark(cursor)
@@ -381,12 +383,11 @@ class Cursors:
         ]
 
     def mark_rejoined(self) -> None:
-        """Have the cursors of lanes whose consumers have changed stored with the commit that is made now.
-
-        All of them: what one that was alone has acked was deleted, and its row does not say so.
-        """
+        """Have the cursors of lanes whose consumers have changed stored with the commit that is made now."""
         for lane in self.rejoined:
-            self.dirty.update(dict.fromkeys(lane.cursors.values()))
+            for cursor in lane.cursors.values():
+                if cursor.moved:
+                    self.dirty[cursor] = None
         self.rejoined = {}
 
     def stats(self) -> Iterator[ConsumerStats]:

@@ -1,6 +1,6 @@
 """The SQLite file of a spool: SQL and nothing else.
 
-One connection, WAL, synchronous=FULL. Nothing here decides anything; the cursors does. Checkpoints are explicit,
+One connection, WAL, synchronous=FULL. Nothing here decides anything; the cursors do. Checkpoints are explicit,
 because SQLite's automatic ones hide a failed fsync, and closing never checkpoints, because that would retry one.
 """
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from bus.domain.destination import Destination
 from bus.domain.tracing import events as events_of
@@ -21,14 +21,21 @@ class DestinationPublisher:
         self._events = events
         self._clock = clock
 
-    async def publish(self, destination: Destination, batch: Sequence[Outgoing]) -> list[bool | None]:
-        """Return for each message, in order, whether it is held durably; None when there is only no room for it now."""
+    async def publish(
+        self, destination: Destination, batch: Sequence[Outgoing], held: Callable[[Sequence[int]], None]
+    ) -> list[bool | None]:
+        """Return for each message, in order, whether it is held durably; None when there is only no room for it now.
+
+        ``held`` is told after each try which of the batch are held since, by number: the next try may take its time.
+        """
         transport, fallback = self._router.of(destination), self._router.fallback
         confirmed = await self._publish_on(transport, destination.code, batch)
+        held([n for n, done in enumerate(confirmed) if done])
         left = [n for n, done in enumerate(confirmed) if not done]
         if left and transport is not fallback:
             # What no broker takes goes straight to a dispatcher.
             again = await self._publish_on(fallback, destination.code, [batch[n] for n in left])
+            held([n for n, done in zip(left, again, strict=True) if done])
             for n, done in zip(left, again, strict=True):
                 confirmed[n] = done
         return confirmed
@@ -41,9 +48,9 @@ class DestinationPublisher:
         """
         confirmed = list(await publisher.publish(batch))
         told = (*labels.DESTINATIONS.of(code), publisher.name)
-        for result, is_done in (("confirmed", True), ("failed", False)):
-            if count := sum(done is is_done for done in confirmed):
-                metrics.PUBLISHED.labels(*told, result).inc(count)
+        metrics.PUBLISHED.labels(*told, "confirmed").inc(sum(done is True for done in confirmed))
+        if failed := sum(done is False for done in confirmed):
+            metrics.PUBLISHED.labels(*told, "failed").inc(failed)
         now = self._clock.now()
         for item, done in zip(batch, confirmed, strict=True):
             if done is not None:

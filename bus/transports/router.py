@@ -61,7 +61,7 @@ class TransportRouter:
 
     Attributes
     ----------
-    choice
+    preference
         Which of a transport's clusters a person wants published to.
     """
 
@@ -122,7 +122,7 @@ class TransportRouter:
 
     def lag(self, destination: Destination, subscription: str, name: str) -> Lag | None:
         """Return what a transport holds for a subscription; None while it cannot be asked."""
-        lags = self.lags().get(name)
+        lags = self._lags_on(name)
         return None if lags is None else lags.get((destination.code, subscription), Lag(0, None))
 
     def lags(self) -> dict[str, Lags | None]:
@@ -130,8 +130,7 @@ class TransportRouter:
 
         What is handed over to dispatchers is not held here: they tell of it themselves.
         """
-        held: dict[str, Lags | None] = {name: transport.lags() for name, transport in self._transports.items()}
-        return held if self._handover is None else held | {self._handover.name: {}}
+        return {name: self._lags_on(name) for name in self._publishers}
 
     def conditions(self) -> dict[str, Said]:
         """Return what is wrong with each cluster and each destination's queues, by name; empty text for none."""
@@ -230,7 +229,13 @@ class TransportRouter:
 
     def _direct_lags(self) -> Lags:
         """Return what the direct queues of this process hold."""
-        return self.lags().get(TransportName.DIRECT) or {}
+        return self._lags_on(TransportName.DIRECT) or {}
+
+    def _lags_on(self, name: str) -> Lags | None:
+        if self._handover is not None and name == self._handover.name:
+            return {}
+        transport = self._transports.get(name)
+        return transport.lags() if transport is not None else None
 
     def _distrust_returned(self) -> None:
         """Look after the queues of a transport that has come back: its broker may have been wiped meanwhile."""

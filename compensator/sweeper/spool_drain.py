@@ -116,9 +116,11 @@ class SpoolDrain:
         soon = [
             (record, Outgoing(message, record.payload)) for record, message in messages if message.deliver_at <= now
         ]
-        confirmed = await self._publisher.publish(destination, [item for _, item in soon])
-        safe = [record for (record, _), done in zip(soon, confirmed, strict=True) if done]
-        return [*(record for record, _ in later), *safe]
+        safe = [record for record, _ in later]
+        await self._publisher.publish(
+            destination, [item for _, item in soon], lambda held: safe.extend(soon[n][0] for n in held)
+        )
+        return safe
 
     async def _outcomes(self, spool: Spool) -> None:
         await self._feed(spool, decode_outcome)

@@ -80,7 +80,7 @@ def watermark_of(emitters: Iterable[Row], patience: Patience) -> dt.datetime | N
 def with_front(buckets: DataFrame, patience: Patience) -> DataFrame:
     """Add to buckets of level one whether the transport has ``passed`` them.
 
-    TransportRouter keep about the order in which messages came: where deliveries of the same subscription have ended
+    Transports keep about the order in which messages came: where deliveries of the same subscription have ended
     that are younger by more than the allowance, one that was never attempted does not wait in a backlog any more.
     """
     lane = Window.partitionBy("destination", "subscription")

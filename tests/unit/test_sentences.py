@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from bus.errors import AccessDenied, BusError, Conflict, InvalidMessage, ReceiverError
-from bus.sentences import sentence
+from bus.sentences import Sentence, joined, sentence
 
 
 def test_it_is_english_with_its_values_filled_in() -> None:
@@ -31,3 +31,12 @@ def test_an_error_says_it_in_english_and_keeps_it(kind: type[BusError]) -> None:
     assert (error.said, error.hint_said) == (what, step)
     plain = kind("so", hint="do")
     assert (plain.said, plain.hint_said, str(plain), plain.hint) == ("so", "do", "so", "do")
+
+
+def test_however_many_troubles_are_joined_they_can_be_told_and_sent() -> None:
+    whole = joined(sentence("destination {name} is refused", name=str(number)) for number in range(10_000))
+    assert str(whole).startswith("destination 0 is refused; destination 1 is refused")
+    assert str(whole).endswith("and 9990 more")
+    assert str(msgspec.json.decode(msgspec.json.encode(whole), type=Sentence)) == str(whole)
+    assert joined([]) == ""
+    assert joined(["one"]) == "one"

@@ -115,11 +115,11 @@ class _Attempt:
                     "pier-warn",
                     t("Only the first {size} of an answer are kept.", size=size(response.body_bytes)),
                 )
-        elif self._masked:
-            tag("p", "pier-quiet", t("The answer's body is masked."))
         elif response.status_code is not None:
-            failed = response.status_code >= _FAILED
-            said = t("The answer had no body.") if failed else t("The body of an answer is kept of failures only.")
+            if response.status_code < _FAILED:
+                said = t("The body of an answer is kept of failures only.")
+            else:
+                said = t("The answer's body is masked.") if self._masked else t("The answer had no body.")
             tag("p", "pier-quiet", said)
 
 

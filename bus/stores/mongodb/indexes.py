@@ -16,7 +16,7 @@ DAMAGED: Final = "damaged"
 PREPARED: Final = 600.0  # seconds after which the indexes are made sure of again; others may drop what they are of
 
 # ``lanes`` of a trace has an entry for each delivery that is not ``delivered``, so that unfinished and failed ones are
-# found at once, and the healthy transport pays little. ``names`` has what a message is called besides its id and biz
+# found at once, and the healthy path pays little. ``names`` has what a message is called besides its id and biz
 # id.
 TRACES: Final = [
     IndexModel([("destination", ASCENDING), ("_id", DESCENDING)]),

@@ -100,24 +100,24 @@ class Topology:
         self._cluster = cluster
         self._config = config
         self._on_change = on_change
-        self._topology: dict[str, EnsuredDestination] = {}
+        self._ensured: dict[str, EnsuredDestination] = {}
 
     def __iter__(self) -> Iterator[EnsuredDestination]:
         """Every destination with a subscription."""
-        return iter(list(self._topology.values()))
+        return iter(list(self._ensured.values()))
 
     def get(self, code: str) -> EnsuredDestination | None:
         """Return a destination that has a subscription."""
-        return self._topology.get(code)
+        return self._ensured.get(code)
 
     def want(self, destination: Destination, subscriptions: Sequence[Subscription]) -> EnsuredDestination | None:
         """Take note of what has to be there from now on; None when that is nothing."""
-        ensured = self._topology.get(destination.code)
+        ensured = self._ensured.get(destination.code)
         if ensured is None:
             if not subscriptions:
                 return None
             name = topic_of(destination.code, self._config.prefix)
-            ensured = self._topology[destination.code] = EnsuredDestination(destination, name)
+            ensured = self._ensured[destination.code] = EnsuredDestination(destination, name)
         if destination.max_bytes > ensured.destination.max_bytes:
             ensured.topic = None
         ensured.destination = destination
@@ -126,23 +126,23 @@ class Topology:
 
     def forget(self, code: str, subscription: str) -> None:
         """Stop making a subscription's start; without any, the destination is forgotten."""
-        ensured = self._topology.get(code)
+        ensured = self._ensured.get(code)
         if ensured is None:
             return
         ensured.subscriptions.pop(subscription, None)
         ensured.started.discard(subscription)
         ensured.known.discard(subscription)
         if not ensured.subscriptions:
-            del self._topology[code]
+            del self._ensured[code]
 
     def doubt(self) -> None:
         """Look at everything again, since the cluster was away and may have been wiped."""
-        for ensured in self._topology.values():
+        for ensured in self._ensured.values():
             ensured.doubt()
 
     def see(self, found: dict[str, Layout]) -> None:
         """Take note of which topics there are, and which partitions have a leader."""
-        for ensured in self._topology.values():
+        for ensured in self._ensured.values():
             layout = found.get(ensured.name)
             if ensured.topic is None:
                 continue

@@ -101,10 +101,10 @@ class KafkaTransport:
         """Publish to the topics of destinations that were ensured here, with all in-sync copies confirming."""
         held = [self._topology.get(item.message.destination) is None for item in batch]
         by_destination: dict[str, list[int]] = {}
-        for ensured, item in enumerate(batch):
-            if not held[ensured]:
-                by_destination.setdefault(item.message.destination, []).append(ensured)
-        sending = [self._publish(code, batch, topology, held) for code, topology in by_destination.items()]
+        for n, item in enumerate(batch):
+            if not held[n]:
+                by_destination.setdefault(item.message.destination, []).append(n)
+        sending = [self._publish(code, batch, numbers, held) for code, numbers in by_destination.items()]
         if len(sending) == 1:
             await sending[0]
         elif sending:
@@ -142,14 +142,14 @@ class KafkaTransport:
         await self._publisher.close()
         await self._cluster.close()
 
-    async def _publish(self, code: str, batch: Sequence[Outgoing], topology: list[int], held: list[bool]) -> None:
+    async def _publish(self, code: str, batch: Sequence[Outgoing], numbers: list[int], held: list[bool]) -> None:
         """Publish the messages of one destination and mark those that are held."""
         destination = self._topology.get(code)
         if destination is None or destination.topic is None:
             return
-        sent = await self._publisher.send(destination.topic, [batch[ensured].message for ensured in topology])
-        for ensured, confirmed in zip(topology, sent.held, strict=True):
-            held[ensured] = confirmed
+        sent = await self._publisher.send(destination.topic, [batch[n].message for n in numbers])
+        for n, confirmed in zip(numbers, sent.held, strict=True):
+            held[n] = confirmed
         if sent.trouble:
             destination.doubt(
                 sentence("kafka: publishing to {name}: {trouble}", name=destination.name, trouble=sent.trouble)

@@ -23,7 +23,7 @@ OPEN: Final = (Status.PENDING, Status.RETRYING, Status.RESEND)
 
 # message: ``destination`` is null until the message itself has arrived, so that only whole ones are listed.
 # delivery: one row for each delivery that is not ``delivered``, so that unfinished and failed ones are found
-# at once, and the healthy transport pays nothing.
+# at once, and the healthy path pays nothing.
 # failure: one row for each delivery that fails, by how; ``at`` is when it failed last.
 # reference: one row for each further name of a message (its key, trace id, first id); those without pay nothing.
 STEPS: Final = (
