@@ -148,6 +148,7 @@ class KillRun:
         self.drained = drained
         self._spool = spool or folder / "spool"
         self._history = folder / "producer.jsonl"
+        self._progress = Progress(self._history)
         self._dice = random.Random(plan.seed)
         env = {**(env or {}), **(clock.env if clock else {})}
         self.bus: BusProcess | Cluster = (
@@ -181,6 +182,10 @@ class KillRun:
                 self._producer.kill()
         return self._judge(drained=drained)
 
+    def is_all_over(self) -> bool:
+        """Return whether all that the plan has was sent, and is final."""
+        return self._progress.update() >= self.plan.messages and self.bus.admin.unfinished(DESTINATION) is None
+
     def stop_producer(self) -> None:
         """Have the producer end as one does that is asked to, once it has shipped all that it tells of."""
         told = self._spool / "events"
@@ -206,7 +211,7 @@ class KillRun:
         return Child(argv, log=self.folder / "producer.log", env=self._producer_env)
 
     def _send_and_kill(self) -> None:
-        progress = Progress(self._history)
+        progress = self._progress
         kills = [Harm(self.plan.kills, self._kill_bus), Harm(self.plan.kills, self._kill_producer)]
         victims = [Victim(self.plan.messages, self._dice, harm) for harm in (*kills, *self.harms)]
 
