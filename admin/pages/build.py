@@ -41,11 +41,25 @@ def make_pages() -> FastAPI:
         gzip_middleware_factory=None,
         binding_refresh_interval=None,
     )
+    importlib.import_module("nicegui.ui_run_with").gc = _NoObjects  # type: ignore[attr-defined]
     core.sio.eio.cors_allowed_origins = []  # the guard has looked at the origin
     keep_apart()
     core.app.add_exception_handler(404, _missing(core.app.exception_handlers[404]))
     logging.getLogger("nicegui").addFilter(_is_ours_to_know)
     return outer
+
+
+class _NoObjects:
+    """What NiceGUI finds when it looks through all objects of the process for its own server: here it has none.
+
+    Who lists all objects breaks each tuple that another thread is just filling from a generator (``SystemError``):
+    https://github.com/python/cpython/issues/39117.
+    """
+
+    @staticmethod
+    def get_objects() -> list[object]:
+        """Return nothing."""
+        return []
 
 
 def _missing(page_of: Callable[..., Any]) -> Callable[..., Awaitable[Response]]:
