@@ -138,3 +138,8 @@ class World:
     async def write_stored(self) -> None:
         """Do what the feed does: bring all that is in the spool into the store."""
         await self.store.write(self.stored)
+
+
+def drafts(*ids: str, key: str = "", body: bytes = b"{}") -> list[Draft]:
+    """Return what somebody sends under these ids."""
+    return [Draft("orders", body, id=one, idempotency_key=key) for one in ids]

@@ -1,0 +1,135 @@
+"""An Idempotency-Key stands for its first message for a day, whatever happens meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from bus.domain.times import DAY
+from bus.errors import (
+    Conflict,
+    SpoolFull,
+)
+from bus.security.principals import ANYONE, Principal
+from receiver.draft import Draft
+from receiver.ingest import Accepted
+from tests.unit.receiver.receiver_world import World
+
+
+@pytest.fixture
+async def world() -> World:
+    world = World()
+    await world.destination("orders", "billing", "mail")
+    return world
+
+
+async def test_an_idempotency_key_stands_for_its_first_message(world: World) -> None:
+    first = await world.send(b"1", idempotency_key="once")
+    assert await world.send(b"1", idempotency_key="once") == (first.id, True)
+    assert await world.send(b"1", id=world.id(), idempotency_key="once") == (first.id, True)
+    with pytest.raises(Conflict, match=first.id):
+        await world.send(b"2", idempotency_key="once")
+    assert not (await world.send(b"1", idempotency_key="other")).duplicate
+    assert len(world.stored) == 2
+    assert world.stored[0].idempotency_key == "once"
+
+
+async def test_an_idempotency_key_is_per_destination_and_key(world: World) -> None:
+    await world.destination("mails")
+    shop = Principal("1", "key shop", ("producer",), ())
+    twin = Principal("2", "key shop", ("producer",), ())
+    for principal in (ANYONE, shop, twin):
+        for destination in ("orders", "mails"):
+            draft = Draft(destination, b"1", idempotency_key="once")
+            assert not (await world.ingest.accept_one(draft, principal)).duplicate
+            assert (await world.ingest.accept_one(draft, principal)).duplicate
+    assert len(world.stored) == 6
+
+
+async def test_an_idempotency_key_holds_for_a_day_and_over_a_restart(world: World) -> None:
+    first = await world.send(b"1", idempotency_key="once")
+    for hours in (0, 12, 11.9):
+        await world.clock.advance(hours * 3600)
+        assert await world.send(b"1", idempotency_key="once") == (first.id, True)
+        world.restart()
+        assert await world.send(b"1", idempotency_key="once") == (first.id, True)
+    await world.clock.advance(3600)
+    second = await world.send(b"2", idempotency_key="once")
+    assert not second.duplicate
+    world.restart()
+    assert await world.send(b"2", idempotency_key="once") == (second.id, True)
+
+
+async def test_a_twin_by_key_waits_until_the_first_is_durable(world: World) -> None:
+    world.spool.gate.clear()
+    first = asyncio.create_task(world.send(b"1", idempotency_key="once"))
+    await world.clock.settle()
+    same = asyncio.create_task(world.send(b"1", idempotency_key="once"))
+    other = asyncio.create_task(world.send(b"2", idempotency_key="once"))
+    await world.clock.settle()
+    assert not same.done()
+    assert not other.done()
+    world.spool.gate.set()
+    assert await same == ((await first).id, True)
+    with pytest.raises(Conflict):
+        await other
+    assert len(world.stored) == 1
+
+
+async def test_a_twin_by_key_of_one_that_failed_is_stored_itself(world: World) -> None:
+    world.spool.gate.clear()
+    world.spool.error = SpoolFull("full")
+    first = asyncio.create_task(world.send(b"1", idempotency_key="once"))
+    await world.clock.settle()
+    second = asyncio.create_task(world.send(b"2", idempotency_key="once"))
+    await world.clock.settle()
+    world.spool.gate.set()
+    with pytest.raises(SpoolFull):
+        await first
+    assert not (await second).duplicate
+    assert [one.body for one in world.stored] == [b"2"]
+
+
+async def test_of_a_key_used_twice_at_once_one_is_stored(world: World) -> None:
+    answers = await asyncio.gather(*(world.send(b"1", idempotency_key="once") for _ in range(5)))
+    assert sum(not answer.duplicate for answer in answers) == 1
+    assert len({answer.id for answer in answers}) == 1
+    assert len(world.stored) == 1
+
+
+async def test_a_key_twice_in_a_batch(world: World) -> None:
+    batch = [Draft("orders", body, idempotency_key="once") for body in (b"1", b"1", b"2")]
+    first, second, third = await world.ingest.accept(batch, ANYONE)
+    assert isinstance(first, Accepted)
+    assert second == (first.id, True)
+    assert isinstance(third, Conflict)
+
+
+async def test_a_batch_of_keys_is_kept_together(world: World) -> None:
+    """One commit of the store, and not a thousand one after the other."""
+    running = most = 0
+    plain = world.store.put
+
+    async def put(*args, **kwargs):
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        try:
+            return await plain(*args, **kwargs)
+        finally:
+            running -= 1
+
+    world.store.put = put
+    await world.ingest.accept([Draft("orders", b"", idempotency_key=str(n)) for n in range(100)], ANYONE)
+    assert most == 100
+
+
+async def test_a_key_is_known_for_a_day_whatever_is_done_to_the_clock(world: World) -> None:
+    first = await world.send(b"1", idempotency_key="once")
+    for jump in (3 * DAY, -4 * DAY, DAY):
+        world.clock.jump(jump)
+        assert await world.send(b"1", idempotency_key="once") == (first.id, True)
+    await world.clock.advance(86_400)
+    world.store.down = True
+    assert not (await world.send(b"1", idempotency_key="once")).duplicate
