@@ -18,6 +18,8 @@ from bus.domain.tracing.contents import Contents
 from bus.domain.tracing.failures import Failures
 from bus.domain.tracing.partition import PartitionLabel
 from bus.domain.tracing.trace import Trace
+from bus.errors import Conflict
+from bus.sentences import sentence
 
 MOST_GROUPS: Final = 1_000
 Ended = Callable[[Sequence[Outcome]], None]
@@ -235,6 +237,20 @@ class Document(NamedTuple):
     key: str
     version: int
     value: bytes
+
+
+def changed_meanwhile(collection: str, key: str, present: int, wanted: int) -> Conflict:
+    """Return what ``put`` raises when another version of a document is there."""
+    return Conflict(
+        sentence(
+            "{collection}/{key} has version {present}, not {version}; nothing was written",
+            collection=collection,
+            key=key,
+            present=present,
+            version=wanted,
+        ),
+        hint=sentence("read it again and repeat the change"),
+    )
 
 
 class DocumentStore(Protocol):

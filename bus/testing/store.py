@@ -28,7 +28,18 @@ from bus.domain.tracing.trace import (
     start_trace,
 )
 from bus.errors import Conflict, NotFound
-from bus.ports.store import MOST_GROUPS, DeliveryKey, Document, Ended, Page, Searched, Stop, Unfinished, untold
+from bus.ports.store import (
+    MOST_GROUPS,
+    DeliveryKey,
+    Document,
+    Ended,
+    Page,
+    Searched,
+    Stop,
+    Unfinished,
+    changed_meanwhile,
+    untold,
+)
 
 _OPEN = frozenset({Status.PENDING, Status.RETRYING, Status.RESEND})
 
@@ -274,7 +285,7 @@ class MemoryStore:
         document = self._documents.get((collection, key))
         present = document.version if document is not None else 0
         if version is not None and version != present:
-            raise Conflict(f"{collection}/{key} has version {present}, not {version}; nothing was written")
+            raise changed_meanwhile(collection, key, present, version)
         self._documents[collection, key] = Document(key, present + 1, value)
         return present + 1
 

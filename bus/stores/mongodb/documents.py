@@ -9,8 +9,8 @@ from typing import Any, Final
 import msgspec
 from pymongo.errors import DuplicateKeyError
 
-from bus.errors import Conflict, StoreError, StoreUnavailable
-from bus.ports.store import Document
+from bus.errors import StoreError, StoreUnavailable
+from bus.ports.store import Document, changed_meanwhile
 from bus.sentences import sentence
 from bus.stores.mongodb.connection import Connection, Form
 from bus.stores.mongodb.damaged import DamagedDocuments
@@ -61,16 +61,7 @@ class Documents:
         for _ in range(_MOST_TRIES):
             present = await self._version(collection, key)
             if version is not None and version != present:
-                raise Conflict(
-                    sentence(
-                        "{collection}/{key} has version {present}, not {version}; nothing was written",
-                        collection=collection,
-                        key=key,
-                        present=present,
-                        version=version,
-                    ),
-                    hint=sentence("read it again and repeat the change"),
-                )
+                raise changed_meanwhile(collection, key, present, version)
             if await self._written(collection, key, value, present):
                 return present + 1
         raise StoreUnavailable(

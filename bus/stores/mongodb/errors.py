@@ -112,12 +112,7 @@ def translating(what: str) -> Iterator[None]:
 def translate_write(code: int, text: str, what: str) -> StoreError:
     """Return the store's error for one operation of a bulk that the server did not do."""
     if code in _RETRIABLE_CODES:
-        return StoreUnavailable(
-            sentence(
-                "MongoDB could not do this now ({what}): {text} (code {code})", what=what, text=text, code=f"{code}"
-            ),
-            hint=_WAIT,
-        )
+        return _not_now(what, text, code)
     return StoreError(
         sentence("MongoDB refused this ({what}): {text} (code {code})", what=what, text=text, code=f"{code}"),
         hint=sentence("all others were written; look at the document and at the server's log"),
@@ -139,12 +134,7 @@ def failed_writes(error: driver.BulkWriteError) -> list[tuple[int, int, str]]:
 def _answered(error: Exception, what: str) -> StoreError:
     code, text, labels = _said(error)
     if code in _RETRIABLE_CODES or any(label in labels for label in _RETRIABLE_LABELS):
-        return StoreUnavailable(
-            sentence(
-                "MongoDB could not do this now ({what}): {text} (code {code})", what=what, text=text, code=f"{code}"
-            ),
-            hint=_WAIT,
-        )
+        return _not_now(what, text, code)
     if code in _LOGIN:
         return StoreError(
             sentence("MongoDB refuses the login ({what}): {text} (code {code})", what=what, text=text, code=f"{code}"),

@@ -7,9 +7,7 @@ from typing import Final
 
 import apsw
 
-from bus.errors import Conflict
-from bus.ports.store import Document
-from bus.sentences import sentence
+from bus.ports.store import Document, changed_meanwhile
 from bus.stores.sqlite import control_sql as sql
 from bus.stores.sqlite.control import Control
 
@@ -46,16 +44,7 @@ def _put(connection: apsw.Connection, *, collection: str, key: str, value: bytes
     row = connection.execute(sql.DOCUMENT_VERSION, (collection, key)).fetchone()
     present = row[0] if row else 0
     if version is not None and version != present:
-        raise Conflict(
-            sentence(
-                "{collection}/{key} has version {present}, not {version}; nothing was written",
-                collection=collection,
-                key=key,
-                present=present,
-                version=version,
-            ),
-            hint=sentence("read it again and repeat the change"),
-        )
+        raise changed_meanwhile(collection, key, present, version)
     connection.execute(sql.PUT_DOCUMENT, (collection, key, present + 1, value))
     return int(present + 1)
 
