@@ -35,7 +35,7 @@ PHASES: Final = {
     "receive": N_("receive"),
 }
 _TITLES: Final = {
-    "road": N_("road"),
+    "road": N_("as published"),
     "retry": N_("retry"),
     "stuck": N_("stuck"),
     "resend": N_("resend"),
