@@ -38,6 +38,11 @@ def sentence(template: str, /, **values: int | Said) -> Sentence:
     return Sentence(template, values)
 
 
+def sentence_of(said: Said) -> Sentence | None:
+    """Return what another language needs; None where the words are none of the bus."""
+    return said if isinstance(said, Sentence) else None
+
+
 def joined(parts: Iterable[Said]) -> Said:
     """Return several as one, with semicolons between: some, and how many more there are; an empty text for none."""
     found = list(parts)

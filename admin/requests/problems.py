@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from admin.models.configuration import ExponentialBody
 from bus.errors import BusError
 from bus.http.problem import CONTENT_TYPE, FAILED, REPORT_IT, Problem, failure, headers_of, problem, problem_of
-from bus.sentences import N_, Said, Sentence, said_by, sentence
+from bus.sentences import N_, Said, Sentence, said_by, sentence, sentence_of
 
 HANDLED = (BusError, RequestValidationError, HTTPException, Exception)
 # What Pydantic says of a value, by its name for it; of two forms the one that it used.
@@ -89,7 +89,7 @@ async def answer(request: Request, error: Exception) -> Response:
 def _content(told: _Told) -> bytes:
     """Return the document; of sentences it has the templates and values too, to say them in another language."""
     texts = {"detail_text": told.detail, "hint_text": told.hint}
-    said = {name: text for name, text in texts.items() if isinstance(text, Sentence)}
+    said = {name: found for name, text in texts.items() if (found := sentence_of(text)) is not None}
     return msgspec.json.encode({**msgspec.to_builtins(told.problem), **said})
 
 

@@ -14,10 +14,10 @@ from fastapi import APIRouter
 from admin.deps import Reader, ServicesDep
 from admin.models.base import Code
 from admin.models.responses.configuration import DestinationActionsView, SubscriptionActionsView, VerdictView
-from admin.showing.sentences import text_of
 from bus.domain.destination import TransportName, check_removable
 from bus.errors import BusError
 from bus.security.keys import Action
+from bus.sentences import sentence_of
 
 router = APIRouter(prefix="/destinations/{code}", tags=["destinations"])
 Check = Callable[[], object]
@@ -80,8 +80,8 @@ def _verdict(*checks: Check) -> VerdictView:
             return VerdictView(
                 allowed=False,
                 why=str(error.said),
-                why_text=text_of(error.said),
+                why_text=sentence_of(error.said),
                 hint=str(error.hint_said),
-                hint_text=text_of(error.hint_said),
+                hint_text=sentence_of(error.hint_said),
             )
     return VerdictView(allowed=True, why="", why_text=None, hint="", hint_text=None)

@@ -10,13 +10,12 @@ from admin.deps import ReaderOfSome, ServicesDep
 from admin.models.base import Time
 from admin.models.responses.failures import FailureGroupView, FailuresView
 from admin.models.selection import SelectionBody
-from admin.showing.sentences import text_of
 from bus.domain.searching.selection import Selection
 from bus.domain.times import format_time, parse_time
 from bus.domain.tracing.failures import FailureGroup, advice_on
 from bus.errors import InvalidMessage
 from bus.ports.store import MOST_GROUPS
-from bus.sentences import sentence
+from bus.sentences import sentence, sentence_of
 
 router = APIRouter(tags=["failures"])
 
@@ -67,7 +66,7 @@ def _view(group: FailureGroup, asked: Selection) -> FailureGroupView:
         subscription=group.subscription,
         signature=group.signature,
         advice=str(advice_on(group.signature)),
-        advice_text=text_of(advice_on(group.signature)),
+        advice_text=sentence_of(advice_on(group.signature)),
         count=group.count,
         deliveries={status.value: count for status, count in sorted(group.counts.items())},
         first_seen=format_time(group.first_at),

@@ -13,10 +13,10 @@ from admin.models.responses.configuration import StoreRatesView
 from admin.models.responses.operations import ClustersView, ClusterView, ConsumerView, HealthView, OwnSpoolView
 from admin.requests.audited import AuditedRoute, NotingDep
 from admin.services import AdminServices
-from admin.showing.sentences import text_of
 from bus.bootstrap import Introspection
 from bus.ports.spool import Spool
 from bus.registry import Preference, Rates
+from bus.sentences import sentence_of
 
 router = APIRouter(tags=["operations"], route_class=AuditedRoute)
 
@@ -101,7 +101,7 @@ def _clusters_view(services: AdminServices) -> ClustersView:
             preferred=name == preferred,
             ok=not conditions.get(name),
             detail=str(told[name]),
-            detail_text=text_of(told[name]),
+            detail_text=sentence_of(told[name]),
             published_by=[url for url, active in publishers.items() if active.get(transport) == name],
         )
         for name, transport in preference.clusters.items()

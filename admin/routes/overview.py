@@ -25,7 +25,6 @@ from admin.models.responses.overview import (
     SpoolView,
 )
 from admin.showing.observatory import Backlog, Lane, Rates, Sight, breakers
-from admin.showing.sentences import text_of
 from bus.cluster.member import Member
 from bus.domain.catalog import Catalog
 from bus.domain.health.alarms import SPOOL_NEARLY_FULL, Alarm, OpenBreaker
@@ -33,6 +32,7 @@ from bus.domain.health.vitals import SpoolFigures
 from bus.domain.statistics.series import Figures
 from bus.domain.subscription import Subscription
 from bus.domain.times import format_time
+from bus.sentences import sentence_of
 
 router = APIRouter(tags=["operations"])
 _NONE: Final = Backlog(0, None)
@@ -217,11 +217,11 @@ def _alarm(found: Alarm) -> AlarmView:
     return AlarmView(
         severity=found.severity,
         what=str(found.what),
-        what_text=text_of(found.what),
+        what_text=sentence_of(found.what),
         since=optional_time(found.since or 0),
         destination=found.destination,
         subscription=found.subscription,
         next_step=str(found.next_step),
-        next_step_text=text_of(found.next_step),
+        next_step_text=sentence_of(found.next_step),
         link=found.link,
     )

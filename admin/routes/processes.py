@@ -28,12 +28,11 @@ from admin.models.responses.operations import (
     WorkerView,
 )
 from admin.routes.overview import spool_view
-from admin.showing.sentences import text_of
 from bus.cluster.report import Answer, Report
 from bus.domain.health.vitals import BreakerFigures, Orphan, WorkerFigures
 from bus.domain.times import format_time
 from bus.errors import NotFound
-from bus.sentences import sentence
+from bus.sentences import sentence, sentence_of
 
 router = APIRouter(tags=["operations"])
 
@@ -124,7 +123,7 @@ async def list_orphans(services: ServicesDep, _: Reader) -> OrphansView:
                 directories=answer.report.swept if answer.report is not None else [],
                 answers=answer.report is not None,
                 trouble=str(answer.trouble),
-                trouble_text=text_of(answer.trouble),
+                trouble_text=sentence_of(answer.trouble),
             )
             for answer in answers
         ],
@@ -152,11 +151,11 @@ def _view(answer: Answer, revision: int) -> ProcessView:
         seen_seconds_ago=round(answer.seen, 3),
         answers=report is not None,
         trouble=str(answer.trouble),
-        trouble_text=text_of(answer.trouble),
+        trouble_text=sentence_of(answer.trouble),
         revision=member.revision,
         is_current=member.revision >= revision,
         troubles=[
-            TroubleView(name=name, detail=str(said), detail_text=text_of(said))
+            TroubleView(name=name, detail=str(said), detail_text=sentence_of(said))
             for name, said in member.told_troubles().items()
         ],
         spools=[spool_view(name, found) for name, found in member.spools.items()],

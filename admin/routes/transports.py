@@ -16,13 +16,12 @@ from admin.models.responses.configuration import (
     TransportView,
 )
 from admin.services import AdminServices
-from admin.showing.sentences import text_of
 from bus.bootstrap import Context
 from bus.cluster.member import Member
 from bus.cluster.report import Answer
 from bus.domain.destination import Destination, FormerTransport, TransportName, is_drained
 from bus.domain.times import format_time
-from bus.sentences import Said, joined, sentence
+from bus.sentences import Said, joined, sentence, sentence_of
 
 router = APIRouter(prefix="/destinations/{code}", tags=["destinations"])
 _DIRECT_QUEUE = "direct"
@@ -79,7 +78,7 @@ def _transport(
         attached_until=optional_time(former.until) if former is not None else None,
         drained=is_drained(line.waiting for line in lines),
         trouble=str(trouble),
-        trouble_text=text_of(trouble),
+        trouble_text=sentence_of(trouble),
         subscriptions=lines,
     )
 

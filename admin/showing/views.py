@@ -22,7 +22,6 @@ from admin.models.responses.messages import (
 )
 from admin.repair.editing import Link
 from admin.showing.contents import headers_of, response_text
-from admin.showing.sentences import text_of
 from bus.domain.catalog import Catalog
 from bus.domain.delivery.causes import Cause
 from bus.domain.delivery.delivery import Attempt, Resend, Status
@@ -32,6 +31,7 @@ from bus.domain.replay import Replay
 from bus.domain.times import format_time
 from bus.domain.tracing.hops import Hop, hops_of
 from bus.domain.tracing.trace import DeliveryTrace, Trace, attempts_in_order, attempts_of, next_attempt_at
+from bus.sentences import sentence_of
 
 _PHASES = ("dns", "connect", "tls", "send", "first_byte", "receive")
 
@@ -115,7 +115,7 @@ def _hops_view(hops: Sequence[Hop]) -> list[HopView]:
             at=format_time(hop.at) if hop.at is not None else None,
             place=hop.place,
             what=str(hop.what),
-            what_text=text_of(hop.what),
+            what_text=sentence_of(hop.what),
             subscription=hop.subscription or None,
             node=hop.node or None,
             attempt=hop.attempt or None,
@@ -175,7 +175,7 @@ def _delivery_view(
 def _cause_view(cause: Cause | None) -> CauseView | None:
     if cause is None:
         return None
-    return CauseView(cause=cause.name, what=str(cause.what), what_text=text_of(cause.what))
+    return CauseView(cause=cause.name, what=str(cause.what), what_text=sentence_of(cause.what))
 
 
 def _resend_view(resend: Resend) -> ResendOfView:

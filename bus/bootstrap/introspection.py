@@ -12,7 +12,7 @@ from bus.cluster.member import Member
 from bus.cluster.report import Lane, Report, Reports
 from bus.cluster.sampling import Sampler
 from bus.cluster.waiting import figures
-from bus.sentences import Said, Sentence
+from bus.sentences import Said, sentence_of
 
 _PUBLISHER: Final = "receiver"
 _BREAKERS_TOLD: Final = 100
@@ -79,7 +79,7 @@ class Introspection:
             held=waiting.held,
             published_to=context.router.preference.published_to if _PUBLISHER in me.roles else {},
             troubles={name: str(said) for name, said in troubles.items()},
-            trouble_texts={name: said for name, said in troubles.items() if isinstance(said, Sentence)},
+            trouble_texts={name: text for name, said in troubles.items() if (text := sentence_of(said)) is not None},
             spools=waiting.spools,
             breakers={lane: breakers[lane] for lane in oldest},
             open_breakers=len(breakers),

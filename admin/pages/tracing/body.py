@@ -36,7 +36,7 @@ class BodyPart:
     def __init__(self, viewer: Viewer, trace: TraceView) -> None:
         self._viewer = viewer
         self._path = f"/messages/{trace.id}/body"
-        self._masked = bool(trace.masked)
+        self._masked = trace.masked
         self._may_unmask = viewer.may(UNMASK, trace.destination)
         t = viewer.t
         with tag("section", "pier-card", aria_label=t("Body")):

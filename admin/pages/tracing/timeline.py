@@ -54,8 +54,7 @@ def _steps(viewer: Viewer, hops: Sequence[HopView]) -> None:
 
 
 def _step(viewer: Viewer, hop: HopView) -> None:
-    missing = bool(hop.missing)
-    with tag("li", f"pier-step{' pier-step-missing' if missing else ''}"):
+    with tag("li", f"pier-step{' pier-step-missing' if hop.missing else ''}"):
         with tag("span", "pier-step-time"):
             if hop.at:
                 moment(viewer, hop.at, exact=True)
@@ -63,11 +62,11 @@ def _step(viewer: Viewer, hop: HopView) -> None:
                 tag("span", "pier-quiet", viewer.t("not known"))
             _gap(viewer, hop.ms_since_previous)
         with tag("span", "pier-step-place"):
-            if missing:
+            if hop.missing:
                 ui.icon("help_outline", size="15px").props["aria-hidden"] = "true"
             place = hop.place
             tag("strong", "", viewer.t(_TITLES[place]) if place in _TITLES else place)
-            if missing:
+            if hop.missing:
                 tag("span", "pier-hidden", viewer.t("missing"))
         with tag("span", "pier-step-what"):
             if hop.subscription:
