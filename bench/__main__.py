@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from bench import (
+    counts,
     deliveries,
     freshness,
     hung,
@@ -32,6 +33,7 @@ from tests.servers import KNOWN, InstallFailed
 WIDTH = 150
 SECTIONS: dict[str, Callable[[Run], list[Row]]] = {
     "parts": parts.measure,
+    "counts": counts.measure,
     "ingest": ingest.measure,
     "deliveries": deliveries.measure,
     "transports": transports.measure,

@@ -66,6 +66,8 @@ class BusProcess:
         What it runs; empty for everything.
     instead
         What runs it in place of the program, as of ``bus_command``.
+    under
+        A command line that it is started by, such as that of a profiler.
     """
 
     def __init__(
@@ -78,6 +80,7 @@ class BusProcess:
         env: Mapping[str, str] | None = None,
         role: str = "",
         instead: Sequence[object] = (),
+        under: Sequence[str] = (),
     ) -> None:
         self.data = data
         self.role = role
@@ -87,7 +90,7 @@ class BusProcess:
         options = ["--config", config] if config else []
         command = ["run", role] if role else ["up"]
         argv = bus_command(*command, "--data", data, "--port", self.port, *options, instead=instead)
-        self.child = Child(argv, log=log or data.with_name(f"{data.name}.log"), env=env)
+        self.child = Child([*under, *argv], log=log or data.with_name(f"{data.name}.log"), env=env)
 
     @property
     def pid(self) -> int:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import struct
-import subprocess
 from pathlib import Path
 from typing import Final
 
-from tests.servers import missing
+from tests.harness.preload import build_library
 
 HOUR: Final = 3_600
 DAY: Final = 24 * HOUR
@@ -21,16 +20,8 @@ class MovedClock:
     """
 
     def __init__(self, folder: Path) -> None:
-        library = folder / "moved_clock.so"
-        argv = ["cc", "-shared", "-fPIC", "-O2", "-o", str(library), str(_SOURCE), "-ldl"]
-        try:
-            done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
-        except FileNotFoundError:
-            missing("no C compiler for a clock that can be moved: cc is not on the PATH")
-        if done.returncode:
-            missing(f"no clock that can be moved: {done.stderr.strip()}")
         self._file = folder / "moved_clock"
-        self.env = {"LD_PRELOAD": str(library), "MOVED_CLOCK": str(self._file)}
+        self.env = {"LD_PRELOAD": str(build_library(_SOURCE, folder)), "MOVED_CLOCK": str(self._file)}
         self.put(0)
 
     def put(self, seconds: int) -> None:
