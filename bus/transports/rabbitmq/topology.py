@@ -61,7 +61,9 @@ class Topology:
     """Makes on one cluster what is wanted, and knows how far it got.
 
     What it knows to be there holds for one connection: the next one looks again, since the cluster may have been
-    wiped meanwhile.
+    wiped meanwhile. So a queue is declared again when the connection is new; when a message to it came back or had no
+    exchange (`publisher`), or a look found it missing (`lag`): `note_missing`; when its subscription has another
+    pattern; and when it was refused, or did not answer, before. `supervision` has the loop.
     """
 
     def __init__(self, cluster: str, wanted: Wanted, patience: Patience) -> None:
