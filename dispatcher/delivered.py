@@ -44,7 +44,7 @@ class AlreadyDelivered:
 
     def _is_delivered(self, subscription: Subscription, item: Incoming, here: PendingDeliveries) -> bool:
         message = item.message
-        return message.id not in here and self._dependencies.outcomes.overtaken(
+        return message.id not in here and self._dependencies.outcomes.recent.has_later(
             message.destination, subscription.name, message.id, 0, 0
         )
 

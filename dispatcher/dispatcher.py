@@ -213,7 +213,7 @@ class Dispatcher:
         """Take a delivery that came by no transport, if there is a worker with room; a lease that ends frees it."""
         message = delivery.message
         post = self._posts.get((message.destination, delivery.subscription))
-        if post is None or self._dependencies.outcomes.overtaken(
+        if post is None or self._dependencies.outcomes.recent.has_later(
             message.destination, delivery.subscription, message.id, delivery.generation, delivery.attempts
         ):
             return False

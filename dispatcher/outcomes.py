@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, Protocol
 
@@ -17,12 +16,11 @@ from bus.errors import SpoolFull
 from bus.ports.clock import Clock
 from bus.ports.events import Events
 from bus.ports.spool import NewRecord, Spool
+from dispatcher.recent_outcomes import RecentOutcomes
 
 _log = logging.getLogger(__name__)
 RETRY: Final = "retry"
 """The consumer that holds unfinished outcomes until the store has them or their next attempt is recorded."""
-# More seconds of outcomes than the stuck search looks behind, also at many thousands a second.
-_RECENT: Final = 50_000
 _RETRY: Final = 0.2
 
 
@@ -64,13 +62,13 @@ class OutcomeLog:
         self._lanes: dict[str, set[str]] = {}
         for found in spool.stats().consumers:
             self._lanes.setdefault(destination_of(found.lane), set()).add(found.lane)
-        self._recent: OrderedDict[tuple[str, str, str], tuple[int, int]] = OrderedDict()
+        self.recent = RecentOutcomes(clock)
 
     def record(self, outcome: Outcome, message: Message, owner: Recorded, token: object) -> None:
         """Take the outcome of a message's delivery; ``owner.recorded`` follows once it is durable."""
         record = NewRecord(self._lane(outcome), encode_outcome(outcome), outcome.at)
         self._pending.append(_Pending(record, outcome, message, owner, token))
-        self._remember(outcome)
+        self.recent.add(outcome)
         self._wake.set()
 
     def _lane(self, outcome: Outcome) -> str:
@@ -83,11 +81,6 @@ class OutcomeLog:
             self._unfinished.add(lane)
             self._lanes.setdefault(outcome.destination, {outcome.destination}).add(lane)
         return lane
-
-    def overtaken(self, destination: str, subscription: str, message_id: str, generation: int, attempts: int) -> bool:
-        """Whether an outcome of a later attempt, or of a later generation, was recorded lately."""
-        known = self._recent.get((destination, subscription, message_id))
-        return known is not None and known > (generation, attempts)
 
     @property
     def has_room(self) -> bool:
@@ -148,9 +141,3 @@ class OutcomeLog:
             else:
                 self._room.set()
                 return
-
-    def _remember(self, outcome: Outcome) -> None:
-        recent = self._recent
-        recent[outcome.destination, outcome.subscription, outcome.message_id] = (outcome.generation, outcome.attempts)
-        if len(recent) > _RECENT:
-            recent.popitem(last=False)

@@ -117,7 +117,7 @@ class Retrier:
     def _start(self, outcome: Outcome) -> bool:
         """Hand a due delivery to its worker, unless it has gone on already; False to try again later."""
         key = (outcome.destination, outcome.subscription, outcome.message_id)
-        if self._outcomes.overtaken(*key, *_stage(outcome)):
+        if self._outcomes.recent.has_later(*key, *_stage(outcome)):
             return True  # its newer outcome is on its way here, or to the store
         return self._offer(_delivery(outcome))
 
