@@ -19,7 +19,7 @@ DIRECTORY: Final = "events"
 
 
 def open_events(settings: Settings, me: Member, reserve: int, clock: Clock) -> Emitter | NoEvents:
-    """Return the way of the settings; it begins nothing before ``run``.
+    """Return the emitter that the settings ask for; it starts nothing before ``run``.
 
     Parameters
     ----------

@@ -20,20 +20,20 @@ Fill = Callable[[], None]
 
 @dataclass(frozen=True)
 class Offers:
-    """What a role offers; what it lacks others offer, or nobody.
+    """What one role, or several together, provide to the rest of the process; the defaults stand for nothing.
 
     Attributes
     ----------
     dispatching, sampling
-        Whom due deliveries and samples are handed to.
+        What due deliveries, and samples, are handed to.
     carried, workers, breakers
-        What a dispatcher has of its transports, its permits, and those of its breakers that are not closed.
+        Of a dispatcher: what it holds of its transports, its permits, and those of its breakers that are not closed.
     orphans, swept
         The abandoned queues that a sweeper sees, and the directories below which it looks.
     rejected, turned_away
         What a receiver refused for good, and what it refuses for now.
     meters, async_meters
-        Each looks at what is to be measured, and returns what sets the gauges of it, which runs in a thread.
+        Each takes the measurements, and returns a function that sets their gauges, which is run in a thread.
     conditions
         What is wrong with a part, by its name; empty text while it is well.
     documented
@@ -58,7 +58,7 @@ class Offers:
     routes: Mapping[str, Asgi] = field(default_factory=dict)
 
     def __or__(self, other: Offers) -> Offers:
-        """Return both together; of what there is once, the other's when it has it."""
+        """Return both together; of a single value the other's, unless that is the default."""
         return Offers(**{each.name: _joined(getattr(self, each.name), getattr(other, each.name)) for each in _FIELDS})
 
 
@@ -75,7 +75,7 @@ def _joined(mine: Any, others: Any) -> Any:
 
 
 def offers_of(context: Context) -> Offers:
-    """Return what a process offers whatever its roles are."""
+    """Return what every process offers, whatever its roles are."""
     members, events = context.members, context.events
     conditions: dict[str, Callable[[], Said]] = {
         "configuration": lambda: context.registry.trouble,

@@ -78,14 +78,14 @@ async def open_context(settings: Settings, roles: Sequence[str], url: str) -> As
     Parameters
     ----------
     roles
-        What this process does; spools that none of them needs are left to others.
+        What this process does; spools that none of them needs are not opened.
     url
         Where other processes of the bus reach this one.
 
     Raises
     ------
     ConfigurationError
-        Others than this machine could reach the bus, and nobody has a key; nothing was made, and no process joined.
+        Other machines could reach the bus, and there is no key yet; nothing was made, and no process joined.
     SpoolLocked
         Another process works on this data directory in one of the roles.
     """
@@ -122,14 +122,14 @@ async def open_context(settings: Settings, roles: Sequence[str], url: str) -> As
             rollups=Rollups(store, clock, me.owner, partial(unstored, spools)),
             events=open_events(settings, me, _reserve(settings), clock),
         )
-        # What is opened until here may refuse the start, in its own words.
+        # Whatever is opened above may still refuse the start, with an error of its own.
         await _begin(context, kept, opened)
         yield context
 
 
 async def _open_store(settings: Settings, clock: Clock, opened: AsyncExitStack) -> tuple[Store, Snapshot, Keyring]:
     """Open the store, the copy of the configuration on this process's disk, and the keys."""
-    _refuse_strangers(
+    _refuse_open_bus(
         settings, is_open=is_new(settings) and not any(read_kept(settings.data, name) for name in (KEYS, USERS))
     )
     store = await open_store(settings, clock)
@@ -139,7 +139,7 @@ async def _open_store(settings: Settings, clock: Clock, opened: AsyncExitStack) 
         await kept.restore()
     keyring = Keyring(kept, clock.now)
     await keyring.load()
-    _refuse_strangers(settings, is_open=keyring.is_open)
+    _refuse_open_bus(settings, is_open=keyring.is_open)
     return store, kept, keyring
 
 
@@ -158,7 +158,7 @@ def _member(settings: Settings, roles: Sequence[str], url: str, owner: str, cloc
 
 
 async def _begin(context: Context, kept: Snapshot, opened: AsyncExitStack) -> None:
-    """Have everything at work, put the configuration in force, and join the other processes."""
+    """Start the background tasks, put the configuration in force, and join the other processes."""
     members, registry, router, events = context.members, context.registry, context.router, context.events
     await opened.enter_async_context(_running(kept.run(context.clock), kept.write))
     await opened.enter_async_context(_running(router.run(), router.close))
@@ -168,7 +168,7 @@ async def _begin(context: Context, kept: Snapshot, opened: AsyncExitStack) -> No
     registry.listen(_choosing(registry, router))
     registry.listen(router.apply)
     registry.listen(_telling(members))
-    # First, so that the secret is in the snapshot of all settings that the registry reads.
+    # First, so that the snapshot of the configuration, which the registry reads, has the secret.
     await _load(context.peer_key)
     await registry.load()
     await opened.enter_async_context(_running(context.rollups.run(), context.rollups.close))
@@ -176,7 +176,7 @@ async def _begin(context: Context, kept: Snapshot, opened: AsyncExitStack) -> No
     await opened.enter_async_context(_running(members.run(), members.leave))
 
 
-def _refuse_strangers(settings: Settings, *, is_open: bool) -> None:
+def _refuse_open_bus(settings: Settings, *, is_open: bool) -> None:
     if is_open and not settings.is_loopback:
         raise ConfigurationError(
             f"binding to {settings.host} needs a key or a user first",
@@ -192,7 +192,7 @@ async def _load(peer_key: PeerKey) -> None:
 
 
 def _choosing(registry: Registry, router: TransportRouter) -> Listener:
-    """Return what has messages published to the cluster that a person wants."""
+    """Return a listener that has messages published to the cluster that a person has chosen."""
 
     async def listener(_: Catalog) -> None:
         router.preference.prefer(registry.preference.cluster)
@@ -201,7 +201,7 @@ def _choosing(registry: Registry, router: TransportRouter) -> Listener:
 
 
 def _telling(members: Members) -> Listener:
-    """Return what tells the other processes at once that another configuration is in force here."""
+    """Return a listener that tells the other processes at once that the configuration here has changed."""
 
     async def listener(_: Catalog) -> None:
         members.hurry()
@@ -211,7 +211,7 @@ def _telling(members: Members) -> Listener:
 
 @asynccontextmanager
 async def _running(work: Coroutine[Any, Any, None], end: Callable[[], Awaitable[object]]) -> AsyncIterator[None]:
-    """Have work done while this is open, and ``end`` afterwards; its failure ends what is inside."""
+    """Run ``work`` as a task while the block runs, and then ``end``; a failure of the task cancels the block."""
     async with asyncio.TaskGroup() as group:
         running = group.create_task(work)
         try:
@@ -222,7 +222,7 @@ async def _running(work: Coroutine[Any, Any, None], end: Callable[[], Awaitable[
 
 
 def introspect(context: Context, offers: Offers) -> Introspection:
-    """Have the other processes told what this one offers, and return who tells it."""
+    """Have the other processes told what this one offers, and return the introspection that does so."""
     found = Introspection(context, offers)
     context.members.describe = lambda _: found.described()
     return found
@@ -231,7 +231,7 @@ def introspect(context: Context, offers: Offers) -> Introspection:
 def _router(
     settings: Settings, spools: Mapping[str, Spool], handover: HandoverPublisher, registry: Registry, clock: Clock
 ) -> TransportRouter:
-    """Return all transports: with a dispatcher the direct one ends here, without at another process."""
+    """Return all transports; the direct one is a queue here with a dispatcher, else a hand-over to another process."""
     if "direct" not in spools:
         return TransportRouter(open_brokers(settings, NoQuarantine(), clock), clock, handover)
     brokers = open_brokers(settings, SpoolQuarantine(spools["quarantine"], clock), clock)

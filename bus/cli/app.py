@@ -72,7 +72,7 @@ _COMMANDS: Final = {
 
 
 def tree(wanted: str = "") -> typer.Typer:
-    """Return the tree with the command or group that is wanted; with all of them where it is none of ours."""
+    """Return the tree with the wanted command or group alone; with all of them when that is not one of ours."""
     app = typer.Typer(
         name="bus",
         help="Pier: send a message once, and every subscriber's URL gets it.",
@@ -92,7 +92,7 @@ def tree(wanted: str = "") -> typer.Typer:
 
 
 def _stay_a_tree() -> None:
-    """Keep typer from taking a tree with one command for that command."""
+    """Keep typer from collapsing a tree with a single command into that command."""
 
 
 def _add_group(app: typer.Typer, name: str) -> None:
@@ -112,7 +112,7 @@ def _add_all(app: typer.Typer) -> None:
         _add_group(app, name)
     for name in _COMMANDS:
         _add_command(app, name)
-    for command in entry_points(group="bus.commands"):  # of packages that stand on the bus
+    for command in entry_points(group="bus.commands"):  # of other packages that extend the bus
         app.add_typer(command.load())
 
 

@@ -1,4 +1,4 @@
-"""Which lanes of a direct queue belong to nobody that the configuration on the same disk has."""
+"""Which records of a direct queue wait for a subscription that the configuration on the same disk lacks."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _DIRECT: Final = "direct"
 
 
 class Foreign:
-    """Tells by the configuration that is kept beside a queue; without one nothing is foreign."""
+    """Compares a queue with the configuration that is kept beside it; without one nothing is foreign."""
 
     def __init__(self, directory: Path) -> None:
         kept = read_kept(directory.parent, SUBSCRIPTIONS) if directory.name == _DIRECT else None
         self._known = None if kept is None else {document.key for document in kept}
 
     def has(self, found: ConsumerStats) -> bool:
-        """Whether what waits here waits for a subscription that is not there."""
+        """Whether these records wait for a subscription that the configuration lacks."""
         return self._known is not None and f"{found.lane}/{found.consumer}" not in self._known

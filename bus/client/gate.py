@@ -1,4 +1,4 @@
-"""Forking waits until no thread is inside SQLite or an import; else the child would inherit their locks for ever."""
+"""Makes a fork wait until no thread is inside SQLite or an import: the child would inherit their locks, held."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from threading import Condition
 from typing import Final
 
 LONGEST_WAIT: Final = 5.0
-"""Seconds that a fork waits: a thread that forks inside a section of its own must not wait for itself for ever."""
+"""Seconds that a fork waits at most: a thread that forks while it holds the gate would wait for itself."""
 
 
 class ForkGate:
-    """A section that any number of threads may be in, but during a fork none. Sections do not nest."""
+    """A context manager that any number of threads may hold, but none during a fork. Not reentrant."""
 
     def __init__(self) -> None:
         self._changed = Condition()

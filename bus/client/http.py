@@ -215,9 +215,9 @@ class ReceiverClient:
 
 @cache
 def _unused_context() -> ssl.SSLContext:
-    """Return what httpx wants to have where nothing is encrypted.
+    """Return the TLS context that httpx asks for even where nothing is encrypted.
 
-    One for ever: reading the authorities' certificates takes 30 ms, and a fork while another thread makes or frees a
+    Made only once: reading the authorities' certificates takes 30 ms, and a fork while another thread makes or frees a
     context leaves OpenSSL's lock held in the child.
     """
     import ssl  # noqa: PLC0415 - not for a process that sends nothing
@@ -229,7 +229,7 @@ def _unused_context() -> ssl.SSLContext:
 
 
 def _is_ours_to_tell(record: logging.LogRecord) -> bool:
-    """Keep httpx's line for each request out of the application's log; what matters is logged by the daemon."""
+    """Filter out the line that httpx logs for each of our requests; what matters is logged by the daemon."""
     return record.threadName not in (THREAD, EVENTS_THREAD, STRAIGHT_THREAD)
 
 

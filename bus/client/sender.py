@@ -44,8 +44,8 @@ class Batch(NamedTuple):
 class Sender:
     """Takes batches out of a spool and settles them by the receiver's replies; for one thread.
 
-    Lanes take turns, and each has a backoff of its own for what the receiver refuses line by line (403, 429, 5xx). Of a
-    lane that is told to come again later so much is sent at once as was taken of it last, doubled with each time.
+    Lanes take turns, and each has a backoff of its own for what the receiver refuses line by line (403, 429, 5xx). A
+    lane that got a 429 sends at most twice as many records at once as were taken, and twice that after each success.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ class Sender:
                 self._refuse(refused, reply)
 
     def _pace(self, taken: list[Record], refused: list[tuple[Record, Reason]]) -> None:
-        """Learn how much of a lane the receiver takes at once: what it refuses is sent again and again."""
+        """Limit how much of a lane is sent at once to what the receiver takes; what it refuses was sent in vain."""
         slowed = {record.lane for record, reason in refused if reason.status == _TOO_MANY}
         count = Counter(record.lane for record in taken)
         for lane in slowed:
@@ -176,7 +176,7 @@ class Sender:
         self._lanes[lane].fail(self._clock.monotonic(), retry_after)
 
     def _rename(self, records: list[Record], now: int) -> None:
-        """Give lines that waited too long new ids; where that was done before and did not help, the lane waits."""
+        """Give new ids to lines whose ids were refused as too old; a lane where that did not help backs off."""
         renamed = []
         for record in records:
             line = decode_line(record.payload)
@@ -201,9 +201,9 @@ class Sender:
         return NewRecord(REJECTED, payload, record.time)
 
     def _exchange(self, done: list[Record], new: list[NewRecord]) -> int:
-        """Replace records, each by its own in one transaction, and return how many.
+        """Ack records and append their replacements in one transaction; return how many were replaced.
 
-        A spool that is too full for all at once takes some; the rest wait where they are.
+        When the spool has no room for all of them, some are replaced; the rest stay and their lanes back off.
         """
         try:
             self.spool.exchange(CONSUMER, done, new, urgent=True)

@@ -1,4 +1,4 @@
-"""The view of permits that a dispatcher went by last, on its disk."""
+"""The view by which a dispatcher last shared permits, kept on its disk."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _log = logging.getLogger(__name__)
 
 
 class ViewFile:
-    """One view in a file of JSON; losing it costs nothing but permits while the store is away at a start."""
+    """A view in a JSON file; without it a dispatcher that starts while the store is away may have fewer permits."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

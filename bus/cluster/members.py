@@ -30,7 +30,7 @@ _ASK: Final = 0.1
 _FORGOTTEN: Final = 600.0
 _SHARED_WITHIN: Final = 10.0
 _AHEAD_FOR: Final = 10.0
-# What the document of a process says that the others took for gone.
+# The value that the others write into the document of a process that they have declared gone.
 _GONE: Final = b""
 
 Probe = Callable[[Member], Awaitable[bool]]
@@ -63,8 +63,8 @@ class _Sight(NamedTuple):
     too_far_since: float | None
 
 
-class _Mute(NamedTuple):
-    """A document that tells nothing, and when it was first seen (monotonic seconds)."""
+class _Unread(NamedTuple):
+    """A document that cannot be read, or of a process declared gone, and when it was first seen (monotonic)."""
 
     document: Document
     at: float
@@ -89,10 +89,10 @@ class Members:
     Attributes
     ----------
     describe
-        Adds to ``me`` what changes, but for the view.
+        Returns its argument with all fields that change, but for those that this class sets itself.
     beyond
-        Of which subscriptions more requests are in flight, or could be started, than ``shares`` allows; set by
-        whoever makes requests.
+        Returns the subscriptions of which more requests are in flight, or could be started, than ``shares`` allows;
+        set by the dispatcher.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class Members:
         self.describe: Callable[[Member], Member] = lambda member: member
         self.beyond: Callable[[], AbstractSet[str]] = frozenset
         self._sights: dict[str, _Sight] = {}
-        self._mute: dict[str, _Mute] = {}
+        self._unread: dict[str, _Unread] = {}
         self._unsure: set[str] = set()
         self._looking = asyncio.Lock()
         self._pulse = Pulse(clock)
@@ -145,12 +145,12 @@ class Members:
 
     @property
     def may_start(self) -> bool:
-        """Whether requests may be started: not by a process that stood still, until it knows if it was missed."""
+        """Whether requests may start: not after it stood still, until it knows whether it was declared gone."""
         return self._pulse.is_steady
 
     @property
     def trouble(self) -> Said:
-        """What keeps this dispatcher for long from any permit for what it holds; empty for nothing."""
+        """Why this dispatcher, which holds messages, has had no permits for some time; empty when it has some."""
         if not self._me.is_dispatcher or not self._me.held or self._without_since is None:
             return ""
         seconds = self._clock.monotonic() - self._without_since
@@ -166,7 +166,7 @@ class Members:
 
     @property
     def clocks(self) -> Said:
-        """Whose clock has been too far ahead of this process's for a while; empty for nobody's."""
+        """Which processes' clocks have been too far ahead of this one's for a while; empty for none."""
         until = self._clock.monotonic() - _AHEAD_FOR
         ahead = [
             f"{sight.member.node} ({sight.member.url}) by {sight.ahead / 1000:.0f} s"
@@ -183,7 +183,7 @@ class Members:
         )
 
     def lead(self, role: str = "") -> int:
-        """Return by how much (ms) the clock of another process, of one that has a role, is ahead of this one's."""
+        """Return by how much (ms) other processes' clocks, or those of a role, are ahead of this one's at most."""
         return max(
             (sight.ahead for sight in self._sights.values() if not role or role in sight.member.roles), default=0
         )
@@ -196,7 +196,7 @@ class Members:
         self._listeners.append(listener)
 
     async def run(self) -> None:
-        """Tell and look every second, and when there are news, until cancelled."""
+        """Write this process's document and read the others', every second and after ``hurry``, until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._beat())
             group.create_task(self._inform())
@@ -227,7 +227,7 @@ class Members:
         await self._news.wait()
 
     async def _inform(self) -> None:
-        """Call the listeners, apart from telling, so that a slow one does not make this process silent."""
+        """Call the listeners, in a task of its own, so that a slow one does not make this process silent."""
         while True:
             await self._has_changed.wait()
             self._has_changed.clear()
@@ -241,12 +241,12 @@ class Members:
                 await self._clock.sleep(_INTERVAL)
 
     async def step(self) -> None:
-        """Tell and look once."""
+        """Write this process's document and read the others', once."""
         stood_still = self._pulse.beat()
         try:
             await self._tell()
             await self._look()
-            await self._bury_silent()
+            await self._check_silent()
         except StoreError as error:
             _log.debug("members stay as they were while the store does not answer: %s", error)
         else:
@@ -306,7 +306,7 @@ class Members:
         self._version = await self._documents.put(COLLECTION, self._me.owner, value, version=self._version)
 
     async def _catch_up(self) -> None:
-        """Find out why the document is not the one that was written last: was it taken away, or written after all."""
+        """Find out why the document has another version: it was taken away, or a failed write took effect after all."""
         found = await self._documents.get(COLLECTION, self._me.owner)
         self._version = found.version if found is not None else 0
         if found is not None and (own := self._read(found)) is not None and own.started_at == self._me.started_at:
@@ -314,7 +314,7 @@ class Members:
         _log.warning("the others took this process for gone, or the store was wiped; permits are shared anew")
         self._change(lambda: self.shares.want(View()))
         if found is None:
-            # The others' documents may be missing just as well: whoever was here is here until he is silent.
+            # The others' documents may be missing as well: who was alive counts as alive until silent for too long.
             self._unsure = set(self._sights)
 
     async def _look(self) -> None:
@@ -323,51 +323,51 @@ class Members:
             found = {document.key: document for document in await self._documents.list(COLLECTION)}
             for owner in set(self._sights) - set(found) - self._unsure:
                 del self._sights[owner]
-            for owner in set(self._mute) - set(found):
-                del self._mute[owner]
+            for owner in set(self._unread) - set(found):
+                del self._unread[owner]
             for owner, document in found.items():
                 if owner != self._me.owner:
                     self._see(owner, document, now)
 
     def _see(self, owner: str, document: Document, now: float) -> None:
         self._unsure.discard(owner)
-        known = self._sights.get(owner) or self._mute.get(owner)
+        known = self._sights.get(owner) or self._unread.get(owner)
         if known is not None and known.document == document:
             return
         member = self._read(document)
         if member is None:
             self._sights.pop(owner, None)
-            self._mute[owner] = _Mute(document, now)
+            self._unread[owner] = _Unread(document, now)
         else:
-            self._mute.pop(owner, None)
+            self._unread.pop(owner, None)
             ahead = max(0, member.told_at - self._clock.now())
             before = self._sights.get(owner)
             since = before.too_far_since if before is not None and before.too_far_since is not None else now
             self._sights[owner] = _Sight(member, document, now, ahead, since if ahead > SKEW else None)
 
     def _read(self, document: Document) -> Member | None:
-        """Return what a process tells; None when it was taken for gone, or speaks another language."""
+        """Return what a process tells; None when it was declared gone, or is of another version."""
         if document.value == _GONE:
             return None
         try:
             return msgspec.json.decode(document.value, type=Member)
         except (msgspec.DecodeError, UnicodeDecodeError):
-            if document.key not in self._mute:
+            if document.key not in self._unread:
                 _log.warning("the process %s is of another version; it is left out", document.key)
             return None
 
-    async def _bury_silent(self) -> None:
-        """Ask those who have not told anything for a while, all at once, and bury who does not answer."""
+    async def _check_silent(self) -> None:
+        """Probe those who have not told anything for a while, all at once, and declare gone who does not answer."""
         now = self._clock.monotonic()
         silent = [sight for sight in self._sights.values() if now - sight.at > _SILENT]
         answers = await asyncio.gather(*(self._probe(sight.member) for sight in silent))
         for sight, lives in zip(silent, answers, strict=True):
             if not lives:
-                await self._bury(sight)
-        for owner in [owner for owner, mute in self._mute.items() if now - mute.at > _FORGOTTEN]:
+                await self._declare_gone(sight)
+        for owner in [owner for owner, unread in self._unread.items() if now - unread.at > _FORGOTTEN]:
             await self._documents.delete(COLLECTION, owner)
 
-    async def _bury(self, sight: _Sight) -> None:
+    async def _declare_gone(self, sight: _Sight) -> None:
         member = sight.member
         if member.owner in self._unsure:
             self._unsure.discard(member.owner)
@@ -382,7 +382,7 @@ class Members:
         self._sights.pop(member.owner, None)
 
     async def _settle_shares(self) -> None:
-        """Go over to the view of now, and use all of it once everybody has shrunk to it."""
+        """Change to the view of those alive now, and use the whole share of it once every dispatcher is on it."""
         if not self._me.is_dispatcher:
             return
         others = [member for member in self.others if member.is_dispatcher]
@@ -398,7 +398,7 @@ class Members:
                 await self._kept.write(wanted)
 
     def _change(self, change: Callable[[], None]) -> None:
-        """Change the shares, and have it known when they are others now."""
+        """Change the shares, and have the listeners called if they are different now."""
         before = self.shares.state
         change()
         if self.shares.state != before:
@@ -409,7 +409,7 @@ class Members:
             self._without_since = self._clock.monotonic()
 
     def _rotation(self, first: str) -> int:
-        """Return the turn that the first dispatcher says it is; as that one, take turns."""
+        """Return the rotation: the first dispatcher raises it every so often, and the others follow that one."""
         if first != self._me.owner:
             return self._sights[first].member.view.rotation
         shares, now = self.shares, self._clock.monotonic()

@@ -20,7 +20,7 @@ Call = Callable[[bytes], Awaitable[object]]
 
 
 class PeerApp:
-    """Answers calls by path; a call takes a body that it cannot read for another version's by ``ValueError``."""
+    """Answers calls by path; a call raises ``ValueError`` for a body that it cannot read: another version's (400)."""
 
     def __init__(self, key: PeerKey, calls: Mapping[str, Call]) -> None:
         self._key = key

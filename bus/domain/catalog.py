@@ -14,14 +14,14 @@ _Value = TypeVar("_Value")
 
 
 class Difference(NamedTuple):
-    """What two states of the configuration do not have in common.
+    """In what two states of the configuration differ.
 
     Attributes
     ----------
     destinations
-        Codes of those that are not the same, themselves, in a subscription, or in what somebody has removed.
+        Codes of those that differ in themselves, in a subscription, or in what somebody has removed.
     subscriptions
-        Keys of those that are not the same, and of all whose destination itself is not.
+        Keys of those that differ, and of all whose destination itself differs.
     """
 
     destinations: set[str]
@@ -63,7 +63,7 @@ class Catalog:
         unsubscribed: Collection[tuple[str, str]] = (),
         removed: Iterable[str] | None = None,
     ) -> Catalog:
-        """Return the configuration with these made or replaced, then without some; it shares all else with this one.
+        """Return a catalog with these made or replaced, then without some; it shares all other objects with this one.
 
         Parameters
         ----------
@@ -83,11 +83,11 @@ class Catalog:
             found.destinations.pop(code, None)
         for key in unsubscribed:
             found.subscriptions.pop(key, None)
-        found._take_look_ups(self, (*made, *unsubscribed))
+        found._copy_indexes(self, (*made, *unsubscribed))
         return found
 
-    def _take_look_ups(self, other: Catalog, touched: Iterable[tuple[str, str]]) -> None:
-        """Find by destination what another state does, but for these keys."""
+    def _copy_indexes(self, other: Catalog, touched: Iterable[tuple[str, str]]) -> None:
+        """Copy the indexes of another catalog, and update them for the subscriptions that were touched."""
         self._by_destination, self._names = dict(other._by_destination), dict(other._names)
         self._routed = set(other._routed)
         by_name: dict[str, dict[str, Subscription]] = {}
@@ -102,7 +102,7 @@ class Catalog:
             self._index(code, tuple(named.values()))
 
     def since(self, earlier: Catalog) -> Difference:
-        """Return what whoever has put an earlier state in force has to look at.
+        """Return in what this state differs from an earlier one.
 
         Destinations that both share, see ``changed``, cost next to nothing.
         """
@@ -141,7 +141,7 @@ class Catalog:
         return tuple(found.name for found in self.of(destination) if matches(found.routing_pattern, routing_key))
 
     def _index(self, code: str, subscriptions: tuple[Subscription, ...]) -> None:
-        """Have these found by their destination."""
+        """Enter a destination's subscriptions into the indexes."""
         self._routed.discard(code)
         if not subscriptions:
             self._by_destination.pop(code, None)
@@ -154,6 +154,6 @@ class Catalog:
 
 
 def _unequal(now: Mapping[_Key, _Value], before: Mapping[_Key, _Value]) -> set[_Key]:
-    """Return the keys of what is in one and not the same in the other."""
+    """Return the keys whose values differ, or that only one of the two has."""
     found = {key for key, one in now.items() if (other := before.get(key)) is not one and other != one}
     return found | (before.keys() - now.keys())

@@ -232,7 +232,7 @@ def _offline(data: Path, config: Path | None, change: Callable[[Keyring], Awaita
 
 
 def _check_data(data: Path) -> bool:
-    """Return whether a data directory is to be made; raises ``ConfigurationError`` for what is something else."""
+    """Return whether a data directory is new; raises ``ConfigurationError`` when it holds something else."""
     if not data.exists():
         return True
     if not data.is_dir():

@@ -82,7 +82,7 @@ def doctor(
 
 
 def _choose(url: str, api_key: str, *, accept: bool, keep: bool) -> None:
-    """Tell the bus what a store is to be taken for that was found emptied."""
+    """Tell the bus whether to accept a store that was found emptied, or to keep the configuration put back into it."""
     if accept and keep:
         raise typer.BadParameter("choose one of --accept-empty-store and --keep-configuration")
     with Api(url, api_key) as api:

@@ -92,7 +92,7 @@ def search(
 
 
 def _pages(api: Api, query: dict[str, str | None], limit: int) -> dict[str, Any]:
-    """Return what pages hold together, up to a limit, and what they looked at."""
+    """Return the items of all pages, up to a limit, and the times that were searched."""
     items: list[dict[str, Any]] = []
     searched: dict[str, Any] = {}
     archived: dict[str, dict[str, Any]] = {}
@@ -175,7 +175,7 @@ def _opened(output: str) -> Iterator[BinaryIO]:
 
 
 def _copy(api: Api, query: dict[str, str | None], stream: BinaryIO) -> dict[str, int | None]:
-    """Write the file, and return how many bytes it has and, where it says so, how many messages."""
+    """Write the file, and return its size in bytes and, of ndjson, which ends with a count, its messages."""
     size, last = 0, b""
     with progress(in_bytes=True) as bar, api.download("/api/v1/messages/export", query) as pieces:
         task = bar.add_task("exporting", total=None)
@@ -189,7 +189,7 @@ def _copy(api: Api, query: dict[str, str | None], stream: BinaryIO) -> dict[str,
 
 
 def _count(api: Api, end: bytes) -> int:
-    """Return how many messages the last line of a file counts; raises when it is not such a line."""
+    """Return the number of messages that the last line tells; raises when the file was cut off before it."""
     try:
         said = msgspec.json.decode(end.rstrip(b"\n").rpartition(b"\n")[2])
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

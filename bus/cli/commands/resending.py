@@ -111,7 +111,7 @@ def _follow(api: Api, job_id: str, wait: float, *, as_json: bool) -> int:
 
 
 def _conclude(counts: Mapping[str, int], wait: float, *, quiet: bool) -> int:
-    """Print how many ended how; fails when any did, or is still waiting for though that was asked for."""
+    """Print the counts and return the exit code: 1 when any failed, or is not done though ``wait`` was given."""
     if not quiet:
         typer.echo(", ".join(f"{count} {name}" for name, count in counts.items()))
     good = _GOOD if wait else _GOOD | {"waiting"}
@@ -147,7 +147,7 @@ def _resend_some(api: Api, ids: list[str], subscription: str | None, wait: float
 
 
 def _first_of(refusals: list[ReceiverRefused], asked: int) -> ReceiverRefused:
-    """Return the error that says which messages were not resent: the first, and how many."""
+    """Return one error for all refusals: how many there are, and the first of them."""
     first = refusals[0]
     if asked == 1:
         return first

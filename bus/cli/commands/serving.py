@@ -43,7 +43,7 @@ def server_extra() -> Iterator[None]:
 
 @contextmanager
 def without_collecting() -> Iterator[None]:
-    """Import without looks for garbage: what modules make stays."""
+    """Disable garbage collection while importing: what modules make lives as long as the process."""
     gc.disable()
     try:
         yield

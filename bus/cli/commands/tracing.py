@@ -74,7 +74,7 @@ def _why(delivery: dict[str, Any]) -> str:
 
 
 def _held(delivery: dict[str, Any]) -> str:
-    """Say why it is not out now, unless that is when the next attempt is due, which is said before."""
+    """Say why it has not ended yet, but for the time of the next attempt, which ``_why`` says."""
     held = delivery.get("held") or {}
     return f"now: {held['what']}" if held.get("cause") not in (None, "retry") else ""
 

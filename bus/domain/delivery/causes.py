@@ -1,7 +1,7 @@
-"""Why a delivery that has not ended is not out now, from what the bus knows of itself at this moment.
+"""Why a delivery has not ended yet, from what the bus knows of itself at this moment.
 
-No process knows of every message where it is. So what is told of queues and permits is what holds its subscription, and
-the words say no more than that.
+No process knows where each single message is. So what is said of queues and permits is true of its subscription as a
+whole, and the sentences claim no more than that.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _BEHIND: Final = 5000  # ms; a feed that keeps up with its outcomes is never so 
 
 
 class Cause(NamedTuple):
-    """Why a delivery is not out now.
+    """Why a delivery has not ended yet.
 
     ``name`` is ``paused``, ``removed``, ``scheduled``, ``retry``, ``nobody``, ``breaker``, ``permits``, ``rate``,
     ``queue`` or ``under_way``; ``what`` says it to people.
@@ -78,7 +78,7 @@ class Moment(NamedTuple):
 def planned(
     trace: Trace, name: str, destination: Destination | None, subscription: Subscription | None, now: int
 ) -> Cause | None:
-    """Return the cause that configuration and schedule give; None when the delivery might be out for all they say."""
+    """Return the cause that configuration and schedule give; None when neither holds the delivery back."""
     delivery = trace.deliveries[name]
     if destination is None or subscription is None:
         return Cause("removed", sentence("subscription removed"))
@@ -92,7 +92,7 @@ def planned(
 
 
 def live(trace: Trace, subscription: Subscription, moment: Moment) -> Cause | None:
-    """Return the cause of a delivery that ``planned`` knows none of; None when that is not known."""
+    """Return the cause of a delivery for which ``planned`` has none; None when it is not known."""
     delivery = trace.deliveries[subscription.name]
     is_due = delivery.status in _BY_THE_CLOCK
     if not moment.posts:
@@ -142,7 +142,7 @@ def _answered(status: int | None) -> Said:
 
 
 def _held(workers: Sequence[WorkerFigures], subscription: Subscription) -> Cause | None:
-    """Return what keeps the dispatchers from delivering what they have."""
+    """Return what keeps the dispatchers from delivering: permits or the rate; None for neither."""
     working = [worker for worker in workers if worker.share]
     if not working:
         return Cause("permits", sentence("no dispatcher has a share of the permits yet"))

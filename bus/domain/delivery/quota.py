@@ -1,13 +1,13 @@
-"""How much of what all share one may take."""
+"""How much of a spool that all share one lane may fill."""
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple
 
 DEFAULT_SHARE: Final = 0.66
-"""One destination alone never takes the last third of a spool."""
+"""The part that one destination may fill: it alone never takes the last third of a spool."""
 A_LITTLE: Final = 1 << 20
-"""Bytes of what was accepted that a lane may hold even with the disk at its reserve, so that it flows on."""
+"""Bytes that a lane may hold of messages accepted before even with the disk at its reserve, so that they flow on."""
 
 
 class Room(NamedTuple):
@@ -21,17 +21,17 @@ class Room(NamedTuple):
     free: int
 
     def takes(self, share: float, size: int) -> bool:
-        """Whether the lane may take ``size`` more without holding over its share of what the spool can hold.
+        """Whether the lane may take ``size`` more without exceeding its share of what the spool can hold.
 
-        One record of any size fits into a lane that holds nothing. A spool that takes nothing from anybody refuses
-        by itself.
+        One record of any size fits into a lane that holds nothing. When the spool has no room at all, the answer is
+        True, since the spool then refuses by itself.
         """
         if self.held == 0 or self.free <= 0:
             return True
         return self.held + size <= share * (self.total + self.free)
 
     def moves(self, share: float, size: int) -> bool:
-        """Whether the lane may take ``size`` more of what was accepted already, and may use the disk's reserve.
+        """Whether the lane may take ``size`` more of messages accepted before, which may use the disk's reserve.
 
         The share is the same; with the disk at its reserve a little of every lane still flows.
         """
@@ -40,5 +40,5 @@ class Room(NamedTuple):
         return self.held + size <= A_LITTLE
 
     def after(self, size: int) -> Room:
-        """Return what it is once the lane has taken ``size`` more."""
+        """Return the room that is left once the lane has taken ``size`` more."""
         return Room(self.held + size, self.total + size, self.free - size)

@@ -14,21 +14,21 @@ import msgspec
 
 
 class View(msgspec.Struct, frozen=True):
-    """Who shares.
+    """The dispatchers among which permits are shared, as one process sees them.
 
     Attributes
     ----------
     owners
         The dispatchers, in order.
     rotation
-        Raised now and then, so that permits that are too few for all go round.
+        Raised now and then, so that permits that are too few for all dispatchers go to each in turn.
     """
 
     owners: tuple[str, ...] = ()
     rotation: int = 0
 
     def share(self, owner: str, name: str, total: int) -> int:
-        """Return how many of a subscription's permits a dispatcher has; those that are left over go round by name."""
+        """Return how many permits of a subscription a dispatcher has; its name decides who gets the remainder first."""
         if owner not in self.owners:
             return 0
         count = len(self.owners)
@@ -42,23 +42,23 @@ class Shares:
     def __init__(self, owner: str) -> None:
         self._owner = owner
         self.bounds: tuple[View, ...] = (View(),)
-        """Every view that bounds what may be used, the one that this dispatcher is on its way to last."""
+        """The views whose least share may be used; the last is the one that this dispatcher is changing to."""
         self.kept_back: dict[str, tuple[View, ...]] = {}
-        """By subscription, earlier views that bound it as well, since a member is still beyond its share of it."""
+        """By subscription, earlier views that still bound it, as some dispatcher has more in flight than its share."""
 
     @property
     def state(self) -> tuple[tuple[View, ...], dict[str, tuple[View, ...]]]:
-        """All that ``of`` goes by; the same for the same answers."""
+        """All that the answers of ``of`` depend on."""
         return self.bounds, self.kept_back
 
     @property
     def view(self) -> View:
-        """The view that this dispatcher goes by, or is on its way to."""
+        """The view that this dispatcher uses, or is changing to."""
         return self.bounds[-1]
 
     @property
     def is_settled(self) -> bool:
-        """Whether the whole share of the view may be used, of every subscription that nobody is beyond."""
+        """Whether the whole share of the view may be used, but for the subscriptions in ``kept_back``."""
         return len(self.bounds) == 1
 
     @property
@@ -67,17 +67,17 @@ class Shares:
         return all(self._owner in view.owners for view in self.bounds)
 
     def want(self, view: View) -> None:
-        """Go over to another view: at once, but only as far as it means fewer permits."""
-        # Every view on the way bounds what may be used: somebody else may have been granted that one already.
+        """Change to another view; until ``grant`` only as far as that means fewer permits."""
+        # Every view on the way bounds what may be used: another dispatcher may have been granted its share of it.
         if view != self.view:
             self.bounds = (*(bound for bound in self.bounds if bound != view), view)
 
     def resume(self, view: View) -> None:
-        """Go by a view of an earlier life, whose members were never asked since."""
+        """Use a view from before a restart, although its other dispatchers were not asked since."""
         self.bounds, self.kept_back = (view,), {}
 
     def grant(self, beyond: AbstractSet[str] = frozenset()) -> None:
-        """Use the whole share of the view: every member of it has shrunk to it, but for these subscriptions."""
+        """Use the whole share of the view, to which all its dispatchers have shrunk, but not of these subscriptions."""
         before = self.bounds[:-1]
         kept_back = {name: tuple(dict.fromkeys((*self.kept_back.get(name, ()), *before))) for name in beyond}
         self.kept_back = {name: views for name, views in kept_back.items() if views}
