@@ -45,7 +45,7 @@ class Rates(msgspec.Struct, frozen=True):
 
 
 class Preference(msgspec.Struct, frozen=True):
-    """Which cluster a person wants published to; None for the transport's own rule."""
+    """The cluster to which a person wants messages published; None leaves the choice to the transport."""
 
     cluster: str | None = None
 
@@ -167,8 +167,8 @@ class Registry:
             )
             await self._note_change()
             stored = msgspec.structs.replace(destination, version=version)
-            await self._exhume(code, version)
-            await self._enforce(self.catalog.changed(destinations=[stored], removed=self._without_buried(code)))
+            await self._forget_removal(code, version)
+            await self._enforce(self.catalog.changed(destinations=[stored], removed=self._removed_but(code)))
             return stored
 
     async def put_subscription(self, subscription: Subscription) -> Subscription:
@@ -181,8 +181,8 @@ class Registry:
         version = await self._documents.put(SUBSCRIPTIONS, key, self._seal(subscription), version=subscription.version)
         await self._note_change()
         stored = msgspec.structs.replace(subscription, version=version)
-        await self._exhume(key, version)
-        await self._enforce(self.catalog.changed(subscriptions=[stored], removed=self._without_buried(key)))
+        await self._forget_removal(key, version)
+        await self._enforce(self.catalog.changed(subscriptions=[stored], removed=self._removed_but(key)))
         return stored
 
     async def put_all(
@@ -239,7 +239,7 @@ class Registry:
         At most ``MOST_REMOVED`` are remembered as removed, so no more may be removed at once.
         """
         async with self._changing:
-            removed = await self._bury([*(_key(*key) for key in keys), *codes])
+            removed = await self._record_removal([*(_key(*key) for key in keys), *codes])
             for key in keys:
                 await self._documents.delete(SUBSCRIPTIONS, _key(*key))
             for code in codes:
@@ -257,7 +257,7 @@ class Registry:
     async def remove_destination(self, code: str) -> None:
         """Remove a destination without subscriptions."""
         async with self._changing:
-            removed = await self._bury([code])
+            removed = await self._record_removal([code])
             await self._documents.delete(DESTINATIONS, code)
             await self._note_change()
             await self._withdraw(self.catalog.changed(without=[code], removed=removed))
@@ -265,24 +265,24 @@ class Registry:
     async def remove_subscription(self, destination: str, name: str) -> None:
         """Remove a subscription; its open deliveries are the caller's to cancel."""
         async with self._changing:
-            removed = await self._bury([_key(destination, name)])
+            removed = await self._record_removal([_key(destination, name)])
             await self._documents.delete(SUBSCRIPTIONS, _key(destination, name))
             await self._note_change()
             await self._withdraw(self.catalog.changed(unsubscribed=[(destination, name)], removed=removed))
 
     async def keep_put_back(self) -> None:
-        """Take what was put back into an emptied store for the configuration; nothing else changes."""
+        """Accept what was put back into an emptied store as the configuration; nothing else changes."""
         async with self._changing:
             await self._documents.delete(SETTINGS, NOTE)
             await self._note_change()
             self.put_back = None
 
     async def accept_emptied(self, waiting: Iterable[str]) -> None:
-        """Take the emptied store for what was meant: remove what was put back and was not changed since.
+        """Accept that the store was emptied on purpose: remove what was put back and was not changed since.
 
-        Also what messages wait for, in ``waiting`` as ``code`` or ``code/name``, counts as removed where the
-        configuration does not have it; such messages are dropped then, and their deliveries canceled. May be called
-        again.
+        ``waiting`` names destinations (``code``) and subscriptions (``code/name``) for which messages wait: those that
+        the configuration lacks count as removed, so that such messages are dropped and their deliveries canceled. May
+        be called again.
         """
         async with self._changing:
             put_back = self.put_back.documents if self.put_back is not None else ()
@@ -292,7 +292,7 @@ class Registry:
                 if collection in (SUBSCRIPTIONS, DESTINATIONS) and await self._is_untouched(collection, key)
             ]
             known = {*self.catalog.destinations, *(_key(*key) for key in self.catalog.subscriptions)}
-            await self._bury([*(key for _, key in doomed), *(key for key in waiting if key not in known)])
+            await self._record_removal([*(key for _, key in doomed), *(key for key in waiting if key not in known)])
             for collection, key in doomed:
                 await self._documents.delete(collection, key)
             await self._documents.delete(SETTINGS, NOTE)
@@ -356,10 +356,10 @@ class Registry:
         found = await self._documents.get(collection, key)
         return found is not None and found.version == 1
 
-    async def _bury(self, keys: Sequence[str]) -> Iterable[str]:
-        """Remember, before it is so, that somebody removed these, and return all that are remembered, the latest."""
+    async def _record_removal(self, keys: Sequence[str]) -> Iterable[str]:
+        """Record, before it is done, that somebody removes these; return all keys on record, but for the oldest."""
         kept = {found.key: int(found.value) for found in await self._documents.list(REMOVED)}
-        # Not the revision, which begins again in a store that was emptied, while what was put back has old ones.
+        # A number of its own: the revision begins again in an emptied store, while records that were put back are old.
         place = max(kept.values(), default=0) + 1
         for key in keys:
             kept[key] = place
@@ -368,22 +368,22 @@ class Registry:
             await self._documents.delete(REMOVED, key)
         return kept.keys()
 
-    async def _exhume(self, key: str, version: int) -> None:
-        """Forget that what was just made had been removed once."""
+    async def _forget_removal(self, key: str, version: int) -> None:
+        """Delete the record that somebody had removed what was made again just now."""
         if version == 1:
             await self._documents.delete(REMOVED, key)
 
-    def _without_buried(self, key: str) -> Iterable[str] | None:
-        """Return what somebody has removed without what was made again; None when that is not among it."""
+    def _removed_but(self, key: str) -> Iterable[str] | None:
+        """Return the keys on record as removed without one that was made again; None when it is not among them."""
         return self.catalog.removed - {key} if key in self.catalog.removed else None
 
     async def _note_change(self) -> None:
-        """Tell other processes that there is something to load; several changes at once add up."""
+        """Raise the revision in the store, so that other processes load again; several changes at once add up."""
         before = self._revision
         version = await self._documents.put(SETTINGS, _REVISION, b"")
-        # When somebody else has changed something in between, that is still to be loaded.
+        # When another process has changed something in between, that is still to be loaded here.
         self._revision = version if version == before + 1 else before
-        # Only once it is in force, too, nothing is left to load.
+        # This becomes ``_loaded`` once the change is in force: only then nothing is left to load.
         self._noted = self._revision if self._loaded == before and not self.is_old else self._loaded
 
     async def _stored_revision(self) -> int:

@@ -39,7 +39,7 @@ def sentence(template: str, /, **values: int | Said) -> Sentence:
 
 
 def sentence_of(said: Said) -> Sentence | None:
-    """Return what another language needs; None where the words are none of the bus."""
+    """Return the sentence, which can be translated; None for words that are not the bus's own."""
     return said if isinstance(said, Sentence) else None
 
 
@@ -60,11 +60,11 @@ def listed(names: Sequence[str], most: int) -> Said:
 
 
 def said_by(error: Exception) -> Said:
-    """Return what an error tells, as it was given to it: ``ValueError(sentence("..."))`` has its sentence."""
+    """Return what an error was made with: the sentence of ``ValueError(sentence("..."))``, or else its text."""
     first = error.args[0] if error.args else ""
     return first if isinstance(first, Sentence) else str(error)
 
 
 def N_(template: str) -> str:  # noqa: N802 - what gettext calls it
-    """Return a text as it is: it marks, where texts stand in a table, those that are said in another language."""
+    """Return a text as it is; marks a text in a table or constant as one that is translated."""
     return template

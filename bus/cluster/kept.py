@@ -15,7 +15,7 @@ _log = logging.getLogger(__name__)
 
 
 class ViewFile:
-    """A view in a JSON file; without it a dispatcher that starts while the store is away may have fewer permits."""
+    """A view in a JSON file; without it a dispatcher that starts while the store is away takes all permits."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -25,14 +25,14 @@ _OLDEST: Final = (
     *("sent_at", "received_at", "source", "biz_id", "key", "routing_key", "headers", "deliver_at", "expected"),
     *("retention_days", "original_id", "idempotency_key", "traceparent", "tracestate"),
 )
-"""What ``busmeta`` always had, in its order there."""
+"""The fields that ``busmeta`` had from the beginning, in their order there."""
 _EXACT: Final = ("id", "destination", "body", "content_type")
-"""What a standard attribute, or the data, says exactly."""
+"""The fields that a standard attribute, or the data, carries unchanged, so that ``busmeta`` need not."""
 _META: Final = (
     *_OLDEST,
     *(name for name in Message.__struct_fields__ if name not in (*_OLDEST, *_EXACT)),
 )
-"""What ``busmeta`` has: of each field that a message got later its default where a record lacks it."""
+"""The fields of ``busmeta``; those that were added later have their defaults where a record lacks them."""
 
 
 def _meta_field(field: msgspec.structs.FieldInfo) -> tuple[str, Any] | tuple[str, Any, Any]:

@@ -83,7 +83,7 @@ class Destination(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def switched(known: Destination | None, wanted: Destination, now: int) -> Destination:
-    """Return the destination as it is wanted, with the transports that it leaves by that.
+    """Return the wanted destination with the transports that it has left, by this change or before.
 
     A receiver that has not yet heard of the change goes on with the old transport, so that one stays attached for a
     day.
@@ -98,7 +98,7 @@ def switched(known: Destination | None, wanted: Destination, now: int) -> Destin
 
 
 def check_removable(destination: Destination, subscriptions: Collection[object]) -> None:
-    """Raise ``Conflict`` while removing a destination would lose messages by the way, or show what is hidden."""
+    """Raise ``Conflict`` while a destination has subscriptions, or masking rules, without which bodies would show."""
     code = destination.code
     if subscriptions:
         raise Conflict(
@@ -116,7 +116,7 @@ def check_removable(destination: Destination, subscriptions: Collection[object])
 
 
 def is_drained(waiting: Iterable[int | None]) -> bool | None:
-    """Whether a transport holds nothing for any subscription; None when one cannot say and no other has some."""
+    """Whether a transport holds nothing for any subscription; None when it cannot say of some, and has none for others."""
     found = list(waiting)
     if any(found):
         return False

@@ -11,7 +11,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}")
 
 
 class Replay(NamedTuple):
-    """What a message was sent again by, and ``of`` which one's id."""
+    """The name of the replay, and the id of the message ``of`` which this one is a copy."""
 
     name: str
     of: str

@@ -121,7 +121,7 @@ class Emitter:
             if not await self._flush():
                 return False
             if self._clock.monotonic() >= self._tend_at:
-                if self._writing is not None:  # of others, who gave it up
+                if self._writing is not None:  # a write of ``forward`` that was given up waiting for
                     await self._patiently(self._writing)
                 self._tend_at = self._clock.monotonic() + _TENDED_EVERY
                 self._under_way, self._writing = (), asyncio.ensure_future(self._sink.tend())

@@ -237,7 +237,7 @@ class _OpenFile:
             self.disown()
 
     def disown(self) -> None:
-        """Let go of it as it is."""
+        """Close it as it is, without its final name."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1

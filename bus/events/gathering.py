@@ -15,14 +15,14 @@ _stage: Final = attrgetter("stage")
 
 
 class Gathering:
-    """What one emitter has and has not passed on yet; any thread may add, one thread takes.
+    """The events that one emitter has not passed on yet; any thread may add some, one thread takes them.
 
     Parameters
     ----------
     role, node
         What the process is, and where.
     started_at
-        When it began (ms); its id tells that.
+        When it began (ms); the emitter's id carries this time.
     most
         Events that wait at most; what comes beyond is lost.
     """

@@ -23,21 +23,21 @@ encode: Final = msgspec.json.Encoder().encode
 
 
 async def answer(send: Send, status: int, content: bytes, content_type: str, *fields: Field) -> None:
-    """Send a whole answer, with these fields of its head besides."""
+    """Send a whole answer, with these header fields besides."""
     head = [(b"content-type", content_type.encode()), (b"content-length", b"%d" % len(content)), *fields]
     await send({"type": "http.response.start", "status": status, "headers": head})
     await send({"type": "http.response.body", "body": content})
 
 
 class Refusal:
-    """An application that answers with a problem document, and with fields of the head that go with it."""
+    """An application that answers with a problem document and the header fields that go with it."""
 
     def __init__(self, found: Problem, *fields: Field) -> None:
         self._problem = found
         self._fields = fields
 
     async def __call__(self, _scope: object, _receive: object, send: Callable[[Any], Awaitable[None]]) -> None:
-        """Say why."""
+        """Answer with the problem document."""
         found = self._problem
         usual = [(name.encode(), value.encode()) for name, value in headers_of(found.status, found.retry_after).items()]
         await answer(send, found.status, encode(found), CONTENT_TYPE, *usual, *self._fields)
@@ -69,7 +69,7 @@ def require_post(scope: Scope) -> None:
 
 
 def require_lines(headers: Mapping[bytes, bytes], what: str) -> None:
-    """Raise ``Refused`` (415) unless the body is a line each of what is sent."""
+    """Raise ``Refused`` (415) unless the body is NDJSON; ``what`` names what its lines are."""
     content_type = headers.get(b"content-type", b"").decode("latin-1")
     if content_type.split(";")[0].strip().lower() != _NDJSON:
         raise Refused(problem(415, f"{what} is {_NDJSON}, a line each; this is {content_type or 'not named'!r}"))

@@ -74,7 +74,7 @@ _STATUS: Final[tuple[tuple[type[BusError], int], ...]] = (
 )
 
 
-# Of a message from a producer's spool: a key is mended, a rate passes.
+# Refusals after which a producer's spool keeps a message: a key is mended, a rate passes.
 _PASSING: Final = frozenset({401, 403, 408, 425, 429})
 _FIRST_SERVER_ERROR: Final = 500
 
@@ -92,7 +92,7 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def is_kept_trying(status: int) -> bool:
-    """Whether a producer keeps trying a message that was answered so: it ends by itself or by an operator's hand."""
+    """Whether a producer sends a message again after this status: the cause passes by itself, or an operator mends it."""
     return status in _PASSING or status >= _FIRST_SERVER_ERROR
 
 
@@ -114,7 +114,7 @@ def problem_of(error: BusError) -> Problem:
 
 
 def failure() -> Problem:
-    """Return the document of an error of the bus's own making."""
+    """Return the document of a failure inside the bus (500)."""
     return problem(500, str(FAILED), hint=str(REPORT_IT))
 
 

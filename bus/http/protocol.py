@@ -25,7 +25,7 @@ _CODING: Final = problem(
     501, "no transfer coding but chunked is known; nothing of it was stored", hint="send the body as it is"
 )
 MOST_BEHIND: Final = 16
-"""Requests that wait on a connection for the answers before theirs; with one more it is closed behind these."""
+"""Pipelined requests that may wait on a connection; after one more it is closed once these are answered."""
 _TOO_MANY_BEHIND: Final = problem(
     429, f"more than {MOST_BEHIND} requests wait on this connection", hint="send it again once there are answers"
 )
@@ -42,16 +42,16 @@ _NO_HANDSHAKE: Final = problem(
 )
 
 
-class Door(Protocol):
-    """Who may turn a connection into a WebSocket."""
+class UpgradePolicy(Protocol):
+    """Decides which connections may become WebSockets."""
 
     def refusal(self, target: bytes, headers: Sequence[tuple[bytes, bytes]], peer: str) -> Problem | None:
-        """Return why this one may not, None when it may."""
+        """Return why this connection may not, None when it may."""
         ...
 
 
 class _Corked:
-    """A transport that writes what one turn of the loop gave it at once.
+    """A transport that joins all writes of one turn of the event loop into one.
 
     uvicorn writes a response's head and its body apart, which costs a system call and a packet more.
     """
@@ -95,7 +95,7 @@ class _Refused(Exception):
 class HttpProtocol(HttpToolsProtocol):
     """uvicorn's protocol with a deadline for receiving a request and a limit of its head, and with whole responses.
 
-    Subclass it with the ``deadline`` in seconds, and the ``door`` that WebSockets have to pass. A request that is
+    Subclass it with the ``deadline`` in seconds, and the policy for ``upgrades`` to WebSockets. A request that is
     refused before an application sees it whole (400, 408, 431) is answered, and its connection closed. What came
     before it on the connection is answered first; when that is not done yet, a request without a whole head gets no
     answer of its own.
@@ -104,7 +104,7 @@ class HttpProtocol(HttpToolsProtocol):
     """
 
     deadline: float
-    door: Door
+    upgrades: UpgradePolicy
     _due: asyncio.TimerHandle | None = None
     _whole: object = False  # the scope of the request that ended last
     _head = 0  # bytes of a head that is not whole
@@ -159,8 +159,8 @@ class HttpProtocol(HttpToolsProtocol):
     def _fault_of_head(self) -> Problem | None:
         """Return why a whole head is refused.
 
-        As a rule whoever stands before the bus may have understood it otherwise: RFC 9112, sections 3.2 (one Host)
-        and 6.1 (a transfer coding that is not known).
+        As a rule because a proxy in front of the bus may have understood it otherwise: RFC 9112, sections 3.2 (one
+        Host) and 6.1 (a transfer coding that is not known).
         """
         if self._is_large and self._head_size() > LONGEST_HEAD:
             return _TOO_LONG
@@ -177,7 +177,7 @@ class HttpProtocol(HttpToolsProtocol):
         return self._fault_of_upgrade() if self.parser.should_upgrade() else None
 
     def _fault_of_upgrade(self) -> Problem | None:
-        """Return why a connection does not become a WebSocket; any other upgrade that is offered is passed over.
+        """Return why a connection does not become a WebSocket; any other upgrade that is offered is ignored.
 
         What uvicorn hands over is out of the reach of this protocol's deadline, so that it must be a whole handshake.
         """
@@ -190,10 +190,10 @@ class HttpProtocol(HttpToolsProtocol):
         longest = max(len(self.url), *(len(name) + len(value) for name, value in self.headers))
         if longest > _LONGEST_FIELD or len(self.headers) > _MOST_FIELDS:
             return _LONG_HANDSHAKE
-        return self.door.refusal(self.url, self.headers, self.client[0] if self.client else "")
+        return self.upgrades.refusal(self.url, self.headers, self.client[0] if self.client else "")
 
     def _expect_rest(self, size: int) -> None:
-        """Limit the time of what is not whole, and the bytes of its head; ``size`` of them are new, 0 for a new one."""
+        """Put an unfinished request under the deadline, and its head under the limit; ``size`` is what came of it."""
         if self._is_refused:
             return
         if not size:
@@ -240,7 +240,7 @@ class HttpProtocol(HttpToolsProtocol):
             self.transport.close()
 
     def _refuse(self, answer: Problem) -> None:
-        """Read no further, and say why unless something was said about this request already."""
+        """Read no further, and answer with the problem unless an answer to this request has begun."""
         self._is_refused = True
         self._forget()
         cycle = self.cycle

@@ -37,7 +37,7 @@ def client_address(peer: str, forwarded: Iterable[str], trusted: Collection[Netw
 
 
 def network_of(address: str) -> str:
-    """Return what addresses of one customer have in common."""
+    """Return the network that counts as one customer: an address of IPv4, a /64 of IPv6."""
     try:
         found = ip_address(address)
     except ValueError:

@@ -254,7 +254,7 @@ class Keyring:
         return password
 
     async def sign_in(self, identity: Identity) -> StoredUser:
-        """Return the user that somebody who logged in at a provider is here, with the rights that they have now.
+        """Return the user for somebody who logged in at a provider, made or changed to the rights that they have now.
 
         Raises
         ------

@@ -28,10 +28,10 @@ _NONCE_BYTES: Final = 16
 
 
 class Login:
-    """Compares passwords, each in its turn, and makes who fails wait ever longer.
+    """Compares passwords, a few at a time, and makes whoever fails wait longer each time.
 
-    A browser in which somebody logged in before has a device token, and is counted by that alone: a stranger who tries
-    a person's name again and again holds up strangers, not the person. Counts are of this process and of this life.
+    A browser in which somebody logged in before has a device token, and its attempts are counted by that alone: others
+    who try a person's name again and again do not lock the person out. Counts are in this process's memory only.
     """
 
     def __init__(self, keyring: Keyring, clock: Clock) -> None:
@@ -74,7 +74,7 @@ class Login:
         return user
 
     def _with_password(self, name: str) -> StoredUser | None:
-        """Return a user who may log in by a password; to all others the answer is the same, and takes as long."""
+        """Return a user who may log in by a password; None for any other, who gets the answer for an unknown name."""
         user = self._keyring.user(name)
         return user if user is not None and not user.subject and not user.blocked else None
 
@@ -99,7 +99,7 @@ def new_device(user: StoredUser) -> str:
 
 
 def _nonce(user: StoredUser | None, device: str | None) -> str | None:
-    """Return the name of a device whose token is one of this user."""
+    """Return the nonce of a device token; None unless the token is this user's."""
     nonce, _, seal = (device or "").partition(".")
     if user is None or not seal.isascii() or not hmac.compare_digest(seal, _seal(user, nonce)):
         return None

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 def is_ours(fetch_site: str | None, origin: str | None, host: str | None) -> bool:
     """Return whether ``Sec-Fetch-Site``, or else ``Origin`` compared with ``Host``, names this very origin.
 
-    A page cannot set any of the three. Without the first two nothing is known, which is no.
+    A page cannot set any of the three. Without the first two nothing is known, and the answer is False.
     """
     if fetch_site is not None:
         return fetch_site == "same-origin"

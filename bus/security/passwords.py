@@ -64,5 +64,5 @@ def _nobody() -> str:
 
 
 def _normal(password: str) -> bytes:
-    """Return one spelling of what looks the same on every keyboard."""
+    """Return one form (NFKC) of a password, on whatever keyboard it was typed."""
     return unicodedata.normalize("NFKC", password).encode("utf-8", "surrogatepass")

@@ -68,7 +68,7 @@ class SecretBox:
         return found
 
     def is_current(self, stored: str) -> bool:
-        """Whether `seal` would protect it in no other way today."""
+        """Whether it is sealed as `seal` would do it now, so that sealing again gains nothing."""
         if self._cipher is None:
             return stored.startswith(_PLAIN)
         return stored.startswith(_SEALED) and _decrypted(self._cipher, stored.removeprefix(_SEALED)) is not None

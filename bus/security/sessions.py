@@ -34,7 +34,7 @@ class StoredSession(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Session(NamedTuple):
-    """A session that holds; ``csrf`` is what its changes must show, ``expires_at`` its end (ms) however it is used."""
+    """A session that is valid: ``csrf`` is what changes must show, ``expires_at`` (ms) is when it ends in any case."""
 
     id: str
     user: StoredUser
@@ -51,7 +51,7 @@ class Limits(NamedTuple):
 
 
 class Sessions:
-    """Every process sees the same ones at once, also after a restart.
+    """The sessions of all people; every process sees the same ones at once, also after a restart.
 
     While the store is away, the sessions that this process has seen hold on, as keys do; nobody can log in or out then.
     """

@@ -42,7 +42,7 @@ class Throttle:
         return max(0.0, known.last + pause - self._monotonic())
 
     def count(self, subject: Hashable) -> None:
-        """Count an attempt as failed, before it is known to be: many at a time are no way around a wait."""
+        """Count an attempt as failed, before it is known to be, so that parallel attempts do not get around a wait."""
         known = self._known(subject)
         self._failures.pop(subject, None)
         if len(self._failures) >= _MOST_SUBJECTS:

@@ -13,9 +13,9 @@ from bus.serving.gauges import measured
 from bus.telemetry import metrics
 
 FRESH: Final = 1.0
-"""Seconds for which everybody who asks gets the same text, at most."""
+"""Seconds for which a text is served again, at most."""
 _SHARE: Final = 0.05
-"""Of the time, at most, is spent on making texts: one that was made quickly is soon made anew."""
+"""The part of the time that making texts may take: one that was made quickly is made anew sooner."""
 
 
 class Exposition:

@@ -56,7 +56,7 @@ class Gateway:
             _log.error("%s %s failed", scope["method"], scope["path"][:200], exc_info=error)
 
     async def _hold(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hold a WebSocket of the pages; there are no others."""
+        """Serve a WebSocket of the pages; close any other."""
         app = self._route(scope["path"]) if scope["path"].startswith(PAGES) else None
         if app is None or not self._is_for_us(scope):
             await receive()
@@ -84,7 +84,7 @@ class Gateway:
         return own
 
     def _is_for_us(self, scope: Scope) -> bool:
-        """Whether the Host is ours; while the bus is open another one may be a page that rebinds its name."""
+        """Whether the Host header is allowed: without keys only loopback names are, because of DNS rebinding."""
         keyring = self._context.keyring
         return not keyring.is_open or keyring.is_local(dict(scope["headers"]).get(b"host"))
 

@@ -15,7 +15,7 @@ from bus.transports.router import Lags
 
 
 def spool_offers(context: Context) -> Offers:
-    """Return what measures the spools of a process, and names their trouble."""
+    """Return the meters and the conditions of a process's spools."""
     spools = context.spools.items()
     return Offers(
         meters=tuple(partial(_measure_spool, context, name, spool) for name, spool in spools),
@@ -24,7 +24,7 @@ def spool_offers(context: Context) -> Offers:
 
 
 async def measured(context: Context, introspection: Introspection) -> list[Fill]:
-    """Look at all that a process measures, and return what sets its gauges."""
+    """Take all measurements of a process, and return the functions that set its gauges."""
     offers = introspection.offers
     fills = [meter() for meter in offers.meters]
     fills += [await meter() for meter in offers.async_meters]

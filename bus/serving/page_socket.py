@@ -27,7 +27,7 @@ class PageSocket(WebSocketsSansIOProtocol):
         self._due = self.loop.call_later(self._deadline, self._late)
 
     def data_received(self, data: bytes) -> None:
-        """Take what came; a handshake that is none ends the connection, for nobody would answer it."""
+        """Read on; close the connection when what came is no handshake, since uvicorn would not answer it."""
         super().data_received(data)
         if not self.handshake_initiated:
             self.transport.close()
@@ -42,7 +42,7 @@ class PageSocket(WebSocketsSansIOProtocol):
         super().handle_connect(event)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Expect nothing, and count no more."""
+        """Cancel the deadline, and count the socket no more."""
         if self._due is not None:
             self._due.cancel()
         if self._holder is not None:
@@ -51,7 +51,7 @@ class PageSocket(WebSocketsSansIOProtocol):
         super().connection_lost(exc)
 
     def shutdown(self) -> None:
-        """Say that this process stops, to who can hear it."""
+        """Close the WebSocket in order once it has begun a handshake, else just the connection."""
         if self.handshake_initiated:
             super().shutdown()
         else:

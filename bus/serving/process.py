@@ -116,7 +116,7 @@ def _allow_files() -> None:
 
 
 def _settle_memory() -> None:
-    """Keep the collector away from what lives as long as the process, and let it look less often."""
+    """Exclude what lives as long as the process from garbage collection, and make collections rarer."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*_GC_THRESHOLDS)

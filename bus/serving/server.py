@@ -62,7 +62,7 @@ def config(settings: Settings, app: Asgi, *, has_pages: bool) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         loop="uvloop",
-        http=type("TimedProtocol", (HttpProtocol,), {"deadline": settings.receive_timeout, "door": sockets}),
+        http=type("TimedProtocol", (HttpProtocol,), {"deadline": settings.receive_timeout, "upgrades": sockets}),
         ws=cast("type[asyncio.Protocol]", partial(_socket, sockets, settings.receive_timeout)),
         ws_max_size=_LONGEST_MESSAGE,
         ws_per_message_deflate=False,  # costs memory for each page that is open, and CPU beside the messages

@@ -21,7 +21,7 @@ _TOO_MANY_OF_ONE: Final = problem(
 
 
 class Sockets:
-    """The door of WebSockets, and the count of those that passed it.
+    """Decides which WebSockets may be opened (``UpgradePolicy``), and counts those that are open.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class Sockets:
         return _TOO_MANY_OF_ONE if self._open[self.holder(headers, peer)] >= self._per_address else None
 
     def holder(self, headers: Sequence[tuple[bytes, bytes]], peer: str) -> str:
-        """Return for whom a socket counts."""
+        """Return the client that a socket is counted for: an address, or a /64 of IPv6."""
         forwarded = [value.decode("latin-1") for name, value in headers if name == _FORWARDED]
         return network_of(client_address(peer, forwarded, self._proxies))
 

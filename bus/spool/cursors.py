@@ -15,7 +15,7 @@ from bus.spool.cache import TailCache
 from bus.spool.record import LANE_SHIFT, OVERHEAD, SEQUENCE_MASK, Row
 
 WINDOW = 1024
-"""A consumer's claims in a lane run at most this far ahead of its stored place, so that a crash leaves a bound."""
+"""A consumer claims in a lane at most this far beyond its stored place; after a crash no more is uncertain."""
 
 
 class Cursor:
@@ -57,7 +57,7 @@ class Cursor:
 
     @property
     def moved(self) -> bool:
-        """Whether its row on disk, but for what is marked already, may be older than it is."""
+        """Whether its row on disk may be out of date although ``mark`` was not called."""
         return self.next != self.saved or bool(self.held) or bool(self.back)
 
     @property
@@ -136,7 +136,7 @@ class Lane:
         return (self.no << LANE_SHIFT) | SEQUENCE_MASK
 
     def add(self, cursor: Cursor) -> None:
-        """Let a consumer take part; from the second on, acks must be stored and not just the last one's delete."""
+        """Attach a consumer: with more than one, each stores its acks; a sole one's acks just delete the records."""
         self.cursors[cursor.consumer] = cursor
         self._count()
 
@@ -216,7 +216,7 @@ class Cursors:
             return
         start = lane.first if lane.suspect else lane.last + 1
         cursor = Cursor(lane, consumer, start, lane.records if lane.suspect else 0)
-        if lane.sole is not None:  # what it acked alone was deleted, and its row does not say so
+        if lane.sole is not None:  # while it was the only one, its acks deleted records and were not stored in its row
             self.mark(lane.sole)
         lane.add(cursor)
         self.touch(lane)

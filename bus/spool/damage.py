@@ -15,7 +15,7 @@ _log = logging.getLogger("bus.spool")
 
 
 class Damage:
-    """What was found damaged; ``found`` waits for the next commit, ``count`` holds all that ever was."""
+    """The damaged records: ``found`` are those for the next commit to set aside, ``count`` is all that ever were."""
 
     def __init__(self, cursors: Cursors, now: Callable[[], float], count: int) -> None:
         self._cursors = cursors
@@ -24,7 +24,7 @@ class Damage:
         self.found: dict[int, DamageRow] = {}
 
     def condemn(self, lane: Lane, position: int, row: Row | None) -> None:
-        """Take a record out of every consumer's way; ``row`` is None when it is missing."""
+        """Set a record aside, so that no consumer meets it again; ``row`` is None when it is missing."""
         if position in self.found:
             return
         reason = "missing" if row is None else "checksum"
@@ -41,7 +41,7 @@ class Damage:
             self._cursors.mark(cursor)
 
     def forget(self, lane: Lane, position: int) -> None:
-        """Take a record out of the way that a salvage already counted as lost."""
+        """Have no consumer wait for a record any more that a salvage already counted as lost."""
         for cursor in lane.cursors.values():
             if position < cursor.next and cursor.forget(position):
                 cursor.pending = max(0, cursor.pending - 1)

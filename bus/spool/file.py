@@ -23,7 +23,7 @@ APPLICATION = 0x50494552
 PAGE_SIZE = 4096
 BUSY_TIMEOUT = 2000
 UNCOUNTED = -1
-"""As a tally's ``records``: the lane must be counted, and consumers that are missing begin with its first record."""
+"""A tally's ``records`` when the lane has to be counted anew, and consumers it lacks begin with its first record."""
 _NEWEST_PLAUSIBLE = 99
 
 _SCHEMA = """
@@ -178,7 +178,7 @@ class SpoolFile:
         return apsw.SQLITE_OK
 
     def _select(self, query: str, bindings: tuple[object, ...] = ()) -> list[Any]:
-        """Return a query's rows; text that is none is corruption like any other."""
+        """Return a query's rows; text that is not UTF-8 is corruption like any other."""
         try:
             return list(self.db.execute(query, bindings))
         except UnicodeDecodeError as error:
@@ -337,7 +337,7 @@ class SpoolFile:
         return max(0, frames)
 
     def mark(self, *, clean: bool, cursors: Sequence[CursorRow] = (), tallies: Sequence[TallyRow] = ()) -> None:
-        """Store, durably, whether the spool is closed in order, and what everything was then."""
+        """Store durably whether the spool was closed in order, and the cursors and tallies that it had then."""
         self.begin()
         self.save_cursors(cursors)
         self.save_tallies([*tallies, TallyRow(-1, int(clean), 0, 0, 0)])

@@ -1,4 +1,4 @@
-"""A ballast for the day the disk is full."""
+"""A file that only takes up space, the ballast, to be given up when the disk is full."""
 
 from __future__ import annotations
 

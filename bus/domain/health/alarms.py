@@ -117,7 +117,7 @@ class Facts(NamedTuple):
     Attributes
     ----------
     roles
-        Those that live processes have.
+        The roles that live processes have.
     dead
         Deliveries that died within the last hour, by (destination, subscription).
     orphans
@@ -232,7 +232,7 @@ def _breakers(facts: Facts) -> Iterator[Alarm]:
 
 
 def _manner(answered: int | None) -> str:
-    """Return how a subscriber opened a breaker, by the status of its last answer."""
+    """Return how a subscriber fails, by the status of its last answer: it is silent, refusing or failing."""
     if answered is None:
         return "silent"
     return "refusing" if is_permanent(answered) else "failing"
@@ -318,7 +318,7 @@ def _rejected(facts: Facts) -> Iterator[Alarm]:
         step = sentence(
             "their producer keeps them, see bus spool ls where it runs; bus spool drain --rejected sends them again"
         )
-        # Who may see one destination has no part in one that is not there.
+        # One that is not there concerns the whole bus: who may see single destinations must not see it.
         place = None if parts[-1].status == _UNKNOWN else destination
         link = "destinations" if place is None else f"destinations/{place}"
         yield Alarm(Severity.WARNING, what, step, link, min(figures.since for figures in parts), place)
@@ -333,7 +333,7 @@ def _turned_away(facts: Facts) -> Iterator[Alarm]:
         of_key = why == USED_KEY_RATE
         what = sentence(_TURNED_AWAY[why], count=count, **{"key" if of_key else "destination": whose})
         link, place = ("keys", None) if of_key else (f"destinations/{whose}", whose)
-        # A rate is what a person wants; what waits and fills the spool may need one.
+        # A rate is refused as a person wants it; a spool that one destination fills may need a person.
         severity = Severity.WARNING if why == USED_SHARE else Severity.INFO
         yield Alarm(severity, what, sentence(_MAKE_ROOM[why]), link, since, place)
 

@@ -47,7 +47,7 @@ def class_of(status_code: int | None) -> StatusClass | None:
 
 
 class Ref(NamedTuple):
-    """What an id of any kind may be: a text, and where it can be one, a message's id and a trace id; else empty."""
+    """What a person entered as an id, in each of its possible meanings; empty where it cannot be one."""
 
     text: str
     message_id: str
@@ -56,7 +56,7 @@ class Ref(NamedTuple):
 
 @lru_cache(maxsize=256)
 def parse_ref(text: str) -> Ref:
-    """Return what an id may be; of a whole ``traceparent`` its trace id."""
+    """Return what an id may mean; a whole ``traceparent`` means its trace id."""
     try:
         message_id = parse_id(text)
     except ValueError:
@@ -129,8 +129,8 @@ def parse_path(text: str) -> tuple[str | int, ...]:
 def has_value(body: bytes, path: str, value: str | None) -> bool:
     """Whether a JSON body has the path, and there the value, if one is given.
 
-    A text is compared itself; a number, true, false and null by what stands in the body. An object or an array equals
-    no value. A body that is not JSON has no path.
+    A string is compared decoded; a number, true, false and null as they are spelt in the body. An object or an array
+    equals no value. A body that is not JSON has no path.
     """
     found = _value_at(body, parse_path(path))
     if found is None or value is None:

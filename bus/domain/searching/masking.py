@@ -155,12 +155,12 @@ def _wrong(rule: str) -> ValueError:
 
 
 def _same(name: str) -> str:
-    """Return one spelling of what looks the same."""
+    """Return the composed form (NFC) of a name, so that names that look the same are equal."""
     return unicodedata.normalize("NFC", name)
 
 
 class _Masker:
-    """Cuts one text into pieces, masks in the places of values; only values on the way of a rule are gone into."""
+    """Yields a JSON text in pieces with values masked; goes into values only where the path of a rule leads."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -223,7 +223,7 @@ class _Masker:
         yield from self._cut(start)
 
     def _cut(self, start: int) -> Iterator[str]:
-        """Put the mask in the place of the value that was passed."""
+        """Yield the text before the value that was passed last, and the mask in its place."""
         yield self._text[self._copied : start]
         yield _MASKED
         self._copied = self._end

@@ -54,12 +54,12 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def reads_bodies(self) -> bool:
-        """Whether a condition is about what is inside the body, so that its answer tells of that."""
+        """Whether a condition is about the content of bodies: they have to be read, and matches disclose some of it."""
         return self.body_path is not None or bool(self.body_text)
 
     @property
     def asks_how_it_went(self) -> bool:
-        """Whether a condition is about one delivery, whosever it is, so that ``status`` is that delivery's own."""
+        """Whether a condition is about how some delivery went, so that ``status`` is that delivery's."""
         return self.signature is not None or self.status_class is not None or self.error is not None
 
     @property

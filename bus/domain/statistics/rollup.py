@@ -56,12 +56,12 @@ class DeliveryCounts(msgspec.Struct, array_like=True):
     Attributes
     ----------
     delivered, others
-        Deliveries by their final state, the usual one apart; one that is resent ends once more.
+        Deliveries that ended as ``delivered``, and by any other final state; one that is resent counts again.
     attempts, failed
-        POSTs, and those of them that did not deliver.
+        POSTs, and how many of them did not deliver.
     latency
-        First deliveries by the range (``bus.domain.statistics.latency``) of the time since they could be delivered
-        first.
+        First deliveries by how long they took since they were possible, counted by the ranges of
+        ``bus.domain.statistics.latency``.
     """
 
     delivered: int = 0
@@ -80,7 +80,7 @@ class DeliveryCounts(msgspec.Struct, array_like=True):
         self.others[status] = self.others.get(status, 0) + count
 
     def add(self, other: DeliveryCounts) -> None:
-        """Count what another one has counted."""
+        """Add the counters of another one."""
         self.delivered += other.delivered
         for status, count in other.others.items():
             self.end(status, count)
@@ -114,7 +114,7 @@ class Sheet(msgspec.Struct, array_like=True):
                 counts.end(write.status, 1)
 
     def add(self, other: Sheet) -> None:
-        """Count what another sheet has counted."""
+        """Add the counters of another sheet."""
         for destination, sources in other.accepted.items():
             for source, count in sources.items():
                 self._accept(destination, source, count)
@@ -141,7 +141,7 @@ class Sheet(msgspec.Struct, array_like=True):
 
 
 def time_of(write: Message | Outcome) -> int:
-    """Return when what a write tells of happened, in milliseconds since the epoch."""
+    """Return when the message was received or the outcome decided, in milliseconds since the epoch."""
     return write.received_at if isinstance(write, Message) else write.at
 
 

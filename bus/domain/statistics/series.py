@@ -15,7 +15,7 @@ Name = tuple[str, ...]
 
 
 class Grouping(enum.StrEnum):
-    """What each series is of."""
+    """By what counters are grouped into series."""
 
     DESTINATION = "destination"
     SUBSCRIPTION = "subscription"
@@ -28,7 +28,7 @@ NAMES: dict[Grouping | None, Name] = {
     Grouping.SUBSCRIPTION: ("destination", "subscription"),
     Grouping.SOURCE: ("source",),
 }
-"""What the parts of a series' name are."""
+"""What the parts of a series' name are, by grouping."""
 
 
 class Figures(msgspec.Struct):
@@ -38,13 +38,13 @@ class Figures(msgspec.Struct):
     counts: DeliveryCounts = msgspec.field(default_factory=DeliveryCounts)
 
     def add(self, other: Figures) -> None:
-        """Count what another one has counted."""
+        """Add the counters of another one."""
         self.accepted += other.accepted
         self.counts.add(other.counts)
 
     @property
     def volume(self) -> int:
-        """How much went on."""
+        """Accepted messages, attempts and ended deliveries together, by which series are ordered."""
         return self.accepted + self.counts.attempts + sum(self.counts.ended.values())
 
     @property
@@ -59,7 +59,7 @@ class Figures(msgspec.Struct):
 
 
 class Series(NamedTuple):
-    """A name, what it has in all, and in each period that has something, by when that begins (ms)."""
+    """The figures of one name, in all and by period; ``points`` is by the start (ms) of periods that have some."""
 
     name: Name
     total: Figures
@@ -67,7 +67,7 @@ class Series(NamedTuple):
 
 
 def series_of(sheets: dict[int, Sheet], by: Grouping | None, wanted: Callable[[str], bool]) -> list[Series]:
-    """Return the series of sheets by time, those with the most going on first, of the destinations that are wanted."""
+    """Return the series of the wanted destinations, the busiest first; ``sheets`` are by the start of their period."""
     found: dict[Name, Series] = {}
     for start in sorted(sheets):
         for name, figures in _parts(sheets[start], by, wanted):

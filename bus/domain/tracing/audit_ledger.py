@@ -73,7 +73,7 @@ class _Sums:
 
 
 class _Hashes(dict[str, int]):
-    """Hash by message id: the stages of a message often meet in one block."""
+    """Hash by message id, each made once: events of several stages of a message are often in one block."""
 
     def __missing__(self, message_id: str) -> int:
         found = self[message_id] = _hash(message_id.encode(), _SEED)
@@ -81,7 +81,7 @@ class _Hashes(dict[str, int]):
 
 
 class _Minutes(dict[str, int | None]):
-    """Minute by the beginning of an id, which ids of one moment share; None for a moment on both sides of a minute."""
+    """Minute by the first ``_MOMENT`` characters of ids; None for those that occur in two minutes."""
 
     def __missing__(self, moment: str) -> int | None:
         first, last = (minute_of(f"{moment}{digits}") for digits in ("00", "ff"))
@@ -89,7 +89,7 @@ class _Minutes(dict[str, int | None]):
         return found
 
     def parts(self, events: Sequence[TraceEvent]) -> Iterable[tuple[int, Sequence[TraceEvent]]]:
-        """Cut events by the minutes of their ids."""
+        """Group events by the minutes of their ids."""
         ids = [event.id for event in events]
         minute = self[min(ids)[:_MOMENT]]
         if minute is not None and minute == self[max(ids)[:_MOMENT]]:

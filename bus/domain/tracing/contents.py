@@ -1,4 +1,4 @@
-"""What a partition has, in a few numbers that anybody who has its messages comes to, in whatever order they are."""
+"""A digest of what a partition has: it follows from the messages alone, in whatever order they are read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from bus.domain.delivery.delivery import FINAL
 from bus.domain.tracing.trace import Trace
 
-_LANE: Final = 15  # hexadecimal digits, 60 bits: a number that also fits a signed one of 64 bits
+_HALF: Final = 15  # hexadecimal digits, 60 bits: half of the checksum fits a signed number of 64 bits
 
 
 class Contents(NamedTuple):
@@ -19,7 +19,7 @@ class Contents(NamedTuple):
     messages, deliveries
         How many.
     checksum
-        30 hexadecimal digits: the XOR over messages of the first of the SHA-256 of each one's ``line_of``.
+        30 hexadecimal digits: the XOR over all messages of the first 30 digits of the SHA-256 of ``line_of``.
     """
 
     messages: int
@@ -28,12 +28,12 @@ class Contents(NamedTuple):
 
 
 class Tally:
-    """Adds messages up to contents."""
+    """Makes the contents of messages that are added one by one; ``is_finished`` says whether all are."""
 
     def __init__(self) -> None:
         self._messages = 0
         self._deliveries = 0
-        self._lanes = [0, 0]
+        self._halves = [0, 0]
         self.is_finished = True
 
     def add(self, trace: Trace, body: bytes) -> None:
@@ -41,15 +41,15 @@ class Tally:
         self._messages += 1
         self._deliveries += len(trace.deliveries)
         digest = hashlib.sha256(line_of(trace, body).encode()).hexdigest()
-        self._lanes[0] ^= int(digest[:_LANE], 16)
-        self._lanes[1] ^= int(digest[_LANE : 2 * _LANE], 16)
+        self._halves[0] ^= int(digest[:_HALF], 16)
+        self._halves[1] ^= int(digest[_HALF : 2 * _HALF], 16)
         finished = all(delivery.status in FINAL for delivery in trace.deliveries.values())
         self.is_finished = self.is_finished and finished and trace.message is not None
 
     @property
     def contents(self) -> Contents:
-        """All that was added."""
-        return Contents(self._messages, self._deliveries, "".join(f"{lane:0{_LANE}x}" for lane in self._lanes))
+        """The contents of all messages that were added."""
+        return Contents(self._messages, self._deliveries, "".join(f"{half:0{_HALF}x}" for half in self._halves))
 
 
 def line_of(trace: Trace, body: bytes) -> str:

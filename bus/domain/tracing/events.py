@@ -181,8 +181,8 @@ def count_events(line: bytes) -> int:
         return 0
 
 
-# What every message passes is made by position: by keyword an event costs ten times as much. What is mostly empty is
-# looked at before anything is done to it.
+# Events of every message are made with positional arguments: with keywords one costs ten times as much. Fields that are
+# mostly empty are tested before anything is computed from them.
 
 
 def accepted(message: Message) -> TraceEvent:

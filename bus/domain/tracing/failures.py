@@ -41,7 +41,7 @@ class FailureGroup(msgspec.Struct):
         return sum(self.counts.values())
 
     def add(self, other: FailureGroup) -> None:
-        """Count what another group of this kind has."""
+        """Add the counts of another group of the same subscription and signature."""
         for status, count in other.counts.items():
             self.counts[status] = self.counts.get(status, 0) + count
         self.first_at = min(self.first_at, other.first_at)
@@ -73,20 +73,20 @@ def advice_on(signature: str) -> Sentence:
 
 
 class FailureCount:
-    """Puts groups together that were found one after the other."""
+    """Merges groups of the same subscription and signature that were found one after the other."""
 
     def __init__(self) -> None:
         self._groups: dict[tuple[str, str, str], FailureGroup] = {}
 
     def add(self, group: FailureGroup) -> None:
-        """Add a group, which belongs to the caller no longer."""
+        """Add a group, which the caller must not use any more."""
         key = (group.destination, group.subscription, group.signature)
         known = self._groups.setdefault(key, group)
         if known is not group:
             known.add(group)
 
     def largest(self, limit: int, since: int | None = None) -> Failures:
-        """Return so many groups."""
+        """Return the ``limit`` largest groups."""
         groups = sorted(self._groups.values(), key=_size)
         return Failures(groups[:limit], max(0, len(groups) - limit), since)
 

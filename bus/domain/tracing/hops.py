@@ -43,7 +43,7 @@ class Hop(NamedTuple):
     subscription, node, attempt
         Of which delivery, on which process, and the id of the attempt; empty where there is none.
     is_missing
-        It tells what should be here and is not.
+        The step says that something is missing which should be known.
     """
 
     at: int | None
@@ -61,12 +61,12 @@ def hops_of(trace: Trace, attempts: Mapping[str, Sequence[Attempt]]) -> list[Hop
     Parameters
     ----------
     attempts
-        Those to tell of by subscription, in order; that others are left out is told.
+        The attempts to include, by subscription and in order; a step says that others are left out.
 
     Returns
     -------
     list
-        What is not known to have happened at any time comes first when it is about the message, else last.
+        A step without a time comes first when it is about the message, else last.
     """
     message = trace.message
     hops = [_NOT_ARRIVED] if message is None else list(_arrival(message, trace))

@@ -83,7 +83,7 @@ class Trace(msgspec.Struct, array_like=True, gc=False):
 
 
 def attempts_of(trace: Trace) -> int:
-    """Return how many POSTs were made so far: the most of a delivery that is not finished, or of all when none is."""
+    """Return the most POSTs that one delivery had: of those that are not finished, or of all when none is open."""
     deliveries = trace.deliveries.values()
     unfinished = [delivery for delivery in deliveries if delivery.status not in FINAL]
     return max((delivery.attempts_made for delivery in unfinished or deliveries), default=0)
@@ -168,8 +168,8 @@ def finished_generation(outcome: Outcome) -> int:
 def matches(trace: Trace, selection: Selection, body: bytes | None = None) -> bool:
     """Whether a message meets a selection; its times are those that the id carries, ``before`` exclusive.
 
-    A document whose message has not arrived meets none. Without the body, what the selection asks of it is left open:
-    a message that meets all else then has to be asked again with its body, if the selection ``reads_bodies``.
+    A document whose message has not arrived meets none. Without the body, the conditions on it are left out: if the
+    selection ``reads_bodies``, a message that meets all others has to be tested again with its body.
     """
     message = trace.message
     if message is None:
@@ -190,7 +190,7 @@ def matches(trace: Trace, selection: Selection, body: bytes | None = None) -> bo
 
 
 def status_class_of(delivery: DeliveryTrace) -> StatusClass | None:
-    """Return how the last attempt of a delivery ended; None while there was none that tells of it.
+    """Return how the last attempt of a delivery ended; None while its state does not come from an attempt.
 
     One that is delivered counts as a success, though an attempt that was under way at the same time may have failed
     after it; one that is pending, or that a filter skipped, has no class.
@@ -222,7 +222,7 @@ def is_chosen(delivery: DeliveryTrace, selection: Selection) -> bool:
 
 
 def _is_called(message: Message, ref: str) -> bool:
-    """Whether an id of any kind is one of a message's."""
+    """Whether an id, in any of its meanings, is one of this message's."""
     wanted = parse_ref(ref)
     return (
         (wanted.text != "" and wanted.text in (message.biz_id, message.key))
@@ -279,7 +279,7 @@ def _thin_out(attempts: dict[str, Attempt]) -> None:
 
 
 def _with_resend(known: tuple[Resend, ...], new: Resend) -> tuple[Resend, ...]:
-    """Return the resends with another one; written more than once it counts as it was first."""
+    """Return the resends with another one; of one that was written more than once the earliest counts."""
     by_place = {(resend.generation, resend.job): resend for resend in known}
     place = (new.generation, new.job)
     present = by_place.get(place, new)
@@ -297,7 +297,7 @@ def _place(attempt: Attempt) -> tuple[int, int, str]:
 
 
 def _is_implied(delivery: DeliveryTrace) -> bool:
-    """Whether the state is the one that being expected implies, so that its time follows from the message."""
+    """Whether the delivery is as ``expected`` alone makes it: pending, with the time of the message."""
     return (
         delivery.status is Status.PENDING
         and not delivery.generation
@@ -307,7 +307,7 @@ def _is_implied(delivery: DeliveryTrace) -> bool:
 
 
 def _supersedes(outcome: Outcome, delivery: DeliveryTrace, *, known: bool) -> bool:
-    """Whether an outcome's state is newer: a total order over all that it says; the implied state is below any."""
+    """Whether an outcome's state is newer, in a total order over all its fields; an implied state is the oldest."""
     new = (outcome.generation, RANK[outcome.status], outcome.attempts)
     old = (delivery.generation, RANK[delivery.status], delivery.attempts_made)
     if new != old:

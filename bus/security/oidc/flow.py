@@ -37,7 +37,7 @@ class Flow(NamedTuple):
 
     @classmethod
     def of(cls, cookie: str | None, state: str | None, now: int) -> Flow | None:
-        """Return the login of a cookie when it began the one of this state, lately."""
+        """Return the login of a cookie; None unless it has this state and began within the time that is allowed."""
         found = _parsed(cookie or "")
         if (
             found is None

@@ -152,7 +152,7 @@ class Provider:
         raise _refused(f"the provider refused the code: {reason or status}; it is old, or was used before")
 
     def _method(self, described: dict[str, Any]) -> str:
-        """Return how this bus shows who it is: as the standard has it, unless the provider takes only the other."""
+        """Return how to authenticate at the token endpoint: the standard's default, unless it takes only the other."""
         if not self.registration.client_secret:
             return "none"
         offered = described.get("token_endpoint_auth_methods_supported")
@@ -164,7 +164,7 @@ class Provider:
         try:
             token = self._decoded(raw, keys)
         except (InvalidKeyIdError, BadSignatureError) as first:
-            # Signed with a key that is new: look again, and take no for an answer then.
+            # It may be signed with a new key: read the keys again, and refuse it if that does not help.
             try:
                 token = self._decoded(raw, await self._load_keys(described, again=True))
             except JoseError as error:
@@ -238,7 +238,7 @@ async def _fetch(url: str) -> dict[str, Any]:
 
 
 async def _ask(method: str, url: str, **more: Any) -> tuple[int, dict[str, Any]]:
-    """Return the status and the JSON object of an answer; an empty one when it is none and an error."""
+    """Return the status and the JSON object of an answer; an empty one for an error without such an object."""
     body = bytearray()
     async with (
         httpx.AsyncClient(timeout=_TIMEOUT, verify=_tls()) as client,

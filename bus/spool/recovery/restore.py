@@ -102,7 +102,7 @@ def _open(directory: Path, options: Options) -> SpoolFile:
 
 
 def _checked(directory: Path, options: Options) -> SpoolFile:
-    """Open the file, read its bookkeeping once, and copy its log into it, which trusts no earlier fsync."""
+    """Open the file, read its bookkeeping once, and copy its log into it, as no earlier fsync is trusted."""
     file = open_file(directory, options)
     try:
         file.load()
@@ -128,7 +128,7 @@ def open_file(directory: Path, options: Options) -> SpoolFile:
 
 def salvaged(directory: Path, options: Options, reason: str) -> SpoolFile:
     """Set the file aside as evidence, copy all that can be verified into a new one, and open that."""
-    synced.empty(directory, 0)  # the log that it was of is set aside
+    synced.empty(directory, 0)  # the log that it told of is set aside with the file
     salvage.salvage(directory, reason, options.vfs)
     with suppress(FileNotFoundError):
         (directory / FAILED).unlink()
@@ -160,7 +160,7 @@ def _lanes(file: SpoolFile, contents: Contents) -> list[Lane]:
         for cursor_row in own:
             lane.add(_cursor(file, lane, cursor_row, clean=contents.clean))
         _count_pending(file, lane, own)
-        if lane.sole is not None:  # its acks only deleted, so gaps up to the horizon mean nothing
+        if lane.sole is not None:  # a sole consumer's acks just delete records, so gaps up to the horizon are no damage
             lane.whole = max(lane.whole, lane.sole.horizon)
         lanes.append(lane)
     return lanes
@@ -219,7 +219,7 @@ def _settle_consumers(cursors: Cursors, lane: Lane) -> None:
 
 
 def recount(file: SpoolFile, cursors: Cursors) -> None:
-    """Fit the cursors to a file that was salvaged under it, and have all bookkeeping stored anew."""
+    """Fit the cursors to a file that was salvaged while in use, and have all bookkeeping stored anew."""
     cursors.records = cursors.bytes = 0
     for lane in cursors.lanes.values():
         records, size, _ = file.count(lane.first, lane.end)

@@ -169,5 +169,5 @@ def _last(old: TallyRow | None, later: TallyRow | None, found: list[Row]) -> int
 
 
 def _skipped(old: TallyRow | None, later: TallyRow | None, found: list[Row]) -> int:
-    """Return how many positions of the tail hold nothing, which no consumer will have to claim."""
+    """Return how many positions of the tail have no record, so that consumers need not claim them."""
     return _last(old, later, found) - old.last - len(found) if old else 0
