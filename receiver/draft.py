@@ -50,12 +50,12 @@ class Draft(msgspec.Struct, gc=False):
 
     @property
     def repeats(self) -> tuple[str, ...]:
-        """What makes two drafts one message, whatever their ids; empty when nothing does."""
+        """The key by which two drafts are the same message, whatever their ids; empty without one."""
         return self.event or ((self.idempotency_key,) if self.idempotency_key else ())
 
 
 class _Line(msgspec.Struct):
-    """A line as it is sent; null is like a field that is not there, but as the ``body`` it is JSON."""
+    """A line as it is sent; null means that a field is missing, but in ``body`` it is a JSON value."""
 
     destination: str
     id: str | None = None
@@ -160,7 +160,7 @@ def _line_body(line: _Line) -> tuple[bytes, str]:
 
 
 def _check_utf8(body: bytes) -> None:
-    """Refuse what is no JSON: the decoder looks at no text that it passes on as it is (RFC 8259, section 8.1)."""
+    """Refuse what is not UTF-8, and so no JSON (RFC 8259, section 8.1): the decoder does not check raw values."""
     try:
         body.decode()
     except UnicodeDecodeError as error:

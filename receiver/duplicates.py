@@ -19,7 +19,7 @@ from bus.ports.store import DocumentStore, TraceStore
 IDEMPOTENCY: Final = "idempotency"
 MOST_AHEAD: Final = 600_000
 """By how many milliseconds the time of a new id may be ahead."""
-# An hour at 50 messages a second is to have its most memory within ten minutes; the store is asked for older ids.
+# At 50 messages a second full after ten minutes, from when on memory grows no more; the store is asked for older ids.
 _RECENT: Final = 30_000
 _RECENT_KEYS: Final = 20_000  # the store is asked for the others
 _UNKNOWN: Final = b"?"
@@ -31,9 +31,9 @@ Stored = asyncio.Future[None]
 class Recent:
     """Ids accepted lately, and those whose record is on its way to the disk right now.
 
-    There are tens of thousands, so that they are kept as bytes, in two generations: the older one is forgotten as soon
-    as the younger one is full. Ids that are ahead of the clock then go over to the new one where they are the fewer,
-    since the store is asked about all that are no later than the latest that is forgotten.
+    There are tens of thousands, so they are kept as bytes, in two generations: the older one is forgotten as soon as
+    the younger one is full. The store is asked about every id that is not later than the latest forgotten one, so ids
+    that are ahead of the clock are not forgotten yet, unless they are more than half of the generation.
     """
 
     def __init__(self, store: TraceStore, clock: Clock) -> None:
@@ -72,19 +72,19 @@ class Recent:
         return self._content(_key(message_id)) not in (None, _UNKNOWN, content)
 
     def in_flight(self, message_id: str) -> Stored | None:
-        """Return what ends when the id's record is stored or could not be; None when it is not on its way."""
+        """Return a future that ends when the id's record is stored or could not be; None when none is on its way."""
         return self._storing.get(_key(message_id))
 
     def is_doubtful(self, message_id: str) -> bool:
-        """Whether only the store can say, since an earlier life may have accepted the id, or one that is forgotten.
+        """Whether only the store can say if the id was accepted: before a restart, or so long ago that it is forgotten.
 
-        An id that is too far ahead to be new may be of before the clock was put back.
+        An id that is too far ahead to be new may have been accepted before the clock was put back.
         """
         made, now = id_time(message_id), self._clock.now()
         return (made < self._horizon() or made > now + MOST_AHEAD) and not self.knows(message_id)
 
     async def recall(self, message_id: str) -> None:
-        """Ask the store about an id; one that does not answer is as one that does not know: repeating loses nothing."""
+        """Ask the store about an id; without an answer it counts as new, since accepting it twice loses nothing."""
         try:
             found = await self._store.trace(message_id)
             message = await self._store.message(message_id) if found is not None and found.message else None
@@ -115,9 +115,9 @@ class Recent:
         self._forgotten, self._forgotten_at = time, self._clock.monotonic()
 
     def _horizon(self) -> int:
-        """Return the time from which on no id is forgotten, but for those of a clock that was ahead and was put back.
+        """Return the time from which on no id was forgotten, but for those of a clock that was ahead and was put back.
 
-        No id that was new then was further ahead than is allowed, by the clock as it is now.
+        The latest forgotten one counts as no further ahead of its time than ``MOST_AHEAD``, by the clock of now.
         """
         then = self._clock.now() - round((self._clock.monotonic() - self._forgotten_at) * 1000)
         return min(self._forgotten, then + MOST_AHEAD)
@@ -146,7 +146,7 @@ class _Use(NamedTuple):
 class IdempotencyKeys:
     """Maps an Idempotency-Key to the first id for 24 h, per destination and API key; kept in the store.
 
-    What is in memory is as old as it has been there, whatever is done to the wall clock.
+    In memory keys age by monotonic time, whatever is done to the wall clock.
     """
 
     def __init__(self, documents: DocumentStore, clock: Clock) -> None:
@@ -155,12 +155,12 @@ class IdempotencyKeys:
         self._lately: OrderedDict[str, _Use] = OrderedDict()
 
     def find(self, scope: str) -> Claim | None:
-        """Return who used the key first, within 24 h, as far as memory knows."""
+        """Return the first use of the key within 24 h, if memory has it."""
         known = self._lately.get(scope)
         return known.claim if known is not None and known.until > self._clock.monotonic() else None
 
     def in_flight(self, scope: str) -> Stored | None:
-        """Return what ends when the record of the first use is stored or could not be."""
+        """Return a future that ends when the record of the first use is stored or could not be; None without one."""
         known = self._lately.get(scope)
         return known.stored if known is not None else None
 
@@ -179,7 +179,7 @@ class IdempotencyKeys:
             await self._documents.put(IDEMPOTENCY, f"{day_of(claim.at)}/{scope}", msgspec.json.encode(claim))
 
     async def recall(self, scope: str, now: int) -> None:
-        """Ask the store about a key that memory does not know; one that does not answer does not know."""
+        """Ask the store about a key that memory does not know; without an answer it counts as new."""
         for day in (day_of(now), day_of(now - DAY)):
             try:
                 found = await self._documents.get(IDEMPOTENCY, f"{day}/{scope}")
@@ -203,10 +203,10 @@ def scope_of(destination: str, principal: str, key: tuple[str, ...]) -> str:
 
 
 def digest(body: bytes) -> str:
-    """Return what tells one body from another."""
+    """Return the hash by which bodies are compared."""
     return hashlib.sha256(body).hexdigest()
 
 
 def content_of(destination: str, body: bytes) -> bytes:
-    """Return what tells one message from another that has its id."""
+    """Return the hash by which messages with the same id are compared."""
     return hashlib.sha256(destination.encode() + b"\n" + body).digest()[:_CONTENT_BYTES]

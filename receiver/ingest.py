@@ -47,7 +47,7 @@ class _Fresh(NamedTuple):
 
 
 class _Call(NamedTuple):
-    """What one call accepts; ``stored`` ends with its append, until which ``rooms`` has what it takes of the spool."""
+    """What one call accepts; ``stored`` ends with its append; ``rooms`` is what it leaves of the spool's shares."""
 
     principal: Principal
     stored: Stored
@@ -96,7 +96,7 @@ class Ingest:
             if isinstance(answer, BusError):
                 raise answer
             return answer
-        # Without an id or a key of the producer's own it cannot be a repetition, nor have a twin.
+        # Without an id or a key of the producer's own it cannot be a repetition.
         destination = self._examine(draft, principal)
         message = self._stamp(draft, destination, self._clock.now())
         record = _record(message)
@@ -114,8 +114,8 @@ class Ingest:
             The spool takes nothing now; nothing of this call was accepted.
         """
         scopes = [_scope(draft, principal) for draft in drafts]
-        await self._meet_twins(drafts, scopes)
-        # Until the append nothing is awaited, so that nobody else begins the same meanwhile.
+        await self._await_repetitions(drafts, scopes)
+        # Until the append nothing is awaited, so that no other call begins to store the same messages.
         stored: Stored = asyncio.get_running_loop().create_future()
         call = _Call(principal, stored, [], {})
         answers = [self._consider(draft, scope, call) for draft, scope in zip(drafts, scopes, strict=True)]
@@ -123,8 +123,8 @@ class Ingest:
             await self._store(call.fresh, stored)
         return answers
 
-    async def _meet_twins(self, drafts: Sequence[Draft | BusError], scopes: Sequence[str]) -> None:
-        """Return when no other call is storing one of these, and memory knows of them what the store knows."""
+    async def _await_repetitions(self, drafts: Sequence[Draft | BusError], scopes: Sequence[str]) -> None:
+        """Recall from the store what memory lacks of these, and wait until no other call is storing one of them."""
         now = self._clock.now()
         ids = [draft.id for draft in drafts if isinstance(draft, Draft) and draft.id]
         keys = [scope for scope in scopes if scope]
@@ -132,10 +132,10 @@ class Ingest:
         recalls += [self._keys.recall(scope, now) for scope in keys if self._keys.find(scope) is None]
         if recalls:
             await asyncio.gather(*recalls)
-        while twins := self._twins(ids, keys):
-            await asyncio.wait(twins)
+        while others := self._in_flight(ids, keys):
+            await asyncio.wait(others)
 
-    def _twins(self, ids: Sequence[str], keys: Sequence[str]) -> set[Stored]:
+    def _in_flight(self, ids: Sequence[str], keys: Sequence[str]) -> set[Stored]:
         found = {self._recent.in_flight(known) for known in ids} | {self._keys.in_flight(scope) for scope in keys}
         return {stored for stored in found if stored is not None}
 
@@ -244,7 +244,7 @@ def _record(message: Message) -> NewRecord:
 
 
 def _scope(draft: Draft | BusError, principal: Principal) -> str:
-    """Return the name of what a draft repeats; empty when it cannot be a repetition."""
+    """Return the name under which the key of a draft is kept; empty without a key, as it cannot be a repetition."""
     if isinstance(draft, BusError) or not draft.repeats:
         return ""
     return scope_of(draft.destination, principal.id, draft.repeats)

@@ -30,7 +30,7 @@ _NAMED: Final = 10
 
 
 class _Moved(NamedTuple):
-    """Whether ``some`` of what was claimed is safe elsewhere, how much is ``left``, and whether it lacks but room."""
+    """Whether ``some`` of the claimed records are safe elsewhere, how many are ``left``, and whether just for room."""
 
     some: bool
     left: int
@@ -78,7 +78,7 @@ class SpoolPublisher:
                 await self._clock.sleep(_HELD)
                 continue
             moved = await self._move(destination, await self._spool.claim(_CONSUMER, limit, lane))
-            # Whether a transport that had no room has some again, the first message tells for all.
+            # A transport that had no room is tried with one message, until it takes that.
             limit = _PROBE if moved.lacks_room else _BATCH
             if moved.some or not moved.left:
                 backoff = _FIRST_BACKOFF
@@ -122,7 +122,7 @@ class SpoolPublisher:
         unscheduled = 0 if not scheduled or await self._schedule(scheduled) else len(scheduled)
         kept, lacks_room = await self._publish(destination, outgoing) if outgoing else (0, False)
         left = unscheduled + kept
-        # What waits for the store comes first again, and must not be all that is looked at.
+        # Scheduled messages that wait for the store are claimed first again: by one message nothing else would be seen.
         return _Moved(left < len(scheduled) + len(outgoing), left, lacks_room and not unscheduled)
 
     async def _publish(

@@ -1,4 +1,4 @@
-"""Refuses what a destination or a key has too much of, to that one alone."""
+"""Refuses messages over the rate or share of a destination, or over the rate of a key, and no others."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOST: Final = 10_000
 
 
 class Quotas:
-    """What may still be accepted; whoever is refused is counted, and told to who looks at the bus."""
+    """Decides whether a message is within rates and share; what is refused is counted in ``TurnedAway``."""
 
     def __init__(self, spool: Spool, turned_away: TurnedAway, clock: Clock) -> None:
         self._spool = spool
@@ -29,7 +29,7 @@ class Quotas:
         self._keys = _Buckets()
 
     def take(self, destination: Destination, principal: Principal, size: int, rooms: dict[str, Room]) -> None:
-        """Let a record of ``size`` bytes of a destination pass; ``rooms`` has what a call has let pass before it.
+        """Admit a record of ``size`` bytes; ``rooms`` is what earlier records of the same call leave, by destination.
 
         Raises
         ------
@@ -65,13 +65,13 @@ class Quotas:
 
 
 class _Buckets:
-    """A bucket for each name that has a rate; of too many the oldest begins anew."""
+    """A bucket for each name that has a rate; beyond ``_MOST`` the oldest is dropped."""
 
     def __init__(self) -> None:
         self._buckets: dict[str, TokenBucket] = {}
 
     def of(self, name: str, rate: float | None, burst: int | None) -> TokenBucket | None:
-        """Return the bucket of a name with the rate of now, None without one."""
+        """Return the bucket of a name with its present rate; None when it has no rate."""
         if rate is None:
             if self._buckets:
                 self._buckets.pop(name, None)

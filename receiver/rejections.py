@@ -30,7 +30,7 @@ class Rejections:
         self._found: dict[tuple[str, str], tuple[RejectedFigures, int]] = {}
 
     def note(self, drafts: Sequence[Draft | BusError], answers: Sequence[Accepted | BusError]) -> None:
-        """Take up what of a batch was refused so that its producer keeps it and does not send it again."""
+        """Count the lines of a batch that were refused for good, which their producer keeps and does not send again."""
         for draft, answer in zip(drafts, answers, strict=True):
             if isinstance(answer, Accepted) or not isinstance(draft, Draft):
                 continue

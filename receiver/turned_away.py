@@ -15,9 +15,9 @@ _TOLD_FOR: Final = 60_000
 
 
 class TurnedAway:
-    """Counts by whose they are and why; what is refused is told of until a minute after the last of each.
+    """Counts refused messages by destination or key and by reason, for a minute after the last one of each.
 
-    Of too many the one that was refused longest ago is forgotten.
+    Beyond ``_MOST`` the one that was refused longest ago is forgotten.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -25,7 +25,7 @@ class TurnedAway:
         self._found: dict[tuple[str, str], tuple[TurnedAwayFigures, int]] = {}
 
     def note(self, destination: str, why: str, whose: str) -> None:
-        """Take up one message that was refused, and who has used up what: the destination, or a key."""
+        """Count one message that was refused; ``whose`` is the destination or key whose share or rate is used up."""
         metrics.TURNED_AWAY.labels(*labels.DESTINATIONS.of(destination), why).inc()
         now, key = self._clock.now(), (whose, why)
         known, last = self._found.pop(key, (TurnedAwayFigures(whose, why, 0, now), now))

@@ -8,12 +8,12 @@ from bus.ports.clock import Clock
 
 BEAT: Final = 0.25
 """Seconds between two beats."""
-# Less than a probe waits for an answer, so that who was taken for gone has noticed that it stood still.
+# Less than a probe waits for an answer, so that a process that was declared gone has noticed that it stood still.
 _GAP: Final = 0.9
 
 
 class Pulse:
-    """Notices when this process was stopped for longer than others wait for an answer, and says so until it was told.
+    """Notices when this process was stopped for longer than others wait for an answer; says so until ``forgive``.
 
     Standing still is a suspended process or machine, or an event loop that was held up.
     """

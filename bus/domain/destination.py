@@ -116,7 +116,7 @@ def check_removable(destination: Destination, subscriptions: Collection[object])
 
 
 def is_drained(waiting: Iterable[int | None]) -> bool | None:
-    """Whether a transport holds nothing for any subscription; None when it cannot say of some, and has none for others."""
+    """Whether a transport holds nothing for all subscriptions; None when that is not known, though none is seen."""
     found = list(waiting)
     if any(found):
         return False

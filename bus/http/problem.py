@@ -92,7 +92,7 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def is_kept_trying(status: int) -> bool:
-    """Whether a producer sends a message again after this status: the cause passes by itself, or an operator mends it."""
+    """Whether a producer sends a message again after this status: the cause passes, or an operator mends it."""
     return status in _PASSING or status >= _FIRST_SERVER_ERROR
 
 

@@ -23,8 +23,8 @@ class Dispatching(Protocol):
     async def offer(self, deliveries: Sequence[Delivery]) -> list[bool]:
         """Hand deliveries over and say for each whether its lease is to stay; False when there was no room for it.
 
-        A delivery that is taken is POSTed and its outcome recorded, or forgotten when the process dies: its lease
-        stays the owner. One that is on its way there already, or that a newer recorded outcome has overtaken, is not
+        A delivery that is taken is POSTed and its outcome recorded; if the process dies before, it is leased again when
+        its lease ends. One that is on its way there already, or that a newer recorded outcome has overtaken, is not
         taken again, and its lease stays until the store has that outcome. So does that of one that may have been taken.
         """
         ...

@@ -20,7 +20,7 @@ class NewRecord(NamedTuple):
     Attributes
     ----------
     lane
-        The queue inside the queue, a destination as a rule; a stalled lane never fills another's window.
+        The queue inside the spool, as a rule a destination's; a stalled lane never holds up another one.
     payload
         Opaque bytes.
     time
@@ -44,7 +44,7 @@ class Record(NamedTuple):
 def decoded(record: Record, decode: Callable[[bytes], Content]) -> Content | None:
     """Return what a record is, None when another version of the bus wrote it.
 
-    Its checksum holds, so that one is not to be acked: it stays in the file and in view.
+    Such a record is intact, so the caller must not ack it: it stays in the spool and is counted.
     """
     try:
         return decode(record.payload)

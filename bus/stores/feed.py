@@ -33,9 +33,9 @@ class StoreFeed:
     """Moves the records of one spool consumer into the store and acks what is durable there.
 
     A batch that the store refuses is taken apart, so that a record that it does not take (its document is too large,
-    its partition is damaged) holds up no other. Such records stay claimed, that is, in the file and in view, and the
-    store is asked again about them from time to time. When it refuses so many that it must be the store itself, they
-    are released and asked about less and less, as when it is away.
+    its partition is damaged) holds up no other. Such records stay claimed, so that the spool keeps and counts them, and
+    are written again from time to time. When so many are refused that it must be the store itself, they are released
+    and tried with a growing backoff, as when it is away.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class StoreFeed:
     count
         Counts the writes that the store has, before they are acked.
     written
-        Hears of the records that the store has, before they are acked.
+        Called with the records that the store has, before they are acked.
     """
 
     def __init__(
@@ -167,7 +167,7 @@ class StoreFeed:
             except StoreError as error:
                 failed = error
                 refusals += 1
-                parts += self._apart(part, error)
+                parts += self._split(part, error)
                 if parts and parts[-1] is part:
                     break
             else:
@@ -178,7 +178,7 @@ class StoreFeed:
         if failed is None or taken:
             self.up = True
             self._backoff = _FIRST_BACKOFF
-        elif parts or not is_known:  # else nothing new was tried, and what was is set aside again
+        elif parts or not is_known:  # else all of them were refused before, and are set aside again
             await self._back_off(len(batch), failed)
 
     def _finish(self, part: _Part) -> None:
@@ -188,8 +188,8 @@ class StoreFeed:
             self._written(records)
         self._spool.ack(self._consumer, records)
 
-    def _apart(self, part: _Part, error: StoreError) -> list[_Part]:
-        """Return what is to be tried of a part that the store did not take: itself when it is the store's fault."""
+    def _split(self, part: _Part, error: StoreError) -> list[_Part]:
+        """Return the parts to try in place of one that the store refused: the same one when the store is at fault."""
         if error.retriable:
             return [part]
         if len(part) > 1:

@@ -15,13 +15,13 @@ Result = TypeVar("Result")
 
 
 class Gathering(Generic[Item, Result]):
-    """Collects items while the commit before is under way, and lets them linger for company.
+    """Collects items into batches while the commit before is under way, and for ``linger`` seconds.
 
     Parameters
     ----------
     commit
-        Makes a batch durable and returns a result or an error for each item. A retriable error that it raises
-        all get; after any other the items are committed one by one.
+        Makes a batch durable and returns a result or an error for each item. When it raises a retriable error,
+        all items get that; after any other the items are committed one by one.
     linger
         Seconds that the first item of a batch waits for others.
     limit
@@ -76,12 +76,12 @@ class Gathering(Generic[Item, Result]):
     async def _run(self) -> None:
         try:
             while self._waiting:
-                await self._wait_for_company(self._waiting[0][2] + self._linger)
+                await self._wait_for_others(self._waiting[0][2] + self._linger)
                 await self._commit_one(self._take())
         finally:
             self._drain = None
 
-    async def _wait_for_company(self, until: float) -> None:
+    async def _wait_for_others(self, until: float) -> None:
         loop = asyncio.get_running_loop()
         if self._closed or self._weight >= self._limit or until <= loop.time():
             return
@@ -101,7 +101,7 @@ class Gathering(Generic[Item, Result]):
         return batch
 
     async def _results_of(self, items: list[Item]) -> Sequence[Result | Exception]:
-        """Commit a batch; one that can never be committed is taken apart, so that it fails only where it must."""
+        """Commit a batch; one that fails for good is committed item by item, so that only those at fault fail."""
         try:
             return await self._commit(items)
         except Exception as error:  # noqa: BLE001 - it belongs to the callers, who get it

@@ -17,9 +17,9 @@ _ASK_AGAIN: Final = 30.0
 
 
 class RefusedRecords:
-    """What is set aside because the store refused it: its document is too large, its partition is damaged.
+    """Records that are set aside, since the store refuses them: a document is too large, a partition is damaged.
 
-    The records stay claimed, that is, in the file and in view. Each is named in the log once.
+    They stay claimed, so that the spool keeps and counts them. Each is named in the log once.
     """
 
     def __init__(self, clock: Clock) -> None:

@@ -117,7 +117,7 @@ class Rollups:
             self._marked_at = self._clock.monotonic()
 
     async def close(self) -> None:
-        """Write what was counted last; with nothing left that waits for the store, nobody waits for this process."""
+        """Write what was counted last; when nothing is left for the store, remove this process's mark as well."""
         await self._try_to_flush()
         if self._up and self._behind() is None:
             try:

@@ -99,7 +99,7 @@ class Snapshot:
         try:
             found = await self._documents.get(collection, key)
             if found is None and (collection, key) == self._mark:
-                await self.restore()  # the mark is as new to who asks as all else
+                await self.restore()  # the caller still gets None, and so sees that something has changed
         except StoreUnavailable:
             kept = self._read(collection)
             if kept is None:
@@ -123,13 +123,13 @@ class Snapshot:
             self._old.discard(collection)
             if not found and self._read(collection) and await self.restore():
                 return await self.list(collection)
-            # What was read beside a change may lack it, and that is noted already.
+            # A list that was read during a change may lack it, and the change itself is noted already.
             if changes == self._changes[collection] or collection not in self._known:
                 await self._keep(collection, found)
         return found
 
     async def restore(self) -> bool:
-        """Put what is kept back into a store that has lost it; whether that was so. What it has stays as it is.
+        """Put what is kept back into a store that has lost it; whether it had. What the store has stays as it is.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""How many label values the metrics have: configuration and producers choose them, and each costs a scrape."""
+"""Bounds the label values of metrics: configuration and producers choose them, and each makes scrapes larger."""
 
 from __future__ import annotations
 

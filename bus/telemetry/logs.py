@@ -8,8 +8,8 @@ from typing import Final
 
 import structlog
 
-# Each request is a line of theirs; and while a broker is away, its client cries out ten times a second, where the bus
-# says once what is wrong.
+# These libraries log each request; and while a broker is away, its client logs ten lines a second, where the bus says
+# once what is wrong.
 QUIET: Final = {
     "uvicorn": logging.WARNING,
     "httpx": logging.WARNING,

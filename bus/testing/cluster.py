@@ -44,7 +44,7 @@ class NoDispatching:
 
 
 async def nobody_answers(_: Member) -> bool:
-    """Probe in vain."""
+    """Probe a process that does not answer."""
     return False
 
 
@@ -56,7 +56,7 @@ def all_permits() -> Shares:
 
 
 class _Alone(Members):
-    """Without a heartbeat there is none that could miss a beat."""
+    """The members of a process without a heartbeat, which so never stands still."""
 
     @property
     def may_start(self) -> bool:

@@ -30,15 +30,15 @@ class MergedConsumer:
 
     @property
     def transports(self) -> set[str]:
-        """The names of the transports that meet here."""
+        """The names of the transports that are consumed."""
         return set(self._ends)
 
     def add(self, transport: str, end: Consumer) -> None:
-        """Let a transport in."""
+        """Consume from one more transport."""
         self._ends[transport] = end
 
     async def drop(self, transport: str) -> None:
-        """Leave a transport; what it gave and is not finished comes again to somebody."""
+        """Consume from a transport no more; its unfinished messages are delivered again, here or elsewhere."""
         end = self._ends.pop(transport)
         await self._abandon(transport, end)
         await end.close()

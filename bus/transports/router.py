@@ -44,7 +44,7 @@ class _Queues(NamedTuple):
     patterns: dict[str, str]
 
     def missing_in(self, made: _Queues | None, subscriptions: Sequence[Subscription]) -> list[Subscription]:
-        """Return the subscriptions of these queues that were not made as they are."""
+        """Return the subscriptions whose queues were not made yet, or not with these properties."""
         known = made.patterns if made is not None and made.max_bytes == self.max_bytes else {}
         return [found for found in subscriptions if known.get(found.name) != found.routing_pattern]
 
@@ -155,7 +155,7 @@ class TransportRouter:
     async def meet(
         self, merged: MergedConsumer, destination: Destination, subscription: str, transports: Iterable[str]
     ) -> bool:
-        """Have a subscription consume these of its destination's transports; whether one was added."""
+        """Have a subscription's consumer read from just these transports of its destination; whether one was added."""
         wanted = [name for name in transports if name in self._transports]
         for gone in merged.transports - set(wanted):
             await merged.drop(gone)
@@ -219,7 +219,7 @@ class TransportRouter:
             if place not in self._troubles:
                 _log.warning("queues of %s on %s are not made yet: %s", place.code, place.transport, error)
             self._troubles[place] = error
-            # Nor is one still there that was removed meanwhile.
+            # Queues that were removed meanwhile do not count as made either.
             self._ensured[place] = queues.without(missing)
             return
         self._troubles.pop(place, None)
@@ -238,7 +238,7 @@ class TransportRouter:
         return transport.lags() if transport is not None else None
 
     def _distrust_returned(self) -> None:
-        """Look after the queues of a transport that has come back: its broker may have been wiped meanwhile."""
+        """Have all queues of a transport that has come back made again: its broker may have been wiped meanwhile."""
         for name, transport in self._transports.items():
             ill = any(transport.conditions().values())
             if name in self._ill and not ill:
@@ -247,7 +247,7 @@ class TransportRouter:
             (self._ill.add if ill else self._ill.discard)(name)
 
     def _note_leftovers(self, catalog: Catalog) -> None:
-        """At first, find what the fallback still has from an earlier life, which may be too much."""
+        """At the first call, note the queues that the fallback has from before a restart, also those to delete."""
         if self._present is None:
             self._present = {}
             for (code, name), lag in self._direct_lags().items():
@@ -255,13 +255,13 @@ class TransportRouter:
                 if name in catalog.names(code) or catalog.is_gone(code, name):
                     continue
                 if lag.records:
-                    # Its messages were accepted: they wait for a subscription of that name, or for a person's word.
+                    # Its messages were accepted: they wait for a subscription of that name, or for a person's decision.
                     _log.error("%d messages wait for %s/%s, which the configuration lacks", lag.records, code, name)
                 else:
                     self._removals.add(_Removal(code, name, self.fallback.name))
 
     def _forget_unwanted(self, codes: Sequence[str], wanted: Collection[_Place]) -> None:
-        """Find, of these destinations, queues of removed subscriptions, and of transports that were left for good."""
+        """Note queues of these destinations for deletion: of removed subscriptions, and on transports that were left."""
         present = self._present or {}
         for place in (_Place(code, transport) for code in codes for transport in self._transports):
             if place in wanted:

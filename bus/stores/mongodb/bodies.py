@@ -20,7 +20,7 @@ _DIGEST_BYTES: Final = 16
 
 
 class Reference(NamedTuple):
-    """What leads to a value: its message, its name, and how many bytes it has."""
+    """Where a value is stored: its message, its name, and how many bytes it has."""
 
     message_id: str
     name: str
@@ -28,7 +28,7 @@ class Reference(NamedTuple):
 
 
 def reference_of(message_id: str, value: bytes) -> Reference:
-    """Return what leads to a value once it is stored; the name of an empty one is empty."""
+    """Return the reference by which a value is found once it is stored; an empty one has an empty name."""
     name = blake2b(value, digest_size=_DIGEST_BYTES).hexdigest() if value else ""
     return Reference(message_id, name, len(value))
 
@@ -49,7 +49,7 @@ class Bodies:
         await insert_new(self._connection, label.bodies, list(forms.values()), lambda form: len(form["bytes"]))
 
     async def get(self, label: Label, references: Sequence[Reference]) -> list[bytes | Damaged]:
-        """Return values in order; in the place of one that is not whole, though a document refers to it, says so."""
+        """Return values in order; ``Damaged`` in the place of one that is not whole."""
         found: dict[str, bytes] = {}
         names = [(name, reference.size) for reference in references for name in _parts(reference)]
         for piece in slices(names, lambda part: min(part[1], _PART)):

@@ -119,7 +119,7 @@ class Compensations:
         return found
 
     async def _count(self, ready_at: Form) -> dict[LaneKey, int]:
-        """Count rows by subscription; the index of both fields has everything."""
+        """Count rows by subscription, from the index of both fields alone."""
         match: Form = {"$match": {"lane": {"$gte": ""}, "ready_at": ready_at}}
         async with self._connection.exchange(f"count {COMPENSATIONS}"):
             stages: list[Form] = [match, {"$group": {"_id": "$lane", "rows": {"$sum": 1}}}]
@@ -127,7 +127,7 @@ class Compensations:
         return {lane_of(group["_id"]): int(group["rows"]) for group in groups}
 
     async def _first(self, condition: Form) -> int | None:
-        """Return when the first row can be leased of those of which this is true."""
+        """Return when the first of the rows that meet a condition can be leased."""
         wanted = {"ready_at": {"$gte": 0}, **condition}
         first = await self._connection.find(COMPENSATIONS, wanted, fields=["ready_at"], sort=[("ready_at", 1)], limit=1)
         return int(first[0]["ready_at"]) if first else None
@@ -213,7 +213,7 @@ class Compensations:
         return self._deal(queues, limit)
 
     async def _ready(self, now: int) -> set[LaneKey]:
-        """Return the subscriptions with rows that are ready; where those are many, all with rows, for less."""
+        """Return the subscriptions with rows that are ready; when those are many, all with rows, which costs less."""
         ready = {"ready_at": {"$lte": now}}
         forms = await self._connection.find(
             COMPENSATIONS, ready, fields=["lane"], sort=[("ready_at", 1)], limit=_FEW_READY
@@ -334,7 +334,7 @@ def _size(form: Form) -> int:
 
 
 def _unchanged(form: Form) -> dict[str, Any]:
-    """Return the condition that nobody replaced or leased a row; one that is not ours may lack what it names."""
+    """Return the condition that nobody replaced or leased a row since; a foreign row may lack these fields."""
     return {"_id": form["_id"], "order": {"$eq": form.get("order")}, "epoch": {"$eq": form.get("epoch")}}
 
 

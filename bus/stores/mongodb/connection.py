@@ -147,7 +147,7 @@ class Connection:
                 async with asyncio.timeout(DEADLINE):
                     yield
             except ServerSelectionTimeoutError as missed:
-                # A new one, for the traceback of that one holds the documents of the call that met it.
+                # A copy: the traceback of the error itself would keep the documents of the failed call in memory.
                 self._missed, self._missed_at = ServerSelectionTimeoutError(str(missed)), now()
                 raise
 

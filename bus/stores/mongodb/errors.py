@@ -148,7 +148,7 @@ def _answered(error: Exception, what: str) -> StoreError:
 
 
 def _said(error: Exception) -> tuple[int | None, str, list[str]]:
-    """Return code, text and labels of an answer; of a bulk's, those of what passes first, and of a known key last."""
+    """Return code, text and labels of an answer; of a bulk's errors a retriable one first, a duplicate key last."""
     details: Any = getattr(error, "details", None) or {}
     labels = list(details.get("errorLabels", ()))
     parts = [*details.get("writeConcernErrors", ()), *details.get("writeErrors", ())]

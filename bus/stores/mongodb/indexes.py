@@ -13,7 +13,7 @@ DOCUMENTS: Final = "documents"
 LANES: Final = "lanes"
 META: Final = "meta"
 DAMAGED: Final = "damaged"
-PREPARED: Final = 600.0  # seconds after which the indexes are made sure of again; others may drop what they are of
+PREPARED: Final = 600.0  # seconds after which indexes are made again if missing: others may drop their collections
 
 # ``lanes`` of a trace has an entry for each delivery that is not ``delivered``, so that unfinished and failed ones are
 # found at once, and the healthy path pays little. ``names`` has what a message is called besides its id and biz
@@ -39,5 +39,5 @@ OPEN: Final = (Status.PENDING, Status.RETRYING, Status.RESEND)
 
 
 def lane_entry(status: Status, lane: str) -> str:
-    """Return what ``lanes`` says of a delivery; the status comes first, so that one prefix finds all that are open."""
+    """Return the entry of ``lanes`` for a delivery; the status comes first, so that a prefix finds all open ones."""
     return f"{status}:{lane}"

@@ -69,7 +69,7 @@ class OpenDeliveries:
         count = await self._cancel_rows(lane, now, ended)
         for status in OPEN:
             async for _, found in self._chunks(lane, status, id_floor(max(0, now + _CLOCK_SKEW))):
-                # One whose message has not arrived was open because of its row, which has decided about it.
+                # A delivery whose message has not arrived is open because of a row, with which it was decided above.
                 old = [one.trace for one in found if one.trace.message and one.trace.message.received_at <= now]
                 outcomes = [canceled(trace, lane[1], now) for trace in old]
                 await self._write(outcomes)
@@ -78,7 +78,7 @@ class OpenDeliveries:
         return count
 
     async def _cancel_rows(self, lane: LaneKey, now: int, ended: Ended) -> int:
-        """Delete the rows, and end their deliveries; those documents may know nothing of them yet."""
+        """Delete the rows, and end their deliveries, of which the traces may know nothing yet."""
         count = 0
         async for rows in self._compensations.rows_of(lane, _CHUNK):
             traced = await self._traced(rows)
@@ -91,7 +91,7 @@ class OpenDeliveries:
         return count
 
     async def _traced(self, rows: Sequence[Compensation]) -> list[tuple[Compensation, Trace | None]]:
-        """Return rows with their traces; with what they carry where the trace has no message."""
+        """Return rows with their traces; where a trace has no message, the row is read with the one it carries."""
         by_partition: defaultdict[Label, list[Compensation]] = defaultdict(list)
         for row in rows:
             by_partition[label_of(row.message_id, row.retention_days)].append(row)

@@ -67,7 +67,7 @@ def _by_message(selection: Selection) -> _Conditions:
 
 
 def _called(ref: str) -> list[Form]:
-    """Return the conditions of which one is met by a message that an id of any kind is one of."""
+    """Return the conditions of which a message meets at least one when an id, in any meaning, is its."""
     called = parse_ref(ref)
     names = [name for name in called if name]
     return [
@@ -78,7 +78,7 @@ def _called(ref: str) -> list[Form]:
 
 
 def lanes_of(states: Collection[Status], destination: str, subscription: str) -> list[str]:
-    """Return what ``lanes`` says of a subscription's deliveries in some states other than delivered."""
+    """Return the entries of ``lanes`` for a subscription's deliveries in these states, none of them delivered."""
     return [lane_entry(status, lane_name(destination, subscription)) for status in sorted(states)]
 
 
@@ -88,7 +88,7 @@ def _is_common(name: str, selection: Selection) -> bool:
 
 
 def _status(selection: Selection) -> Form:
-    """Return the condition on the message's status: the one asked for, or those that what is asked for implies."""
+    """Return the condition on the message's status: the one asked for, or those that the other conditions allow."""
     states = selection.message_states
     return {} if len(states) == len(Status) else _among("status", sorted(state.value for state in states))
 
@@ -106,7 +106,7 @@ def _source(selection: Selection) -> Form:
 
 
 def _signature(selection: Selection) -> Form:
-    """Return the condition that some delivery fails in a way and a state; whether it is one and the same is left."""
+    """Return the condition that deliveries fail in this way and state; whether one does in both is checked later."""
     if selection.signature is None:
         return {}
     return {"failures.signature": selection.signature} | _equal(

@@ -23,7 +23,7 @@ from bus.stores.mongodb.partitions import Partitions
 
 
 class Found(NamedTuple):
-    """A trace, its partition, and what leads to its message's body."""
+    """A trace, its partition, and the reference of its message's body."""
 
     trace: Trace
     label: Label

@@ -167,7 +167,7 @@ class _Scan:
 
 
 async def _one_day(scans: Sequence[_Scan], limit: int) -> tuple[list[Trace], str | None]:
-    """Merge the pages of one day's retention classes; nothing is given below where a scan that is not done stands."""
+    """Merge the pages of one day's retention classes; only ids that every unfinished scan has passed."""
     pages = [await scan.run(limit) for scan in scans]
     horizon = max((at for _, at in pages if at is not None), default=None)
     merged = heapq.merge(*(found for found, _ in pages), key=lambda trace: trace.id, reverse=True)

@@ -234,9 +234,9 @@ class MongodbStore:
     async def _prepare(self) -> None:
         """Check the database's format and make the indexes of unfinished work.
 
-        Again after a connection ended, and from time to time, for the server may have lost everything; also right
-        after a write, which may be what met it. Callers at the same time share one try, and so its failure: else each
-        would wait for the deadlines of all before it.
+        This is done again after a connection ended, and from time to time, for the server may have lost everything;
+        also right after a write, during which the connection may have ended. Callers at the same time share one try,
+        and so its failure: else each would wait for the deadlines of all before it.
         """
         before = self._unprepared
         async with self._preparing:

@@ -144,7 +144,7 @@ def _number(connection: apsw.Connection, lane: LaneKey) -> int | None:
 
 
 def _put(connection: apsw.Connection, row: Compensation, number: int) -> int:
-    """Insert a row, or replace the present one by a newer; return how many rows more there are."""
+    """Insert a row, or replace the present one by a newer; return how many rows were added: 1 or 0."""
     rest = _encoder.encode(row)
     bindings = (id_key(row.message_id), number, row.due_at, row.generation, row.attempts, rest, row.set_at)
     connection.execute(sql.INSERT_COMPENSATION, bindings)

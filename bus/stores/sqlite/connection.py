@@ -72,12 +72,12 @@ def open_reader(path: Path) -> apsw.Connection:
 
 
 async def patiently(call: Callable[[], Result]) -> Result:
-    """Return what a short call gives, made again while another process is in its way; the loop goes on meanwhile.
+    """Return what a short call gives, made again while another process has a lock; the loop goes on meanwhile.
 
     Raises
     ------
     apsw.BusyError
-        It was in the way for ``PATIENCE`` seconds. The connection must have no busy timeout of its own.
+        It had the lock for ``PATIENCE`` seconds. The connection must have no busy timeout of its own.
     """
     until = time.monotonic() + PATIENCE
     while True:
@@ -106,7 +106,7 @@ def _bring_up(connection: apsw.Connection, path: Path, steps: Sequence[str]) -> 
             f"{path} has version {found} of the store's format; this bus knows {len(steps)}",
             hint="start the version of the bus that wrote it, or a newer one",
         )
-    # Before the schema, so that whoever finds the schema may rely on the file's name.
+    # Before the schema, so that the directory entry of a file that has the schema is durable.
     sync_directory(path.parent)
     connection.execute("BEGIN IMMEDIATE")
     try:

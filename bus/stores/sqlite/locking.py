@@ -24,8 +24,8 @@ class Turn:
     """The right to write, which one process has at a time.
 
     SQLite's own lock goes to whoever happens to ask in the moment it is free, which is the process that just freed
-    it. So the one who waits stands in a gate, and the one who was just served finds it closed. A gate that stays
-    closed for ``_COURTESY`` seconds belongs to a process that is stopped, and is passed by.
+    it. So there is a second lock, the gate: who waits for the first holds it, and the process that was just served
+    has to wait for the gate. After ``_COURTESY`` seconds its holder counts as stopped, and the gate is ignored.
     """
 
     def __init__(self, folder: Path, name: str) -> None:

@@ -52,7 +52,7 @@ class OpenDeliveries:
         count = await self._cancel_rows(lane, now, ended)
         for status in sql.OPEN:
             async for traces in self._chunks(lane, status, time_key(now + _CLOCK_SKEW)):
-                # One whose message has not arrived was open because of its row, which has decided about it.
+                # A delivery whose message has not arrived is open because of a row, with which it was decided above.
                 old = [trace for trace in traces if trace.message is not None and trace.message.received_at <= now]
                 outcomes = [canceled(trace, lane[1], now) for trace in old]
                 await self._write(outcomes)
@@ -61,7 +61,7 @@ class OpenDeliveries:
         return count
 
     async def _cancel_rows(self, lane: LaneKey, now: int, ended: Ended) -> int:
-        """Delete the rows, and end their deliveries; those documents may know nothing of them yet."""
+        """Delete the rows, and end their deliveries, of which the traces may know nothing yet."""
         count = 0
         deleted = True
         while deleted:  # again, since a row that is leased or given back meanwhile changes its place

@@ -87,7 +87,7 @@ class EnsuredDestination:
 
 
 class Topology:
-    """Makes topics and starts, and makes them again when a cluster lost them.
+    """Makes topics, and subscriptions' starts (their groups' first commits), also again when a cluster lost them.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ class Topology:
         TransportUnavailable
             The cluster does not answer, or not in time.
         TransportRefused
-            It refuses, or the topic has settings that do not do.
+            It refuses, or the topic has settings with which messages would be lost.
         """
         async with ensured.lock:
             try:
@@ -216,7 +216,7 @@ class Topology:
         return found
 
     def _is_another(self, ensured: EnsuredDestination, layout: Layout) -> bool:
-        """Whether the topic is another one of the same name than before; then nobody knows where consumers are."""
+        """Whether the topic is another one of the same name than before; then commits mean nothing any more."""
         before, ensured.topic_id = ensured.topic_id, layout.id
         if not before or before == layout.id:
             return False

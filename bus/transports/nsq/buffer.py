@@ -26,7 +26,7 @@ _TOUCHES: Final = 4
 """Times that a message is touched before its time-out would have been."""
 _ACTIVE_FOR: Final = 2.0
 _LATE: Final = 1000
-"""Messages remembered that were ended after nsqd may have given up waiting; few are open to be refused at one time."""
+"""How many ids are remembered of messages that were finished or given back too late, which nsqd may refuse."""
 
 
 class State(enum.Enum):
@@ -77,7 +77,7 @@ class Owner(Protocol):
         ...
 
     def reconsider(self) -> None:
-        """Share out anew, and forget what does not wait any more."""
+        """Distribute the messages in flight anew, and forget those that do not wait here any more."""
         ...
 
     def rest(self) -> None:
@@ -177,7 +177,7 @@ class NodeBuffer:
             self._tell_ready(self._connection)
 
     def _tell_ready(self, connection: Connection) -> None:
-        """Send RDY: what is allowed, and what nsqd counts too much on this connection; 0 stays 0."""
+        """Send RDY: the number that is allowed and that by which nsqd counts too many on this connection; 0 stays 0."""
         ready = self._allowed + self._overcounted if self._allowed else 0
         if ready > connection.agreed.max_rdy_count:
             connection.give_up(
@@ -229,7 +229,7 @@ class NodeBuffer:
             self._tell_ready(self._connection)
 
     async def leave(self) -> None:
-        """Give everything back and end the subscription; returns when nsqd has heard all that was said."""
+        """Give everything back and end the subscription; returns when nsqd has all that was sent."""
         self._leaving = True
         connection = self._connection
         if connection is None:
@@ -274,7 +274,7 @@ class NodeBuffer:
                 self._owner.reconsider()
 
     def _forget(self, held: Held) -> bool:
-        """Hold a message no more; whether nsqd still waits for word of it."""
+        """Hold a message no more; whether nsqd still waits for it to be finished or given back."""
         if held.state is State.DONE:
             return False
         held.state = State.DONE

@@ -48,7 +48,7 @@ class Cluster:
                 while self._config.lookupd:
                     await self._lookup.poll()
                     self.review()
-                    self._changed()  # a topic may be new at an nsqd that is not
+                    self._changed()  # an nsqd that was known before may have a new topic
                     self._asked.set()
                     await self._dependencies.clock.sleep(self._pause())
                 self._asked.set()

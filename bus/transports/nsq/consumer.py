@@ -18,7 +18,7 @@ from bus.transports.backoff import Backoff
 from bus.transports.nsq.buffer import Held, NodeBuffer, State
 from bus.transports.nsq.codec import unwrap
 from bus.transports.nsq.config import Address
-from bus.transports.nsq.flow import Appetite, share
+from bus.transports.nsq.flow import Demand, share
 from bus.transports.nsq.node import Dependencies
 from bus.transports.nsq.protocol.frames import MESSAGE_HEAD, read_message
 from bus.transports.nsq.topology import Lane
@@ -59,7 +59,7 @@ class NsqConsumer:
         self._waiting: deque[Held] = deque()
         self._arrival = asyncio.Event()
         self._taken = 0
-        self._appetite = Appetite(dependencies.config.max_in_flight)
+        self._demand = Demand(dependencies.config.max_in_flight)
         self._asking = 0
         self._asked = 0.0
         self._shared = 0.0
@@ -152,17 +152,17 @@ class NsqConsumer:
         self._arrival.set()
 
     def reconsider(self) -> None:
-        """Share out anew, and forget what does not wait any more."""
+        """Distribute the messages in flight anew, and forget those that do not wait here any more."""
         self._waiting = deque(held for held in self._waiting if held.state is State.WAITING)
         self._share()
 
     def rest(self) -> None:
         """Want no messages until asked again."""
-        self._appetite.resting = True
+        self._demand.resting = True
         self._share()
 
     def _ask(self, limit: int) -> None:
-        changed = self._appetite.ask(limit, self._taken + len(self._foreign))
+        changed = self._demand.ask(limit, self._taken + len(self._foreign))
         if changed or any(buffer.full for buffer in self._buffers.values()) or self._share_is_old():
             self._share()
 
@@ -172,7 +172,7 @@ class NsqConsumer:
     def _share(self) -> None:
         self._shared = self._clock.monotonic()
         linked = [buffer for buffer in self._buffers.values() if buffer.linked]
-        for buffer, count in zip(linked, share(self._appetite.total, [one.load for one in linked]), strict=True):
+        for buffer, count in zip(linked, share(self._demand.total, [one.load for one in linked]), strict=True):
             buffer.allow(count)
 
     def _take(self, limit: int) -> list[Incoming]:

@@ -33,7 +33,7 @@ def share(total: int, loads: Sequence[Load]) -> list[int]:
     return [min(max(load.in_flight + extra, 1), load.most) for load, extra in zip(loads, more, strict=True)]
 
 
-class Appetite:
+class Demand:
     """How many messages a consumer wants in flight, from what it is asked for.
 
     Parameters

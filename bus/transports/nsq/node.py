@@ -40,7 +40,7 @@ class Dependencies(NamedTuple):
 
 
 class Nsqd:
-    """Stays connected for ever, and knows which of the demanded channels are there since it is.
+    """Stays connected for ever, and knows which of the demanded channels are there, as of this connection.
 
     Nothing is published to a topic before all its channels are there, so that none of them misses a message. What
     is known is forgotten with the connection: the nsqd that comes back may be an empty one.
@@ -77,7 +77,7 @@ class Nsqd:
         self._connection: Connection | None = None
         self._limits = Limits(0, 0)
         self._there: dict[str, set[str]] = {}
-        self._owed: set[Lane] = set()
+        self._removals: set[Lane] = set()
         self._forbidden: dict[str, float] = {}
         self._readings: tuple[Reading, ...] = ()
         self._changing = asyncio.Lock()
@@ -198,21 +198,21 @@ class Nsqd:
                 await self._make(topic)
 
     async def remove(self, lane: Lane) -> None:
-        """Delete a channel, or as soon as this nsqd is back.
+        """Delete a channel now, or as soon as this nsqd is back.
 
         Raises
         ------
         NsqFault
             It is not deleted yet.
         """
-        self._owed.add(lane)
+        self._removals.add(lane)
         self._demand_connection()
         async with self._changing_soon():
             await self._settle()
 
     def keep(self, lane: Lane) -> None:
         """Delete a channel no more that was to be deleted."""
-        self._owed.discard(lane)
+        self._removals.discard(lane)
 
     def _demand_connection(self) -> None:
         if not self.connected:
@@ -231,7 +231,7 @@ class Nsqd:
             raise Disconnected(why) from None
 
     async def _refresh(self) -> None:
-        """Take stock, and bring the channels in step with what is demanded."""
+        """Ask for all figures and channels, and make or delete channels as demanded."""
         async with self._changing:
             asked = self._clock.monotonic()
             reading = reading_of(await self._api.stats(self._http()), asked)
@@ -251,20 +251,20 @@ class Nsqd:
         self._there.setdefault(topic, set()).update(missing)
 
     async def _distributed(self, topic: str) -> None:
-        """Wait until the present channels have what was published, which a new one is not to get; but not for long."""
+        """Wait a little until the present channels have all that was published, so that a new one does not get it."""
         for _ in range(_LOOKS):
             if not any(found.depth for found in await self._api.stats(self._http(), topic)):
                 return
             await self._clock.sleep(_LOOK_AGAIN)
 
     async def _settle(self) -> None:
-        """Delete what is owed."""
-        for lane in list(self._owed):
-            if lane not in self._owed:
+        """Delete the channels that are still to be deleted."""
+        for lane in list(self._removals):
+            if lane not in self._removals:
                 continue  # it is wanted again by now
             self._there.get(lane.topic, set()).discard(lane.channel)
             await self._api.delete(self._http(), *lane)
-            self._owed.discard(lane)
+            self._removals.discard(lane)
 
     async def publish(self, topic: str, batches: Sequence[Sequence[bytes]]) -> list[bool]:
         """Publish batches, each within the limits; say for each whether nsqd confirmed it within the time-out.

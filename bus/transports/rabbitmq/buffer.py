@@ -29,11 +29,11 @@ class State(enum.Enum):
     LOST = "lost"
     """With a reader, while its channel is gone: the broker has it for itself again."""
     DONE = "done"
-    """Acked, or no more of our business."""
+    """Acked, or given up to the broker."""
 
 
 class Held:
-    """One delivery, and what a reader's token is."""
+    """One delivery; also the token by which a reader acks it."""
 
     __slots__ = ("message", "number", "source", "state", "suspect", "tag")
 

@@ -71,8 +71,8 @@ def answering(doing: Said) -> Iterator[None]:
     """Turn what the client library raises inside into ``TransportError``; a deadline belongs inside as well.
 
     The library ends calls with ``CancelledError`` when their connection closes, and lets the loss of a connection, or
-    an answer that came at the same moment, take the place of a cancellation. So this task's own count of requests to
-    end decides what it was.
+    an answer that came at the same moment, take the place of a cancellation. So this task's own count of
+    cancellations decides which it was.
     """
     task = asyncio.current_task()
     before = task.cancelling() if task is not None else 0

@@ -123,7 +123,7 @@ class LagWatch:
         if reading is None:
             return Lag(held, 0)
         if oldest is None and reading.empty < _ENOUGH:
-            # Waiting, or on the way to us: nobody knows how old.
+            # Messages wait, or are on the way to this process: nobody knows how old they are.
             oldest = 0
         return Lag(reading.ready + held, oldest)
 
@@ -157,7 +157,7 @@ class LagWatch:
                 self._readings.pop(lane, None)
                 _log.debug("%s", error)
             except TransportUnavailable as error:
-                # A queue may hang alone; then nobody else's consumer must end with the connection.
+                # When this queue alone hangs, the connection is kept, and so are the consumers of other queues.
                 await self._greet(session)
                 _log.warning("%s; other queues do, so its consumers are left alone", error)
                 self._readings.pop(lane, None)
@@ -204,7 +204,7 @@ class LagWatch:
         self._readings[lane] = reading
 
     def _is_believed(self, mute_since: float, feeds: Iterable[Feed]) -> bool:
-        """Whether a queue that shows neither messages nor consumers has none: it should show ours, if there is one."""
+        """Whether to believe that a queue has neither messages nor consumers: not while it should have one of ours."""
         is_lasting = self._clock.monotonic() - mute_since >= self._patience.forget_after
         return is_lasting and not any(feed.is_reading for feed in feeds)
 

@@ -49,7 +49,7 @@ class Verdict(enum.Enum):
 
 
 class Silence(NamedTuple):
-    """How long a destination is spared, of which nothing was confirmed while its cluster answered: a queue hangs."""
+    """How long a destination is not tried, as nothing of it was confirmed while its cluster answered: a queue hangs."""
 
     until: float
     lasting: float
@@ -127,7 +127,7 @@ class Publisher:
 
     @property
     def _silences(self) -> dict[str, Silence]:
-        """What is known of the connection in use."""
+        """The silences that were noted on the connection in use."""
         return self._silent if self._connection.session is self._session else {}
 
     async def _publish(self, session: Session, batch: Sequence[Message], found: dict[int, Verdict]) -> None:
@@ -200,7 +200,7 @@ class Publisher:
         return Verdict.DECLINED
 
     def _returned(self, message: Message) -> Verdict:
-        """Tell a message that nobody wants from one whose queues are gone."""
+        """Judge a returned message: confirmed if no pattern takes it; else its queues are gone, and it is declined."""
         patterns = self._wanted.patterns.get(message.destination, {}).values()
         if not any(matches(pattern, message.routing_key) for pattern in patterns):
             return Verdict.CONFIRMED

@@ -191,7 +191,7 @@ async def _abandon(connection: aio_pika.Connection, dialer: _Dialer) -> None:
 
 
 def _url(url: ClusterUrl, address: Address) -> URL:
-    """Return what the library reads: where to is the dialer's, the rest is ours."""
+    """Return a URL for the library with all settings; the address to connect to is the dialer's."""
     return URL.build(
         scheme=_SCHEMES[url.tls],
         user=url.user,

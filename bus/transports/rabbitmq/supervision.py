@@ -136,7 +136,7 @@ class Cluster:
                 if self.topology.is_incomplete or is_due:
                     tried_at = now
                     await self.topology.complete(session)
-                if self.topology.has_litter:
+                if self.topology.has_removals:
                     await self.topology.clear(session)
             except TransportError as error:
                 _log.warning("%s; it is tried again", error)
@@ -154,7 +154,7 @@ class Cluster:
                 session.abort(str(error))
 
     async def _probe(self, session: Session) -> None:
-        """Publish what nobody wants, and wait for its return.
+        """Publish a message that no queue takes, and wait until it is returned.
 
         Raises
         ------

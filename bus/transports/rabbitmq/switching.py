@@ -89,7 +89,7 @@ class Switch:
         return sorted(there, key=lambda name: name != self._active)
 
     def came(self, cluster: str, now: float) -> None:
-        """Note that a cluster answers; the first time it need not prove itself."""
+        """Note that a cluster answers; the first time it counts as well for long enough at once."""
         state = self._states[cluster]
         state.well_since = now - (0 if cluster in self._seen else self._well_for)
         state.failures = 0

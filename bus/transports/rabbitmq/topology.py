@@ -85,8 +85,8 @@ class Topology:
         )
 
     @property
-    def has_litter(self) -> bool:
-        """Whether something has to be deleted."""
+    def has_removals(self) -> bool:
+        """Whether queues are still to be deleted."""
         return bool(self._doomed)
 
     def recheck(self) -> None:
@@ -102,7 +102,7 @@ class Topology:
         self.is_incomplete = True
 
     def doom(self, lane: Lane) -> None:
-        """Note that a queue has to go, as soon as the cluster answers."""
+        """Note that a queue is to be deleted as soon as the cluster answers."""
         self._made.pop(lane, None)
         self.refused.pop(lane, None)
         self._doomed.add(lane)
@@ -137,7 +137,7 @@ class Topology:
                 _log.warning("%s; it is tried again", error)
 
     async def clear(self, session: Session) -> None:
-        """Delete what has to go; raises as ``make_all`` does."""
+        """Delete the queues that are still to be deleted; raises as ``make_all`` does."""
         for lane in list(self._doomed):
             try:
                 await self.delete(session, lane)

@@ -166,7 +166,7 @@ class RabbitmqTransport:
     def lags(self) -> dict[tuple[str, str], Lag] | None:
         """Return what the clusters hold together; one that has been away for a while counts as holding nothing.
 
-        Of messages that were delivered and not acked only those of this process are seen, see ``Watch.lag``.
+        Of messages that were delivered and not acked only those of this process are seen, see ``LagWatch.lag``.
         """
         watches = [cluster.watch for cluster in self._clusters.values() if cluster.watch.knows]
         if not watches:

@@ -231,7 +231,7 @@ async def _change_while_the_backup_is_away(found: World) -> None:
 async def _what_changed_is_done_on_the_backup(found: World, backup: RabbitmqServer) -> None:
     await eventually(lambda: not found.transport.conditions()[BACKUP])
     # RabbitMQ 3.10.8 cuts a connection that publishes to a queue in the moment in which that is deleted.
-    await eventually(lambda: not found.transport._clusters[BACKUP].topology.has_litter)
+    await eventually(lambda: not found.transport._clusters[BACKUP].topology.has_removals)
     found.transport.prefer(BACKUP)
     assert found.transport.active == BACKUP
     assert all(await found.publish(*found.messages(5)))

@@ -57,7 +57,7 @@ class OpenPartitions:
             await asyncio.get_running_loop().run_in_executor(self._executor, partition.close)
 
     def discard(self, partition: Partition) -> None:
-        """Have a pinned partition closed whose connection is of no more use; who needs it next opens it again."""
+        """Have a pinned partition closed, as its connection or its file is gone; it is opened anew when needed."""
         partition.retired = True
         for label, present in list(self._open.items()):
             if present is partition:

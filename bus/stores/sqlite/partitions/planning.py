@@ -22,7 +22,7 @@ _WAYS: Final = (
     ("source", sql.BY_SOURCE, sql.WHERE_SOURCE),
 )
 Found = tuple[str, str]
-_PLAIN: Final = re.compile(r"[\w .,:;$@+-]+")  # what JSON writes as it is, or as a code of a character
+_PLAIN: Final = re.compile(r"[\w .,:;$@+-]+")  # text that JSON writes as it is, or with escapes by code
 
 
 class Plan(NamedTuple):
@@ -35,7 +35,7 @@ class Plan(NamedTuple):
 
 
 class _Way(NamedTuple):
-    """One index: what it is of, its condition, and how the message is joined where it is not one of messages."""
+    """One index to follow: its table, its condition, and how messages are joined when it is not their table."""
 
     rows: str
     first: str
@@ -72,7 +72,7 @@ def plan_for(connection: apsw.Connection, selection: Selection) -> Plan | None:
 
 
 def _conditions(connection: apsw.Connection, selection: Selection) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the values that the selection names, and what checks them row by row where no index does."""
+    """Return the values that the selection names, and the SQL that checks each row where no index does."""
     values: dict[str, Any] = {}
     if selection.destination is not None:
         row = connection.execute(sql.NUMBER_OF_DESTINATION, (selection.destination,)).fetchone()
@@ -94,7 +94,7 @@ def _conditions(connection: apsw.Connection, selection: Selection) -> tuple[dict
 
 
 def _contents(selection: Selection) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Give what SQLite can look for in documents and bodies, so that only what has it is decoded and checked."""
+    """Yield conditions on the bytes of documents and bodies, so that only rows that may match are decoded."""
     if selection.header is not None and (value := parse_header(selection.header)[1]):
         yield "header", sql.WHERE_DOCUMENT, {"inside": value.encode("utf-8", "surrogatepass")}
     if selection.body_text:
@@ -107,7 +107,7 @@ def _contents(selection: Selection) -> Iterator[tuple[str, str, dict[str, Any]]]
 
 
 def _written_plainly(path: str, value: str | None) -> str:
-    """Return a text that a body with a path and a value has, unless JSON escapes it as a code; empty for none."""
+    """Return a text that is in every matching body, unless it is escaped by code there; empty for none."""
     texts = [value, *(step for step in reversed(parse_path(path)) if isinstance(step, str))]
     return next((text for text in texts if text and _PLAIN.fullmatch(text)), "")
 
@@ -158,12 +158,12 @@ def _plan(ways: Sequence[_Way], rest: Iterable[str], values: dict[str, Any], *, 
 
 
 def _of_states(way: Found, states: Iterable[Status]) -> list[Found]:
-    """Return one way for each state, for an index has the order of ids only inside one."""
+    """Return an index to follow for each state, since an index is in the order of ids only within one state."""
     rows, first = way
     return [(rows, first.format(status=sql.STATUS[state])) for state in sorted(states)]
 
 
 def _given(selection: Selection) -> set[str]:
-    """Return the names of the conditions but the times, which every plan keeps."""
+    """Return the names of all conditions but the times, which every plan applies."""
     names = {name for name in selection.__struct_fields__ if getattr(selection, name) is not None}
     return names - {"since", "before"} - {name for name in ("text", "body_text") if not getattr(selection, name)}

@@ -137,8 +137,8 @@ WHERE delivery.lane = ? AND delivery.status = ? AND delivery.id > ? AND delivery
 ORDER BY delivery.id LIMIT ?
 """
 
-# The ways to list messages, each along one index in the order of ids: what to read i and m from, and where. m is the
-# message, i what has the order.
+# The ways to list messages, each along one index in the order of ids: the FROM and the WHERE. m is the table of
+# messages, i the one whose index has the order.
 BY_ID: Final = ("message AS m INDEXED BY sqlite_autoindex_message_1", "m.destination IS NOT NULL")
 BY_DESTINATION: Final = ("message AS m INDEXED BY message_destination", "m.destination = :destination")
 BY_SOURCE: Final = ("message AS m INDEXED BY message_source", "m.source = :source")

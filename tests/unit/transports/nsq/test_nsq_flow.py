@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bus.transports.backoff import Backoff
-from bus.transports.nsq.flow import Appetite, Load, share
+from bus.transports.nsq.flow import Demand, Load, share
 from bus.transports.nsq.protocol.http import Limits
 from bus.transports.nsq.publisher import split
 
@@ -53,22 +53,22 @@ def test_nobody_waits_for_ever_and_nobody_gets_more_than_nsqd_allows(total: int,
 
 
 def test_an_appetite_grows_at_once_and_shrinks_with_reserve() -> None:
-    appetite = Appetite(100)
-    assert appetite.total == 0
-    assert appetite.ask(16, 0)
-    assert appetite.total == 16
-    assert appetite.ask(16, 16)
-    assert appetite.total == 32
-    assert not appetite.ask(10, 6)
-    assert appetite.total == 32
-    assert appetite.ask(10, 5)
-    assert appetite.total == 15
-    assert appetite.ask(1000, 5)
-    assert appetite.total == 100
-    appetite.resting = True
-    assert appetite.total == 0
-    assert appetite.ask(60, 0)
-    assert appetite.total == 100
+    demand = Demand(100)
+    assert demand.total == 0
+    assert demand.ask(16, 0)
+    assert demand.total == 16
+    assert demand.ask(16, 16)
+    assert demand.total == 32
+    assert not demand.ask(10, 6)
+    assert demand.total == 32
+    assert demand.ask(10, 5)
+    assert demand.total == 15
+    assert demand.ask(1000, 5)
+    assert demand.total == 100
+    demand.resting = True
+    assert demand.total == 0
+    assert demand.ask(60, 0)
+    assert demand.total == 100
 
 
 sizes = st.dictionaries(st.integers(0, 1000), st.integers(1, 120), max_size=40)
