@@ -261,7 +261,7 @@ class TransportRouter:
                     self._removals.add(_Removal(code, name, self.fallback.name))
 
     def _forget_unwanted(self, codes: Sequence[str], wanted: Collection[_Place]) -> None:
-        """Note queues of these destinations for deletion: of removed subscriptions, and on transports that were left."""
+        """Note queues of these destinations to delete: of removed subscriptions, and on transports that were left."""
         present = self._present or {}
         for place in (_Place(code, transport) for code in codes for transport in self._transports):
             if place in wanted:
