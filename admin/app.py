@@ -79,7 +79,7 @@ _PREFIX: Final = "/api/v1"
 
 
 class _Admin(FastAPI):
-    """The application: no body is over the limit, and every answer has the headers, also that of a failure inside."""
+    """The application: it limits request bodies, and adds the headers to every answer, even to a 500 of its own."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -107,7 +107,7 @@ def _routes() -> list[BaseRoute]:
 
 
 def _methods_at(path: str) -> list[str]:
-    """Return the methods that a path takes; none where there is nothing. A name goes before a value's place."""
+    """Return the methods that a path takes, if any; a route with exactly this path goes before one with parameters."""
     place = path.removeprefix(_PREFIX)
     known = [route for module in _MODULES for route in module.router.routes if isinstance(route, Route)]
     fitting = [route for route in known if route.path == place] or [
@@ -117,7 +117,7 @@ def _methods_at(path: str) -> list[str]:
 
 
 def _document(app: FastAPI, services: AdminServices) -> dict[str, Any]:
-    """Return the OpenAPI document, with the hot routes that FastAPI does not serve."""
+    """Return the OpenAPI document, with the hot routes that are served outside of FastAPI."""
     if app.openapi_schema is None:
         known = [route for module in _MODULES for route in module.router.routes if isinstance(route, APIRoute)]
         routes = [(_PREFIX + route.path, route) for route in known]

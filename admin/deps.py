@@ -25,7 +25,7 @@ ServicesDep = Annotated[AdminServices, Depends(services_of)]
 
 
 def may(action: str) -> Callable[[Request, ServicesDep], Awaitable[Principal]]:
-    """Return a dependency that lets only those through who may do this."""
+    """Return a dependency that refuses principals who may not do this action to the request's destination."""
 
     async def check(request: Request, services: ServicesDep) -> Principal:
         principal = await who(request, services)
@@ -36,7 +36,7 @@ def may(action: str) -> Callable[[Request, ServicesDep], Awaitable[Principal]]:
 
 
 def may_somewhere(action: str) -> Callable[[Request, ServicesDep], Awaitable[Principal]]:
-    """Return a dependency for what a destination is known of only later: the route asks the principal about that."""
+    """Return a dependency that requires the action for any destination; the route then checks the actual one."""
 
     async def check(request: Request, services: ServicesDep) -> Principal:
         principal = await who(request, services)
@@ -58,7 +58,7 @@ def address_of(request: Request) -> str:
 
 
 def _destination(request: Request) -> str | None:
-    """Return the destination that a request concerns, None where it may be any; a search names it in its query."""
+    """Return the destination that a request names, None when it names none; a search names it in its query."""
     named: str | None = request.path_params.get("code")
     if named is None and request.url.path in _SEARCHES:
         named = request.query_params.get("destination")

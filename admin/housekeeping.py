@@ -1,4 +1,4 @@
-"""What an admin process clears away by itself, now and then."""
+"""What an admin process deletes by itself every hour: audit entries, sessions, links of edits, bulk resends."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def keep_house(services: AdminServices) -> None:
 async def clear_resends(repository: JobRepository, now: int) -> int:
     """Drop finished bulk resends that are too old or too many; return how many.
 
-    What an unfinished one resends again stays.
+    A job whose items an unfinished job resends again stays.
     """
     jobs = await repository.all()
     needed = {job.rerun_of for job in jobs if not job.is_done}

@@ -81,7 +81,7 @@ class AuditLog:
         return entry
 
     async def complete(self, entry: Entry, status: int) -> None:
-        """Note how a request was answered; while the store is away its entry stays one whose outcome is not known."""
+        """Write into an entry how its request was answered; while the store is away it stays ``unknown``."""
         entry.status = status
         try:
             await self._documents.put(AUDIT, key_of(entry.id), msgspec.json.encode(entry))

@@ -37,23 +37,23 @@ def set_tokens(
 
 
 def flow_token(request: Request, public_url: str) -> str | None:
-    """Return what a browser keeps of a login at a provider; over TLS only what this very host gave it."""
+    """Return the cookie of a login in progress at a provider; over TLS only the one with the ``__Host-`` prefix."""
     return request.cookies.get(_HOST + _FLOW if _over_tls(request, public_url) else _FLOW)
 
 
 def set_flow(request: Request, response: Response, token: str, public_url: str) -> None:
-    """Have a browser keep a login; ``Lax``, since it comes back from another site."""
+    """Set the cookie of a login in progress; ``SameSite=Lax``, since the browser comes back from another site."""
     _set(response, _FLOW, token, _FLOW_AGE, secure=_over_tls(request, public_url), samesite="lax")
 
 
 def clear_flow(response: Response) -> None:
-    """Take a login from a browser: it has ended."""
+    """Delete the cookie of a login in progress: the login has ended."""
     response.delete_cookie(_FLOW, httponly=True, samesite="lax")
     response.delete_cookie(_HOST + _FLOW, secure=True, httponly=True, samesite="lax")
 
 
 def clear_session(response: Response) -> None:
-    """Take the session's token from a browser."""
+    """Delete the session's cookie."""
     response.delete_cookie(_SESSION, httponly=True, samesite="strict")
     response.delete_cookie(_HOST + _SESSION, secure=True, httponly=True, samesite="strict")
 

@@ -17,9 +17,9 @@ from bus.sentences import sentence
 
 CSRF_HEADER: Final = "x-csrf-token"
 BY_ITSELF: Final = "admin.by_itself"
-"""In the scope of a request: a page makes it, and no person; it does not put off the end of an idle session."""
+"""Key in a request's ASGI scope: a page polls by itself, so the request does not prolong an idle session."""
 HOLDER: Final = "admin.holder"
-"""In the scope of a socket: the principal who opened it."""
+"""Key in a socket's ASGI scope: the principal who opened it."""
 READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
@@ -29,8 +29,8 @@ async def identify(request: Request, keyring: Keyring, sessions: Sessions) -> Pr
     Raises
     ------
     AccessDenied
-        401: nobody that is known. 403: the bus is open, and the Host is another's; or a session's change does not come
-        from a page of ours.
+        401: no valid key or session. 403: no key was made yet and the Host header names another host; or a change
+        by a session comes from another site or lacks the CSRF token.
     """
     known: Principal | None = getattr(request.state, "principal", None)
     if known is None:
@@ -44,12 +44,12 @@ def session_of(request: Request) -> Session | None:
 
 
 def require_ours(request: Request, *, always: bool = True) -> None:
-    """Refuse what another site's page makes a browser send.
+    """Refuse a cross-site request, by its ``Sec-Fetch-Site`` and ``Origin`` headers.
 
     Parameters
     ----------
     always
-        Refuse also what no browser says anything about.
+        Refuse also a request that has neither header.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What a browser is shown that comes back from a provider: a way on, or why there is none."""
+"""The pages for a browser that comes back from a login at a provider: on to the bus, or why it failed."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from fastapi.responses import HTMLResponse
 
 from bus.http.problem import Problem
 
-# Without the sandbox of other answers, in which a page cannot go on by itself.
+# Other answers have ``sandbox`` in this policy, with which a page cannot refresh to another one.
 _HEADERS: Final = {"content-security-policy": "default-src 'none'; frame-ancestors 'none'; base-uri 'none'"}
 
 
 def go_on(place: str) -> HTMLResponse:
-    """Return a page that goes on to a place of this bus.
+    """Return a page that refreshes to a path of this bus.
 
-    A redirect would still be part of the way from the provider, and a ``SameSite=Strict`` cookie is not sent on that;
-    from a page of ours it is.
+    A redirect would still count as a navigation from the provider's site, for which a browser does not send a
+    ``SameSite=Strict`` cookie; for one from a page of this bus it does.
     """
     to = escape(place)
     return _page(

@@ -21,7 +21,7 @@ MOST_OF_ALL: Final = 2_000
 
 
 class StoredView(msgspec.Struct, frozen=True, kw_only=True):
-    """A view at rest; ``kind`` and ``by`` are its owner's, ``owner`` their name then, ``query`` that of a URL."""
+    """A stored view; ``kind`` and ``by`` are its owner's kind and id, ``owner`` their name when it was saved."""
 
     name: str
     kind: str
@@ -34,16 +34,16 @@ class StoredView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Found(NamedTuple):
-    """A view with the version that a change may name."""
+    """A view with its version, which a change may require."""
 
     view: StoredView
     version: int
 
 
 class SavedViews:
-    """Everybody's views. Names are of one owner: two people may each have one of the same name.
+    """Everybody's views. A name is unique for its owner only: two people may each have a view of that name.
 
-    The bounds hold but for changes at the same moment, which may go over by their number.
+    Views that are added at the same moment may exceed the limits (``MOST_OF_ONE``, ``MOST_OF_ALL``) by their number.
     """
 
     def __init__(self, documents: DocumentStore, clock: Clock) -> None:
@@ -57,7 +57,7 @@ class SavedViews:
         return sorted(seen, key=lambda one: (not is_own(one.view, principal), one.view.name, one.view.owner))
 
     async def find(self, principal: Principal, name: str, owner: str | None) -> Found:
-        """Return a view: one's own of that name, else a shared one; ``owner`` (``user:ann``) says whose.
+        """Return a view: one's own of that name, else a shared one; with ``owner`` (``user:ann``) only that owner's.
 
         Raises
         ------
@@ -80,12 +80,12 @@ class SavedViews:
         Parameters
         ----------
         version
-            The one that must be there: 0 for none, None for any.
+            The one that must be stored now: 0 for none, None for any.
 
         Raises
         ------
         Conflict
-            Another version is there, or there are as many as may be.
+            Another version is stored, or the limit of views is reached.
         """
         key = _key(_owner(principal), name)
         if await self._documents.get(VIEWS, key) is None:
@@ -116,7 +116,7 @@ class SavedViews:
         await self._documents.delete(VIEWS, _key(owner or _owner(principal), name))
 
     async def forget(self, kind: str, by: str) -> None:
-        """Remove what only somebody who is gone could see; what they shared stays."""
+        """Remove the views of a removed user or key that were not shared; shared ones stay."""
         for document in await self._documents.list(VIEWS, prefix=f"{kind}:{by}/"):
             if not _found(document).view.shared:
                 await self._documents.delete(VIEWS, document.key)
@@ -141,7 +141,7 @@ def is_own(view: StoredView, principal: Principal) -> bool:
 
 
 def _is_visible(view: StoredView, principal: Principal) -> bool:
-    """Whether somebody may see a view: a shared one only if they may read all that it asks for."""
+    """Whether a principal may see a view: a shared one only if they may read every destination in its query."""
     if is_own(view, principal):
         return True
     named: Sequence[str | None] = parse_qs(view.query).get("destination") or [None]

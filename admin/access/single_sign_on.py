@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 
 class SingleSignOn:
-    """The provider, and who its people are here."""
+    """The provider, and how its users map to users of the bus."""
 
     def __init__(self, provider: Provider, mapping: Mapping, label: str, keyring: Keyring, clock: Clock) -> None:
         self.label = label
@@ -34,14 +34,14 @@ class SingleSignOn:
         self._failures = Throttle(_LIMIT, clock.monotonic)
 
     async def begin(self, place: str | None, redirect_uri: str) -> tuple[str, Flow]:
-        """Return where to send a browser, and what it keeps meanwhile; raises ``IssuerUnavailable``."""
+        """Return the URL to send a browser to, and the flow for its cookie; raises ``IssuerUnavailable``."""
         from bus.security.oidc import Flow  # noqa: PLC0415 - only with the extra
 
         flow = Flow.begin(self._clock.now(), place)
         return await self._provider.authorization_url(flow, redirect_uri), flow
 
     def flow(self, cookie: str | None, state: str | None) -> Flow:
-        """Return the login that a browser began; raises ``AccessDenied`` (403) when it did not, or too long ago."""
+        """Return the flow in a browser's cookie; raises ``AccessDenied`` (403) when there is none or it is too old."""
         from bus.security.oidc import Flow  # noqa: PLC0415 - only with the extra
 
         found = Flow.of(cookie, state, self._clock.now())
@@ -58,16 +58,16 @@ class SingleSignOn:
             raise AccessDenied("this answer is of another provider; nobody was logged in", hint="log in again")
 
     async def finish(self, flow: Flow, code: str, redirect_uri: str, *, address: str) -> StoredUser:
-        """Return the user that somebody is whom the provider has let in.
+        """Return the user of the bus who has logged in at the provider.
 
         Raises
         ------
         AccessDenied
-            403: the provider refuses the code, its token is not good, or nothing gives them a role here.
+            403: the provider refuses the code, its token is not valid, or the claims give no role of the bus.
         TooManyAttempts
-            Too many failed from this address lately.
+            Too many logins failed from this network lately.
         IssuerUnavailable
-            The provider does not answer as one should.
+            The provider does not answer, or not as OpenID Connect says.
         """
         network = network_of(address)
         wait = self._failures.wait(network)
@@ -90,7 +90,7 @@ class SingleSignOn:
         try:
             identity = self._mapping.identity(issuer, claims)
         except AccessDenied:
-            # Whoever may no longer log in has no session of before either.
+            # A user who may no longer log in also loses the sessions they have.
             await self._keyring.sign_out(subject_of(issuer, claims))
             raise
         return await self._keyring.sign_in(identity)

@@ -44,7 +44,7 @@ class Step:
 
 @dataclass
 class Plan:
-    """All that differs; nothing of it is done."""
+    """All that a set would change; nothing is changed yet."""
 
     steps: list[Step] = field(default_factory=list)
     destinations: list[Destination] = field(default_factory=list)
@@ -57,14 +57,14 @@ class Plan:
 
 
 async def plan(context: Context, principal: Principal, wanted: ConfigurationBody, *, prune: bool) -> Plan:
-    """Compare a set with what is in force; ``prune`` has what it does not name removed, as far as one may.
+    """Compare a set with what is in force; ``prune`` also removes what it lacks, as far as the principal may.
 
     Raises
     ------
     AccessDenied
-        It names something that this principal may not configure.
+        The set names something that this principal may not configure.
     InvalidMessage, EgressDenied
-        Something in it could not be put alone either; the field says where.
+        Something in the set is invalid by itself; the field says where.
     Conflict
         The version is not the one in force, or something to remove may not be removed.
     """
@@ -209,7 +209,7 @@ def clusters_view(context: Context) -> PreferenceBody:
 
 
 def shown(found: Plan) -> list[StepView]:
-    """Return the steps as an answer has them."""
+    """Return the steps of a plan as the API answers them."""
     return [
         StepView(
             change="removed" if step.method == "DELETE" else "made" if step.is_new else "changed",

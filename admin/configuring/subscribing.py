@@ -18,7 +18,7 @@ AUTO: Final = "auto"
 
 
 def check(egress: EgressPolicy, body: SubscriptionBody) -> None:
-    """Refuse what a dispatcher could not work with; raises ``InvalidMessage`` or ``EgressDenied``."""
+    """Refuse settings with which a dispatcher could not deliver; raises ``InvalidMessage`` or ``EgressDenied``."""
     egress.check_url(body.url)
     _field("headers", lambda: check_headers(body.headers))
     if body.filter:
@@ -39,7 +39,7 @@ def _field(name: str, checked: Callable[[], object]) -> None:
 
 
 def secrets_of(wanted: str | None, known: Subscription | None) -> tuple[tuple[Secret, ...], str | None]:
-    """Return the secrets to store, and the one that was made now."""
+    """Return the secrets to store, and the new one if one was generated."""
     if wanted is None:
         return (), None
     if wanted != AUTO:
@@ -51,7 +51,7 @@ def secrets_of(wanted: str | None, known: Subscription | None) -> tuple[tuple[Se
 
 
 def whole(subscription: Subscription | None) -> dict[str, Any]:
-    """Return all that is set of a subscription, its secrets included: to compare, not to show."""
+    """Return all settings of a subscription, its secrets included: to compare, not to show."""
     if subscription is None:
         return {}
     found = SubscriptionBody.of(subscription).model_dump()

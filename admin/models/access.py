@@ -28,7 +28,7 @@ class KeyBody(Body):
 
 
 class KeyRateBody(Body):
-    """What of a key can be changed: how many messages it may send a second, and at once."""
+    """The fields of a key that can be changed: how many messages it may send a second, and at once."""
 
     rate: StrictFloat | None = Field(default=None, gt=0)
     burst: Whole | None = Field(default=None, ge=1, le=MOST_AT_ONCE)
@@ -44,7 +44,7 @@ class UserBody(Body):
 
     @model_validator(mode="after")
     def _limits_hold(self) -> Self:
-        """Refuse limits that would hold nobody."""
+        """Refuse to limit an admin to destinations."""
         if self.role == "admin" and self.destinations:
             raise ValueError(sentence("an admin is not limited to destinations"))
         return self

@@ -53,7 +53,7 @@ Some = Annotated[str, Field(min_length=1, max_length=4096)]
 
 
 class Body(BaseModel):
-    """A body whose fields are all known; numbers and flags are JSON's own, no text that reads like one."""
+    """A body that refuses unknown fields; numbers and flags must be JSON numbers and booleans, not strings."""
 
     model_config = ConfigDict(extra="forbid", validate_assignment=True, allow_inf_nan=False)
 

@@ -90,7 +90,7 @@ class DestinationBody(Body):
 
 
 class ExponentialBody(Body):
-    """Waits that grow."""
+    """Waits between attempts that grow exponentially."""
 
     first: Duration
     factor: StrictFloat = Field(ge=1, le=100)
@@ -194,21 +194,21 @@ class RatesBody(Body):
 
 
 class EmptiedBody(Body):
-    """Whether a store that had lost the configuration was meant to be empty; else what was put back is right."""
+    """Whether a store was emptied on purpose; else the configuration that was restored into it is kept."""
 
     accept: StrictBool
 
 
 class PreferenceBody(Body):
-    """The cluster to publish to; null leaves it to the transport, whose primary comes first."""
+    """The cluster to publish to; null for each transport's own order, its primary first."""
 
     preferred: str | None
 
 
 class ConfigurationBody(Body):
-    """A whole set of the configuration; of rates and the cluster to publish to what is not sent stays as it is.
+    """A whole set of the configuration; rates and the preferred cluster stay as they are when they are not sent.
 
-    ``version`` is the one that the set was made from, so that nobody else's change is undone; null for any.
+    ``version`` is the one that the set was made from: put while another is in force it is refused; null for any.
     """
 
     version: Whole | None = None

@@ -28,7 +28,7 @@ class ResendBody(Body):
 
 
 class EditBody(Body):
-    """What a message edited from another has instead; what is not given is as in that one.
+    """What a message made by editing has in place of the original's fields; fields that are not given are kept.
 
     ``body`` is JSON and is delivered as the exact bytes of that value; ``body_base64`` is any bytes.
     """
@@ -67,7 +67,7 @@ class DeliveryName(Body):
 
 
 class DeliveriesBody(Body):
-    """Deliveries of one destination that somebody found without an end; ``rate`` in messages a second."""
+    """Deliveries of one destination that were found unfinished, as by a proof; ``rate`` in messages a second."""
 
     destination: str
     deliveries: list[DeliveryName] = Field(min_length=1, max_length=1000)
@@ -82,7 +82,7 @@ class ResendRateBody(Body):
 
 
 class RerunBody(Body):
-    """Which items of a finished bulk resend are resent again: those that ended so."""
+    """Which items of a finished bulk resend are resent again: those with these outcomes."""
 
     outcomes: list[OutcomeName] = Field(default=["failed", "missing"], min_length=1, max_length=6)
     rate: StrictFloat | None = Field(default=None, gt=0)

@@ -74,7 +74,7 @@ class SelectionBody(Body):
     @field_validator("body_value")
     @classmethod
     def _has_path(cls, value: str | None, given: ValidationInfo) -> str | None:
-        """Refuse a value that is nowhere."""
+        """Refuse a ``body_value`` without a ``body_path``."""
         if value is not None and given.data.get("body_path") is None:
             raise ValueError(sentence("it needs body_path, which says where in the body"))
         return value

@@ -49,7 +49,7 @@ class NewPasswordView(UserView, kw_only=True):
 
 
 class SessionView(View, kw_only=True):
-    """Who asks, and what they may do; the rest of a session only."""
+    """Who asks, and what they may do; the other fields are null without a session."""
 
     kind: str
     name: str

@@ -19,13 +19,13 @@ class View(msgspec.Struct, kw_only=True):
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Have msgspec write it."""
+        """Have msgspec, and not Pydantic, encode it."""
         written = core_schema.plain_serializer_function_ser_schema(msgspec.to_builtins)
         return core_schema.any_schema(serialization=written)
 
 
 def is_view(kind: object) -> TypeGuard[type[View]]:
-    """Whether a type is one of these, or one of its forms such as ``Listing[KeyView]``."""
+    """Whether a type is a ``View``, or a generic one with its parameter such as ``Listing[KeyView]``."""
     plain = get_origin(kind) or kind
     return isinstance(plain, type) and issubclass(plain, View)
 

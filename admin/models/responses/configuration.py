@@ -38,7 +38,7 @@ class DestinationView(View, kw_only=True):
 
 
 class ExponentialView(View, kw_only=True):
-    """Waits that grow."""
+    """Waits between attempts that grow exponentially."""
 
     first: str
     factor: float
@@ -46,7 +46,7 @@ class ExponentialView(View, kw_only=True):
 
 
 class SubscriptionView(View, kw_only=True):
-    """A subscription as it is in force; ``secret`` is ``set`` where there is one, and itself once, when it was made."""
+    """A subscription as it is in force; ``secret`` is ``set`` if there is one, and in clear only once, when made."""
 
     name: str
     url: str
@@ -69,7 +69,7 @@ class SubscriptionView(View, kw_only=True):
 
     @classmethod
     def of(cls, subscription: Subscription, *, secret: str | None = None) -> SubscriptionView:
-        """Return a subscription as who may set it reads it; ``secret`` is one that was made now."""
+        """Return a subscription as a principal who may configure it reads it; ``secret`` is one that was made now."""
         shown = {
             "secret": secret or ("set" if subscription.secrets else None),
             "paused_reason": subscription.paused_reason,
@@ -88,7 +88,7 @@ class VerdictView(View, kw_only=True):
 
 
 class DestinationActionsView(View, kw_only=True):
-    """What may be done to a destination; ``switch`` by the transport to go over to."""
+    """What may be done to a destination; ``switch`` has a verdict for each transport that it could switch to."""
 
     change: VerdictView
     pause: VerdictView
@@ -132,7 +132,7 @@ class TransportView(View, kw_only=True):
 
 
 class ReceiverView(View, kw_only=True):
-    """A receiver, and whether it publishes by the configuration of now."""
+    """A receiver, and whether it publishes by the current configuration."""
 
     owner: str
     node: str

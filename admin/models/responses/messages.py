@@ -33,7 +33,7 @@ class ArchivedView(View, kw_only=True):
 
 
 class SearchedView(View, kw_only=True):
-    """Which times a page has every match of, and why it ends there."""
+    """The range of times in which a page has every match, and why it ends there."""
 
     since: str | None = msgspec.field(name="from")
     until: str | None = msgspec.field(name="to")
@@ -81,7 +81,7 @@ class AttemptView(View, kw_only=True):
 
 
 class ResendOfView(View, kw_only=True):
-    """A resend of one delivery; null for the job of one that had none."""
+    """A resend of one delivery; ``job`` is null when no job made it, as for an edit."""
 
     generation: int
     job: str | None
@@ -91,7 +91,7 @@ class ResendOfView(View, kw_only=True):
 
 
 class CauseView(View, kw_only=True):
-    """Why a delivery is not out now."""
+    """Why a delivery is not in flight now."""
 
     cause: str
     what: str
@@ -117,7 +117,7 @@ class DeliveryView(View, kw_only=True):
 
 
 class HopView(View, kw_only=True):
-    """One step of a message."""
+    """One step of a message on its way."""
 
     at: str | None
     place: str
@@ -131,7 +131,7 @@ class HopView(View, kw_only=True):
 
 
 class EditView(View, kw_only=True):
-    """The other end of an edit; by whom and why, while that is known."""
+    """The other message of an edit, the original or the new one; by whom and why, while that is known."""
 
     id: str
     by: str | None
@@ -147,7 +147,7 @@ class ReplayView(View, kw_only=True):
 
 
 class TraceView(MessageRow, kw_only=True):
-    """The whole life of a message; ``message`` is left out while it has not arrived, ``reason`` where it has one."""
+    """The whole life of a message; ``message`` is left out before it arrived, ``reason`` unless nobody takes it."""
 
     message: MessageView | msgspec.UnsetType = msgspec.UNSET
     reason: str | msgspec.UnsetType = msgspec.UNSET
@@ -167,7 +167,7 @@ class HeaderView(View, kw_only=True):
 
 
 class RequestView(View, kw_only=True):
-    """A request as it was sent; ``body`` is the path that has the body."""
+    """A request as it was sent; ``body`` is the path of the API at which the body is."""
 
     method: str
     url: str

@@ -1,4 +1,4 @@
-"""Processes, what they have in hand, spools, clusters, health, partitions and secrets."""
+"""Processes with their permits and queues, spools, clusters, health, partitions and secrets."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class ProcessStateView(View, kw_only=True):
 
 
 class ProcessView(ProcessStateView, kw_only=True):
-    """A process in the list of all; of a sweeper how many orphans it sees."""
+    """A process in the list of all; ``orphans`` is how many a sweeper sees."""
 
     orphans: int
 
@@ -103,7 +103,7 @@ class OrphanView(View, kw_only=True):
 
 
 class ProcessDetailsView(ProcessStateView, kw_only=True):
-    """A process and what it has in hand, the busiest first; that is null when it does not answer."""
+    """A process, its permits, queues, breakers and orphans, the busiest first: null when it does not answer."""
 
     couriers: list[WorkerView] | None = None
     lanes: list[LaneView] | None = None
@@ -145,7 +145,7 @@ class DueTotalsView(View, kw_only=True):
 
 
 class DueView(View, kw_only=True):
-    """What of one subscription waits for another attempt; without one, messages for later."""
+    """What waits for another attempt for one subscription; without a subscription, messages to be published later."""
 
     destination: str
     subscription: str | None
@@ -222,7 +222,7 @@ class DroppedView(View, kw_only=True):
 
 
 class StaleView(View, kw_only=True):
-    """How many subscriptions have a secret that is not sealed with the key of now, and how many were sealed."""
+    """How many subscriptions have a secret that is not sealed with the current key, and how many were resealed."""
 
     resealed: int | msgspec.UnsetType = msgspec.UNSET
     stale: int

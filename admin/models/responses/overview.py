@@ -9,7 +9,7 @@ from bus.sentences import Sentence
 
 
 class RatesView(View, kw_only=True):
-    """What flows a second, of one line or of all; null while it is not known."""
+    """Rates, success and latency of one destination or subscription, or of all; null while not known."""
 
     accepted_per_second: float | None = None
     delivered_per_second: float | None = None
@@ -27,7 +27,7 @@ class NowView(RatesView, kw_only=True):
 
 
 class WaitingView(RatesView, kw_only=True):
-    """What waits for one destination or subscription, beside what flows."""
+    """What waits for one destination or subscription, with its rates."""
 
     backlog: int | None
     retrying: int | None

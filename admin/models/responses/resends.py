@@ -12,7 +12,7 @@ Filter = dict[str, str]
 
 
 class NewFailuresView(View, kw_only=True):
-    """What failed since a job was made, and its filter would take."""
+    """What failed since a job was made that its filter, without an upper time, would take."""
 
     count: int
     complete: bool

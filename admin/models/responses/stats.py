@@ -60,4 +60,4 @@ class StatsView(SpanView, kw_only=True):
 NO_FIGURES: Final = FiguresView(
     accepted=0, deliveries={}, attempts=0, failed_attempts=0, success_rate=None, p50_ms=None, p99_ms=None
 )
-"""Of a series in which nothing went on."""
+"""The figures of a series that counted nothing."""
