@@ -42,7 +42,7 @@ def make_pages() -> FastAPI:
         binding_refresh_interval=None,
     )
     importlib.import_module("nicegui.ui_run_with").gc = _NoObjects  # type: ignore[attr-defined]
-    core.sio.eio.cors_allowed_origins = []  # the guard has looked at the origin
+    core.sio.eio.cors_allowed_origins = []  # the guard checks the origin
     keep_apart()
     core.app.add_exception_handler(404, _missing(core.app.exception_handlers[404]))
     logging.getLogger("nicegui").addFilter(_is_ours_to_know)
@@ -50,9 +50,9 @@ def make_pages() -> FastAPI:
 
 
 class _NoObjects:
-    """What NiceGUI finds when it looks through all objects of the process for its own server: here it has none.
+    """Stands in for ``gc`` where NiceGUI searches all objects of the process for its own server: there is none.
 
-    Who lists all objects breaks each tuple that another thread is just filling from a generator (``SystemError``):
+    ``gc.get_objects`` breaks each tuple that another thread is filling from a generator meanwhile (``SystemError``):
     https://github.com/python/cpython/issues/39117.
     """
 
@@ -63,7 +63,7 @@ class _NoObjects:
 
 
 def _missing(page_of: Callable[..., Any]) -> Callable[..., Awaitable[Response]]:
-    """Return what answers for a place that is not there: with a page, which is kept a minute, only to who is known."""
+    """Return the 404 handler: a page, which NiceGUI keeps for a minute, for known viewers only; else a plain text."""
 
     async def answer(request: Request, error: Exception) -> Response:
         if "viewer" not in request.scope:
@@ -75,5 +75,5 @@ def _missing(page_of: Callable[..., Any]) -> Callable[..., Awaitable[Response]]:
 
 
 def _is_ours_to_know(record: logging.LogRecord) -> bool:
-    """Whether a log has to say it: what the API refused is the viewer's to read, and was shown."""
+    """Whether to log a record: not what the API refused, which was shown to the viewer."""
     return not isinstance(record.msg, Refused)

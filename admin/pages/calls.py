@@ -27,7 +27,7 @@ class Refused(Exception):
     status
         The HTTP status.
     detail, hint
-        What happened, and what to do; a sentence of the bus can be said in another language.
+        What happened, and what to do; a ``Sentence`` can be said in another language.
     field
         The field of the request that is at fault, empty for none.
     """
@@ -57,19 +57,19 @@ class Done:
         self._content = content
 
     def read(self, kind: type[View]) -> View:
-        """Return what the API says of it."""
+        """Return the answer's body as a struct."""
         return msgspec.json.decode(self._content, type=kind)
 
 
 class Api:
-    """Calls of one viewer; every method raises `Refused`. ``csrf`` is what the viewer's own script must show."""
+    """The API as one viewer; every method raises `Refused`. ``csrf`` is the token for calls by the page's script."""
 
     def __init__(self, app: ASGIApp, request: Request) -> None:
         client = request.client
         transport = httpx.ASGITransport(
             _by_itself(app), client=(client.host, client.port) if client else ("", 0), raise_app_exceptions=False
         )
-        # Every line of a name: the last one of x-forwarded-for is the proxy's, the first one anybody's.
+        # All lines of a header: the last x-forwarded-for is the proxy's, earlier ones may be forged by the client.
         headers = [(name, line) for name in _PASSED_ON for line in request.headers.getlist(name)]
         token = session_token(request)
         self.csrf = csrf_of(token) if token is not None else ""
@@ -79,7 +79,7 @@ class Api:
         self._http = httpx.AsyncClient(transport=transport, base_url="http://bus/api/v1", headers=headers)
 
     async def get(self, path: str, kind: type[View], query: Mapping[str, object] | None = None) -> View:
-        """Read something of that kind; what is None or empty in ``query`` is left out."""
+        """Read a path's answer as a struct; what is None or empty in ``query`` is left out."""
         params = {name: str(value) for name, value in (query or {}).items() if value not in (None, "")}
         return msgspec.json.decode((await self._answer("GET", path, params=params)).content, type=kind)
 
@@ -121,7 +121,7 @@ class Api:
 
 
 def _by_itself(app: ASGIApp) -> ASGIApp:
-    """Have an idle session end while its page asks on and on; the guard sees what the person does."""
+    """Mark calls as the page's own, so that its polls do not keep an idle session; the guard counts what people do."""
 
     async def call(scope: Scope, receive: Receive, send: Send) -> None:
         await app({**scope, BY_ITSELF: True}, receive, send)

@@ -1,4 +1,4 @@
-"""What is around every page: the ways to other pages, the box that finds anything, who is here, the keyboard."""
+"""What is around every page: the navigation, the search box, the viewer's menu, the keyboard shortcuts."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ _SHORTCUTS: Final = (
 def page(path: str, title: str) -> Callable[[Build], Build]:
     """Register a page; ``title`` is English, and said in the viewer's language.
 
-    What the API refuses while the page is built, or later, is told in the page. One that returns a response, to go
-    elsewhere, is not shown.
+    What the API refuses while the page is built, or later, is shown in the page. When the function returns a response,
+    such as a redirect, that is sent in place of the page.
     """
 
     def register(build: Build) -> Build:
@@ -81,13 +81,13 @@ def page(path: str, title: str) -> Callable[[Build], Build]:
 
 
 def serve_pages() -> None:
-    """Give every page that was registered its place; a path with a value comes after one that names what it means."""
+    """Register the pages with NiceGUI; paths with parameters come last, so that they hide no path without."""
     for path, show in sorted(_PAGES, key=lambda entry: (entry[0].count("{"), entry[0])):
         ui.page(path, response_timeout=_BUILT_WITHIN)(show)
 
 
 def _adopt(viewer: Viewer) -> None:
-    """Have the document itself in the viewer's language and theme, so that nothing changes before the eyes."""
+    """Have the HTML document itself in the viewer's language and theme, so that neither changes after it is shown."""
     client = ui.context.client
     client.page = copy.copy(client.page)
     client.page.language = "zh-CN" if viewer.language == "zh" else "en-US"
@@ -95,7 +95,7 @@ def _adopt(viewer: Viewer) -> None:
 
 
 def heading(text: str) -> ui.element:
-    """Return the line with the page's title, to add to; the text is shown as it is."""
+    """Return the element with the page's title, to add to; the text is shown untranslated."""
     line = tag("div", "pier-head")
     with line:
         tag("h1", "pier-bidi", text)
@@ -229,7 +229,7 @@ def _help(viewer: Viewer) -> None:
 
 
 def _tell(viewer: Viewer, error: Exception) -> None:
-    """Tell in the page what went wrong in it."""
+    """Show in the page that an action of it failed, and why."""
     if isinstance(error, Refused) and error.status == 401:  # noqa: PLR2004 - the session has ended
         ui.run_javascript("pier.leave()")
     elif isinstance(error, Refused):

@@ -1,4 +1,4 @@
-"""Who may see a page or hold its socket, and what a browser may do with what it is sent."""
+"""Who may see a page or hold its socket, and the headers that limit what a browser does with an answer."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from bus.http.problem import problem_of
 from bus.security.principals import Principal
 from bus.serving.sockets import PAGES as SOCKET
 
-# What is the same for everybody: scripts, styles and fonts, which tell nothing about this bus.
+# Static files, the same for everybody: scripts, styles and fonts, which tell nothing about this bus.
 _PUBLIC: Final = re.compile(r"/admin/_nicegui/[^/]+/(static|libraries|components|esm|resources)/")
 _LOGIN: Final = "/admin/login"
 _POLICY: Final = (
@@ -42,11 +42,11 @@ _HEADERS: Final = (
 
 
 class Guard:
-    """Lets people who are known through to the pages, and everybody to what pages are made of.
+    """Lets identified people through to the pages, and everybody to static files.
 
-    A page and a socket need a session, or an open bus; what is not a reading request, and every socket, must come from
-    a page of ours. A socket is closed within seconds after its session ended. ``pages`` gets the viewer in its scope,
-    as ``viewer``.
+    A page and a socket need a session, or a bus without keys; a request that may change something, and every socket,
+    must be same-origin. A socket is closed within seconds after its session ended. ``pages`` finds the viewer in its
+    ASGI scope, as ``viewer``.
     """
 
     def __init__(self, services: AdminServices, api: ASGIApp, pages: ASGIApp) -> None:
@@ -82,7 +82,7 @@ class Guard:
         await self._pages(scope, receive, guarded(send, secrets.token_urlsafe(16)))
 
     async def _who(self, request: Request, *, used: bool) -> Principal:
-        # As one that reads: that it comes from our page was seen, and its changes go through the API.
+        # Identified as a GET, without a CSRF token: the origin was checked, and changes go through the API.
         scope = {**request.scope, "method": "GET", "state": {}, BY_ITSELF: not used}
         return await identify(Request(scope), self._services.context.keyring, self._services.sessions)
 
@@ -93,7 +93,7 @@ class Guard:
             except AccessDenied:
                 return False
             except BusError:
-                return True  # the store is away: what the page asks for is refused where it must be
+                return True  # the store is away: the API refuses what needs it
             return True
 
         await hold(self._pages, scope, receive, send, still=still, clock=self._services.context.clock)
@@ -108,9 +108,9 @@ class Guard:
 
 
 def guarded(send: Send, nonce: str) -> Send:
-    """Return a ``send`` that adds the headers, and to a page's own scripts the nonce by which a browser knows them.
+    """Return a ``send`` that adds the headers, and the policy's nonce to the ``<script>`` tags of a page.
 
-    Whatever comes from messages stands in a page with ``<`` escaped, so that only the page's own tags are touched.
+    Texts from messages are in a page with ``<`` escaped, so that only the page's own tags get the nonce.
     """
     page = bytearray()
     held: list[Message] = []

@@ -1,4 +1,4 @@
-"""The pages as one application, loaded when somebody first looks: who has none open pays nothing for them."""
+"""The pages as one application, imported at their first request: a process that gets none does not pay for it."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ class Site:
         await self._door(scope, receive, send)
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Open the pages when somebody wants them, and close them at ``stopping``.
+        """Start the pages' application at the first request for a page, and end it at ``stopping``.
 
-        Pages that cannot be opened are tried again when somebody wants them again; nothing else is disturbed.
+        If it cannot be started, the next request tries again; the rest of the process goes on.
         """
         while await _first(self._wanted, stopping):
             try:
                 await self._open(stopping)
-            except Exception:  # noqa: BLE001 - whatever it is, only the pages are away
+            except Exception:  # noqa: BLE001 - whatever it is, only the pages fail
                 _log.exception("the pages cannot be opened; everything else goes on")
                 self._trouble = "the pages cannot be opened; the log of this process says why"
                 self._let_in(asyncio.Event())
@@ -70,7 +70,7 @@ class Site:
             self._app = None
 
     def _let_in(self, next_time: asyncio.Event) -> None:
-        """Have those who wait see how it stands; whoever comes later waits for ``next_time``."""
+        """Release the requests that wait for the pages; later ones wait for ``next_time``."""
         self._opened.set()
         self._opened = next_time
 
@@ -92,7 +92,7 @@ class Site:
 
 
 def _door(services: AdminServices, api: ASGIApp, page: ASGIApp) -> ASGIApp:
-    """Return what lets people through to the pages, and everybody to what pages are made of."""
+    """Return the application that serves static files to everybody, and pages to identified people."""
     from admin.pages.assets import Assets  # noqa: PLC0415 - FastAPI
     from admin.pages.guard import Guard  # noqa: PLC0415
 
@@ -109,6 +109,6 @@ def _load() -> Any:
 
 
 async def _first(wanted: asyncio.Event, stopping: asyncio.Event) -> bool:
-    """Wait for either; whether it was the first."""
+    """Wait for either event; whether it was ``wanted``."""
     await first_of(wanted.wait(), stopping.wait())
     return wanted.is_set() and not stopping.is_set()

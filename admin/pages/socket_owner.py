@@ -1,6 +1,6 @@
-"""A socket is of one person: it gets at this person's pages, and at nobody else's.
+"""A socket belongs to the principal who opened it, and reaches only pages that were made for this principal.
 
-NiceGUI takes the id of a page as proof. It stands in the address of the page's socket, which a proxy may log.
+NiceGUI itself asks only for the id of a page, which is in the URL of the page's socket, where a proxy may log it.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from bus.security.principals import Principal
 
 _OF_A_PAGE: Final = ("event", "javascript_response", "ack", "log")
 _FAILED: Final = "Implicit handshake failed"
-"""Has the browser load its page anew, as somebody else's may be."""
+"""NiceGUI's own refusal, at which a browser reloads its page: the page may be of an earlier session."""
 
 
 def keep_apart() -> None:
-    """Have what sockets say heard for pages of their own only; once in a process."""
+    """Wrap NiceGUI's socket handlers, so that a socket acts only on pages of its owner; once in a process."""
     handlers = core.sio.handlers["/"]
     core.sio.on("connect", _connect(handlers["connect"]))
     core.sio.on("handshake", _handshake(handlers["handshake"]))
@@ -49,7 +49,7 @@ def _handshake(go_on: Callable[..., Any]) -> Callable[..., Any]:
 
 def _of_a_page(go_on: Callable[..., Any]) -> Callable[..., Any]:
     async def hear(sid: str, said: dict[str, Any]) -> Any:
-        if said["client_id"] not in core.sio.rooms(sid):  # which only a handshake lets in
+        if said["client_id"] not in core.sio.rooms(sid):  # a socket joins a page's room by a handshake only
             return None
         answer = go_on(sid, said)
         return await answer if isawaitable(answer) else answer
@@ -58,7 +58,7 @@ def _of_a_page(go_on: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _is_of(client_id: str, environ: dict[str, Any]) -> bool:
-    """Whether a page was made for who opened a socket."""
+    """Whether a page was made for the principal who opened a socket."""
     client = Client.instances.get(client_id)
     if client is None:
         return False

@@ -12,10 +12,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from bus.ports.clock import Clock
 
 EVERY: Final = 1.0
-"""Seconds between two looks at the session of a socket."""
-# Two, so that what ended the session still arrives: the password of the first user is shown once.
+"""Seconds between two checks of a socket's session."""
+# Failed checks before a socket is closed: the answer to what ended the session, such as a password, still arrives.
 _LOOKS: Final = 2
-# What a person does in a page, and not what a page does by itself: acknowledge, shake hands.
+# The frames of a person's actions, not those that a page sends by itself: acknowledgements, handshakes.
 _DOES: Final = re.compile(r'42\d*\["event"')
 _POLICY_VIOLATED: Final = 1008
 
@@ -23,12 +23,12 @@ Still = Callable[[bool], Awaitable[bool]]
 
 
 async def hold(pages: ASGIApp, scope: Scope, receive: Receive, send: Send, *, still: Still, clock: Clock) -> None:
-    """Hold a socket for as long as ``still`` says; then close it, and send nothing more.
+    """Serve a socket for as long as ``still`` returns true; then close it, and send nothing more.
 
     Parameters
     ----------
     still
-        Whether who opened the socket may have it; is told whether a person did something since it was asked last.
+        Returns whether the socket's session still holds; gets whether a person did something since the last call.
     """
     held = _Held(receive, send)
     watch = asyncio.create_task(held.watch(still, clock))

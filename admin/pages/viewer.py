@@ -53,13 +53,13 @@ class Viewer:
         self.query: dict[str, str] = dict(request.query_params)
 
     def may(self, action: str, destination: str | None = None) -> bool:
-        """Whether the person may do that to a destination, or to any at all."""
+        """Whether the person may do an action to a destination; without one, to any destination at all."""
         if destination is None:
             return self.principal.may_somewhere(action)
         return self.principal.may(action, destination)
 
     def require(self, action: str, destination: str | None = None) -> None:
-        """Raise ``Refused`` in a page that is of no use to who may not do that, before it is filled in in vain."""
+        """Raise ``Refused`` where the person may not do an action, before they fill in its form in vain."""
         try:
             if destination is None:
                 self.principal.require_somewhere(action)
@@ -69,11 +69,11 @@ class Viewer:
             raise Refused(error.status, error.said, error.hint_said) from error
 
     def say(self, said: Said) -> str:
-        """Return what is told in the person's language where it is a sentence of the bus."""
+        """Return a ``Sentence`` in the person's language; a plain text as it is."""
         return self._say(said.template, said.values) if isinstance(said, Sentence) else said
 
     def reason(self, text: str, *, by: str = "") -> str:
-        """Return a reason of a delivery or an item in the person's language where it is one of the bus."""
+        """Return a reason of a delivery or an item, in the person's language if the bus gave it."""
         return self.say(reason_of(text, by=by))
 
     def _say(self, template: str, values: Mapping[str, int | Said]) -> str:
@@ -89,7 +89,7 @@ class Viewer:
         return self._local(text).strftime("%Y-%m-%d %H:%M:%S") if text else ""
 
     def near(self, text: str | None) -> str:
-        """Return a time of today as the time of day, another one with its day, as short as it is clear."""
+        """Return a time of today as the time of day, another one with its day, in the shortest form that is clear."""
         if not text:
             return ""
         moment, now = self._local(text), datetime.fromtimestamp(self.now() / 1000, self.zone)
@@ -102,7 +102,7 @@ class Viewer:
         return self._local(text).strftime("%H:%M:%S.%f")[:-3] if text else ""
 
     def utc(self, text: str | None) -> str:
-        """Return a time as the API has it, for whoever hovers over another form."""
+        """Return a time of the API in UTC, to be shown on hover."""
         return text.replace("T", " ").replace("Z", " UTC") if text else ""
 
     def periods(self, since: str, until: str, step: int) -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""What pages say, in English and in the languages that there is a catalogue of; the English text is the key."""
+"""The texts of pages, in English and in the languages that have a catalogue; the English text is the key."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _COMMENT: Final = re.compile(r"^#.*\n", re.MULTILINE)
 
 
 def words_of(language: str) -> Words:
-    """Return what says a text in a language: ``t("{count} messages", count=3)``; English where one is missing."""
+    """Return the function that says texts in a language, ``t("{count} messages", count=3)``, or else in English."""
     known = catalogue(language)
 
     def say(text: str, /, **values: object) -> str:
@@ -27,13 +27,13 @@ def words_of(language: str) -> Words:
 
 @cache
 def catalogue(language: str) -> Mapping[str, str]:
-    """Return all texts in a language by the English text; none in English, in which the code has them."""
+    """Return all texts in a language by the English text; none for English, whose texts are in the code."""
     file = resources.files(__package__) / "locale" / language / "LC_MESSAGES" / "pier.po"
     return dict(_entries(file.read_text("utf-8"))) if file.is_file() else {}
 
 
 def _entries(po: str) -> Iterator[tuple[str, str]]:
-    """Yield what a file of gettext's has, in the form in which ``make texts`` writes it."""
+    """Yield the translated entries of a gettext catalogue, in the form in which ``make texts`` writes it."""
     for entry in _COMMENT.sub("", po).split("\n\n"):
         english, _, text = entry.strip().removeprefix("msgid ").partition("\nmsgstr ")
         if (key := _unquoted(english)) and (said := _unquoted(text)):

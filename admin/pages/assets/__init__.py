@@ -1,4 +1,4 @@
-"""What pages are made of besides NiceGUI: our style sheet, our script, and the page by which people log in."""
+"""The static files of the pages besides NiceGUI's: style sheet, scripts, and the login page."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _HEADERS: Final = {
 
 
 def url_of(name: str) -> str:
-    """Return where a file is; the version keeps a browser from using an older one."""
+    """Return the URL of a file; its version keeps a browser from using an older one."""
     return f"{PREFIX}{VERSION}/{name}"
 
 
@@ -47,7 +47,7 @@ class Assets:
         self._services = services
 
     def has(self, scope: Scope) -> bool:
-        """Whether a request is for one of them."""
+        """Whether a request is for a file or the login page."""
         path: str = scope["path"]
         return scope["type"] == "http" and (path == LOGIN or path.startswith(PREFIX))
 

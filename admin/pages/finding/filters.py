@@ -21,7 +21,7 @@ _PATH: Final = "/admin/find"
 
 
 class Filters(NamedTuple):
-    """What is asked for: the conditions by the API's names, and ``last`` for a range that ends ``now`` (ms)."""
+    """The conditions of a search by the API's names; ``last`` is the length of a time range that ends ``now`` (ms)."""
 
     values: Mapping[str, str]
     last: str = ""
@@ -30,7 +30,7 @@ class Filters(NamedTuple):
 
     @property
     def is_any(self) -> bool:
-        """Whether anything is asked for at all."""
+        """Whether there is any condition."""
         return bool(self.values or self.last)
 
     def get(self, name: str) -> str:
@@ -38,7 +38,7 @@ class Filters(NamedTuple):
         return self.values.get(name, "")
 
     def asked(self) -> dict[str, str]:
-        """Return what the API is asked, with the times of this moment.
+        """Return the query for the API, with ``last`` as times.
 
         Raises
         ------
@@ -51,17 +51,17 @@ class Filters(NamedTuple):
         return {**self.values, "from": format_time(since)}
 
     def href(self, **changes: str) -> str:
-        """Return the URL of this search with changes; an empty value takes one away, and a page is the first."""
+        """Return the URL of the first page of this search with changes; an empty value removes a condition."""
         return f"{_PATH}?{query_of(self.query(**changes))}".rstrip("?")
 
     def query(self, **changes: str) -> dict[str, str]:
-        """Return the query of the URL, without the place in the pages."""
+        """Return the query of the URL, without the cursor."""
         wanted = {**self.values, "last": self.last, **changes, **_taken_along(changes)}
         return {name: value for name, value in wanted.items() if value}
 
 
 def _taken_along(changes: Mapping[str, str]) -> dict[str, str]:
-    """Return what a change takes with it: a range in place of another, a value with its path."""
+    """Return what else a change empties: ``last`` the other times, and no ``body_path`` its ``body_value``."""
     gone = dict.fromkeys(_TIMES, "") if changes.get("last") else {}
     if changes.get("body_path") == "":
         gone["body_value"] = ""
@@ -74,7 +74,7 @@ def query_of(values: Mapping[str, str]) -> str:
 
 
 def read(viewer: Viewer) -> Filters:
-    """Return what a page's URL asks for; what it cannot mean is left to the API to refuse."""
+    """Return the filters of a page's URL; invalid values are left to the API to refuse."""
     given = {name: value.strip() for name, value in viewer.query.items() if value.strip()}
     values = {name: given[name] for name in CONDITIONS if name in given}
     last = given.get("last", "")
@@ -85,12 +85,12 @@ def read(viewer: Viewer) -> Filters:
 
 
 def is_plain(viewer: Viewer, filters: Filters) -> bool:
-    """Whether a URL is already the shortest that asks for this, in times that mean the same to everybody."""
+    """Whether a page's URL is in its normal form: no empty values, times with a zone."""
     return dict(viewer.query) == {**filters.query(), **({"cursor": filters.cursor} if filters.cursor else {})}
 
 
 def local(viewer: Viewer, time: str) -> str:
-    """Return a time as a field of a form takes it, in the viewer's zone; what is no time stays as it is."""
+    """Return a time for a field of a form, in the viewer's zone; what is no time stays as it is."""
     moment = _parsed(time)
     if moment is None or moment.tzinfo is None:
         return time
@@ -99,7 +99,7 @@ def local(viewer: Viewer, time: str) -> str:
 
 
 def _moment(text: str, viewer: Viewer) -> str:
-    """Return a time of a form, which is the viewer's own, as one with a zone."""
+    """Return a time of a form, which is in the viewer's zone, with its zone."""
     moment = _parsed(text)
     if moment is None or moment.tzinfo is not None:
         return text

@@ -1,4 +1,4 @@
-"""The form that asks: plain HTML, sent as a URL, so that a search can be kept, shared and gone back to."""
+"""The search form: plain HTML, sent as a URL, so that a search can be bookmarked, shared and gone back to."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Form:
         self._trouble = trouble
 
     def show(self, destinations: Sequence[str], subscriptions: Sequence[str]) -> None:
-        """Build it; the names are what may be chosen from."""
+        """Build it; the names of destinations and subscriptions are suggested."""
         t = self._viewer.t
         with tag("form", "pier-card pier-finder", action="/admin/find", method="get", novalidate=True, role="search"):
             with tag("div", "pier-finder-box"):
@@ -48,7 +48,7 @@ class Form:
             self._more()
 
     def _hidden(self) -> None:
-        """Keep what has no field of its own; a range that a button chose holds until another is chosen."""
+        """Add hidden fields for conditions that have no field, and for a range chosen by a button until another is."""
         for name in ("q", "signature"):
             if self._filters.get(name):
                 tag("input", "", type="hidden", name=name, value=self._filters.get(name))
@@ -136,7 +136,7 @@ class Form:
 
 
 def active(viewer: Viewer, filters: Filters) -> None:
-    """Show what is asked for as chips, each of which takes itself away."""
+    """Show the conditions as chips, each with a link that removes it."""
     t = viewer.t
     shown = {name: filters.get(name) for name in (*CONDITIONS, "from", "to")}
     said = {name: _said(viewer, name, value) for name, value in shown.items() if value}

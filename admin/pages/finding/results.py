@@ -95,7 +95,7 @@ class Results:
 
     @property
     def _is_short(self) -> bool:
-        """Whether the search ended before its page was full."""
+        """Whether the search ran out of time before its page was full."""
         return bool(self._next) and not self._searched.complete and self._searched.reason != "limit"
 
     def _oldest(self) -> str:
@@ -141,7 +141,7 @@ class Results:
 
 
 def status_cell(viewer: Viewer, item: MessageRow) -> Cell:
-    """Return how a message stands; of one that is retried also how often, and when next."""
+    """Return a cell with a message's state; while it is retried also how often it was, and when it is next."""
     return state(viewer, item.status, next_try(viewer, item))
 
 
@@ -156,7 +156,7 @@ def next_try(viewer: Viewer, item: MessageRow) -> str:
 
 
 async def failed(viewer: Viewer, error: Refused) -> None:
-    """Say why there is no answer: each reason looks different, and has its next step."""
+    """Show why a search was refused, and what to do: each reason looks different."""
     t, detail, hint = viewer.t, viewer.say(error.detail), viewer.say(error.hint)
     if error.status == _FORBIDDEN:
         found = await viewer.api.get("/destinations", Listing[DestinationView])
@@ -179,5 +179,5 @@ async def failed(viewer: Viewer, error: Refused) -> None:
 
 
 def viewer_href(viewer: Viewer) -> str:
-    """Return the URL that the person is at."""
+    """Return the URL of the page that the viewer is at."""
     return f"/admin/find?{query_of(viewer.query)}"

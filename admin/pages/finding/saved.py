@@ -22,7 +22,7 @@ _MISSING: Final = (401, 404)
 
 
 async def saved_views(viewer: Viewer, filters: Filters) -> None:
-    """Show the views that there are, and what keeps this search as another; nothing where views are not kept."""
+    """Show the saved views, and a button that saves this search; nothing where the API has no saved views."""
     try:
         found = await viewer.api.get("/views", Listing[SavedView])
     except Refused as error:

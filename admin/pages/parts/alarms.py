@@ -17,7 +17,7 @@ from bus.sentences import N_
 _SHOWN: Final = 20
 _TITLES: Final = {"critical": N_("critical"), "warning": N_("warning"), "info": N_("note")}
 _LOOKS: Final = {"critical": ("bad", "error"), "warning": ("warn", "warning"), "info": ("wait", "info")}
-# Where a page shows what the API has at a path.
+# The beginning of an API path, and the page that shows what is there.
 _PLACES: Final = (
     ("messages?", "find?"),
     ("processes", "health"),

@@ -1,4 +1,4 @@
-"""Dialogs with what a person fills in before something is done, or that show one thing closely."""
+"""Dialogs: with fields to fill in before something is done, or to show one thing in detail."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def dialog(title: str, *, wide: bool = False) -> Iterator[ui.dialog]:
 
 
 def answers(viewer: Viewer, asking: ui.dialog, text: str, act: Callable[[], Awaitable[bool]]) -> None:
-    """Show the ways out: one that does nothing, and one that acts.
+    """Show the dialog's buttons: one that cancels, and one that acts.
 
     The dialog stays open when ``act`` returns false, and when the API refuses: what was filled in is not lost.
     """
@@ -39,7 +39,7 @@ def answers(viewer: Viewer, asking: ui.dialog, text: str, act: Callable[[], Awai
 
 
 def way_out(viewer: Viewer, asking: ui.dialog) -> None:
-    """Show what closes a dialog that only shows something."""
+    """Show the button that closes a dialog which only shows something."""
     with tag("div", "pier-row-of pier-answers"):
         button(viewer.t("Close"), lambda: _leave(asking))
 

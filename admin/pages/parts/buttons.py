@@ -1,4 +1,4 @@
-"""Buttons: what they do, how weighty it is, and why one is disabled."""
+"""Buttons: plain, primary or dangerous, and why one is disabled."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def button(
     icon: str | None = None,
     disabled_because: str = "",
 ) -> ui.button:
-    """Return a button; ``kind`` is plain, primary or danger. It rests while its action runs.
+    """Return a button; ``kind`` is plain, primary or danger. It is disabled while its action runs.
 
     ``disabled_because`` disables it and says why to whoever points at it.
     """

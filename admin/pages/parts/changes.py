@@ -24,7 +24,7 @@ def changes(viewer: Viewer, found: Mapping[str, Change]) -> Cell:
 
 
 def _field(viewer: Viewer, name: str, change: Change) -> dict[str, str | None]:
-    """Return a field: only the state after where that before is not known, only its name where neither is."""
+    """Return a field with its values before and after; None for one that is not known."""
     before, after = change.before, change.after
     is_removed = before is not None and after is None
     return {

@@ -14,14 +14,14 @@ from admin.pages.viewer import Viewer
 Options = dict[str, object]
 """What ECharts takes."""
 _HEIGHT: Final = "190px"
-# On light and dark surfaces alike.
+# Visible in the light and in the dark theme.
 _COLOURS: Final = {"in": "#4d82ff", "good": "#1fa463", "bad": "#e0474f", "warn": "#d98e04", "wait": "#8b96ab"}
 
 
 class Line(NamedTuple):
     """What is drawn of each point: its name, its value, and its colour; ``is_area`` fills below it.
 
-    ``nothing`` is the value of a period with nothing in it: a rate or a time is unknown then.
+    ``nothing`` is the value of a period without figures: 0 for a count, None for a rate or a time.
     """
 
     name: str

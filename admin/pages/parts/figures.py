@@ -20,7 +20,7 @@ def rate(number: float | None) -> str:
 
 
 def share(number: float | None) -> str:
-    """Return a share of one as per cent; what is not all never reads as all."""
+    """Return a share as per cent; only 1 reads as 100 %."""
     if number is None:
         return "–"
     text = f"{number * 100:.2f}"
@@ -42,7 +42,7 @@ def size(number: float | None) -> str:
 
 
 def figures(shown: Sequence[tuple[str, str, str]]) -> None:
-    """Show figures side by side: what each is, its value, and a word to it."""
+    """Show figures side by side: name, value, and a short remark."""
     with tag("dl", "pier-figures"):
         for name, value, more in shown:
             with tag("div", "pier-figure"):

@@ -1,4 +1,4 @@
-"""Parts of a page that follow the bus, until the viewer stops them."""
+"""Parts of a page that are updated regularly, until the viewer pauses them."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def following(viewer: Viewer, look: Callable[[], Awaitable[None]], *, every: flo
 
 
 def patient(viewer: Viewer, look: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
-    """Return ``look`` as a timer may call it: what the API refuses is told here once, and not at every call.
+    """Return ``look`` for a timer: while the API refuses, a line here says since when and why, without a notification.
 
-    What the page shows stays meanwhile, with a word on since when it is not up to date and why.
+    What the page shows stays meanwhile.
     """
     trouble = Live(_tell)
     trouble.update("")

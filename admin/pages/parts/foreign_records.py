@@ -1,4 +1,4 @@
-"""Texts that strangers wrote: what does not show itself, or turns the line around, is made visible."""
+"""Untrusted texts: characters that are invisible, or change the direction of a line, are made visible."""
 
 from __future__ import annotations
 

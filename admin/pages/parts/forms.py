@@ -1,4 +1,4 @@
-"""Forms whose every field says what it is for, and what the API holds against its value."""
+"""Forms: every field has a label and a hint, and shows why the API refused its value."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Form:
     def choice(
         self, name: str, label: str, options: Sequence[str] | Mapping[str, str], value: str, *, hint: str = ""
     ) -> None:
-        """Add a choice of one: values, with what each is called where that is another."""
+        """Add a field to choose one value; a mapping has the label of each."""
         known = dict(options) if isinstance(options, Mapping) else list(options)
         self._add(name, ui.select(known, label=label, value=value).props(_LOOK), hint)
 
@@ -59,7 +59,7 @@ class Form:
         return int(found) if isinstance(found, float) and found.is_integer() else found
 
     def require(self, name: str, why: str) -> bool:
-        """Tell at a field that it must not be empty; whether it is not."""
+        """Whether a field has a value; show ``why`` at the field if it is empty."""
         if self.value(name) is None:
             self.fail(name, why)
             return False
@@ -104,7 +104,7 @@ class Form:
 
 
 def rate_fields(viewer: Viewer, form: Form, limits: DestinationView | KeyView) -> None:
-    """Add the fields of how many messages are taken."""
+    """Add the fields that limit how many messages are accepted."""
     t = viewer.t
     hint = t("Empty for no limit; what is above it is refused (429), and sent again by the SDK.")
     form.number("rate", t("Messages a second, each receiver"), limits.rate, hint=hint)

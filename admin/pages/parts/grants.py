@@ -57,7 +57,7 @@ class Grant:
 
 
 async def codes_of(viewer: Viewer) -> list[str]:
-    """Return the codes of all destinations; refused to who may not make users and keys."""
+    """Return the codes of all destinations; raises ``Refused`` for viewers who may not make users and keys."""
     await viewer.api.get("/users", Listing[UserView])
     return [item.code for item in (await viewer.api.get("/destinations", Listing[DestinationView])).items]
 
@@ -72,7 +72,7 @@ async def is_last_admin(viewer: Viewer, *, user: str = "", key: str = "") -> boo
 
 
 def last_admin(viewer: Viewer) -> str:
-    """Return what it means that no admin is left."""
+    """Return the text that says what it means when no admin is left."""
     return viewer.t(
         "There is no other admin, neither user nor key: afterwards nobody can configure this bus over HTTP. Only who"
         " has its data directory can make another: bus user add NAME --role admin --data DIR"

@@ -1,4 +1,4 @@
-"""What happened, what was not lost, what to do: in a page, or passing by."""
+"""Notes in a page and passing notifications: what happened, what was not lost, what to do."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def note(title: str, text: str = "", *, tone: str = "") -> ui.element:
 
 
 def empty(title: str, text: str = "", *, action: tuple[str, str] | None = None) -> None:
-    """Say that there is nothing to show, and what to do next: a text and where it leads."""
+    """Say that there is nothing to show, and what to do next; ``action`` is a link's text and its URL."""
     with tag("div", "pier-empty"):
         tag("strong", "", title)
         if text:
@@ -58,11 +58,11 @@ def refusal(viewer: Viewer, error: Refused) -> None:
 
 
 def tell(viewer: Viewer, error: Refused) -> None:
-    """Say passing by why the API did not do what was asked."""
+    """Notify the viewer why the API refused."""
     text = " · ".join(part for part in (viewer.say(said) for said in (error.detail, error.hint)) if part)
     ui.notify(text, type="warning", position="top", multi_line=True, timeout=12_000, close_button=viewer.t("Close"))
 
 
 def done(text: str) -> None:
-    """Say passing by that something was done."""
+    """Notify the viewer that something was done."""
     ui.notify(text, type="positive", position="top", timeout=4_000)

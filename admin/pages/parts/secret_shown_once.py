@@ -1,4 +1,4 @@
-"""What is shown only once: in the page itself, and for as long as somebody needs to keep it."""
+"""Secrets that are shown only once: in the page itself, until the viewer has kept them and goes on."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def kept(
     closed: str = "",
     is_hashed: bool = True,
 ) -> None:
-    """Show secrets that are never shown again, each with what it is, and a link that leads on.
+    """Show secrets that are never shown again, each with its name, and a link that leads on.
 
-    ``is_hashed`` says how the bus keeps them; else they are encrypted, since it signs with them.
+    ``is_hashed`` says that the bus keeps only hashes of them; else they are encrypted, since it signs with them.
 
-    The page stays when its session ends meanwhile, as it does when the first user closes the bus; ``closed`` says what
-    to do then, and is empty where the way on is the same.
+    The page stays when its session ends, as it does once the first user of an open bus is made; ``closed`` says what to
+    do then, and is empty where the session goes on.
     """
     t = viewer.t
     with tag("section", "pier-card pier-narrow pier-kept", aria_label=title, role="alert", data_pier_keep=""):

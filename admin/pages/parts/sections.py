@@ -14,7 +14,7 @@ from bus.sentences import Said
 
 
 class Section:
-    """A table under its title; where it has no rows, a word on why."""
+    """A table under its title, or why it has no rows."""
 
     def __init__(self, viewer: Viewer, title: str, columns: Sequence[Column]) -> None:
         self._viewer = viewer
@@ -27,7 +27,7 @@ class Section:
         self._table: Table | None = None
 
     def show(self, rows: Sequence[Row], *, said: str = "", nothing: tuple[str, str] = ("", "")) -> None:
-        """Show rows with what is said of them, or what is said when there is nothing: a title and a text."""
+        """Show rows below the text ``said``; without rows, the title and the text of ``nothing``."""
         self._said.update(said if rows else nothing)
         self._holder.set_visibility(bool(rows))
         if self._table is None and rows:
@@ -37,7 +37,7 @@ class Section:
             self._table.rows = [dict(row) for row in rows]
 
     def refuse(self, error: Refused) -> None:
-        """Show why there is nothing to show."""
+        """Show in place of the table why the API refused."""
         self._holder.set_visibility(False)
         self._said.update((error.status, error.detail, error.hint))
 

@@ -20,7 +20,7 @@ class Span(NamedTuple):
     text: str
 
     def since(self, viewer: Viewer) -> str:
-        """Return when it began, counted from now, as the API takes it."""
+        """Return the beginning of the span that ends now, as the API takes it."""
         return format_time(viewer.now() - parse_duration(self.name))
 
 

@@ -66,7 +66,7 @@ def number(value: str) -> Cell:
 
 
 def place(value: object, href: str, *, title: str | None = None, mono: bool = False) -> Cell:
-    """Return a cell with a link to a place of this bus; ``j`` and ``k`` go from one to the next."""
+    """Return a cell with a link to a page of the bus; the keys ``j`` and ``k`` go to the next and the previous one."""
     return {
         "text": str(value),
         "href": href,

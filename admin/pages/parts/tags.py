@@ -19,7 +19,7 @@ def tag(name: str, classes: str = "", /, text: object = "", **attributes: object
     Parameters
     ----------
     attributes
-        Those of HTML, with ``_`` for ``-``, and one more after a name that Python has (``for_``); None leaves one out.
+        Those of HTML, with ``_`` for ``-`` and after keywords of Python (``for_``); one that is None is left out.
     """
     element = Tag(name, str(text))
     if classes:
@@ -31,10 +31,10 @@ def tag(name: str, classes: str = "", /, text: object = "", **attributes: object
 
 
 def fill(box: Element, value: str) -> None:
-    """Put something into a box of a form; what a person types then stays when the page changes around it."""
-    box.props["^value"] = value  # the attribute: Vue would put the property back with each change of the page
+    """Set the initial value of an input; what a person types later survives updates of the page."""
+    box.props["^value"] = value  # the attribute: Vue would reset the property at each update of the page
 
 
 def link(text: object, href: str, classes: str = "", **attributes: object) -> Tag:
-    """Return a link to a place of this bus."""
+    """Return a link to a path of this bus."""
     return tag("a", classes, text, href=href, **attributes)

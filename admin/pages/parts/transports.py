@@ -1,4 +1,4 @@
-"""The transports of a destination: the one in use, and how far it has gone over from those that it has left."""
+"""The transports of a destination: the one in use, and those left by a switch, with what still waits there."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _EVERY: Final = 2.0
 
 
 async def transports(viewer: Viewer, code: str) -> None:
-    """Show the transports of a destination; while it goes over, go on showing them."""
+    """Show the transports of a destination; while it switches, update them regularly."""
     t = viewer.t
     with tag("section", "pier-card", aria_label=t("Transports")):
         tag("h2", "", t("Transports"))

@@ -1,4 +1,4 @@
-"""What went in and out over time."""
+"""Charts of messages and deliveries over time."""
 
 from __future__ import annotations
 
@@ -42,5 +42,5 @@ class VolumeCharts:
 
 
 def volume_charts(viewer: Viewer, *, has_accepted: bool = True) -> VolumeCharts:
-    """Return the charts, to be drawn now and again; of a subscription without what was accepted."""
+    """Return the charts, to be redrawn with ``draw``; those of a subscription lack accepted messages."""
     return VolumeCharts(viewer, has_accepted=has_accepted)

@@ -20,7 +20,7 @@ _FAILED: Final = 400
 
 
 async def show_attempt(viewer: Viewer, message_id: str, subscription: str, attempt_id: str) -> None:
-    """Open an attempt; it is read only now, so that a long life stays quick."""
+    """Open an attempt in a dialog; it is read only now, so that a message with many attempts loads quickly."""
     path = f"/messages/{message_id}/deliveries/{quote(subscription, safe='')}/attempts/{quote(attempt_id, safe='')}"
     found: SentAttemptView | Refused
     try:

@@ -1,4 +1,4 @@
-"""The body of a message: read when it is asked for, shown without harm, never cut in silence."""
+"""The body of a message: read only on demand, shown as inert text, and never cut without saying so."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def is_text(content: bytes) -> bool:
 
 
 def _formatted(content: bytes) -> bytes | None:
-    """Return JSON with a line for each value, numbers as they stand; None of what is not JSON, or too long."""
+    """Return JSON indented, with its numbers as they are; None for what is not JSON, or too long."""
     if len(content) > _FORMATTED or not is_text(content):
         return None
     try:

@@ -1,4 +1,4 @@
-"""The deliveries of a message, each with its attempts: what a long row of failures shows at a glance."""
+"""The deliveries of a message, each with its attempts in a table."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _TITLES: Final = {
 _SCROLLED: Final = 14
 _ERROR: Final = 400
 _FAILED: Final = (Status.DEAD, Status.PARKED, Status.RETRYING)
-# A row that scrolls has another parent than one that does not, so the table hears its clicks itself.
+# Rows of a scrolled table have another parent than others, so clicks are handled at the table itself.
 _CHOSEN: Final = """(event) => {
   const button = event.target.closest("[data-attempt]");
   if (button) emit(button.dataset.attempt);
@@ -51,7 +51,7 @@ _CHOSEN: Final = """(event) => {
 
 
 class Delivery:
-    """One delivery; ``open`` shows an attempt of a subscription."""
+    """One delivery; ``show_attempt`` opens an attempt of a subscription."""
 
     def __init__(self, viewer: Viewer, trace: TraceView, name: str, show_attempt: Open) -> None:
         self._viewer = viewer
@@ -66,7 +66,7 @@ class Delivery:
             self._none = tag("p", "pier-quiet", viewer.t("No attempt yet."))
 
     def update(self, delivery: DeliveryView) -> None:
-        """Show how it stands; rows that are there keep their place."""
+        """Show the state of the delivery and its attempts; the rows of a table keep their place."""
         self._head.update(msgspec.structs.replace(delivery, attempts=[]))
         rows = [self._row(attempt) for attempt in delivery.attempts]
         self._none.set_visibility(not rows)
@@ -109,7 +109,7 @@ class Delivery:
         return t("attempt {n}, next at {time}", n=made, time=time) if made else t("next at {time}", time=time)
 
     def _held(self, delivery: DeliveryView) -> None:
-        """Say why it is not out now, where the lines above do not say it."""
+        """Say why the delivery is not in flight now, unless its state or reason says so already."""
         held = delivery.held
         if held is not None and held.cause not in ("retry", delivery.reason):
             told = visible(self._viewer.say(held.what_text or held.what))
@@ -189,7 +189,7 @@ def phases(viewer: Viewer, took_each: Mapping[str, float]) -> Cell | None:
 
 
 def legend(viewer: Viewer) -> None:
-    """Say which colour is which phase."""
+    """Show which colour stands for which phase."""
     with tag("p", "pier-row-of pier-legend pier-quiet"):
         for name, title in PHASES.items():
             with tag("span"):

@@ -1,4 +1,4 @@
-"""What a message is: its state, where it comes from, when, and what was made of it."""
+"""The facts of a message: its state, times and fields, and its links to edits and replays."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def states(viewer: Viewer, status: str, is_untaken: bool, is_masked: bool) -> No
 
 
 def lineage(viewer: Viewer, origin: EditView | None, replay: ReplayView | None, edits: Sequence[EditView]) -> None:
-    """Show of which message this one was made by editing, and which were made of it."""
+    """Show the message that this one was edited or replayed from, and those that were made by editing it."""
     t = viewer.t
     if origin:
         with note(t("Made by editing another message"), _by(viewer, origin)), tag("p"):
@@ -134,7 +134,7 @@ def lineage(viewer: Viewer, origin: EditView | None, replay: ReplayView | None, 
 
 
 def ways_on(viewer: Viewer, trace: TraceView) -> None:
-    """Show the ways from here to what happened at the same time."""
+    """Show links to what happened at the same time."""
     t, time = viewer.t, id_time(trace.id)
     window = {
         "destination": trace.destination,

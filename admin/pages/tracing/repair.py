@@ -1,4 +1,4 @@
-"""What a person can do with one message: deliver it again, or make another one of it."""
+"""What a person can do with one message: resend it, or edit it into a new one."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class Repair:
     Parameters
     ----------
     said
-        Where to show what was done.
+        The element in which to show what was done.
     stir
-        Called when something was done that changes what the page shows.
+        Called after an action, so that the page looks for what changed.
     """
 
     def __init__(self, viewer: Viewer, said: ui.element, stir: Callable[[], None]) -> None:
@@ -129,7 +129,7 @@ class Repair:
         body = ui.textarea(t("Body"), value=text, validation=check).props(
             "outlined debounce=300 input-class=pier-editor"
         )
-        # One more than is taken, so that a longer text that was put in is refused and not cut.
+        # One more than the limit, so that a longer text that is pasted is refused and not cut.
         body.props["maxlength"] = _EDITED + 1
         if is_json:
             button(t("Indent it"), lambda: self._indent(body)).classes("pier-start")
@@ -144,7 +144,7 @@ class Repair:
         answers(self._viewer, asking, t("Make it and deliver it"), act)
 
     def _indent(self, editor: ui.textarea) -> None:
-        """Give each value of JSON a line; what is not JSON, or would be too long then, stays as it is."""
+        """Indent the JSON in the editor; what is not JSON, or would be too long indented, stays as it is."""
         text = editor.value or ""
         if _json_trouble(text):
             return
@@ -160,7 +160,7 @@ class Repair:
 
     async def _make(self, trace: TraceView, text: str, reason: str) -> None:
         t = self._viewer.t
-        # In base64, so that the bytes are those of the editor and not those of a value that was read and written.
+        # In base64, so that the body has exactly the bytes of the editor, not those of a decoded and encoded value.
         content = base64.b64encode(text.encode()).decode()
         asked = {"body_base64": content, "reason": reason}
         answer = (await self._viewer.api.post(f"/messages/{trace.id}/edit", asked)).read(EditedView)
@@ -181,7 +181,7 @@ def _reason(viewer: Viewer, *, required: bool) -> ui.input:
 
 
 def _is_too_long(text: str) -> bool:
-    """Whether a text is longer than the editor takes, which counts as browsers do."""
+    """Whether a text is over the editor's limit, counted in UTF-16 units as browsers do."""
     return len(text.encode("utf-16-le", "surrogatepass")) > 2 * _EDITED
 
 

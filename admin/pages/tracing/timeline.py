@@ -75,7 +75,7 @@ def _step(viewer: Viewer, hop: HopView) -> None:
 
 
 def _gap(viewer: Viewer, passed: int | None) -> None:
-    """Show how long nothing happened before; a long time stands out."""
+    """Show the time since the step before; a long one stands out."""
     if not passed:
         return
     tone = "pier-warn" if passed >= _GAP else "pier-quiet"

@@ -17,7 +17,7 @@ from bus.sentences import N_
 
 @page("/access", N_("Access"))
 async def access(viewer: Viewer) -> None:
-    """Show users and keys, and in an open bus what the first of them will do."""
+    """Show users and keys; without any, what changes for all once the first one is made."""
     t = viewer.t
     users = (await viewer.api.get("/users", Listing[UserView])).items
     keys = (await viewer.api.get("/keys", Listing[KeyView])).items
@@ -33,7 +33,7 @@ async def access(viewer: Viewer) -> None:
 
 
 def explain_open(viewer: Viewer) -> None:
-    """Say what the first user or key does to an open bus."""
+    """Say that the bus is open to its own machine until the first user or key is made, and what changes then."""
     t = viewer.t
     with note(
         t("The bus is open: the first user or key closes it"),

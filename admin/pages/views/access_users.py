@@ -213,7 +213,7 @@ def _ends(viewer: Viewer, found: UserView, place: ui.element) -> None:
 
 
 async def _sure(viewer: Viewer, title: str, text: str, *, action: str, name: str) -> bool:
-    """Ask before something that may lock its own doer, or everybody, out."""
+    """Ask before an action that may lock out the viewer, or everybody."""
     said = [text]
     if _is_me(viewer, name):
         said.append(viewer.t("This is you: you cannot undo it yourself."))

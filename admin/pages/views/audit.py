@@ -79,7 +79,7 @@ def _box(name: str, label: str, value: str, placeholder: str, **attributes: str)
 
 
 def _parsed(viewer: Viewer, written: str) -> datetime:
-    """Return a time of the URL; one without a zone, as the boxes write it, is in the viewer's."""
+    """Return a time of the URL; one without a zone, as the form's fields write it, is in the viewer's."""
     found = datetime.fromisoformat(written)
     return found if found.tzinfo is not None else found.replace(tzinfo=viewer.zone)
 

@@ -123,5 +123,5 @@ async def _switches(viewer: Viewer, code: str, known: DestinationView, wanted: M
 
 
 def _as_path(name: str) -> str:
-    # An empty name would be another place; the API says what is wrong with this one.
+    # An empty code, or one with these characters, would be another path; "-" is one that the API refuses too.
     return name if name and "/" not in name and "?" not in name and "#" not in name else "-"

@@ -1,4 +1,4 @@
-"""What fails, grouped by subscription and by how."""
+"""What fails, grouped by subscription and kind of failure."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class _Groups:
         self._table = table(columns, [self._row(group) for group in groups], label=t("Groups of failures"))
 
     async def look(self) -> None:
-        """Ask how many there are now."""
+        """Read the present counts of the groups."""
         found = await self._viewer.api.get("/failures", FailuresView, self._asked)
         rows = {row["key"]: row for row in map(self._row, found.items)}
         known = [row["key"] for row in self._table.rows]

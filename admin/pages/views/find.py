@@ -1,4 +1,4 @@
-"""The page that finds messages: by any id, or by filters that its URL has."""
+"""The page that finds messages: by an id of any kind, or by the filters in its URL."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _WRONG: Final = (400, 422)
 
 @page("/find", N_("Find"))
 async def find(viewer: Viewer) -> Response | None:
-    """Show what a search found, or go on to the one message that an id means."""
+    """Show what a search found, or redirect to the only message that a search by id found."""
     filters = read(viewer)
     if not is_plain(viewer, filters):
         shorter = filters.href() if not filters.cursor else _with_cursor(filters)
@@ -79,7 +79,7 @@ async def _subscriptions(viewer: Viewer, filters: Filters, destinations: list[st
 
 
 def _only(filters: Filters, found: MessagesView | None) -> str:
-    """Return the id of the message that an id alone means; empty when there is none, or several."""
+    """Return the id of the only message that a search by id alone found; empty when there is none, or several."""
     if found is None or filters.cursor or set(filters.query()) != {"ref"}:
         return ""
     items = found.items
@@ -87,7 +87,7 @@ def _only(filters: Filters, found: MessagesView | None) -> str:
 
 
 def _actions(viewer: Viewer, filters: Filters, *, has_any: bool) -> None:
-    """Show what can be done with all that was found, beyond this page too."""
+    """Show the actions for all messages of the search, not only for this page: export and resend."""
     if not has_any:
         return
     t, asked = viewer.t, filters.asked()

@@ -30,12 +30,12 @@ from admin.pages.viewer import Viewer
 from bus.security.keys import Action
 from bus.sentences import N_
 
-_SILENT: Final = 5.0  # seconds: a process tells of itself each second
+_SILENT: Final = 5.0  # seconds; a process reports its state each second
 
 
 @page("/health", N_("Health"))
 async def health(viewer: Viewer) -> None:
-    """Show them, and go on showing them."""
+    """Show the parts, and update them regularly."""
     t = viewer.t
     with heading(t("Health")):
         state = Live(lambda is_well: _state(viewer, is_well=is_well))
@@ -64,7 +64,7 @@ def _state(viewer: Viewer, *, is_well: bool) -> None:
 
 
 class _Part(Protocol):
-    """A part of the page: how it shows what the API has, or the refusal."""
+    """A part of the page that reads the API, and shows what it answers or why it refuses."""
 
     async def look(self) -> None:
         """Ask the API, and show what it has."""

@@ -1,4 +1,4 @@
-"""The overview: what needs a person, how much flows, and where it piles up."""
+"""The overview: alarms, rates, and where messages pile up."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NAMED: Final = ("key", "destination", "transport")
 
 @page("/", N_("Overview"))
 async def overview(viewer: Viewer) -> None:
-    """Show how the bus is now, and go on showing it."""
+    """Show how the bus is now, and update it regularly."""
     t = viewer.t
     with heading(t("Overview")):
         tag("span", "pier-spacer")
@@ -84,7 +84,7 @@ async def _history(viewer: Viewer) -> VolumeCharts:
 
 
 class _Now:
-    """What needs a person and how much flows, drawn anew in place."""
+    """The alarms and the rates, redrawn in place."""
 
     def __init__(self, viewer: Viewer, found: OverviewView) -> None:
         self._viewer = viewer
@@ -188,7 +188,7 @@ class _Tables:
 
 
 def _unknown(row: Row) -> Row:
-    """Return the row of a destination that is not among the busiest any more, or gone: its figures are not known."""
+    """Return the row of a destination that is no longer among the busiest, or was removed: without figures."""
     return {name: value if name in _NAMED else number("–") for name, value in row.items()}
 
 

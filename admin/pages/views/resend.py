@@ -41,7 +41,7 @@ async def resend(viewer: Viewer) -> None:
         buttons = tag("span", "pier-row-of")
     shown = _Job(viewer, job, state, buttons)
     await _items(viewer, job)
-    # A job that has ended is looked at further, less often: what fails since then is told.
+    # A finished job is still read, less often: the page shows what has failed since it was made.
     following(viewer, shown.look, every=_RARELY if job.state in ENDED else EVERY)
 
 

@@ -1,4 +1,4 @@
-"""Before a resend: what it will take, exactly, and why it is done."""
+"""The form before a bulk resend: exactly what it would resend, and the reason for it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from admin.pages.parts.tags import tag
 from admin.pages.viewer import Viewer
 from bus.sentences import N_
 
-# More than these must be typed before they are resent.
+# For more than these the count must be typed before they are resent.
 _MANY: Final = 100
 
 

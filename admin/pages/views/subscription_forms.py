@@ -142,7 +142,7 @@ def _wanted(viewer: Viewer, form: Form) -> dict[str, object]:
 
 
 def _statuses(text: str) -> list[int | str]:
-    """Return the statuses; what is no number is left to the API to refuse."""
+    """Return the HTTP statuses in a text; what is no number is left to the API to refuse."""
     found = [part.strip() for part in text.split(",") if part.strip()]
     return [int(part) if part.isascii() and part.isdigit() else part for part in found]
 

@@ -94,7 +94,7 @@ class _Page:
         ui.timer(_EVERY, patient(viewer, self._poll))
 
     async def _poll(self) -> None:
-        """Ask for what changes; all of it is read only when something has changed."""
+        """Read the trace with its last attempts only; the whole of it when something has changed."""
         if not self._is_stirred and (not self._live.value or self._is_finished()):
             return
         polled = await self._viewer.api.get(self._path, TraceView, {"attempts": "last:1"})
@@ -105,7 +105,7 @@ class _Page:
         self._update()
 
     def _stir(self) -> None:
-        """Look for what an action of this person brings about, though all was finished."""
+        """Have the next poll look for what an action has changed, though everything was finished."""
         self._is_stirred = True
 
     def _is_finished(self) -> bool:
