@@ -14,7 +14,7 @@ from bus.bootstrap import Context, Introspection, Offers
 
 
 class AdminService:
-    """The admin API, the pages on it, the runner of bulk resends, and what is cleared away."""
+    """The admin API, the pages on it, the runner of bulk resends, and housekeeping."""
 
     def __init__(self, context: Context, offered: Offers) -> None:
         self._services = AdminServices(context, Introspection(context, offered))

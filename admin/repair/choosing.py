@@ -1,4 +1,4 @@
-"""Which deliveries a selection takes: for the count before a job, for the job, and for what came after it."""
+"""Which deliveries a selection takes: for the preview of a job, for the job, and for failures since it was made."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ENDED_WELL: Final = (Status.DELIVERED, Status.SKIPPED, Status.CANCELED)
 class Preview(NamedTuple):
     """How many deliveries a selection takes, and the first messages of it.
 
-    ``counted_to`` is None when all were counted; else the id of the last message that was, the newest being first.
+    ``counted_to`` is None when all were counted; else the id of the oldest message that was: newer ones go first.
     """
 
     deliveries: int
@@ -54,11 +54,11 @@ class Chooser:
         self._store = store
         self._registry = registry
         self._clock = clock
-        # By job, with when it was counted: people look at a job again and again while it runs.
+        # By job, with the time of the count: pages ask for it again and again while a job runs.
         self._known: OrderedDict[str, tuple[float, NewFailures]] = OrderedDict()
 
     async def preview(self, selection: Selection) -> Preview:
-        """Count what a selection takes, for some seconds at most; the part that was counted is exact."""
+        """Count what a selection takes, for some seconds at most; as far as it gets, the count is exact."""
         end = self._clock.monotonic() + _LONGEST_COUNT
         count, cursor, sample = 0, None, list[Trace]()
         while True:
@@ -72,10 +72,10 @@ class Chooser:
                 return Preview(count, sample, page.traces[-1].id if page.traces else cursor)
 
     async def new_failures(self, job: Job) -> NewFailures | None:
-        """Count failures that a job's selection would take had it no end, and that came after the job was made.
+        """Count what failed since a job was made, and would be in its selection if that had no upper time.
 
-        Only so many of the newest messages are looked at, and for some seconds the answer is the same. What the job
-        resent itself is not new. None when the selection takes nothing that fails.
+        Only a limited number of the newest messages is read, and the answer is cached for some seconds. What the job
+        resent itself does not count. None when the selection takes no failed deliveries.
         """
         if job.selection.status is not None and job.selection.status not in FAILING:
             return None
@@ -95,15 +95,15 @@ class Chooser:
         return NewFailures(count, page.next is None)
 
     def items(self, trace: Trace, selection: Selection) -> list[Item]:
-        """Return the items of one message: what is still on its way for the first time is skipped."""
+        """Return the items of one message; a delivery that is still pending gets the outcome ``skipped``."""
         return [item_of(trace, name) for name in self.names(trace, selection)]
 
     async def unended(self, destination: str, deliveries: Sequence[tuple[str, str]]) -> list[Item]:
-        """Return the items that bring deliveries (message's id, subscription) to an end.
+        """Return an item for each unfinished delivery (message's id, subscription), to finish it.
 
-        One that has ended well is skipped, and so is one that a transport may still hold, or that waits because
-        somebody paused it. One that is pending for longer than a transport holds anything gets the item of
-        ``HAND_OVER``, any other one that resends it.
+        A delivery that is delivered, skipped or canceled is skipped, and so is a pending one that is paused or younger
+        than ``stuck_after``, which a transport may still hold. An older pending one gets an item with ``HAND_OVER``,
+        any other one an item that resends it. One whose message or subscription is gone is ``missing``.
         """
         traces = {message_id: await self._store.trace(message_id) for message_id in {each[0] for each in deliveries}}
         return [self._unended(destination, traces[message_id], message_id, name) for message_id, name in deliveries]
@@ -130,7 +130,7 @@ class Chooser:
         return Item(trace.id, name, HAND_OVER)
 
     def names(self, trace: Trace, selection: Selection) -> list[str]:
-        """Return the subscriptions that a selection takes of a message."""
+        """Return the subscriptions whose deliveries of a message a selection takes."""
         known = self._registry.catalog.names(trace.destination)
         names = [name for name in trace.deliveries if name in known]
         if selection.subscription is not None:

@@ -1,4 +1,4 @@
-"""Messages that people made by editing others: new messages, each linked with the one that it was made of."""
+"""Messages that people made by editing others: new messages, each linked with its original."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from bus.sentences import said_by, sentence
 
 EDITS: Final = "edits"
 DUE_WORK: Final = "store"
-"""What stands for the transport of an edited message: the rows of due work that are written with it."""
+"""The name of the transport in events of an edited message, which goes as due work of the store and by no broker."""
 _SHOWN: Final = 100
 _CHUNK: Final = 500
 _FIRST: Final = 1
 
 
 class Edit(msgspec.Struct, frozen=True, kw_only=True):
-    """What a new message has instead of the old one's; None where that stays."""
+    """The fields of a new message that replace those of the old one; None keeps the old one's."""
 
     body: bytes | None = None
     content_type: str | None = None
@@ -42,7 +42,7 @@ class Edit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Link(msgspec.Struct, frozen=True):
-    """A message that was made of another: ``id`` is the new one, ``at`` and ``until`` (when it is dropped) in ms."""
+    """A link from a message to one made of it: the new ``id``, ``at`` and ``until`` (when it is dropped) in ms."""
 
     id: str
     by: str
@@ -52,7 +52,7 @@ class Link(msgspec.Struct, frozen=True):
 
 
 class Editor:
-    """Makes messages of others, and knows which was made of which."""
+    """Makes messages by editing others, and keeps the links between them."""
 
     def __init__(self, store: Store, registry: Registry, events: Events, clock: Clock) -> None:
         self._store = store
@@ -70,18 +70,18 @@ class Editor:
         Raises
         ------
         InvalidMessage
-            The edit is not a possible message.
+            The edited message would not be valid.
         NotFound
             The destination is not there any more, or a subscription named.
         Conflict
-            Nobody would get it.
+            No subscription takes it.
         """
         destination = self._registry.destination(old.destination)
         names = self._names(destination, old, subscriptions)
         now = self._clock.now()
         message = _edited(old, edit, destination, names, now)
         link = Link(message.id, by, reason, now, now + destination.retention_days * DAY)
-        # The link first: one that leads nowhere is not shown, a message without one would be.
+        # The link first: a link without a message is not shown, but a message without its link would be.
         await self._store.put(EDITS, f"{old.id}/{message.id}", msgspec.json.encode(link))
         await self._store.write([message, *(self._begun(message, name, link) for name in names)])
         self._events.emit(events_of.accepted(message))
@@ -89,14 +89,14 @@ class Editor:
         return message
 
     async def made_of(self, message_id: str) -> list[Link]:
-        """Return the messages that were made of one, the first made first."""
+        """Return the links to the messages that were made of one, the oldest first."""
         found = await self._store.list(EDITS, prefix=f"{message_id}/", limit=_SHOWN)
         links = [_link(document) for document in found]
         traces = await asyncio.gather(*(self._store.trace(link.id) for link in links))
         return [link for link, trace in zip(links, traces, strict=True) if trace is not None]
 
     async def origin(self, message: Message) -> Link | None:
-        """Return how a message was made of another; None of one that was not, or when that is past its retention."""
+        """Return the link by which a message was made of another; None if it was not, or the link was dropped."""
         if not message.edited_from:
             return None
         found = await self._store.get(EDITS, f"{message.edited_from}/{message.id}")
@@ -136,7 +136,7 @@ class Editor:
         return names
 
     def _begun(self, message: Message, name: str, link: Link) -> Outcome:
-        """Return the beginning of a delivery that the compensator hands to a dispatcher."""
+        """Return the first outcome of a delivery: due now, so that the compensator hands it to a dispatcher."""
         return Outcome(
             message_id=message.id,
             destination=message.destination,
@@ -155,7 +155,7 @@ class Editor:
 
 
 def _edited(old: Message, edit: Edit, destination: Destination, names: tuple[str, ...], now: int) -> Message:
-    """Return the new message; raises ``InvalidMessage`` by the rules of the receiver."""
+    """Return the new message; raises ``InvalidMessage`` for what a receiver would refuse."""
     body = old.body if edit.body is None else edit.body
     headers = old.headers if edit.headers is None else edit.headers
     try:

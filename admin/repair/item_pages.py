@@ -14,7 +14,7 @@ from admin.repair.jobs import Item, Job, JobRepository
 CONTENT_TYPES: Final = {"csv": "text/csv; charset=utf-8", "ndjson": "application/x-ndjson"}
 _COLUMNS: Final = Item.__struct_fields__
 _CHUNKS_A_PAGE: Final = 200
-# A spreadsheet runs a cell that begins so as a formula.
+# A spreadsheet runs a cell that begins with one of these as a formula.
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -27,7 +27,7 @@ class ItemReader:
         self._outcome = outcome
 
     async def page(self, cursor: str, limit: int) -> tuple[list[Item], str | None]:
-        """Return a page, and where the next one begins: ``chunk`` or ``chunk.place``.
+        """Return a page and the cursor of the next one: ``chunk``, or ``chunk.place`` inside a chunk.
 
         A page looks at a bounded number of items: where few are wanted it may hold less than ``limit``, or nothing.
         """
@@ -44,7 +44,7 @@ class ItemReader:
         return found, str(following) if following < self._job.chunks else None
 
     async def exported(self, kind: str) -> AsyncIterator[bytes]:
-        """Yield the whole, a chunk at a time."""
+        """Yield the whole file, a chunk at a time."""
         if kind == "csv":
             yield _csv([_COLUMNS])
         for number in range(self._job.chunks):

@@ -46,7 +46,7 @@ class Counts(msgspec.Struct):
         return self.selected == ended + self.canceled + self.waiting
 
     def move(self, old: str, new: str) -> None:
-        """Count an item as something else than before."""
+        """Move an item from the count of one outcome to that of another."""
         setattr(self, old, getattr(self, old) - 1)
         setattr(self, new, getattr(self, new) + 1)
 
@@ -68,10 +68,10 @@ class Job(msgspec.Struct):
     chunks, sent
         How many chunks of items were selected, and how many of these were resent.
     started_at
-        When the selection was whole, and the first was resent.
+        When the selection was complete, and resending began.
     rerun_of, outcomes, rerun_chunks
         The job whose items with these outcomes this one resends again, and how many chunks it has; empty for a job
-        that selects by itself.
+        with a selection of its own.
     reruns
         The jobs that resend items of this one again.
     """
@@ -103,7 +103,7 @@ class Job(msgspec.Struct):
 class Orders(msgspec.Struct, frozen=True):
     """What people asked of a job since it began.
 
-    A document apart from the job: only requests write this one, and only the runner that one. ``rate`` counts once
+    A document of its own, since only requests write orders, and only the runner writes the job. ``rate`` is in force if
     ``has_rate``.
     """
 
@@ -113,7 +113,7 @@ class Orders(msgspec.Struct, frozen=True):
     has_rate: bool = False
 
     def state(self, job: Job) -> str:
-        """Return where a job stands for people: one that is told to stop stands already."""
+        """Return the state to show: what was ordered counts at once, before the runner has obeyed."""
         if job.is_done:
             return job.state
         if self.canceled:
@@ -139,7 +139,7 @@ _items_decoder: Final = msgspec.json.Decoder(list[Item])
 
 
 class JobRepository:
-    """Jobs, what people asked of them, and their items, as documents: items in chunks, since each costs a commit."""
+    """Jobs, their orders and their items, as documents; items in chunks, since each document costs a commit."""
 
     def __init__(self, documents: DocumentStore) -> None:
         self._documents = documents
@@ -165,13 +165,13 @@ class JobRepository:
         return msgspec.json.decode(found.value, type=Orders) if found is not None else Orders()
 
     async def all_orders(self) -> dict[str, Orders]:
-        """Return what was asked of each job, of those that something was asked of."""
+        """Return the orders of each job that has any."""
         return {
             found.key: msgspec.json.decode(found.value, type=Orders) for found in await self._documents.list(ORDERS)
         }
 
     async def order(self, job_id: str, **changes: bool | float | None) -> Orders:
-        """Change what is asked of a job; durable when it returns, and never undone by a request at the same time."""
+        """Change the orders of a job; durable when it returns, and not lost to a request at the same time."""
         while True:
             found = await self._documents.get(ORDERS, job_id)
             known = msgspec.json.decode(found.value, type=Orders) if found is not None else Orders()
@@ -193,13 +193,13 @@ class JobRepository:
         await self._documents.put(ITEMS, _key(job_id, chunk), msgspec.json.encode(items))
 
     async def orphans(self, before: int, known: Collection[str]) -> set[str]:
-        """Return ids of jobs made before a time (ms) that died before they were written, of the oldest items."""
+        """Return the ids in the oldest chunks of items whose job was made before a time (ms) but never written."""
         found = await self._documents.list(ITEMS, limit=_DROPPED_AT_ONCE)
         owners = {document.key.partition("/")[0] for document in found}
         return {owner for owner in owners if owner not in known and id_time(owner) < before}
 
     async def drop(self, job_id: str) -> None:
-        """Delete a job with all that belongs to it, itself last, so that what is interrupted is done again."""
+        """Delete a job's items and orders, then the job, so that an interrupted deletion can be repeated."""
         while documents := await self._documents.list(ITEMS, prefix=f"{job_id}/", limit=_DROPPED_AT_ONCE):
             async with asyncio.TaskGroup() as group:
                 for document in documents:

@@ -16,7 +16,7 @@ from bus.registry import Registry
 from bus.sentences import sentence
 
 HAND_OVER: Final = 0
-"""The generation of a target that keeps its own: it is pending, on no transport, and goes to a dispatcher as it is."""
+"""Generation of a target that is not resent: a pending delivery, on no transport, goes to a dispatcher as it is."""
 
 
 class Target(NamedTuple):
@@ -46,14 +46,14 @@ class Resender:
         self._clock = clock
 
     def choose(self, trace: Trace, subscriptions: Sequence[str] | None) -> list[Target]:
-        """Return the deliveries of one message to resend: all those not pending, or the named.
+        """Return the deliveries of one message to resend: those named, or all that are not pending.
 
         Raises
         ------
         NotFound
-            A subscription named is not there.
+            There is no subscription of that name.
         Conflict
-            A delivery named, or every one, is still pending: it is on its way.
+            A named delivery, or every one, is still pending.
         """
         known = self._registry.catalog.names(trace.destination)
         names = known if subscriptions is None else subscriptions
@@ -81,7 +81,7 @@ class Resender:
         Raises
         ------
         NotFound
-            The message is gone, or a subscription.
+            The message or a subscription is gone.
         """
         trace = await self._store.trace(message_id)
         message = await self._store.message(message_id)
@@ -132,7 +132,7 @@ def target_of(trace: Trace, subscription: str) -> Target:
 
 
 def _is_next(target: Target, trace: Trace) -> bool:
-    """Whether the resend was not written yet, and no later one either."""
+    """Whether neither this resend nor a later one was written yet."""
     delivery = trace.deliveries.get(target.subscription)
     return target.generation > HAND_OVER and (delivery is None or delivery.generation < target.generation)
 

@@ -1,4 +1,4 @@
-"""Takes resends, has them worked through side by side, and goes on where a restart interrupted."""
+"""Accepts bulk resends, runs them concurrently, and continues them after a restart."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CHUNK: Final = 100
 
 
 class ResendRunner:
-    """Owns the jobs of this process while it lives."""
+    """Runs all unfinished jobs of the store in this process."""
 
     def __init__(
         self, store: Store, chooser: Chooser, resender: Resender, repository: JobRepository, clock: Clock
@@ -69,9 +69,9 @@ class ResendRunner:
     async def end(
         self, destination: str, deliveries: Sequence[tuple[str, str]], rate: float | None, reason: str, by: str
     ) -> Job:
-        """Bring deliveries that somebody found without an end to one; durable when it returns.
+        """Finish deliveries that were found unfinished, as a job; durable when it returns.
 
-        Which are taken, and how, is frozen now (``Chooser.unended``).
+        What is done with each is decided now (``Chooser.unended``).
         """
         items = await self._chooser.unended(destination, deliveries)
         now = self._clock.now()
@@ -87,12 +87,12 @@ class ResendRunner:
         return job
 
     async def rerun(self, job: Job, outcomes: Sequence[str], rate: float | None, reason: str, by: str) -> Job:
-        """Resend exactly those items of a finished job again that ended so; durable when it returns.
+        """Resend again the items of a finished job that have these outcomes; durable when it returns.
 
         Raises
         ------
         Conflict
-            The job is not finished, so that its items are not known.
+            The job is not finished, so that the outcomes of its items are not known.
         """
         if not job.is_done:
             raise Conflict(
@@ -174,7 +174,7 @@ class ResendRunner:
         self._working.discard(job.id)
 
     async def _stored(self, job_id: str) -> Job | None:
-        """Return a job as the store has it, once it answers: what was not written there did not happen."""
+        """Return a job as the store has it, once it answers; progress that was not written is done again."""
         while True:
             await self._clock.sleep(_AFTER_FAILURE)
             try:

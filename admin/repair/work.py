@@ -25,7 +25,7 @@ _OUTCOMES: Final = {Status.DELIVERED: "delivered", Status.SKIPPED: "skipped"}
 
 
 class Work:
-    """Begins where the store says that a job stands; after an error of the store a new one begins there again."""
+    """Runs one job from its state in the store; after an error of the store it is replaced by a new ``Work``."""
 
     def __init__(
         self, job: Job, *, store: Store, chooser: Chooser, resender: Resender, repository: JobRepository, clock: Clock
@@ -39,7 +39,7 @@ class Work:
         self._bucket = TokenBucket(job.rate)
         self._orders = Orders()
         self._orders_at = float("-inf")
-        # The chunk that is being resent, and what of it was not resent yet.
+        # The items of the chunk that is being resent, and those that were not resent yet.
         self._items: list[Item] | None = None
         self._unsent: list[Item] = []
         self._open: deque[int] = deque()
@@ -47,7 +47,7 @@ class Work:
     async def finish(self) -> None:
         """Work until the job is done or canceled; raises ``StoreError`` when the store does not answer."""
         job = self._job
-        # A crash may have fallen between a chunk and its job, so the counts are taken from the chunks.
+        # The job may have crashed after it wrote a chunk and before its counts, so they are taken from the chunks.
         job.counts = await self._count()
         self._open.extend(range(job.sent))
         while not job.is_done:
@@ -105,7 +105,7 @@ class Work:
         return item_of(trace, item.subscription)
 
     async def _send(self) -> None:
-        """Resend what the rate allows of one chunk; repeated it changes nothing, since the generations are frozen."""
+        """Resend what the rate allows of one chunk; repeating it changes nothing, since the generations are fixed."""
         job = self._job
         if self._items is None:
             self._items = await self._repository.items(job.id, job.sent)
@@ -142,7 +142,7 @@ class Work:
         await self._resender.apply(item.message_id, [target], cause)
 
     async def _wait(self) -> None:
-        """Look for the last outcomes; a job whose every item has one is done."""
+        """Read the last outcomes; once every item has one, the job is done."""
         job = self._job
         if job.counts.waiting:
             self._open = self._open or deque(range(job.chunks))
@@ -152,7 +152,7 @@ class Work:
             await self._repository.save(job)
 
     async def _watch(self, seconds: float) -> None:
-        """Look at one chunk, and wait when nothing of it ended."""
+        """Read the outcomes of one chunk, and wait if there were no new ones."""
         if self._items is not None:
             self._open_chunk(self._job.sent)
         if not await self._settle():
@@ -163,7 +163,7 @@ class Work:
             self._open.append(chunk)
 
     async def _settle(self) -> bool:
-        """Note the outcomes of one chunk that has open items; whether there were any."""
+        """Write the new outcomes of one chunk that has waiting items; return whether there were any."""
         if not self._open:
             return False
         chunk = self._open.popleft()
@@ -182,7 +182,7 @@ class Work:
         return await self._repository.items(self._job.id, chunk)
 
     async def _note(self, chunk: int, items: list[Item], waiting: Sequence[Item]) -> int:
-        """Write what became of items that waited; return of how many."""
+        """Write a chunk whose waiting items have outcomes now; return how many have."""
         ended = [item for item in waiting if item.outcome != "waiting"]
         if ended:
             await self._repository.save_items(self._job.id, chunk, items)
@@ -192,7 +192,7 @@ class Work:
         return len(ended)
 
     async def _look(self, item: Item) -> bool:
-        """Note an item's outcome if it has one; return whether it was resent."""
+        """Set an item's outcome from its trace if there is one; return whether it was resent."""
         trace = await self._store.trace(item.message_id)
         delivery = trace.deliveries.get(item.subscription) if trace is not None else None
         if delivery is None:

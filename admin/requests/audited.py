@@ -1,4 +1,4 @@
-"""Routes whose changes are in the audit log before they are made, and with their outcome before they are answered."""
+"""Routes that write to the audit log before a change is made, and its outcome before the answer is sent."""
 
 from __future__ import annotations
 
@@ -22,10 +22,9 @@ Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 class AuditedRoute(APIRoute):
-    """A route of which every request that may change something is in the audit log.
+    """A route that audits every request that may change something or asks for what is masked (``?unmasked=true``).
 
-    Who is not known is refused before, and leaves no entry; who is known and may not do it leaves one. So is every
-    request that asks for what masking rules hide (``?unmasked=true``).
+    A caller without valid credentials is refused before, without an entry; one who may not do it gets an entry.
     """
 
     def get_route_handler(self) -> Handler:
@@ -54,13 +53,13 @@ class AuditedRoute(APIRoute):
 
 
 class Noting:
-    """What the log says of a request's changes: what it asks for, unless its route knows what it really changed."""
+    """The changes in a request's audit entry: those it asks for, until its route sets those that it really made."""
 
     def __init__(self, changes: dict[str, Change]) -> None:
         self.changes = changes
 
     def compare(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
-        """Say what differs between two states of the resource."""
+        """Set the changes to what differs between two states of the resource."""
         self.changes = compared(before, after)
 
 
@@ -70,7 +69,7 @@ def _unmasking(request: Request) -> dict[str, Change]:
 
 
 def is_noted(request: Request) -> bool:
-    """Whether a request is in the log."""
+    """Whether a request has an entry in the audit log."""
     return hasattr(request.state, "noting")
 
 
@@ -93,7 +92,7 @@ async def add_entry(
 ) -> Entry:
     """Add an entry for a request; ``status`` once its answer is known. Raises ``StoreUnavailable``.
 
-    ``method`` and ``resource`` are those of a part of a request that changes many; else its own.
+    ``method`` and ``resource`` name one of several changes that a request makes; by default its own.
     """
     where = resource or request.scope["path"].removeprefix(_PREFIX)
     return await services_of(request).audit.add(

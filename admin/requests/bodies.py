@@ -1,4 +1,4 @@
-"""How much anybody may send to the admin API, known or not."""
+"""The limit of request bodies of the admin API, for everybody."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from admin.models.base import MAX_BODY
 from bus.http.asgi import Event, Receive, Scope
 
 LARGEST: Final = 2**20
-# One that carries a message's body in base64, with what else there is to say.
+# Room for a message's body in base64, with its other fields.
 _LARGEST_EDIT: Final = MAX_BODY // 3 * 4 + LARGEST
 _EDIT: Final = re.compile(r"/api/v1/messages/[^/]+/edit")
 _CONFIGURATION: Final = "/api/v1/configuration"
 
 
 def limited(scope: Scope, receive: Receive) -> Receive:
-    """Return a ``receive`` that refuses a body over the limit (413) as soon as it is over it."""
+    """Return a ``receive`` that refuses a body (413) as soon as more than the limit has arrived."""
     total, largest = 0, _largest(scope.get("path", ""))
 
     async def count() -> Event:

@@ -23,12 +23,12 @@ async def put_unless_refused(
 ) -> Stored:
     """Make a change of a destination or of one of its subscriptions, and wait until every process has it.
 
-    A broker that is away holds up nothing, and neither does one that refused before: then this change is not the cause.
+    A broker that is away does not fail the change, nor does one that refused before it: then it is not the cause.
 
     Raises
     ------
     Conflict
-        The broker refused what the change needs; everything is as it was.
+        The broker refused what the change needs, such as a queue; the change was undone.
     """
     router = services.context.router
     before = router.trouble(code)
@@ -45,7 +45,7 @@ _Resource = TypeVar("_Resource", bound=BaseModel)
 
 
 def merged(current: _Resource, changes: dict[str, Any]) -> _Resource:
-    """Return the resource with its changes, validated as a whole; an impossible value is a 422 with its field."""
+    """Return the resource with its changes, validated as a whole; an invalid value is a 422 with its field."""
     try:
         return type(current).model_validate({**current.model_dump(), **changes})
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""The OpenAPI document: what FastAPI knows of the routes, with who may ask and how each request is refused."""
+"""The OpenAPI document: what FastAPI knows of the routes, plus authentication and the refusals of each operation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FASTAPIS_OWN: Final = ("HTTPValidationError", "ValidationError")
 _OK: Final = 200
 _FIRST_REFUSAL: Final = 400
 Responses = dict[int | str, dict[str, Any]]
-# Of a route that strangers may ask.
+# For a route that needs no authentication.
 FOR_ALL: Final[dict[str, Any]] = {"security": []}
 
 
@@ -28,12 +28,12 @@ def download(description: str, *media_types: str) -> Responses:
 
 
 def written(view: View, headers: Mapping[str, str] | None = None) -> Response:
-    """Return an answer that may be long, written in one go; its route says ``response_model=`` what it is."""
+    """Return an answer that may be long, encoded directly; its route declares its type by ``response_model=``."""
     return Response(msgspec.json.encode(view), media_type="application/json", headers=headers)
 
 
 def document_of(app: FastAPI, routes: Iterable[tuple[str, APIRoute]], hot: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the document; ``routes`` are all of FastAPI's with their paths, ``hot`` the paths that it does not serve.
+    """Return the document; ``routes`` are FastAPI's, by path, ``hot`` documents the paths served outside of it.
 
     FastAPI knows nothing of the structs that routes answer with: msgspec describes these.
     """
@@ -56,7 +56,7 @@ def document_of(app: FastAPI, routes: Iterable[tuple[str, APIRoute]], hot: Mappi
 
 
 def _answers(operations: dict[str, Any], route: APIRoute) -> Iterator[tuple[dict[str, Any], type]]:
-    """Yield each answer of a route that is a struct, as the document has it so far, with that struct."""
+    """Yield each answer of a route that is a struct: its part of the document, and the struct."""
     models = {route.status_code or _OK: route.response_model}
     models |= {int(status): more["model"] for status, more in route.responses.items() if "model" in more}
     for method in route.methods or ():
@@ -65,9 +65,9 @@ def _answers(operations: dict[str, Any], route: APIRoute) -> Iterator[tuple[dict
 
 
 def _complete(path: str, method: str, operation: dict[str, Any]) -> None:
-    """Add to an operation who may ask, and every status that its routes refuse with.
+    """Add to an operation its authentication, and every status with which it refuses.
 
-    A route says itself what is not plain from its form: ``responses=refusals(429)``, ``openapi_extra=FOR_ALL``.
+    What does not follow from path and method is declared by the route: ``responses=refusals(429)``, ``FOR_ALL``.
     """
     changes = method not in _READING
     security = operation.setdefault("security", by_key_or_session(changes=changes))

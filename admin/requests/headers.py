@@ -1,4 +1,4 @@
-"""What every answer of the admin tells a browser: render nothing, keep nothing, tell nobody."""
+"""The security headers of every answer of the admin: a browser must not render, cache or share it."""
 
 from __future__ import annotations
 

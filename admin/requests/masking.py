@@ -1,4 +1,4 @@
-"""Who reads what masking rules hide, and whether they asked for that."""
+"""The dependency that applies masking rules to a request, unless its principal may see and asks for everything."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from bus.http.problem import CONTENT_TYPE, FAILED, REPORT_IT, Problem, failure, 
 from bus.sentences import N_, Said, Sentence, said_by, sentence, sentence_of
 
 HANDLED = (BusError, RequestValidationError, HTTPException, Exception)
-# What Pydantic says of a value, by its name for it; of two forms the one that it used.
+# Pydantic's texts by its error types; of singular and plural the one that Pydantic used is chosen.
 _VALUES: Final = {
     "bool_type": (N_("Input should be a valid boolean"),),
     "dict_type": (N_("Input should be a valid dictionary"),),
@@ -50,7 +50,7 @@ _VALUES: Final = {
 
 
 class _Told(NamedTuple):
-    """What a document says: in English, and as what another language needs."""
+    """A problem document in English, with its texts for other languages."""
 
     problem: Problem
     detail: Said
@@ -58,7 +58,7 @@ class _Told(NamedTuple):
 
 
 def problem_for(error: Exception) -> Problem:
-    """Return the document that answers an error; of one that is nobody's the server gets the traceback."""
+    """Return the problem document for an error; for an unexpected one a general text: its traceback is only logged."""
     return _told(error).problem
 
 
@@ -80,14 +80,14 @@ async def answer(request: Request, error: Exception) -> Response:
     headers = {name.lower(): value for name, value in (own or {}).items()} | dict(
         headers_of(found.status, found.retry_after)
     )
-    if found.status == 405:  # noqa: PLR2004 - Starlette names the methods of one route of the path only
+    if found.status == 405:  # noqa: PLR2004 - Starlette lists the methods of one of the path's routes only
         allowed = request.app.state.methods_at(request.scope["path"])
         headers["allow"] = ", ".join(allowed) or headers["allow"]
     return Response(_content(told), found.status, headers=headers, media_type=CONTENT_TYPE)
 
 
 def _content(told: _Told) -> bytes:
-    """Return the document; of sentences it has the templates and values too, to say them in another language."""
+    """Return the document; a ``Sentence`` in it also has its template and values, to say it in another language."""
     texts = {"detail_text": told.detail, "hint_text": told.hint}
     said = {name: found for name, text in texts.items() if (found := sentence_of(text)) is not None}
     return msgspec.json.encode({**msgspec.to_builtins(told.problem), **said})
@@ -122,5 +122,5 @@ def _why(found: Mapping[str, Any]) -> Said:
 
 
 def _is_place(part: int | str) -> bool:
-    """Whether a part of an error's location is the sender's; after a field of several forms comes a form's name."""
+    """Whether a part of an error's location is of the request; Pydantic adds a type's name after a field of a union."""
     return isinstance(part, int) or not ("[" in part or part == ExponentialBody.__name__)

@@ -1,4 +1,4 @@
-"""Searches and exports as they stand in a URL, and what a page of one looked at."""
+"""Searches and exports as queries of a URL, and the range that a page has searched."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ExportQuery(_Query):
 
 
 def searched_view(searched: Searched, archived: Sequence[ArchivedDay]) -> SearchedView:
-    """Return what a page looked at, as people read it, and which days of that are not in the store any more."""
+    """Return the range that a page has searched, and the days in it that were archived and dropped."""
     return SearchedView(
         since=_time(searched.since),
         until=_time(searched.before),
@@ -46,7 +46,7 @@ def searched_view(searched: Searched, archived: Sequence[ArchivedDay]) -> Search
 
 
 def _time(time: int | None) -> str | None:
-    """Return a time; null for none, and for one that is past all calendars, as a cursor of a person's own may be."""
+    """Return a time; null for none, and for one past the year 9999, which a made-up cursor may have."""
     try:
         return None if time is None else format_time(time)
     except OverflowError:

@@ -1,4 +1,4 @@
-"""Which days an archive has taken out of the store: who looks for a message of them is told where it is."""
+"""The partitions that were archived and dropped: who looks for a message of one is told where the archive is."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ArchivedDay(msgspec.Struct, frozen=True):
     partition
         Its name, such as ``20260131-30d``.
     lake
-        Where the archive is, as whoever had it dropped named it; empty when they did not.
+        Where the archive is, as named in the request to drop the partition; empty if it was not.
     messages
         How many it had.
     at
@@ -49,17 +49,17 @@ class Archives:
         await self._documents.put(ARCHIVED, day.partition, msgspec.json.encode(day))
 
     async def between(self, since: int | None, before: int | None) -> list[ArchivedDay]:
-        """Return the days that have times of a range (ms, ``before`` exclusive; None for no end), the oldest first."""
+        """Return the archived days of a range of times (ms, ``before`` exclusive; None for no end), oldest first."""
         try:
             first = day_of(since) if since is not None else ""
-        except OverflowError:  # an id, or a cursor of a person's own, may be of a time past all calendars
+        except OverflowError:  # a made-up id or cursor may have a time past the year 9999
             return []
         found = await self._documents.list(ARCHIVED, after=first)
         days = [msgspec.json.decode(each.value, type=ArchivedDay) for each in found]
         return [day for day in days if before is None or _start(day) < before]
 
     async def absent(self, message_id: str) -> NotFound:
-        """Return the error for a message that the store does not have: where it is, when its day was archived."""
+        """Return the error for a message that the store does not have; it names the archive if its day was archived."""
         at = id_time(message_id)
         days = [day for day in await self.between(at, at + 1) if _start(day) <= at < _start(day) + DAY]
         return _archived(message_id, days[-1]) if days else missing(message_id)

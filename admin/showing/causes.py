@@ -1,4 +1,4 @@
-"""Why the deliveries of a trace are not out now, as the processes that are alive say it."""
+"""Why the deliveries of a trace are not in flight now, by the configuration and the state of the live processes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class _Told(NamedTuple):
 
 
 class Causes:
-    """Asks the dispatchers twice a second at most, however many traces are read, and only for what might be out."""
+    """Asks the dispatchers at most twice a second, and only about deliveries that the configuration does not hold."""
 
     def __init__(self, context: Context, introspection: Introspection) -> None:
         self._context = context
@@ -32,7 +32,7 @@ class Causes:
         self._told = Reading(self._ask, context.clock, least=0.5)
 
     async def of(self, trace: Trace) -> Mapping[str, Cause]:
-        """Return the cause of each delivery that has not ended, by subscription; what is not known is left out.
+        """Return why each unfinished delivery is not in flight, by subscription; what is not known is left out.
 
         Takes as long as the dispatchers take to answer, 2 s at most.
         """
@@ -75,7 +75,7 @@ class Causes:
         return found
 
     async def _ask(self) -> dict[str, _Told]:
-        """Return what the dispatchers say, by owner; who does not answer is left out."""
+        """Return the state of each dispatcher, by owner; one that does not answer is left out."""
         dispatchers = [member for member in self._context.members.all if member.is_dispatcher]
         answers = await self._introspection.reports.of(dispatchers)
         return {
@@ -88,7 +88,7 @@ class Causes:
 
 
 def _post(member: Member, told: _Told | None, key: Lane) -> Post:
-    """Return a dispatcher's part; of one that does not answer, what it told everybody last."""
+    """Return a dispatcher's state for a subscription; if it does not answer, what it last announced to all."""
     lane = "/".join(key)
     if told is None:
         return Post(member.node, breaker=member.breakers.get(lane))

@@ -1,4 +1,4 @@
-"""The one place through which what messages and answers contain goes to people: bodies, headers, responses."""
+"""The only place through which the contents of messages and answers reach people: bodies, headers, responses."""
 
 from __future__ import annotations
 
@@ -43,27 +43,27 @@ def headers_of(message: Message) -> dict[str, str]:
 
 
 def response_text(attempt: Attempt) -> str | None:
-    """Return what is kept of an answer's body as text; None when nothing is."""
+    """Return the stored part of an answer's body as text; None when nothing is stored."""
     return attempt.response.decode("utf-8", "replace") or None
 
 
 def response_view(attempt: Attempt) -> ResponseView:
-    """Return an answer: its status or error, and the part of its body that is kept, of failures only."""
+    """Return an answer: its status or error, and the stored part of its body, which only failures have."""
     kept = len(attempt.response)
     return ResponseView(
         status_code=attempt.status_code,
         error=attempt.error or None,
         body=response_text(attempt),
         body_bytes=kept,
-        # What the limit took in is whole, unless it ends just there.
+        # A body below the limit is whole; one of just that length may have been cut.
         may_be_cut=kept >= RESPONSE_KEPT,
     )
 
 
 def request_headers(message: Message, subscription: Subscription, attempt: Attempt) -> list[tuple[str, str]]:
-    """Return the headers of an attempt by the dispatcher's rule, without signatures.
+    """Return the headers of an attempt as the dispatcher makes them, with ``(signed)`` for a signature.
 
-    The values of a subscription's own constant headers may be credentials, so they are left out as well.
+    The values of a subscription's own constant headers may be credentials, so they are ``***``.
     """
     constant = constant_headers(subscription)
     signature = _SIGNED if subscription.signing_secrets(attempt.started_at) else ""

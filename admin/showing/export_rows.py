@@ -39,15 +39,15 @@ class Writer(Protocol):
     media_type: ClassVar[str]
 
     def head(self) -> bytes:
-        """Return what stands before all rows."""
+        """Return what the file has before its rows."""
         ...
 
     def rows(self, found: Iterable[tuple[Trace, Seen | None]]) -> bytes:
-        """Return rows of messages, with their bodies as far as they come along."""
+        """Return the rows of messages, with bodies where these are given."""
         ...
 
     def tail(self) -> bytes:
-        """Return what stands after all rows, so that a file without it is not whole."""
+        """Return what the file has after its rows, by which a reader knows that it is whole."""
         ...
 
 
@@ -70,7 +70,7 @@ class CsvWriter:
 
 
 class NdjsonWriter:
-    """A JSON object a line, and a last one that says how many there were."""
+    """A JSON object a line for each message, and a last one with their count."""
 
     media_type: ClassVar[str] = "application/x-ndjson"
 
@@ -113,7 +113,7 @@ def _row(trace: Trace) -> dict[str, Any]:
 
 
 def _cell(value: object) -> str:
-    """Return a cell's text; one that a spreadsheet would run gets an apostrophe, which it does not show."""
+    """Return a cell's text; one that a spreadsheet would run as a formula gets an apostrophe, which it hides."""
     text = "" if value is None else str(value)
     return f"'{text}" if text.startswith(_FORMULA) else text
 
@@ -125,7 +125,7 @@ def _csv(rows: Iterable[Iterable[str]]) -> bytes:
 
 
 def _seen(seen: Seen) -> dict[str, Any]:
-    """Return what a reader sees of a body."""
+    """Return the fields of a row for a body as the reader may see it."""
     shown = _body(seen.body) if seen.body is not None else {"body_withheld": str(seen.why)}
     return shown | ({"masked": True} if seen.masked else {})
 
@@ -136,5 +136,5 @@ def _body(body: bytes) -> dict[str, Any]:
         msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return {"body_base64": b64encode(body).decode()}
-    # Between the parts of JSON a line break is a space; inside them there is none.
+    # In JSON a line break is white space between tokens, and never inside one.
     return {"body": msgspec.Raw(body.replace(b"\n", b" ").replace(b"\r", b" "))}

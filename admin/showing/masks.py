@@ -1,4 +1,4 @@
-"""What a reader sees of messages whose destination has masking rules: everything that shows content asks here."""
+"""Messages whose destination has masking rules, as one reader may see them: all that shows content comes here."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from bus.security.principals import Principal
 from bus.sentences import Said, said_by, sentence
 
 _NOTHING: Final = Masking()
-_AT_ONCE: Final = 65_536  # bytes that are masked on the event loop
+_AT_ONCE: Final = 65_536  # bytes of a body that is masked on the event loop; larger ones in a thread
 _HINT: Final = sentence("an admin sees it with ?unmasked=true, which the audit log notes")
 
 
 class Seen(NamedTuple):
-    """A body as a reader sees it; None when it is withheld, and then why. ``masked``: it may be less than all."""
+    """A body as a reader may see it; None when it is withheld, with ``why``. ``masked``: parts may be hidden."""
 
     body: bytes | None
     masked: bool = False
@@ -37,12 +37,12 @@ class Masks:
     Parameters
     ----------
     unmasked
-        Asked to see everything; the request is in the audit log (`AuditedRoute`).
+        Whether the reader asks to see everything; the request is then in the audit log (`AuditedRoute`).
 
     Raises
     ------
     AccessDenied
-        Asked for, and not allowed.
+        The reader asks to see everything, and may not.
     """
 
     def __init__(self, catalog: Catalog, principal: Principal, *, unmasked: bool = False) -> None:
@@ -53,7 +53,7 @@ class Masks:
         self.unmasked = unmasked
 
     def of(self, destination: str) -> Masking:
-        """Return the rules that hold for this reader; none is false."""
+        """Return the rules that hold for this reader; false when there are none."""
         if self.unmasked and self._principal.may(Action.UNMASK, destination):
             return _NOTHING
         return _rules(self._catalog, destination)
@@ -75,7 +75,7 @@ class Masks:
         return self.of(destination).mask_headers(headers)
 
     def trace(self, trace: Trace) -> Trace:
-        """Return a trace as this reader sees it, without what subscribers answered: that may quote the message."""
+        """Return a trace as this reader may see it, without subscribers' answers, which may quote the message."""
         rules = self.of(trace.destination)
         if not rules:
             return trace
@@ -86,7 +86,7 @@ class Masks:
         return msgspec.structs.replace(trace, message=message, deliveries=deliveries)
 
     def require_whole(self, destination: str) -> None:
-        """Raise ``AccessDenied`` unless this reader sees everything: for who sends on what was read."""
+        """Raise ``AccessDenied`` unless this reader may see everything: required to send on what was read."""
         if self.of(destination):
             raise AccessDenied(
                 sentence(

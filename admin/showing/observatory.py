@@ -1,4 +1,4 @@
-"""The whole bus as this process sees it now: what every process told last, the transports, and counters; no message."""
+"""The whole bus as this process sees it now: the other processes' last reports, transports and counters."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class Backlog(NamedTuple):
 class Sight(NamedTuple):
     """The bus at one moment.
 
-    ``rates``, ``retrying`` and ``dead`` come from the store and are None while it does not answer. ``retrying`` is what
-    waits in the compensations, ``dead`` what died within the last hour.
+    ``rates``, ``retrying`` and ``dead`` come from the store and are None while it does not answer. ``retrying`` counts
+    the compensations, ``dead`` what died within the last hour.
     """
 
     now: int
@@ -54,7 +54,7 @@ class Sight(NamedTuple):
 
 
 class Observatory:
-    """Looks at most twice a second, however many ask; what the store has to count, less often where that takes long."""
+    """Reads the bus at most twice a second, however many ask; slow counts of the store less often."""
 
     def __init__(self, context: Context, introspection: Introspection, rollups: RollupReader) -> None:
         self._context = context
@@ -66,7 +66,7 @@ class Observatory:
         self._sight = Reading(self._look, context.clock, least=0.5)
 
     async def look(self) -> Sight:
-        """Return the bus as of now, half a second ago at most."""
+        """Return the bus as it was at most half a second ago."""
         found = await self._sight.value()
         return found if found is not None else await self._look()
 
@@ -85,7 +85,7 @@ class Observatory:
         )
 
     async def _read_rates(self) -> Rates:
-        """Count the last minute or two: the present minute and the one before."""
+        """Read the counts of the present minute and the one before."""
         now = self._context.clock.now()
         since = _BY_MINUTE.start(now - MINUTE)
         sheets = await self._rollups.sheets(_BY_MINUTE, since, now + 1)
@@ -151,7 +151,7 @@ def _facts(context: Context, members: list[Member], dead: Mapping[Lane, int]) ->
         subscriptions=context.registry.catalog.subscriptions.values(),
         publishing=list(_publishing(context, members)),
         dead={lane: count for lane, count in dead.items() if lane in context.registry.catalog.subscriptions},
-        # Sweepers of one machine look at the same directories, as a rule.
+        # The highest of a machine's sweepers, which watch the same directories as a rule.
         orphans={
             host: max(member.orphans for member in members if host_of(member.node) == host)
             for host in {host_of(member.node) for member in members}

@@ -1,4 +1,4 @@
-"""A figure that is read again only now and then, however many ask for it."""
+"""A value that is cached, so that it is read only now and then, however many ask for it."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from bus.errors import StoreError
 from bus.ports.clock import Clock
 
 _log = logging.getLogger(__name__)
-_SHARE: Final = 20  # so reading it takes at most a twentieth of the time
+_SHARE: Final = 20  # a value is good for 20 times as long as it took to read
 _PATIENCE: Final = 2.0
 Value = TypeVar("Value")
 
 
 class Reading(Generic[Value]):
-    """What ``read`` gave last; several who ask at once wait for one reading.
+    """The cached result of ``read``; concurrent callers share one call.
 
     Parameters
     ----------
     least
-        Seconds for which a value is good at least; longer when reading it takes long.
+        Seconds for which a value is good at least; longer when it takes long to read.
     """
 
     def __init__(self, read: Callable[[], Awaitable[Value]], clock: Clock, *, least: float) -> None:
@@ -34,7 +34,7 @@ class Reading(Generic[Value]):
         self._reading = asyncio.Lock()
 
     async def value(self) -> Value | None:
-        """Return it; None while the store does not answer, within 2 s."""
+        """Return the value; None when the store fails or takes longer than 2 s."""
         async with self._reading:
             begun = self._clock.monotonic()
             if begun >= self._good_until:

@@ -127,7 +127,7 @@ def _hops_view(hops: Sequence[Hop]) -> list[HopView]:
 
 
 def edit_view(message_id: str, link: Link | None) -> EditView:
-    """Return the other end of a link between a message and the one made of it; by whom and why, while that is known."""
+    """Return the other message of an edit; with who made it and why, as long as the link is kept."""
     return EditView(
         id=message_id,
         by=link.by if link else None,
@@ -137,12 +137,12 @@ def edit_view(message_id: str, link: Link | None) -> EditView:
 
 
 def origin_view(message: Message | None, link: Link | None) -> EditView | None:
-    """Return of what a message was made by editing, None of one that was not."""
+    """Return the message that this one was made of by editing; None if it was not."""
     return edit_view(message.edited_from, link) if message is not None and message.edited_from else None
 
 
 def replay_view(message: Message | None) -> ReplayView | None:
-    """Return which replay sent a message, and of which one it is a copy; None of one that no replay sent."""
+    """Return the replay that sent a message, and the message that it is a copy of; None if no replay sent it."""
     if message is None or not message.replay:
         return None
     replay = Replay.parse(message.replay)
@@ -189,7 +189,7 @@ def _resend_view(resend: Resend) -> ResendOfView:
 
 
 def _held(trace: Trace, name: str, delivery: DeliveryTrace, catalog: Catalog) -> tuple[str, str]:
-    """Say why a delivery waits, when the configuration is why, and what about it a person should know."""
+    """Return why the configuration holds a delivery, and a detail; empty texts if it does not."""
     if delivery.status not in (Status.PENDING, Status.RESEND):
         return "", ""
     destination = catalog.destinations.get(trace.destination)
@@ -206,7 +206,7 @@ def _held(trace: Trace, name: str, delivery: DeliveryTrace, catalog: Catalog) ->
 
 
 def attempt_view(attempt: Attempt) -> AttemptView:
-    """Return one attempt; ``queue`` is how long it waited in its dispatcher, where that is known."""
+    """Return one attempt; its phase ``queue`` is how long it waited in the dispatcher, where that is known."""
     queue = {"queue": attempt.started_at - attempt.taken_at} if attempt.taken_at else {}
     return AttemptView(
         id=attempt.id,
