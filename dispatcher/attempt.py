@@ -31,7 +31,7 @@ class AttemptMaker:
         self._subscription = subscription
 
     def update(self, subscription: Subscription) -> None:
-        """Call by another configuration; a URL that is denied now fails each attempt with the reason."""
+        """Use another configuration; if its URL is denied, each attempt fails with the reason."""
         self._subscription = subscription
         try:
             self._requests = RequestMaker(subscription, self._dependencies.poster, self._dependencies.clock.now())
@@ -45,7 +45,7 @@ class AttemptMaker:
         Returns
         -------
         tuple
-            The attempt, the answer, and whether nobody listened at the address.
+            The attempt, the answer, and whether the connection was refused.
         """
         clock, n = self._dependencies.clock, delivery.attempts + 1
         started = clock.now()
@@ -75,7 +75,7 @@ class AttemptMaker:
         return attempt, answer, result.failure is PostFailure.REFUSED
 
     async def sample(self, message: Message) -> Trial:
-        """Call with a message that a person wants to be tried; it is marked as a sample."""
+        """POST a message that a person wants to try, marked as a sample."""
         now = self._dependencies.clock.now()
         if self._requests is None or not self._requests.holds(now):
             self.update(self._subscription)

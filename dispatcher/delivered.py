@@ -1,4 +1,4 @@
-"""Which messages of a transport are to be delivered here."""
+"""Which messages from a transport are still to be delivered, and which are only acked."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dispatcher.pending import PendingDeliveries
 
 
 class AlreadyDelivered:
-    """Tells what was delivered before, or is not for the subscription, from what is to be delivered."""
+    """Sorts out messages that were delivered before, or that are not for the subscription."""
 
     def __init__(self, dependencies: Dependencies) -> None:
         self._dependencies = dependencies
@@ -28,7 +28,7 @@ class AlreadyDelivered:
         Parameters
         ----------
         here
-            What is waiting or in flight.
+            The worker's deliveries, waiting or in flight.
         """
         fresh: list[Incoming] = []
         done: list[Incoming] = []
@@ -49,7 +49,7 @@ class AlreadyDelivered:
         )
 
     def _is_suspect(self, subscription: Subscription, item: Incoming) -> bool:
-        """Whether an earlier life of this process, or somebody else, may have delivered it."""
+        """Whether an earlier run of this process, or another process, may have delivered it."""
         if item.suspect or id_time(item.message.id) < self._dependencies.since():
             return True
         return item.message.received_at < self._dependencies.clock.now() - subscription.stuck_after

@@ -16,9 +16,9 @@ from dispatcher.outcomes import OutcomeLog
 class Dependencies(NamedTuple):
     """What every worker of a dispatcher shares.
 
-    ``since`` tells when this life of the process began (ms), by its clock of now. ``gone`` hears of a subscription
-    whose subscriber answered 410, ``passed`` of a handed-over delivery whose outcome is durable. While ``may_start``
-    says no, no request is started; whoever says yes again updates the workers.
+    ``since`` returns when this process started (ms), by its clock as it is now. ``gone`` is called with a subscription
+    whose subscriber answered 410, ``passed`` with a handed-over delivery whose outcome is durable. While ``may_start``
+    returns False, no request is started; the workers are updated once it returns True again.
     """
 
     poster: Poster

@@ -39,8 +39,8 @@ class _Post(NamedTuple):
 class Dispatcher:
     """Starts, changes and ends a worker for each subscription, as the configuration says.
 
-    It is the ``Dispatching`` that the compensator of the same process hands leased deliveries to. Of each
-    subscription's permits it uses the share that ``shares`` allows; without any it leaves the brokers to others.
+    It is the ``Dispatching`` to which the compensator of the same process hands leased deliveries. It uses its share of
+    each subscription's permits; without a share it does not consume that subscription's queues of the brokers.
     """
 
     def __init__(self, router: TransportRouter, dependencies: Dependencies, shares: Shares) -> None:
@@ -48,7 +48,7 @@ class Dispatcher:
         self._dependencies = dependencies
         self._shares = shares
         self._catalog = Catalog()
-        # Subscriptions that are not as the catalog and the shares of now have them.
+        # Subscriptions whose workers do not follow the current catalog and shares yet.
         self._behind: set[tuple[str, str]] = set()
         self._shared = shares.state
         self._posts: dict[tuple[str, str], _Post] = {}
@@ -72,7 +72,7 @@ class Dispatcher:
             log.cancel()
 
     async def apply(self, catalog: Catalog) -> None:
-        """Put a configuration in force; nobody waits for a removed subscription's requests in flight."""
+        """Put a configuration in force, without waiting for requests in flight of removed subscriptions."""
         async with self._changing:
             if self._group is None:
                 return
@@ -81,7 +81,7 @@ class Dispatcher:
             await self._catch_up(self._group)
 
     async def _catch_up(self, group: asyncio.TaskGroup) -> None:
-        """Start, change and end workers of what is behind; what fails stays so."""
+        """Start, change and end the workers of ``_behind``; a subscription for which that fails stays in it."""
         self._leaving = {key: post for key, post in self._leaving.items() if not post.task.done()}
         for key in sorted(self._behind):
             configured = self._catalog.subscriptions.get(key)
@@ -98,7 +98,7 @@ class Dispatcher:
             self._behind.discard(key)
 
     async def reshare(self) -> None:
-        """Put the shares of now in force."""
+        """Put the current shares in force."""
         async with self._changing:
             if self._group is None:
                 return
@@ -108,8 +108,8 @@ class Dispatcher:
             self._shared = state
 
     def beyond(self) -> set[str]:
-        """Return the subscriptions of which more requests are in flight, or could be started, than the share."""
-        # Workers that go by the shares of now can only have too many in flight from before.
+        """Return the subscriptions with more requests in flight, or allowed to start, than this dispatcher's share."""
+        # A worker with its current share can exceed it only by requests that are still in flight.
         busy = (key for key, post in self._posts.items() if post.worker.in_flight)
         suspects = {*self._behind, *busy} if self._shared == self._shares.state else self._posts
         return {"/".join(key) for key in suspects if key in self._posts and self._is_beyond(key, self._posts[key])}
@@ -123,7 +123,7 @@ class Dispatcher:
 
     @property
     def is_local(self) -> bool:
-        """Return True: what it was handed ends with this process."""
+        """Return True: handed-over deliveries are lost when this process ends."""
         return True
 
     async def room(self) -> dict[tuple[str, str], int]:
@@ -131,15 +131,15 @@ class Dispatcher:
         return {key: room for key, post in self._posts.items() if (room := post.worker.room)}
 
     async def offer(self, deliveries: Sequence[Delivery]) -> list[bool]:
-        """Take leased deliveries for which there is a worker with room; whether their leases are to stay."""
+        """Take leased deliveries for which a worker has room; return for each whether its lease is to stay."""
         return [self.take(delivery, is_leased=True) or self._has_room(delivery) for delivery in deliveries]
 
     def carried(self) -> dict[tuple[str, str], Lag]:
-        """Return what the workers have of their transports, by subscription; those that have nothing are left out."""
+        """Return what workers hold that is not acked on a transport, by subscription, where they hold any."""
         return {key: post.worker.carried for key, post in self._posts.items() if post.worker.carries}
 
     def measure(self) -> Callable[[], None]:
-        """Look at permits and breakers; return what sets their gauges."""
+        """Read permits and breakers; return the function that sets their gauges."""
         return partial(
             fill_permits,
             [
@@ -169,7 +169,7 @@ class Dispatcher:
         }
 
     def workers(self) -> list[WorkerFigures]:
-        """Return the permits of each subscription, and what its rate holds."""
+        """Return the permits of each subscription, and how much waits and how long its rate holds it."""
         return [
             WorkerFigures(
                 *key,
@@ -210,7 +210,7 @@ class Dispatcher:
         )
 
     def take(self, delivery: Delivery, *, is_leased: bool = False) -> bool:
-        """Take a delivery that came by no transport, if there is a worker with room; a lease that ends frees it."""
+        """Take a handed-over delivery if a worker has room; a leased one is dropped if it cannot start in time."""
         message = delivery.message
         post = self._posts.get((message.destination, delivery.subscription))
         if post is None or self._dependencies.outcomes.recent.has_later(
@@ -223,12 +223,12 @@ class Dispatcher:
         return post.worker.offer(delivery, self._dependencies.clock.monotonic() + within)
 
     def _has_room(self, delivery: Delivery) -> bool:
-        """Whether a delivery that was not taken is on its way already, or overtaken."""
+        """Whether the worker has room, so that a delivery that it did not take is there already, or overtaken."""
         post = self._posts.get((delivery.message.destination, delivery.subscription))
         return post is not None and post.worker.room > 0
 
     def _in_force(self, configured: Subscription) -> Subscription:
-        """Return the subscription as this dispatcher delivers it: with its share, and held while its destination is."""
+        """Return the subscription as delivered here: with this dispatcher's share, paused if its destination is."""
         destination = self._catalog.destinations.get(configured.destination)
         share = self._share(configured)
         if share == configured.max_concurrency and not (destination is not None and destination.paused):
@@ -261,7 +261,7 @@ class Dispatcher:
         self._posts[subscription.key] = _Post(worker, merged, group.create_task(worker.run()))
 
     async def _meet(self, merged: MergedConsumer, destination: Destination, subscription: Subscription) -> bool:
-        """Bring a subscription's transports in step; without a share only its own queue, which nobody else serves."""
+        """Have the consumer follow the destination's transports; without a share only this process's direct queue."""
         configured = self._catalog.subscriptions[subscription.key]
         transports = destination.transports if self._share(configured) else (self._router.fallback.name,)
         return await self._router.meet(merged, destination, subscription.name, transports)

@@ -1,4 +1,4 @@
-"""HTTP for the other processes of the bus: messages for the direct queue, due deliveries, and how many it takes."""
+"""HTTP for other processes of the bus: they hand over messages for the direct queue, and due deliveries."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ class HandoverApp(PeerApp):
         batch = [Outgoing(decode_message(payload), payload) for payload in _payloads.decode(body)]
         if not all(self._knows(item.message) for item in batch):
             await self._catch_up([item.message for item in batch])
-        # Without the configuration of now, a message for somebody unknown would be confirmed without being held.
+        # The direct queue confirms a message without holding it for subscriptions that this process does not know yet.
         held = [item for item in batch if self._knows(item.message)]
         taken = {item.message.id: done for item, done in zip(held, await self._direct.publish(held), strict=True)}
         return [taken.get(item.message.id, False) for item in batch]
 
     async def _catch_up(self, messages: Sequence[Message]) -> None:
-        """Read the configuration again; what is unknown then was removed."""
+        """Read the configuration again; subscriptions that are still unknown then were removed."""
         try:
             await self._registry.refresh()
             if not all(self._knows(message) for message in messages):
-                # A change that its maker did not live to announce is found only by reading everything.
+                # A change whose process died before it announced it is found only by reading everything.
                 await self._registry.load()
         except StoreError as error:
             _log.warning("messages expect subscriptions that are not known here yet, and the store is away: %s", error)

@@ -25,10 +25,10 @@ _RETRY: Final = 0.2
 
 
 class Recorded(Protocol):
-    """Is told when outcomes that it recorded are durable."""
+    """Called back when the outcomes that it recorded are durable."""
 
     def recorded(self, tokens: Sequence[object]) -> None:
-        """Ack what these tokens stand for."""
+        """Ack the deliveries that these tokens identify."""
         ...
 
 
@@ -72,7 +72,7 @@ class OutcomeLog:
         self._wake.set()
 
     def _lane(self, outcome: Outcome) -> str:
-        """Return the lane of an outcome; an unfinished one is held there for its next attempt as well."""
+        """Return the lane of an outcome; unfinished ones have a lane of their own, where ``RETRY`` holds them too."""
         if not outcome.message:
             return outcome.destination
         lane = unfinished_lane(outcome.destination, outcome.subscription)
@@ -88,10 +88,10 @@ class OutcomeLog:
         return self._room.is_set()
 
     def has_room_for(self, destination: str) -> bool:
-        """Whether a destination's outcomes leave room to those of others; it is not POSTed to while they do not."""
+        """Whether a destination's outcomes are within its share of the spool; else it gets no POSTs for now."""
         share, room = self._share_of(destination), self._spool.room(destination)
         if room.total <= share * (room.total + room.free):
-            return True  # not even all outcomes fill it
+            return True  # all outcomes together are less than its share
         lanes = self._lanes.get(destination, set()) - {destination}
         held = room.held + sum(self._spool.room(lane).held for lane in lanes)
         return Room(held, room.total, room.free).moves(share, 0)

@@ -1,4 +1,4 @@
-"""What a worker has: deliveries that wait or are in flight, with what their transports want back for them."""
+"""The deliveries of a worker, waiting or in flight, with the records to ack for them on their transports."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from bus.ports.transport import Consumer, Incoming, Lag
 
 
 class Pending(NamedTuple):
-    """A delivery, and what the transport wants back for it; None when it was handed over.
+    """A delivery, and the record to ack for it on its transport; None when it was handed over.
 
-    One that is leased must be started before ``until`` (monotonic seconds): afterwards it is somebody else's.
+    A leased delivery must start before ``until`` (monotonic seconds): then its lease ends, and another may have it.
     """
 
     delivery: Delivery
@@ -32,9 +32,9 @@ class PendingDeliveries:
 
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
-        # What is here by message id, each with the copies of it that came meanwhile, by another transport as a rule.
+        # By message id the copies of a delivery that came while it is here, mostly from another transport.
         self._held: dict[str, list[Incoming]] = {}
-        # Of those that came by a transport, when they were received.
+        # By message id of deliveries that came by a transport: when the message was received (ms).
         self._carried: dict[str, int] = {}
         self.waiting: deque[Pending] = deque()
 
@@ -43,16 +43,16 @@ class PendingDeliveries:
 
     @property
     def carried(self) -> Lag:
-        """What is here of the transports, waiting or in flight."""
+        """How many deliveries came by a transport and are not acked yet, and since when."""
         return Lag(len(self._carried), min(self._carried.values(), default=None))
 
     @property
     def carries(self) -> bool:
-        """Whether anything is here of the transports."""
+        """Whether any delivery came by a transport and is not acked yet."""
         return bool(self._carried)
 
     def add(self, entry: Pending) -> None:
-        """Have a delivery wait."""
+        """Add a delivery to those that wait."""
         message = entry.delivery.message
         self._held[message.id] = []
         if entry.incoming is not None:
@@ -60,7 +60,7 @@ class PendingDeliveries:
         self.waiting.append(entry)
 
     def add_copy(self, item: Incoming) -> bool:
-        """Keep another copy of a message that is here, to be acked or given back with it; False when it is not."""
+        """Keep a further copy of a message that is here, to ack or release it with the first; False if none is."""
         held = self._held.get(item.message.id)
         if held is None:
             return False
@@ -68,7 +68,7 @@ class PendingDeliveries:
         return True
 
     def ack(self, entries: Iterable[Pending]) -> None:
-        """Ack on the transport deliveries whose outcome is durable, with their copies, and have them no more."""
+        """Ack deliveries whose outcome is durable on their transports, with their copies, and forget them."""
         done: list[Incoming] = []
         for entry in entries:
             done += self._forget(entry)
@@ -77,12 +77,12 @@ class PendingDeliveries:
         self._consumer.ack(done)
 
     def let_go(self, entry: Pending) -> None:
-        """Give a delivery that was not made back to its transport, with its copies."""
+        """Release a delivery that was not attempted to its transport, with its copies."""
         copies = self._forget(entry)
         self._consumer.release(copies if entry.incoming is None else [entry.incoming, *copies])
 
     def give_back(self) -> None:
-        """Return to the transport what was not started; what was handed over stays, as its lease does."""
+        """Release waiting deliveries to their transports; handed-over ones stay, since their leases do."""
         for entry in self.waiting:
             if entry.incoming is not None:
                 self.let_go(entry)
@@ -91,7 +91,7 @@ class PendingDeliveries:
         self.waiting.extend(kept)
 
     def forget_overdue(self, now: float) -> None:
-        """Drop what waited for longer than its lease allows; a copy that came by a transport goes back there."""
+        """Drop waiting deliveries whose lease allows no start any more; copies from a transport are released to it."""
         for entry in [entry for entry in self.waiting if entry.until < now]:
             self.waiting.remove(entry)
             self.let_go(entry)

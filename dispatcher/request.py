@@ -12,9 +12,9 @@ from bus.security.signatures import Signer
 
 
 class RequestMaker:
-    """Everything about a subscription's requests that does not change from message to message.
+    """The parts of a subscription's requests that are the same for every message.
 
-    An old secret expires, so that it ``holds`` for a time; then this must be made anew.
+    It is valid until the next secret expires (``holds``); then it must be made anew.
 
     Raises
     ------
@@ -32,7 +32,7 @@ class RequestMaker:
         self._signer = Signer(secrets) if secrets else None
 
     def holds(self, now: int) -> bool:
-        """Whether it has all secrets of now (ms), also of a clock that was put back since it was made."""
+        """Whether it signs with the secrets valid at ``now`` (ms); False too for a time before it was made."""
         return self._made_at <= now < self._until
 
     def headers(self, message: Message, attempt: int, now: int) -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""Retries that do not need the store: while it is away, the dispatcher's own spool carries them on."""
+"""Retries without the store: while it is away, they are made from the dispatcher's own spool."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from dispatcher.outcomes import RETRY, OutcomeLog
 _log = logging.getLogger(__name__)
 _LOOK: Final = 0.25
 _BATCH: Final = 256
-# Seconds after its time for which a retry is left to the compensator, which has it once the store wrote the outcome.
+# Seconds after its due time for which a retry is left to the compensator, which has it if the store has the outcome.
 _GRACE: Final = 1.0
-# As many that were let go may be remembered beside those that are held.
+# Entries of ``_due`` that may be obsolete before it is cleaned up, besides as many as are held.
 _SPARE: Final = 64
 
 _Key = tuple[str, str, str]
 _Place = tuple[str, int]
-_Due = tuple[float, int, _Key]  # when, in monotonic seconds, and the position of which record
+_Due = tuple[float, int, _Key]  # due at (monotonic seconds), position of its record, key
 
 
 class Retrier:
-    """Owns the next attempt of a delivery until the store has its outcome; from then on the compensation row does.
+    """Makes the next attempt of a delivery as long as the store lacks its outcome; then its compensation row does.
 
-    Each unfinished outcome is held here, durable in the spool. One that the store has is let go. One that is due and
-    that the store still has not is handed to the dispatcher, and let go when the outcome of that attempt is durable.
+    Each unfinished outcome is held here, durable in the spool, and acked once the store has it. One that is due while
+    the store still lacks it is handed to the dispatcher, and acked when the outcome of that attempt is durable.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class Retrier:
         self._written: set[_Place] = set()
 
     def written(self, records: Sequence[Record]) -> None:
-        """Let go of outcomes that the store has; those that were not claimed here yet, as soon as they are."""
+        """Ack outcomes that the store has; those that were not claimed here yet, as soon as they are."""
         for record in records:
             if is_unfinished(record.lane):
                 key = self._keys.get(_place(record))
@@ -63,14 +63,14 @@ class Retrier:
                     self._written.add(_place(record))
 
     def passed(self, delivery: Delivery) -> None:
-        """Let go of a delivery whose newer outcome is durable."""
+        """Ack the held outcome of a delivery whose newer outcome is durable."""
         key = (delivery.message.destination, delivery.subscription, delivery.message.id)
         held = self._held.get(key)
         if held is not None and _stage(held[1]) <= (delivery.generation, delivery.attempts):
             self._let_go(key)
 
     async def run(self) -> None:
-        """Hold and hand on until cancelled."""
+        """Claim unfinished outcomes, and hand over those that are due, until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._take_in())
             while True:
@@ -101,7 +101,7 @@ class Retrier:
         heapq.heappush(self._due, (self._clock.monotonic() + self._wait(outcome) + _GRACE, record.position, key))
 
     def _wait(self, outcome: Outcome) -> float:
-        """Return the seconds until an outcome is due: its wait at most, also where the clock was put back."""
+        """Return the seconds until an outcome is due; never more than its own wait, even if the clock was put back."""
         return max(0, min(outcome.due_at - self._clock.now(), outcome.due_at - outcome.at)) / 1000
 
     def _hand_on(self) -> None:
@@ -115,7 +115,7 @@ class Retrier:
             heapq.heappush(self._due, item)
 
     def _start(self, outcome: Outcome) -> bool:
-        """Hand a due delivery to its worker, unless it has gone on already; False to try again later."""
+        """Hand a due delivery to its worker, unless a newer outcome is recorded; False to try again later."""
         key = (outcome.destination, outcome.subscription, outcome.message_id)
         if self._outcomes.recent.has_later(*key, *_stage(outcome)):
             return True  # its newer outcome is on its way here, or to the store
@@ -126,7 +126,7 @@ class Retrier:
         del self._keys[_place(record)]
         self._spool.ack(RETRY, [record])
         if len(self._due) > 2 * len(self._held) + _SPARE:
-            # What is let go may be due in hours, and there may be millions until then.
+            # Obsolete entries may be due only in hours, and there may be millions until then.
             self._due = [item for item in self._due if self._is_held(item)]
             heapq.heapify(self._due)
 

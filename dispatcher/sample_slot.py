@@ -1,4 +1,4 @@
-"""A request that is no delivery and needs one of their permits."""
+"""A permit of a worker for a sample: a request that is no delivery."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bus.waits import first_of
 
 
 class SampleSlot:
-    """One at a time; while it waits or is in, tasks leave one permit to it.
+    """Lets one sample at a time have a permit; while it waits or is in flight, deliveries leave one to it.
 
     Attributes
     ----------
@@ -25,11 +25,11 @@ class SampleSlot:
         self.count = 0
 
     def look_again(self) -> None:
-        """Have it look whether there is room now."""
+        """Have a waiting sample check again whether there is room."""
         self._told.set()
 
     async def enter(self, has_room: Callable[[], bool]) -> bool:
-        """Wait until there is room; False when there was none in time, or another one is here. Then ``leave``."""
+        """Wait until there is room, then return True; False if there is none in time, or another sample is here."""
         if self.count:
             return False
         self.count = 1

@@ -71,17 +71,17 @@ class SubscriptionWorker:
 
     @property
     def rate_wait(self) -> float:
-        """For how many seconds the rate holds what waits here; 0 when it does not."""
+        """For how many seconds the rate holds the waiting deliveries; 0 when it does not."""
         return self._rate.wait(self._dependencies.clock.monotonic()) if self._pending.waiting else 0.0
 
     @property
     def carried(self) -> Lag:
-        """What it has of its transports, waiting or in flight: no other process can ask the transport about it."""
+        """What it holds that is not acked on a transport: other processes cannot learn of it from the transport."""
         return self._pending.carried
 
     @property
     def carries(self) -> bool:
-        """Whether it has anything of its transports."""
+        """Whether it holds anything that is not acked on a transport."""
         return self._pending.carries
 
     @property
@@ -105,14 +105,14 @@ class SubscriptionWorker:
         self.look_again()
 
     def look_again(self) -> None:
-        """Start what may be started: what held it may be over."""
+        """Start the deliveries that may start now: the reason to hold them may be over."""
         self._wake.set()
         self._spawn()
 
     def offer(self, delivery: Delivery, until: float = float("inf")) -> bool:
         """Take a handed-over delivery; False when there is no room or it is here already.
 
-        It is forgotten when its POST could not start before ``until`` (monotonic seconds).
+        It is dropped if its POST cannot start before ``until`` (monotonic seconds).
         """
         if delivery.message.id in self._pending:
             self._pending.forget_overdue(self._dependencies.clock.monotonic())
@@ -125,7 +125,7 @@ class SubscriptionWorker:
     async def sample(self, message: Message) -> Trial | None:
         """POST a message beside the deliveries, within the permits; None when none became free in time.
 
-        It goes before what waits, whatever the breaker says, and counts for nothing but the rate.
+        It goes before waiting deliveries, also while the breaker is open, and counts only for the rate.
         """
         if self._stopping.is_set() or not self._dependencies.may_start():
             return None
@@ -164,7 +164,7 @@ class SubscriptionWorker:
             self._pending.give_back()
 
     def listen_again(self) -> None:
-        """Turn to the transport anew: more than one may meet there now."""
+        """Call the consumer's ``receive`` anew: the transports that it merges may have changed."""
         if self._group is not None and self._pumping is not None and not self._stopping.is_set():
             self._pumping.cancel()
             self._pumping = self._group.create_task(self._pump())
@@ -234,7 +234,7 @@ class SubscriptionWorker:
             self._wake.set()
 
     def _may_start(self) -> bool:
-        """Whether the next delivery may be started; if not, who says so starts tasks again."""
+        """Whether the next delivery may start; if not, tasks are started again once the reason is over."""
         waiting, now = self._pending.waiting, self._dependencies.clock.monotonic()
         if waiting and waiting[0].until < now:
             self._pending.forget_overdue(now)
@@ -332,7 +332,7 @@ class SubscriptionWorker:
             return True
 
     def _again_in(self, now: float, seconds: float) -> None:
-        """Start tasks after so many seconds: a probe of the breaker is due, or the rate or the spool has room."""
+        """Start tasks after some seconds, when the breaker's probe is due, or the rate or the spool may have room."""
         self._again(now + seconds, partial(self._dependencies.clock.sleep, seconds))
 
     def _again(self, at: float, wait: Callable[[], Awaitable[None]]) -> None:

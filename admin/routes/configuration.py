@@ -76,7 +76,7 @@ async def _apply(services: AdminServices, found: Plan) -> None:
         for code, name in found.unsubscribed:
             await services.cancellations.cancel(code, name, now)
         for code in found.without:
-            # Messages for later would go to subscriptions of another destination of this code.
+            # Else scheduled messages would go to the subscriptions of a later destination with the same code.
             await context.store.cancel(code, "", now)
     except StoreError as error:
         error.hint = "a part may be done: put the same set again, which goes on with what is missing"
@@ -84,7 +84,7 @@ async def _apply(services: AdminServices, found: Plan) -> None:
 
 
 async def _put(services: AdminServices, found: Plan) -> None:
-    """Put what was made or changed; everything is as it was when a broker refuses its queues."""
+    """Put what was made or changed; undo all of it and raise ``Conflict`` when a broker refuses a queue."""
     registry, router = services.context.registry, services.context.router
     before = registry.catalog
     codes = sorted({one.code for one in found.destinations} | {one.destination for one in found.subscriptions})

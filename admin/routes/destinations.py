@@ -70,7 +70,7 @@ async def delete_destination(code: Code, services: ServicesDep, _: Configurer) -
     check_removable(registry.destination(code), registry.catalog.of(code))
     await registry.remove_destination(code)
     await services.settle()
-    # Messages for later would go to subscriptions of another destination of this code.
+    # Else scheduled messages would go to the subscriptions of a later destination with the same code.
     await services.context.store.cancel(code, "", services.context.clock.now())
     return Response(status_code=204)
 

@@ -27,7 +27,7 @@ _JSON: Final = "application/json"
 
 
 class _Exact(msgspec.Struct):
-    """The bytes of the JSON value that the body is to have."""
+    """The exact bytes of the JSON value in ``body``."""
 
     body: msgspec.Raw = msgspec.Raw()
 
@@ -45,8 +45,8 @@ async def edit_message(
     """Make a new message of an old one, and deliver it to all subscriptions or to those named; durable when answered.
 
     The old message and its deliveries are untouched; the traces of both name each other. Limits are those of the
-    receiver. A paused destination or subscription holds it. Where masking rules hide parts of the old, only who sees
-    all of it may do this (``?unmasked=true``).
+    receiver. A paused destination or subscription holds it. Where masking rules hide parts of the old message, only
+    those who may see all of it may do this (``?unmasked=true``).
     """
     old = await services.context.store.message(message_id_of(message_id))
     if old is None:

@@ -30,7 +30,7 @@ Whole = tuple[Trace, Seen | None]
 
 
 class CutOff(Exception):
-    """Ends a response that has begun and cannot be whole, so that the server closes the connection instead."""
+    """Raised in a response that has begun and cannot be completed, so that the server closes the connection."""
 
 
 @router.get("/export", response_class=StreamingResponse, responses=_FILES)

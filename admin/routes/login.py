@@ -15,15 +15,15 @@ from admin.routes.sessions import begin_session
 from bus.http.openapi import refusals
 from bus.security.sessions import principal_of
 
-# Not an audited route: who it is must first be found out, and a stranger must not fill the log.
+# Not an audited route: there is no principal before the login, and failed logins must not fill the log.
 router = APIRouter(prefix="/session", tags=["session"])
 
 
 @router.post("", status_code=201, responses=refusals(401, 429), openapi_extra=FOR_ALL)
 async def log_in(body: LoginBody, request: Request, response: Response, services: ServicesDep) -> SessionView:
-    """Begin a session: its cookie, and what its changes must show as ``X-CSRF-Token``.
+    """Begin a session: set its cookie, and return the token that its changes must have as ``X-CSRF-Token``.
 
-    Whoever fails often waits ever longer (429), and never for good.
+    After repeated failures the next login must wait, longer each time (429), up to a limit.
     """
     require_ours(request, always=False)
     device = device_token(request)

@@ -147,7 +147,7 @@ async def resend_message(
 
 
 async def trace_of(services: ServicesDep, message_id: str, principal: Principal, action: str) -> Trace:
-    """Return a trace; to who may not do that, a message of another destination is one that is not there."""
+    """Return a trace; raises ``NotFound`` also when the principal may not do the action to its destination."""
     trace = await services.context.store.trace(message_id_of(message_id))
     if trace is None:
         raise await services.archives.absent(message_id_of(message_id))
@@ -157,7 +157,7 @@ async def trace_of(services: ServicesDep, message_id: str, principal: Principal,
 
 
 def message_id_of(text: str) -> str:
-    """Return the id that a path names; raises ``NotFound`` for what is none."""
+    """Return the message id in a path; raises ``NotFound`` for a text that is none."""
     try:
         return parse_id(text)
     except ValueError as error:

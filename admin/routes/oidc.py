@@ -21,7 +21,7 @@ from bus.errors import AccessDenied, BusError, NotFound
 from bus.http.openapi import refusals
 from bus.security.sessions import principal_of
 
-# Not audited routes: who it is must first be found out, and a stranger must not fill the log.
+# Not audited routes: there is no principal before the login, and failed logins must not fill the log.
 router = APIRouter(prefix="/session", tags=["session"])
 _LONGEST: Final = 4096
 _SHOWN: Final = 200

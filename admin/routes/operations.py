@@ -62,10 +62,10 @@ async def put_clusters(body: PreferenceBody, services: ServicesDep, noting: Noti
 
 @router.post("/emptied-store", status_code=204)
 async def choose_emptied(body: EmptiedBody, services: ServicesDep, noting: NotingDep, _: Configurer) -> Response:
-    """Say what to take a store for that had lost the configuration: meant to be empty, or rightly filled again.
+    """Decide about a store that had lost the configuration: it was emptied on purpose, or was rightly restored.
 
-    Accepted, destinations and subscriptions that were put back and not changed since are removed, and what waits for
-    those that the configuration lacks is dropped and its deliveries canceled. Keys and users stay.
+    If ``accept``, destinations and subscriptions that were put back and not changed since are removed, and what waits
+    for those that the configuration lacks is dropped and its deliveries canceled. Keys and users stay.
     """
     context = services.context
     noting.compare({}, {"accept": body.accept})

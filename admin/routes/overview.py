@@ -184,14 +184,14 @@ def _waiting(lanes: Sequence[Lane], sight: Sight) -> _Waiting:
 
 
 def _rated(rates: Rates | None, figures: Figures | None) -> RatesView:
-    """Return the rates of one line; null while they are not known."""
+    """Return the rates of one destination or subscription; null while they are not known."""
     if rates is None:
         return RatesView()
     return _figures(figures if figures is not None else Figures(), rates)
 
 
 def _order(lanes: Sequence[Lane], sight: Sight, code: str | None) -> tuple[int, int, str]:
-    """Put first what has the most waiting, then what has the most going on."""
+    """Return a sort key: the most waiting first, then the most accepted and attempted."""
     retrying = sight.retrying if sight.retrying is not None else {}
     waiting = sum((sight.backlog.get(lane, _NONE).records or 0) + retrying.get(lane, 0) for lane in lanes)
     going_on = 0

@@ -20,7 +20,7 @@ router = APIRouter(prefix="/partitions", tags=["operations"], route_class=Audite
 
 
 class ContentsBody(Body):
-    """What somebody else keeps of a partition, in the numbers of ``bus.domain.tracing.contents``."""
+    """What an archive has of a partition: counts and a checksum as ``bus.domain.tracing.contents`` makes them."""
 
     messages: Annotated[Whole, Field(ge=0, lt=2**63)]
     deliveries: Annotated[Whole, Field(ge=0, lt=2**63)]

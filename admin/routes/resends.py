@@ -43,7 +43,7 @@ async def create_resend(
     """
     principal.require("resend", body.filter.destination)
     now = services.context.clock.now()
-    # What arrives after this moment is not part of the job.
+    # The selection ends now: messages that arrive later are not part of the job.
     selection = body.filter.to_domain()
     masks.require_unprobed(selection)
     frozen = msgspec.structs.replace(selection, before=min(selection.before or now, now))
@@ -57,7 +57,7 @@ async def create_resend(
 
 @router.post("/deliveries", status_code=202)
 async def end_deliveries(body: DeliveriesBody, services: ServicesDep, principal: ResenderOfSome) -> JobView:
-    """Bring deliveries that somebody found without an end to one, as a bulk resend of exactly these.
+    """Finish deliveries that were found unfinished, as by a proof, as a bulk resend of exactly these.
 
     One that is pending for longer than its subscription's ``stuck_after`` goes to a dispatcher as it is; one that
     retries, is dead or is parked is resent; one that may be on its way, waits because its subscription or destination
@@ -129,7 +129,7 @@ async def resume_resend(job_id: str, services: ServicesDep, principal: ResenderO
 async def rerun_resend(
     job_id: str, services: ServicesDep, principal: ResenderOfSome, body: RerunBody | None = None
 ) -> JobView:
-    """Resend exactly those items of a finished job again that ended so, as a new job."""
+    """Resend the items of a finished job that have these outcomes, as a new job."""
     body = body or RerunBody()
     job = await _job(services, job_id, principal, "resend")
     again = await services.runner.rerun(job, body.outcomes, body.rate, body.reason, principal.name)
@@ -145,7 +145,7 @@ async def list_items(
     cursor: Annotated[str, Query(pattern=r"^[0-9]{1,8}(\.[0-9]{1,8})?$")] = "0",
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Listing[Item]:
-    """Return one page of a job's items, or of those that ended so; a page may have few and still a ``next``."""
+    """Return one page of a job's items, or of those with an outcome; a page may have few and still a ``next``."""
     reader = ItemReader(services.jobs, await _job(services, job_id, principal, "read"), outcome)
     items, following = await reader.page(cursor, limit)
     return Listing(items=items, next=following)
@@ -159,7 +159,7 @@ async def export_items(
     outcome: OutcomeName | None = None,
     kind: Annotated[Literal["csv", "ndjson"], Query(alias="format")] = "csv",
 ) -> Response:
-    """Return all items of a job, or those that ended so, as a download; one that breaks off is not whole."""
+    """Return all items of a job, or those with an outcome, as a download; one that breaks off is not whole."""
     reader = ItemReader(services.jobs, await _job(services, job_id, principal, "read"), outcome)
     headers = {"content-disposition": f'attachment; filename="resend-{job_id}.{kind}"'}
     return StreamingResponse(reader.exported(kind), headers=headers, media_type=CONTENT_TYPES[kind])
@@ -173,7 +173,7 @@ async def cancel_resend(job_id: str, services: ServicesDep, principal: ResenderO
 
 
 async def _job(services: AdminServices, job_id: str, principal: Principal, action: str) -> Job:
-    """Return a job; to who may not do that, one over another destination is one that is not there."""
+    """Return a job; raises ``NotFound`` also when the principal may not do the action to its destination."""
     job = await services.jobs.get(job_id)
     if not principal.may(action, job.selection.destination):
         raise no_job(job_id)

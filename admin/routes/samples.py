@@ -126,7 +126,7 @@ def _view(message: Message, sampled: Sampled) -> SampleView:
 
 
 def _body_view(body: bytes, length: int) -> SentBodyView:
-    """Return a body as text where it is text; the bytes are always there, and whether more came is said."""
+    """Return a body as bytes, and as text where it is text; ``truncated`` says whether there were more."""
     try:
         text = body.decode()
     except UnicodeDecodeError:

@@ -36,7 +36,7 @@ Owner = Annotated[
 class ViewBody(Body):
     """A view as people write it: a page and the query string of its URL.
 
-    ``version`` is the one that must be there (0: none yet); null takes whatever is there.
+    ``version`` is the one that must be stored now (0: none yet); null replaces any.
     """
 
     name: str | None = None

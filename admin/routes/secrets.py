@@ -1,4 +1,4 @@
-"""Routes of how secrets rest: sealed with the key of now, or still otherwise. No answer has a secret."""
+"""Routes of secrets at rest: sealed with the current key or not. No answer has a secret."""
 
 from __future__ import annotations
 

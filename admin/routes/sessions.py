@@ -32,8 +32,8 @@ Somebody = Annotated[Principal, Depends(who)]
 async def get_session(request: Request, services: ServicesDep, principal: Somebody) -> SessionView:
     """Return who I am and what I may do.
 
-    Of a session also by what it began, until when it holds, and what its changes must show as ``X-CSRF-Token``; with a
-    key these are null.
+    Of a session also how the user logged in, when it ends, and the token that its changes must have as
+    ``X-CSRF-Token``; with a key these are null.
     """
     return _view(services, principal, session_of(request))
 
@@ -97,7 +97,7 @@ async def begin_session(request: Request, response: Response, services: AdminSer
 
 
 def login_of(user: StoredUser) -> str:
-    """Return by what a user logs in: ``oidc`` or ``password``."""
+    """Return how a user logs in: ``oidc`` or ``password``."""
     return "oidc" if user.subject else "password"
 
 

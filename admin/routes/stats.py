@@ -34,8 +34,8 @@ async def get_stats(
 ) -> StatsView:
     """Return what was accepted and delivered over time, the last hour unless a range is given.
 
-    Whole periods are returned, from the one that has ``from`` to the one that has ``to``, and of them only those with
-    something in them. Series are in the order of what goes on in them; ``left_out`` says how many are not shown.
+    Whole periods are returned, from the one that has ``from`` to the one that has ``to``, without those that counted
+    nothing. The busiest series come first; ``left_out`` says how many are not shown.
     """
     if destination is not None:
         principal.require("read", destination)
@@ -64,7 +64,7 @@ async def get_stats(
 
 
 def _range(since: str | None, before: str | None, now: int) -> tuple[int, int]:
-    """Return the range (ms); what is ahead of now is left out."""
+    """Return the range (ms), which ends now at the latest."""
     end = min(parse_time(before), now) if before else now
     start = parse_time(since) if since else end - _HOUR
     if start >= now:

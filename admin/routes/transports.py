@@ -1,4 +1,4 @@
-"""The route that tells how far a destination has gone over from one transport to another."""
+"""The route that tells how far a destination has switched from one transport to another."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _line(
     transport: TransportName,
     queued: Mapping[str, tuple[int, int | None]] | None,
 ) -> TransportLineView:
-    """Return what waits on a transport for one subscription; the direct one ends in the queues of the dispatchers."""
+    """Return what waits on a transport for one subscription; for the direct one that is in the dispatchers' queues."""
     waiting: int | None = None
     oldest: int | None = None
     if transport is TransportName.DIRECT:

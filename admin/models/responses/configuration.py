@@ -150,7 +150,7 @@ class ReceiversView(View, kw_only=True):
 
 
 class TransportsView(Listing[TransportView], kw_only=True):
-    """How far a destination has gone over from one transport to another."""
+    """How far a destination has switched from one transport to another."""
 
     transport: TransportName
     since: str | None
