@@ -1,4 +1,4 @@
-"""The time by which things are given up."""
+"""The time by which data is dropped and deliveries count as stuck, robust against a clock that jumps ahead."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from bus.ports.clock import Clock
 class BelievedTime:
     """Wall time in which a jump ahead is believed only once it has lasted for ``patience`` seconds.
 
-    It is the earliest that any reading within that time allows, so that a clock that is put ahead by mistake, and
-    back again, has nothing fresh taken for old. It is read more often than once in ``patience`` seconds.
+    It uses the lowest offset between wall clock and monotonic clock within that time, so that nothing fresh is taken
+    for old when the clock is put ahead by mistake and back again. ``now`` must be called more often than once in
+    ``patience`` seconds.
 
-    A process that starts may find the clock ahead, as a host does before it has asked for the time: nothing is
-    believed for ``at_start`` seconds, which are fewer, so that processes that are restarted often come to believe too.
+    The clock may be ahead when a process starts, as on a host that has not yet synchronized it, so no time is believed
+    for ``at_start`` seconds; these are fewer, so that a process that is often restarted gets a time too.
     """
 
     def __init__(self, clock: Clock, patience: float, at_start: float) -> None:
         self._clock = clock
         self._patience = patience
         self._believes_from = clock.monotonic() + at_start
-        self._readings: deque[tuple[float, int]] = deque()  # when, and how far the wall clock was before the other one
+        self._readings: deque[tuple[float, int]] = deque()  # monotonic seconds, and the wall clock's offset to it (ms)
         self.now()
 
     def now(self) -> int | None:

@@ -20,10 +20,10 @@ _INTERVAL: Final = 5.0
 class Cancellation:
     """Looks every few seconds for open deliveries to a subscription that the configuration no longer has.
 
-    A message that was accepted before the removal may wait in a spool and be stored after it, and a removal may be
-    cut off by a crash; what this finds does not depend on either. A subscription that was made again under that name
-    keeps its own: what was received in the last seconds is left for a later look, since the clock of the process that
-    received it may be behind ours. One that is missing though nobody removed it was lost: nothing of it is canceled.
+    So it also finds messages that were accepted before the removal and stored after it, and what was left by a removal
+    that a crash cut off. A subscription that was made again under that name keeps its own deliveries: what was received
+    in the last seconds is left for a later look, since the clock of the receiving process may be behind this one. A
+    subscription that is missing though nobody removed it was lost: none of its deliveries are canceled.
     """
 
     def __init__(self, store: Store, registry: Registry, clock: Clock, cancellations: Cancellations) -> None:
@@ -44,7 +44,7 @@ class Cancellation:
     async def step(self) -> int:
         """Cancel what is open for subscriptions that are gone; return how many deliveries."""
         canceled = 0
-        # In this order: what is made again after we looked receives its messages later.
+        # The time before the configuration is read: a subscription made again later has messages of a later time only.
         until = self._clock.now() - SKEW
         await self._registry.refresh()
         for lane in await self._store.subscribed():

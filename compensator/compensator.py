@@ -34,9 +34,9 @@ _PUBLISHED_AT_ONCE: Final = 64
 
 
 class Compensator:
-    """Leases what is due, as much as each subscription takes, and hands it on.
+    """Leases due work, as much as each subscription has room for, and hands it to dispatchers.
 
-    ``owner`` names its leases; with a dispatcher in the same process, those of an earlier life are ended at the start.
+    ``owner`` names its leases; with a dispatcher in the same process, leases of an earlier run are ended at the start.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Compensator:
     async def step(self) -> float:
         """Hand on one batch of due work; return the seconds after which to look again."""
         if not self._reclaimed and self._dispatching.is_local:
-            # What an earlier life had handed over died with it.
+            # What an earlier run had handed over to its own dispatcher was lost with it.
             await self._store.reclaim(self._owner)
             self._reclaimed = True
         now = self._clock.now()
@@ -93,7 +93,7 @@ class Compensator:
         return min(max((due - now) / 1000, _SHORTEST * 4), _LONGEST)
 
     async def measure(self) -> Callable[[], None]:
-        """Count unfinished deliveries; return what sets their gauge."""
+        """Count unfinished deliveries; return the function that sets their gauge."""
         try:
             counts = await self._store.due(self._clock.now())
         except StoreError:
@@ -101,9 +101,9 @@ class Compensator:
         return partial(_fill, counts)
 
     async def _room(self) -> dict[tuple[str, str], int]:
-        """Return what each live subscription takes, and how many messages for later each destination."""
+        """Return the room of each subscription; with an empty name, how many messages of a destination to publish."""
         destinations = self._registry.catalog.destinations
-        # Where outcomes of an earlier life wait, the store cannot tell what is finished.
+        # While outcomes from before a dispatcher's restart wait in its spool, the store does not know what is finished.
         unseen = self._waiting.unseen_of_earlier_lives()
         room = {
             key: count
@@ -119,7 +119,7 @@ class Compensator:
         return lease_time(subscription.timeout for subscription in self._registry.catalog.subscriptions.values())
 
     async def _publish(self, rows: Sequence[Compensation]) -> None:
-        """Publish messages whose time has come as any other."""
+        """Publish the messages of these rows, whose time has come."""
         for row in rows:
             destination = self._registry.catalog.destinations.get(row.destination)
             if destination is None:
@@ -162,7 +162,7 @@ class Compensator:
 
 
 def _settled_later(_: Sequence[int]) -> None:
-    """Do nothing: the row is finished when its message was told of."""
+    """Do nothing: ``_publish`` finishes the row itself, once it has emitted the event."""
 
 
 def _key(row: Compensation) -> DeliveryKey:
@@ -179,7 +179,7 @@ def _read(row: Compensation) -> Message | None:
     try:
         return decode_message(row.message)
     except msgspec.DecodeError:
-        # Another version wrote it: it stays leased, that is, in the store and in the gauge.
+        # Another version wrote it: it is not given back, and so stays in the store and in the gauge.
         _log.exception("the row of message %s is of another version; it stays in the store", row.message_id)
         return None
 

@@ -28,10 +28,10 @@ _MOST_NAMED: Final = 3
 
 
 class Expiry:
-    """Looks for what is past its time every ten minutes.
+    """Drops what is past its retention, every ten minutes.
 
-    A clock that jumps ahead is believed after an hour, and one that this process started with after ten minutes: what
-    is dropped by mistake never comes back.
+    What is dropped by mistake never comes back, so a clock that jumps ahead is believed only after an hour, and the one
+    that the process starts with after ten minutes (``BelievedTime``).
     """
 
     def __init__(self, store: Store, clock: Clock) -> None:
@@ -72,7 +72,7 @@ class Expiry:
         return dropped
 
     async def _forget(self, collection: str, before: str) -> None:
-        """Delete the documents whose key is below another, which begins with a time."""
+        """Delete the documents of a collection whose keys are below ``before``: keys begin with a time."""
         while True:
             found = await self._store.list(collection, limit=_CHUNK)
             old = [document.key for document in found if document.key < before]

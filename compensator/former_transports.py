@@ -1,4 +1,4 @@
-"""Transports that a destination has left are given up when their time is over and they are empty."""
+"""Transports that a destination has left are detached once their time is over and they are empty."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class FormerTransports:
             await self.step()
 
     async def step(self) -> None:
-        """Give up what can be given up; its queues are deleted then."""
+        """Detach the former transports that are over; their queues are deleted then."""
         for destination in list(self._registry.catalog.destinations.values()):
             left = tuple(transport for transport in destination.former if not self._is_over(destination, transport))
             if left == destination.former:

@@ -1,4 +1,4 @@
-"""Due work that was set by a clock that was ahead: it waits no longer than it was to wait."""
+"""Due work with times from a clock that was ahead: it is set back, to wait no longer than intended."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _ROLE: Final = "compensator"
 
 
 class Rewinding:
-    """Looks every few seconds for rows that were set, or leased, at a time that is still to come.
+    """Looks every few seconds for rows that were written, or leased, at a time in the future.
 
-    The clock was ahead then, and was put back. Without this they would wait until that time comes again. What another
-    compensator sets whose clock is ahead is right by that clock, and is left to it.
+    The clock was ahead then, and was put back; without this the rows would wait until it gets there again. Rows that
+    may be from another live compensator whose clock is ahead are left alone: they are right by that clock.
     """
 
     def __init__(self, store: Store, members: Members, clock: Clock) -> None:
@@ -36,7 +36,7 @@ class Rewinding:
         )
 
     async def step(self) -> int:
-        """Keep the waits of what was set by a clock that was ahead; return how many rows there were."""
+        """Make such rows due after their own waits from now on; return how many there were."""
         count = await self._store.rewind(self._clock.now(), SKEW + self._members.lead(_ROLE))
         if count:
             _log.warning(

@@ -24,9 +24,9 @@ _BATCH: Final = 200
 _MOST_NAMED: Final = 3
 _SLACK: Final = 2_000
 _INTERVAL: Final = 5.0
-# Less than the dispatcher's memory of recent outcomes spans.
+# ms; less than the span of the recent outcomes that a dispatcher remembers (``_RECENT`` in outcomes.py).
 _BEHIND: Final = 5_000
-# Seconds after which what the other processes told, and what is in the store, is of after a jump of the clock.
+# Seconds after a jump of the clock, until the reports of other processes and the store's rows are newer than it.
 _PATIENCE: Final = 30.0
 _AT_START: Final = 10.0
 
@@ -34,9 +34,9 @@ _AT_START: Final = 10.0
 class StuckSearch:
     """Finds expected deliveries without an outcome for longer than ``stuck_after`` that are on no transport.
 
-    What is older than the oldest message that a transport or a receiver's spool still holds has been passed by. Nothing
-    is said of a destination whose outcomes wait for the store for longer than a moment, since they are not seen there.
-    Times that others tell may be ahead by as much as a clock of theirs is ahead of this process's.
+    A message older than the oldest one that a transport or a receiver's spool still holds is no longer on it. While a
+    destination's outcomes wait for longer than a moment to be stored, its deliveries are not searched, since the store
+    lacks them. Times from other processes are corrected by how far their clocks may be ahead of this one's.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class StuckSearch:
 
     @property
     def trouble(self) -> Said:
-        """Which subscriptions were passed over for longer than their ``stuck_after``; empty for none."""
+        """Which subscriptions were not searched for longer than their ``stuck_after``; empty for none."""
         now, subscriptions = self._clock.monotonic(), self._registry.catalog.subscriptions
         names = [
             "/".join(key)
@@ -77,7 +77,7 @@ class StuckSearch:
         """Look through all subscriptions once; return how many deliveries were claimed."""
         unpublished = self._waiting.unpublished()
         unseen = self._waiting.unseen()
-        # Once for all: what waits on a transport only leaves it, and what comes to one was unpublished before.
+        # Read once, after ``unpublished``: what a transport holds only leaves it; what comes to it was unpublished before.
         lags = self._router.lags()
         claimed = 0
         lead = self._waiting.lead
@@ -101,7 +101,7 @@ class StuckSearch:
 
     async def _claim(self, subscription: Subscription, oldest: list[int], now: int) -> int:
         if any(time > now + SKEW for time in oldest):
-            # Held since a clock was ahead, so that times do not tell what waits behind it.
+            # The oldest is from a clock that was ahead, so its time does not tell how old what waits behind it is.
             self._passed_over.setdefault(subscription.key, self._clock.monotonic())
             return 0
         self._passed_over.pop(subscription.key, None)
@@ -119,10 +119,10 @@ class StuckSearch:
         return len(stuck)
 
     def _on_transports(self, subscription: Subscription, lags: Mapping[str, Lags | None]) -> list[int]:
-        """Return since when the transports that answer have held something for a subscription.
+        """Return for each transport that answers the time of the oldest message that it holds for a subscription.
 
-        What a transport that is down may hold is stuck there: it is compensated, and the copy that the transport still
-        has is recognised by the store when it comes back.
+        What a transport that is down may hold counts as stuck and is compensated; the copy on that transport is
+        recognised by the store when it comes back.
         """
         destination = self._registry.destination(subscription.destination)
         found = (lags.get(transport) for transport in destination.transports)

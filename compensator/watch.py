@@ -1,4 +1,4 @@
-"""What the watches over the clock have in common: they look again and again, and outlast the store."""
+"""The loop of what runs by the clock: a step again and again, also while the store is away."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bus.telemetry.outage import Outage
 
 
 async def watch(step: Callable[[], Awaitable[object]], clock: Clock, interval: float, outage: Outage) -> None:
-    """Do a step every so many seconds until cancelled; while the store is away it is tried again."""
+    """Run a step every so many seconds until cancelled; when the store is away it is tried again."""
     while True:
         try:
             await step()

@@ -228,7 +228,7 @@ class Dispatcher:
         return post is not None and post.worker.room > 0
 
     def _in_force(self, configured: Subscription) -> Subscription:
-        """Return the subscription as delivered here: with this dispatcher's share, paused if its destination is."""
+        """Return the subscription as it is delivered here: with the share of permits, paused if its destination is."""
         destination = self._catalog.destinations.get(configured.destination)
         share = self._share(configured)
         if share == configured.max_concurrency and not (destination is not None and destination.paused):

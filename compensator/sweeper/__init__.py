@@ -1,1 +1,1 @@
-"""Local queues whose owner is gone: found, emptied to where they were going, and removed."""
+"""Local queues whose process is gone: they are found, their records moved on, and then they are removed."""

@@ -1,4 +1,4 @@
-"""The queues of processes that are gone, as a sweeper finds them and as they were left by its last attempt."""
+"""The queues of processes that are gone, as a sweeper sees them, with the result of its last attempt to empty them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class _Attempt(NamedTuple):
 
 
 class OrphanReport:
-    """Notes what a sweeper sees.
+    """Keeps what a sweeper sees, for reports.
 
     The queues are not opened for it: opening one counts as a touch, and none would ever be idle for long enough.
     """

@@ -1,4 +1,4 @@
-"""What processes that are gone leave beside their queues: trace events, and the directory that all of it was in."""
+"""What processes that are gone leave besides queues: files of trace events, and their data directory."""
 
 from __future__ import annotations
 
@@ -26,32 +26,32 @@ _log = logging.getLogger(__name__)
 EVENTS: Final = "events"
 _PROCESSES: Final = "processes"
 _QUARANTINE: Final = "quarantine"
-# All that a service makes whose store is elsewhere. The configuration in it is a copy of what the store has.
+# All that a service with a remote store has in its directory; the configuration is a copy of the store's.
 _OWN: Final = frozenset({_PROCESSES, _QUARANTINE, "configuration", "permits.json"})
 _BLOCKS: Final = 64
 
 
 class Remains:
-    """Passes on the trace events of the gone, and removes directories that have nothing else any more."""
+    """Passes on trace events of processes that are gone, and removes data directories that are otherwise empty."""
 
     def __init__(self, events: Events) -> None:
         self._events = events
 
     def events_in(self, directory: Path) -> Path | None:
-        """Return where the trace events of the gone rest in a directory; None while a process there passes them on."""
+        """Return the folder of trace events in a directory; None while a live process there passes them on itself."""
         if any(is_live(one) for one in _processes(directory)) or any(is_live(home) for home in homes(directory)):
             return None
         return directory / EVENTS if (directory / EVENTS).is_dir() else None
 
     def is_service_gone(self, directory: Path) -> bool:
-        """Whether a directory is that of services none of which lives."""
+        """Whether a directory belongs to service processes, none of which is alive."""
         processes = _processes(directory)
         return bool(processes) and not any(map(is_live, processes))
 
     async def pass_on(self, folder: Path) -> int:
-        """Pass on the trace events of a folder and remove it; return how many blocks went on their way.
+        """Pass on the trace events of a folder and remove it; return how many blocks were passed on.
 
-        A file goes once the sink has all of it. One that cannot be read stays, and so does the folder.
+        A file is removed once the sink has all of it. One that cannot be read stays, and so does the folder.
 
         Raises
         ------
@@ -75,9 +75,9 @@ class Remains:
         return count
 
     def remove(self, directory: Path) -> bool:
-        """Remove the directory of services that are gone, if nothing is in it but what they made for themselves.
+        """Remove the directory of services that are gone, if it has only files that no other process needs.
 
-        It is moved away first, so that a service that starts there meanwhile begins a new one.
+        It is renamed first, so that a service that starts there meanwhile makes a new one.
         """
         processes = _processes(directory)
         if not processes or not _is_spent(directory):
@@ -95,7 +95,7 @@ class Remains:
                 shutil.rmtree(gone)
             directory.rename(gone)
             if len(_processes(gone)) > len(processes) or not _is_spent(gone):
-                gone.rename(directory)  # somebody came back
+                gone.rename(directory)  # a process started there meanwhile, or something was written
                 return False
             shutil.rmtree(gone)
         return True
@@ -121,7 +121,7 @@ def _is_spent(directory: Path) -> bool:
 
 
 def _closed(folder: Path) -> list[Path]:
-    """Return the files of a folder, the one that was begun last among them."""
+    """Close the file that was still open, and return all closed files of a folder."""
     for path in folder.glob(f"*{OPEN}"):
         adopt(path, lambda _: None)
     return sorted(folder.glob(f"*{CLOSED}"))
@@ -133,7 +133,7 @@ def _remove_empty(folder: Path) -> None:
 
 
 def _blocks_of(path: Path) -> list[SealedBlock] | None:
-    """Return the blocks of a closed file; None, with a word in the log, for one that is not of this version."""
+    """Return the blocks of a closed file; None, with a warning, for one that this version cannot read."""
     blocks = []
     for line in path.read_bytes().splitlines():
         try:

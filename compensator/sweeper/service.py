@@ -28,11 +28,11 @@ _INTERVAL: Final = 5.0
 
 
 class SweeperService:
-    """Looks below the directories that ``sweep`` names, one machine's or a shared disk's, for queues of the gone.
+    """Looks below the directories in the setting ``sweep``, local or on a shared disk, for orphaned queues.
 
-    A producer's queue goes to a receiver that lives; a service's queue goes where it was going. Trace events go to this
-    process's own sink, and the directory of a service that is empty is removed. What was touched within ``sweep_idle``
-    is left alone, since its process may be about to come back.
+    A producer's queue is sent to a live receiver; a service's queue is published or stored as its process would have
+    done. Trace events go to this process's own sink, and the empty directory of a service is removed. What was touched
+    within ``sweep_idle`` is left alone, since its process may be about to come back.
     """
 
     def __init__(self, context: Context, _: Offers) -> None:
@@ -68,7 +68,7 @@ class SweeperService:
             await self._context.clock.sleep(_INTERVAL)
 
     def _look(self) -> None:
-        """Note which queues are there, for whoever asks."""
+        """Report which orphaned queues there are now."""
         now = self._context.clock.now() / 1000
         try:
             found = [(path, PRODUCER) for root in self._roots for path in orphans(root, now)]
@@ -88,7 +88,7 @@ class SweeperService:
             await self._attempt(directory, self._clear)
 
     async def _attempt(self, directory: Path, work: Callable[[Path], Awaitable[None]]) -> None:
-        """Do it; what is wrong with one directory holds up no other."""
+        """Do some work on a directory; a failure is reported, and does not stop the work on others."""
         try:
             await work(directory)
         except SpoolLocked:
@@ -101,25 +101,25 @@ class SweeperService:
             _log.exception("the orphaned queue %s stays as it is", directory)
 
     async def _empty(self, directory: Path) -> None:
-        """Move on what a service left behind."""
+        """Move the records of a service's queue to where they were going."""
         swept = await self._drain.drain(directory)
         self._orphans.attempted(directory, swept.left)
         _report(directory, swept.moved, swept.left, removed=swept.removed)
 
     async def _clear(self, directory: Path) -> None:
-        """Pass on the trace events of the gone, and remove the directory of a service that has nothing else."""
+        """Pass on trace events of processes that are gone, and remove a service's directory that is empty then."""
         events = self._remains.events_in(directory)
         if events is not None and self._is_idle(events):
             count = await self._remains.pass_on(events)
             if count:
                 _log.info("%d blocks of trace events in %s went on their way", count, events)
-        # What it kept of the configuration may be all there is, while the store's is in doubt.
+        # Its copy of the configuration may be the only one, while the store's is in doubt.
         is_wanted = directory in self._roots or bool(self._context.registry.trouble)
         if self._is_long_gone(directory) and not is_wanted and self._remains.remove(directory):
             _log.info("the directory %s of a process that is gone is removed", directory)
 
     def _is_long_gone(self, directory: Path) -> bool:
-        """Whether the services of a directory were gone whenever it was looked at for ``sweep_idle``."""
+        """Whether every look at a directory within the last ``sweep_idle`` seconds found its services gone."""
         if not self._remains.is_service_gone(directory):
             self._gone_since.pop(directory, None)
             return False
@@ -127,7 +127,7 @@ class SweeperService:
         return now - self._gone_since.setdefault(directory, now) >= self._context.settings.sweep_idle
 
     async def _send(self, directory: Path) -> None:
-        """Have a receiver take what a producer left behind."""
+        """Send a producer's queue to a live receiver."""
         receivers = [member for member in self._context.members.all if "receiver" in member.roles]
         if not receivers:
             _log.warning("the orphaned queue %s waits: no receiver is alive", directory)
@@ -140,7 +140,7 @@ class SweeperService:
         _report(directory, done.sent, done.waiting + done.rejected, removed=done.removed)
 
     def _go_on(self, _: int) -> None:
-        """Raise when it is time to stop; called in the thread between two requests."""
+        """Raise ``SpoolClosed`` if the sweeper stops; called in the thread between two requests."""
         if self._stopping.is_set():
             raise SpoolClosed("the sweeper stops; the rest is sent another time")
 
@@ -155,7 +155,7 @@ class SweeperService:
         touched = 0.0
         with suppress(OSError):
             touched = max((path.stat().st_mtime for path in directory.iterdir()), default=directory.stat().st_mtime)
-        # One that was touched at a time still to come was so before the clock was put back.
+        # A time in the future is from before the clock was put back, so it counts by its distance as well.
         return abs(self._context.clock.now() / 1000 - touched) >= self._context.settings.sweep_idle
 
 

@@ -1,4 +1,4 @@
-"""What waits in the queues of a service that is gone, moved to where it was going."""
+"""Moves the records in the queues of a service that is gone to where they were going."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _STORED_WITHIN: Final = 30.0
 
 
 class Drained(NamedTuple):
-    """What became of one directory: records that went on their way, records that are left, and whether it is gone."""
+    """The result for one directory: how many records were moved, how many are left, and whether it is removed."""
 
     directory: Path
     moved: int
@@ -37,11 +37,10 @@ class Drained(NamedTuple):
 
 
 class SpoolDrain:
-    """Empties the queues of receivers and dispatchers; each record is acked when its next place has it.
+    """Empties the queues of receivers and dispatchers; each record is acked once it is durable elsewhere.
 
     A receiver's messages are published and stored; a dispatcher's outcomes are stored; what waited in its direct queue
-    becomes due work in the store, from which a compensator hands it to a dispatcher that lives. ``count`` counts what
-    the store got.
+    becomes due work in the store, which a compensator hands to a live dispatcher. ``count`` counts what was stored.
     """
 
     def __init__(
@@ -57,7 +56,7 @@ class SpoolDrain:
         self._publisher = publisher
         self._clock = clock
         self._count = count
-        # In this order: what a dispatcher delivered is known before what its queue still has becomes due work.
+        # In this order: a dispatcher's outcomes are stored before its direct queue becomes due work: they may finish it.
         self._kinds: dict[str, tuple[tuple[str, ...], Callable[[Spool], Awaitable[None]]]] = {
             "outcomes": (("store",), self._outcomes),
             "receiver": (("publish", "store"), self._receiver),
@@ -106,7 +105,7 @@ class SpoolDrain:
                     break
 
     async def _publish(self, code: str, messages: Sequence[tuple[Record, Message]]) -> list[Record]:
-        """Publish a destination's messages, those for later as due work; return the records that are safe."""
+        """Publish a destination's messages, scheduled ones as due work; return the records that can be acked."""
         destination = self._registry.catalog.destinations.get(code)
         if destination is None:
             return [record for record, _ in messages] if self._registry.catalog.has_left(code) else []
@@ -138,7 +137,7 @@ class SpoolDrain:
                 spool.ack(found.consumer, [record for record, _ in readable])
 
     async def _feed(self, spool: Spool, decode: Callable[[bytes], Message | Outcome]) -> None:
-        """Write to the store, at the rates that hold for its destinations."""
+        """Write the spool's records to the store, at the store rates of their destinations."""
         feed = StoreFeed(
             spool,
             self._store,
