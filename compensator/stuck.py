@@ -77,7 +77,7 @@ class StuckSearch:
         """Look through all subscriptions once; return how many deliveries were claimed."""
         unpublished = self._waiting.unpublished()
         unseen = self._waiting.unseen()
-        # Read once, after ``unpublished``: what a transport holds only leaves it; what comes to it was unpublished before.
+        # Read once, after ``unpublished``: what a transport holds only leaves it, what arrives was unpublished before.
         lags = self._router.lags()
         claimed = 0
         lead = self._waiting.lead

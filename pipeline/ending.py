@@ -20,9 +20,9 @@ _OF_SPARK: Final = (PySparkException, Py4JError, ConnectionError)
 def ended_by_signals() -> Iterator[threading.Event]:
     """Give an event that SIGINT and SIGTERM set, for the ``with`` block to end by itself.
 
-    Who signals a whole group, as a service manager or a terminal does, ends Spark's own process at the same time; what
-    Spark says of that is no failure once the event is set. What the pipeline itself has to tell, as of lines that were
-    left out, is one still.
+    A signal to the whole process group, as of a service manager or a terminal, ends Spark's own process as well, so
+    errors of Spark are no failure once the event is set. Errors of the pipeline itself, such as lines that were left
+    out, still are.
     """
     asked = threading.Event()
     before = {

@@ -1,4 +1,4 @@
-"""What can go wrong in a job beside what ``bus.errors`` has, and what Spark says of a failure, in one line."""
+"""The error of a failed job, and a failure of Spark as one line."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class JobFailed(BusError):
 
 
 def line_of(error: Exception) -> str:
-    """Return the first line that means something: of a task the failure itself, of Python what was raised.
+    """Return the first meaningful line: for a failed task its cause, for a failure in Python the exception.
 
     Raises
     ------
     Py4JError, OSError
-        Java was to be asked for the text, and its process has ended.
+        The text must be read from the Java process, which has ended.
     """
     text = _CALL.sub("", str(error), count=1)
     if _TRACE in text:

@@ -56,7 +56,7 @@ class SpoolDrain:
         self._publisher = publisher
         self._clock = clock
         self._count = count
-        # In this order: a dispatcher's outcomes are stored before its direct queue becomes due work: they may finish it.
+        # In this order: a dispatcher's outcomes are stored before its direct queue becomes due work; they may end it.
         self._kinds: dict[str, tuple[tuple[str, ...], Callable[[Spool], Awaitable[None]]]] = {
             "outcomes": (("store",), self._outcomes),
             "receiver": (("publish", "store"), self._receiver),

@@ -51,7 +51,7 @@ class Archived(NamedTuple):
         was archived: left as well), ``empty`` (nothing is in it, or no longer), ``counted`` (a dry run), ``archived``
         (and kept in the store), or ``dropped``.
     unfinished, unreadable
-        Of how many messages something is still to happen, and of how many the body is not there.
+        How many messages are not finished yet, and how many lack their body.
     """
 
     partition: str
@@ -127,12 +127,12 @@ def _partition(
 
 
 def _place(lake: str) -> str:
-    """Return a lake's name as it is good for people who are somewhere else on this machine."""
+    """Return a lake's name independent of the working directory."""
     return lake if "://" in lake else str(Path(lake).absolute())
 
 
 def _as_it_is(counted: Counted) -> str | None:
-    """Return the state of a partition that is left; None for one that can be archived."""
+    """Return the state of a partition that cannot be archived now; None for one that can."""
     if not counted.contents.messages:
         return "empty"
     if counted.unfinished:
@@ -143,7 +143,7 @@ def _as_it_is(counted: Counted) -> str | None:
 def _dropped(api: Api, options: ArchiveOptions, partition: PartitionLabel, body: dict[str, Any]) -> str:
     """Have the bus drop a partition; it may refuse because the partition has changed.
 
-    A run that was killed may have asked before, and the bus goes on with that: then it is gone as it should be.
+    If a killed run asked for the same before, the bus may have dropped it already: that counts as dropped too.
     """
     try:
         api.call("POST", f"/api/v1/partitions/{partition.name}/drop", body=body)

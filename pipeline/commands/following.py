@@ -1,4 +1,4 @@
-"""How far Spark is, for who waits at a terminal."""
+"""The progress of Spark, shown on a terminal."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Tasks:
         self._counts: dict[int, tuple[int, int]] = {}
 
     def count(self) -> tuple[int, int]:
-        """Return how many are done, and how many there are so far, those among them."""
+        """Return how many are done, and how many there are so far in all."""
         for number in set(self._tracker.getJobIdsForGroup()) - self._over:
             job = self._tracker.getJobInfo(number)
             if job is not None:
@@ -37,7 +37,7 @@ class Tasks:
         return sum(done for done, _ in self._counts.values()), sum(of for _, of in self._counts.values())
 
     def _tasks(self, job: SparkJobInfo) -> tuple[int, int]:
-        """Return the same of one job; stages that were not begun may be left out, since others did their work."""
+        """Return the same for one job; stages that were not begun do not count, since Spark may skip them."""
         stages = [stage for each in job.stageIds if (stage := self._tracker.getStageInfo(each)) is not None]
         begun = [stage for stage in stages if stage.numActiveTasks or stage.numCompletedTasks]
         done = sum(stage.numCompletedTasks for stage in begun)
@@ -48,7 +48,7 @@ class Tasks:
 def following(spark: SparkSession, what: str) -> Iterator[None]:
     """Show on a terminal how many of Spark's tasks are done, until the ``with`` block is left.
 
-    It is no bar: Spark plans the tasks of a step when it comes to it.
+    There is no progress bar, since Spark plans the tasks of a step only when it comes to it.
     """
     out, over = console(stderr=True), threading.Event()
     with out.status(what) as shown:
@@ -58,12 +58,12 @@ def following(spark: SparkSession, what: str) -> Iterator[None]:
         tasks = Tasks(spark)
 
         def look() -> None:
-            with suppress(Py4JError, OSError):  # of a Spark that died the job itself tells
+            with suppress(Py4JError, OSError):  # if Spark died, the job itself fails and says so
                 while not over.wait(_EVERY_S):
                     done, of = tasks.count()
                     shown.update(f"{what}: {done} of {of} tasks of Spark are done" if of else what)
 
-        looking = threading.Thread(target=look, daemon=True)  # interrupted twice, it keeps no process alive
+        looking = threading.Thread(target=look, daemon=True)  # a daemon, as a second interrupt may skip the join
         try:
             looking.start()
             yield

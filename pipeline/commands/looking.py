@@ -1,4 +1,4 @@
-"""What is looked at before Spark is started, which takes its time, and before a job runs for an hour in vain."""
+"""Checks of a command's inputs before Spark, which is slow to start, and before a job runs for an hour in vain."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MADE: Final = {
     ROLLUPS.name: (ROLLUP_LINE, _ROLLUP),
     MESSAGES.name: (archive.LINE, "archive --store sqlite:///data/store"),
 }
-"""The line and the job that make a table; other tables come with what is read."""
+"""The line and the command that make a table; all other tables are made by the stream as it reads."""
 
 
 def lake_with(root: str, table: Table) -> Lake:
@@ -35,7 +35,7 @@ def lake_with(root: str, table: Table) -> Lake:
 
 
 def check_lake(root: str) -> None:
-    """See that a lake can be reached, though nothing be in it; raises ``ConfigurationError``."""
+    """See that a lake can be reached; it may be empty. Raises ``ConfigurationError``."""
     Storage(root)
 
 
@@ -46,7 +46,7 @@ def check_report(path: Path | None) -> None:
 
 
 def check_events(folder: str | None) -> None:
-    """See that trace events are there, as far as they are on this machine; raises ``ConfigurationError``."""
+    """See that a local folder of trace events exists; a URI is not checked. Raises ``ConfigurationError``."""
     if folder is not None and "://" not in folder and not Path(folder).is_dir():
         raise ConfigurationError(
             f"{folder} is no folder; a bus writes its trace events to DATA/events", hint="start it with events = files"
@@ -59,7 +59,7 @@ def check_store(address: str | None, session: ConnectedOptions) -> None:
     Raises
     ------
     ConfigurationError
-        It cannot, or the address is none.
+        It cannot be read, or the address is invalid.
     """
     if address is None:
         return

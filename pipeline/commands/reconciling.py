@@ -32,7 +32,7 @@ from pipeline.transforms.ledgers import DELIVER
 from pipeline.transforms.stored import Store
 
 _COLUMNS: Final = ("id", "destination", "subscription", "finding", "last event", "store")
-_NOTHING_JUDGED: Final = 3  # an exit code of its own, for a proof of nothing is none; 2 is wrong usage
+_NOTHING_JUDGED: Final = 3  # an exit code of its own, since nothing was proven; 2 is wrong usage
 _CONTRADICTED: Final = 4
 _MOST_BARS: Final = 240
 _GRAINS: Final = {"minute": 60, "hour": 3600}
@@ -119,7 +119,7 @@ def store_of(spark: SparkSession, lake: Lake, address: str, plan: Plan) -> Store
 
 
 def _hop(hop: str, every: list[Row]) -> dict[str, Any]:
-    """Add up one hop's rows; a delivery was expected though the event that announced it was lost."""
+    """Add up one hop's rows; deliveries whose announcing event was lost count as expected too."""
     rows = [row for row in every if row["hop"] == hop]
     states: Counter[str] = Counter()
     verdicts: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""``reconcile --repair``: the bus's own bulk job takes what is missing, and is watched to its end."""
+"""``reconcile --repair``: bulk resends of the bus deliver what is missing, and are watched until they end."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Repairing(NamedTuple):
 
 
 class Repaired(msgspec.Struct, frozen=True):
-    """The balance of a repair: ``selected`` is the sum of what its jobs' items ended as and are waiting for.
+    """The balance of a repair: ``selected`` is the sum of its jobs' items by outcome, waiting ones included.
 
     ``unaccepted`` are messages that no receiver accepted: only their producer has them.
     """
@@ -55,7 +55,7 @@ class Repaired(msgspec.Struct, frozen=True):
 def repair(missing: Sequence[Finding], repairing: Repairing, jobs: list[str]) -> Repaired:
     """Hand over what is missing, and wait for the outcomes.
 
-    ``jobs`` takes the ids of jobs as the bus takes them: these go on, whatever ends this.
+    The ids of jobs are added to ``jobs`` once the bus has accepted them: these go on even if this is interrupted.
 
     Raises
     ------
@@ -81,7 +81,7 @@ def repair(missing: Sequence[Finding], repairing: Repairing, jobs: list[str]) ->
 
 
 def _parts(lost: Sequence[Finding]) -> Iterator[list[Finding]]:
-    """Yield what one job takes: deliveries of one destination, so many at once."""
+    """Yield the deliveries of each job: of one destination, and only so many at once."""
     by_destination: dict[str, list[Finding]] = defaultdict(list)
     for each in lost:
         by_destination[each.destination].append(each)

@@ -32,7 +32,7 @@ _GAP: Final = ("may have been lost", "may have been missed", "KAFKA_DATA_LOSS") 
 class RollupOptions(NamedTuple):
     """What the command was given; ``metrics`` is the address where they are served.
 
-    ``accept_gap`` goes on behind what Kafka does not have any more.
+    ``accept_gap`` skips records that Kafka does not have any more.
     """
 
     lake: str

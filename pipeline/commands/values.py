@@ -1,4 +1,4 @@
-"""What people write on the command line, as what jobs take."""
+"""Values of the command line, converted to the arguments of jobs."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _EPOCH: Final = dt.datetime.fromtimestamp(0, dt.UTC)
 
 
 def plan_of(since: str | None, before: str | None, allowance: str, horizon: str, *, complete: bool) -> Plan:
-    """Return what a run of ``reconcile`` looks at, from now; times as RFC 3339. Raises a usage error.
+    """Return the plan of a run of ``reconcile`` that begins now; times as RFC 3339. Raises a usage error.
 
-    A range begins and ends with a whole minute, the first at or after the time that is given.
+    Both ends of a range are rounded up to a whole minute.
     """
     patience = Patience(_seconds(allowance, "--allowance"), _seconds(horizon, "--horizon"))
-    # A lake has times of a millisecond; one in between would not be found again.
+    # What a run writes is found by this time in milliseconds, so it must not have a fraction of one.
     now = _EPOCH + dt.timedelta(milliseconds=(dt.datetime.now(dt.UTC) - _EPOCH) // dt.timedelta(milliseconds=1))
     return Plan(now, _minute(moment_of(since)), _minute(moment_of(before)), patience, complete)
 

@@ -1,8 +1,8 @@
 """``archive``: partitions of the store to Parquet, read back and verified, and only then dropped from the store.
 
 A partition, a day and retention class, is one commit of the lake: a file for each of its hours and destinations. The
-commit is named by what is in it, so that a run that was killed anywhere is simply begun again: what is there already is
-verified anew, and what changed meanwhile has another name.
+commit is named by its contents, so that a killed run is simply repeated: a commit that is there already is verified
+again, and a partition that changed meanwhile makes a commit of another name.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _DIGEST: Final = "_digest"
 
 
 class Counted(NamedTuple):
-    """What there is of a partition, and how many messages of it cannot be archived yet."""
+    """The contents of a partition, and how many of its messages cannot be archived yet."""
 
     contents: Contents
     unfinished: int
@@ -50,7 +50,7 @@ def count(messages: DataFrame) -> Counted:
 
 
 def write(spark: SparkSession, lake: Lake, store: str, partition: PartitionLabel, found: Counted) -> Manifest | None:
-    """Archive a partition that was counted; None when it changed meanwhile, so that nothing counts of it."""
+    """Archive a partition that was counted; None when it changed meanwhile, and nothing was published."""
     name = f"{partition.name}-{found.contents.checksum}"
     commit = lake.begin(LINE, name)
     if commit is None:
@@ -67,7 +67,7 @@ def write(spark: SparkSession, lake: Lake, store: str, partition: PartitionLabel
 
 
 def verify(spark: SparkSession, lake: Lake, manifest: Manifest) -> Contents:
-    """Read a commit back from where it rests, and return its contents.
+    """Read the files of a commit back, and return its contents.
 
     Raises
     ------
@@ -84,7 +84,7 @@ def verify(spark: SparkSession, lake: Lake, manifest: Manifest) -> Contents:
 
 
 def compact(spark: SparkSession, lake: Lake, present: Collection[str]) -> list[Manifest]:
-    """Put the commits of each partition together that has several, unless the store has it again (``present``)."""
+    """Join the commits of partitions that have several, except those that the store has again (``present``)."""
     commits: defaultdict[str, list[Manifest]] = defaultdict(list)
     for manifest in lake.manifests(LINE):
         commits[manifest.facts["partition"]].append(manifest)

@@ -37,7 +37,7 @@ class Span(NamedTuple):
 def last_hour(lake: Lake) -> dt.datetime | None:
     """Return when the last whole hour of the rollups ended, as their files say; None when there are none.
 
-    The hour of the latest rollup is left out: it may go on.
+    The hour of the latest rollup is left out: more of it may follow.
     """
     greatest = max(
         (file.greatest for file in lake.files(ROLLUPS, line=ROLLUP_LINE) if file.greatest is not None), default=None
@@ -49,7 +49,7 @@ def last_hour(lake: Lake) -> dt.datetime | None:
 
 
 def may_have_hours(lake: Lake, span: Span) -> bool:
-    """Whether anything in a span may have been rolled up, as the files say of their first and last times."""
+    """Whether there may be rollups of a span, by the first and last times of the files."""
     return bool(_files(lake, span))
 
 
@@ -64,10 +64,10 @@ def norms_at(hours: DataFrame, span: Span) -> DataFrame:
 
 
 def publish(lake: Lake, hours: DataFrame, span: Span, now: int) -> None:
-    """Publish the norms of hours in place of all that were published before, unless they are those in force.
+    """Publish the norms of hours in place of all published before, unless they are from the same files as those.
 
-    Norms of a span that others have stood for since, or of which more was rolled up, are published again, under a name
-    of ``now`` (ms).
+    If norms of this span were published before, and then replaced or outdated by later rollups, the new commit is named
+    with ``now`` (ms) too.
 
     Raises
     ------
@@ -92,7 +92,7 @@ def publish(lake: Lake, hours: DataFrame, span: Span, now: int) -> None:
 
 
 def _digest(lake: Lake, span: Span) -> str:
-    """Return what tells the files of a span from others."""
+    """Return a digest of the paths of a span's files."""
     paths = sorted(file.path for file in _files(lake, span))
     return hashlib.sha256("\n".join(paths).encode()).hexdigest()[:16]
 
@@ -102,7 +102,7 @@ def _files(lake: Lake, span: Span) -> list[DataFile]:
 
 
 def thresholds(spark: SparkSession, lake: Lake) -> DataFrame:
-    """Return the norms that count now (``schemas.THRESHOLDS``)."""
+    """Return the norms in force (``schemas.THRESHOLDS``)."""
     return lake.read(spark, THRESHOLDS, line=LINE)
 
 

@@ -1,4 +1,4 @@
-"""A batch of the stream of trace events: two commits of the lake, what it read and the rollups of that."""
+"""A batch of the stream of trace events: one commit of the lake with what it read, and one with the rollups."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ READ_AT: Final = "read_at"
 """The column that the stream adds to lines: when their batch began."""
 _LEFT: Final = f"_progress/{READ_LINE}.json"
 _STREAM: Final = "sql.streaming.queryId"
-"""Spark's local property and our fact: the id that a checkpoint gives its stream."""
+"""A local property of Spark, kept among a manifest's facts: the id that a checkpoint gives its stream."""
 
 
 class Batch(NamedTuple):
@@ -48,7 +48,7 @@ class Batch(NamedTuple):
     Attributes
     ----------
     read, rolled
-        What it read, and the rollups of that.
+        The commit of what it read, and that of the rollups.
     repeated
         Whether an earlier run of the stream had published both.
     """
@@ -74,7 +74,7 @@ class Batch(NamedTuple):
 
 
 class Sink:
-    """Takes the batches, one after the other, as often as Spark may give them.
+    """Writes the batches, one after the other; Spark may repeat one.
 
     Attributes
     ----------
@@ -98,11 +98,11 @@ class Sink:
         try:
             self._write(rows, number)
         except Exception as error:
-            self.failure = error  # Spark tells of it in the middle of a text
+            self.failure = error  # Spark's own error has it only as a part of its text
             raise
 
     def close(self) -> None:
-        """Keep what Spark said of the last batches for the next run, which writes it down with its first batch."""
+        """Keep the progress of the last batches in a file for the next run, which commits it with its first batch."""
         rows = self._progress()
         if rows:
             self._lake.storage.write(_LEFT, msgspec.json.encode(rows))
@@ -148,7 +148,7 @@ class Sink:
         return {**progress.row(), **(fresh.row() if fresh is not None else {})}
 
     def _left(self) -> list[dict[str, Any]]:
-        """Take what an earlier run kept; at worst, after a kill, it is lost."""
+        """Take the progress that an earlier run kept; after a kill it may be lost."""
         if not self._lake.storage.exists(_LEFT):
             return []
         rows: list[dict[str, Any]] = msgspec.json.decode(self._lake.storage.read(_LEFT))
@@ -175,7 +175,7 @@ def roll_up(spark: SparkSession, lake: Lake, read: Manifest) -> Manifest | None:
 
 def _stage(lake: Lake, commit: Commit, rows: DataFrame, allowance: Allowance) -> dict[str, Any]:
     """Stage the tables of what a batch brought, and return what was counted on the way."""
-    # Asking for the rows twice would run the state twice, and each table would parse the lines anew.
+    # Persisted: reading the rows twice would run the stream's state twice, and parse the lines for each table.
     lines, seen = parsed(rows.drop(READ_AT)).persist(), Observation()
     try:
         commit.stage(EVENTS, events_of(lines, allowance).observe(seen, *_counts()))
@@ -183,7 +183,7 @@ def _stage(lake: Lake, commit: Commit, rows: DataFrame, allowance: Allowance) ->
         small = [partial(commit.stage, BLOCKS, blocks_of(lines), files=1)]
         small.append(partial(commit.stage, LEDGER, ledger_of(lines), files=1))
         small.append(partial(commit.stage, SIDE, malformed_of(lines).unionByName(misdated(events)), files=1))
-        with ThreadPoolExecutor() as pool:  # each is mostly Spark's waiting for itself
+        with ThreadPoolExecutor() as pool:  # concurrently, since each spends most of its time waiting
             for each in [pool.submit(stage) for stage in small]:
                 each.result()
     finally:

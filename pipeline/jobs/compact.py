@@ -1,7 +1,7 @@
-"""``compact``: what the stream committed in an hour, put together to one commit with a file for each table.
+"""``compact``: joins what the stream committed in an hour to one commit with a file for each table.
 
-Rows stay as they are, so readers see the same before and after. Which batches come together follows from the commits
-alone, whoever runs it and when: a run that was cut off, or another beside it, comes to the same names.
+Rows stay as they are, so readers see the same before and after. Which batches are joined follows from the commits
+alone, so an interrupted run and a concurrent one come to commits of the same names.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from pipeline.lake.manifest import DataFile, Manifest
 from pipeline.schemas import TABLES
 
 KEPT: Final = 100
-"""The newest batches stay as they are: Spark's checkpoint has as many, and may go back to any of them."""
+"""How many of the newest batches are not joined: Spark's checkpoint has as many, and may repeat any of them."""
 HOUR_MS: Final = 3_600_000
 UNPUBLISHED_MS: Final = 24 * HOUR_MS
-"""Longer than any job is at a commit without writing a file of it, as when an archive reads back what it staged."""
-_MOST: Final = 512 * 2**20  # bytes of what is put together
+"""Staged files without changes for so long are abandoned: no job works on a commit for as long without writing."""
+_MOST: Final = 512 * 2**20  # bytes of files that are joined to one commit
 _LINES: Final = (ROLLUP_LINE, READ_LINE)
 
 
 class Joined(NamedTuple):
-    """Batches that were put together, with the number of files and their bytes before and after, over all tables."""
+    """Batches that were joined, with the number of files and their bytes before and after, over all tables."""
 
     first: int
     last: int
@@ -37,7 +37,7 @@ class Joined(NamedTuple):
 
 
 class Left(NamedTuple):
-    """Batches that could not be put together, when their hour began (ms), and why; they count as before."""
+    """Batches that could not be joined, when their hour began (ms), and why; they stay in force."""
 
     first: int
     last: int
@@ -54,10 +54,10 @@ class Freed(NamedTuple):
 
 
 def due(lake: Lake, before: int, *, kept: int = KEPT) -> list[list[Manifest]]:
-    """Return the commits to put together, by what they read, the oldest first.
+    """Return the groups of commits to join, as their commits of what was read, the oldest first.
 
-    These are batches of one hour that ended before a time (ms), none of them among the newest, all with their rollups.
-    An hour with more than half a gibibyte makes several.
+    A group has batches of one hour that ended before a time (ms), none among the newest, all with their rollups.
+    An hour with more than half a gibibyte makes several groups.
     """
     newest = max(batches_in(lake.names(READ_LINE)), default=0)
     rolled = batches_in(each.name for each in lake.manifests(ROLLUP_LINE))
@@ -75,7 +75,7 @@ def due(lake: Lake, before: int, *, kept: int = KEPT) -> list[list[Manifest]]:
 def join_all(
     lake: Lake, groups: Iterable[Sequence[Manifest]], done: Callable[[], None] | None = None
 ) -> tuple[list[Joined], list[Left]]:
-    """Put the commits of each group together, as far as that goes; return what was done, and what was left and why.
+    """Join the commits of each group; return the groups that were joined, and those that could not be and why.
 
     ``done`` is called after each group.
     """
@@ -94,16 +94,16 @@ def join_all(
 
 
 def join(lake: Lake, reads: Sequence[Manifest]) -> Joined | None:
-    """Put commits together, their rollups first: an hour is done when what it read is.
+    """Join commits, those of rollups first: an hour is done when its commits of what was read are joined too.
 
-    Nothing is published before all files of both lines were compared and staged. None when another did it meanwhile.
+    Nothing is published before all files of both lines were verified and staged. None when another run has done it.
 
     Raises
     ------
     JobFailed
-        A file is not the one that was written; the commits count as before.
+        A file is not the one that was written; the commits stay in force.
     OSError
-        The lake took no more, or gave nothing; the commits count as before.
+        The lake could not be read or written; the commits stay in force.
     """
     found = [_wanting(lake, line, reads) for line in _LINES]
     wanting = [each for each in found if each is not None]
@@ -123,7 +123,7 @@ def join(lake: Lake, reads: Sequence[Manifest]) -> Joined | None:
 
 
 def vacuum(lake: Lake, until: int) -> Freed:
-    """Remove the commits of the stream that others have stood for since a time (ms) or longer."""
+    """Remove the commits of the stream that were replaced until a time (ms)."""
     gone = [each for line in _LINES for each in lake.replaced(line, until)]
     for each in gone:
         lake.discard(each)
@@ -134,7 +134,7 @@ def vacuum(lake: Lake, until: int) -> Freed:
 def sweep(lake: Lake, now: int, grace: int) -> Freed:
     """Remove what any job staged and nobody published, when it is older than a grace (ms), and than a day.
 
-    What a job stages counts for nobody until it is published, so its age is all that tells it from what was left.
+    Only by its age can it be told from what a running job has staged and not published yet.
     """
     left = leftovers(lake, TABLES, now - max(grace, UNPUBLISHED_MS))
     storage = lake.storage
@@ -146,7 +146,7 @@ def sweep(lake: Lake, now: int, grace: int) -> Freed:
 
 
 def _groups(single: Sequence[Manifest]) -> Iterator[list[Manifest]]:
-    """Give runs of batches without a gap, of one hour and of a size to be handled."""
+    """Yield groups of consecutive batches of one hour, limited in size."""
     group: list[Manifest] = []
     for each in single:
         if group and not _belongs(each, group):
@@ -163,7 +163,7 @@ def _belongs(manifest: Manifest, group: Sequence[Manifest]) -> bool:
 
 
 class _Wanting(NamedTuple):
-    """A commit that is to stand for others, its parts, of which every file was compared."""
+    """A commit that is to replace others, its parts, whose files were all verified."""
 
     commit: Commit
     parts: Sequence[Manifest]
@@ -185,7 +185,7 @@ class _Wanting(NamedTuple):
 
 
 def _wanting(lake: Lake, line: str, reads: Sequence[Manifest]) -> _Wanting | None:
-    """Return what is to be put together of a line; None when that was done before."""
+    """Return the commit of a line that joins others; None when it was published before."""
     commit = lake.begin(line, _name(reads))
     if commit is None:
         return None
@@ -204,7 +204,7 @@ def _verify(lake: Lake, line: str, file: DataFile) -> None:
 
 
 def _is_done(lake: Lake, reads: Sequence[Manifest]) -> bool:
-    """Whether another put commits together; their own files may be gone by now."""
+    """Whether another run has joined these commits; their own files may be gone by now."""
     return all(lake.begin(line, _name(reads)) is None for line in _LINES)
 
 

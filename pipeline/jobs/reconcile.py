@@ -1,8 +1,7 @@
 """``reconcile``: proves from events, ledger and store that nothing was lost, or says exactly what.
 
-Buckets whose two sides of the ledger are equal, and to which the store agrees, are proven without looking at a single
-delivery. Of the others, each delivery's witnesses are heard. A run writes only what is news: repeated without any, it
-changes nothing.
+Buckets whose two sides of the ledger are equal, and agree with the store, are proven without reading single deliveries.
+For the others, events and store are compared for each delivery. A run writes only what has changed since the last one.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from pipeline.transforms.witnesses import said_by_events, said_by_store, with_la
 
 VERSION: Final = 1
 LINE: Final = f"reconcile-v{VERSION}"
-# Clocks of hosts differ; an event is looked for so long before the time that its message's id tells.
+# Clocks of hosts differ, so events are read from so long before the time of their message's id.
 _DRIFT: Final = dt.timedelta(days=1)
 _SUMS: Final = ("expected", "settled", "delivered", "skipped", "canceled", "dead", "parked", *COUNTED)
 _MORE_SUMS: Final = ("unannounced", "duplicates", "resent")
@@ -41,8 +40,8 @@ class Plan(NamedTuple):
     now
         When it runs; what it writes is named by this.
     since, before
-        The range of the messages' minutes, ``before`` exclusive, both the start of a minute: a part of one would have
-        one witness contradict the other. None for all that there is.
+        The range of the messages' minutes, ``before`` exclusive, both the start of a minute: for a part of a minute,
+        ledger and store would not agree. None for all that there is.
     patience
         How long it waits for events and for deliveries.
     complete
@@ -67,11 +66,11 @@ class Proof(NamedTuple):
     findings
         Deliveries of these that are not simply done (``schemas.FINDINGS`` with ``state``, without ``checked``).
     gaps
-        What emitters could not tell of the range (``transforms.hearing.gaps``).
+        Blocks and events of the range that emitters lost (``transforms.hearing.gaps``).
     emitters
-        How many were heard.
+        How many emitters were heard.
     watermark
-        Up to when all live ones were; None when nobody was.
+        Up to when all live emitters were heard; None when none was.
     news
         How many buckets changed, and were written.
     """
@@ -86,7 +85,7 @@ class Proof(NamedTuple):
 
 @contextmanager
 def reconciled(spark: SparkSession, lake: Lake, plan: Plan, store: Store | None = None) -> Iterator[Proof]:
-    """Run, and give what was found; what was news is in the lake then. Its frames hold for the ``with`` block."""
+    """Run, write what has changed into the lake, and yield the proof, whose frames are valid in the ``with`` block."""
     blocks = lake.read(spark, BLOCKS, line=READ_LINE)
     emitters = heard(blocks).collect()
     ledger = lake.read(spark, LEDGER, line=READ_LINE, since=plan.since, before=plan.before)

@@ -48,7 +48,7 @@ class Asked(NamedTuple):
     into: str | None = None
 
     def facts(self) -> dict[str, Any]:
-        """Return what its manifest has of it, by option; of the store whether it was asked."""
+        """Return the facts for the manifest, by option; of ``store`` only whether there is one."""
         since, before = (time.isoformat() if time is not None else None for time in (self.since, self.before))
         return {
             "where": self.where,

@@ -30,9 +30,9 @@ _NDJSON: Final = {"content-type": "application/x-ndjson"}
 
 
 class Sending(msgspec.Struct):
-    """How far a replay is; ``after`` is the last of the original ids that were answered for, in their order.
+    """How far a replay is; ``after`` is the last original id, in their order, whose message was accepted or rejected.
 
-    A batch that was sent but is not in here is sent again: its ids are the same, so that the receiver knows them.
+    A batch that was sent but not noted here is sent again, with the same ids, by which the receiver knows it.
     """
 
     after: str = ""
@@ -41,7 +41,7 @@ class Sending(msgspec.Struct):
 
     @property
     def done(self) -> int:
-        """How many messages were answered for."""
+        """How many messages were accepted or rejected."""
         return self.accepted + len(self.rejected)
 
 
@@ -64,7 +64,7 @@ def send(
 ) -> Sending:
     """Send what is left of a replay, and return how it ended; ``tell`` is called after each batch.
 
-    One batch is under way at a time, in the order of the original ids, so that messages of one key keep theirs.
+    One batch is in flight at a time, in the order of the original ids, so that messages of one key keep their order.
 
     Raises
     ------
@@ -119,7 +119,7 @@ def _answers(receiver: Receiver, lines: list[bytes]) -> list[dict[str, Any]]:
 
 
 def _is_held(result: dict[str, Any]) -> bool:
-    """Whether a line was refused for now only."""
+    """Whether a line was refused only for now, by 429 or a failure of the receiver."""
     status = result["error"].get("status", 0) if result["status"] == "rejected" else 0
     return bool(status == _TOO_MANY or status >= _ITS_FAULT)
 

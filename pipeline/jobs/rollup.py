@@ -1,9 +1,9 @@
 """``rollup``: trace events as they come, into the lake's tables, exactly once in effect.
 
-A batch of the stream makes two commits of the lake that its number names: first what it read, then the rollups of that.
-A batch that Spark repeats after a crash finds its commits published, or makes them anew. Repeats of a block are left
-out by Spark's state, for a time that is counted from when it was read: a watermark on the events' own times would
-silently drop what a partition brings that lags behind the others.
+A batch of the stream makes two commits of the lake, named by its number: first what it read, then the rollups of that.
+A batch that Spark repeats after a crash finds its commits published, or makes them anew. Repeats of a block are dropped
+by Spark's state, for some time after the block was read: a watermark on the events' own times would silently drop the
+events of a partition that lags behind the others.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def start(
 ) -> Stream:
     """Start the stream over lines (``pipeline.sources.lines``).
 
-    ``done`` is told of each batch once its commits are published, ``progressed`` what Spark says of it then.
+    ``done`` is called with each batch once its commits are published, ``progressed`` with Spark's figures of it then.
     """
     spark.conf.set("spark.sql.shuffle.partitions", str(plan.partitions))
     watcher = Watcher(progressed)
@@ -152,9 +152,9 @@ def start(
 
 
 def rebuild(spark: SparkSession, lake: Lake, done: Callable[[int, int], None] | None = None) -> int:
-    """Publish the rollups of every commit that has none of this version yet; return of how many.
+    """Publish the rollups of every commit that has none of this version yet; return for how many.
 
-    ``done`` is told how many of how many there are so far.
+    ``done`` is called with how many are done, and how many there are.
     """
     known = batches_in(each.name for each in lake.manifests(ROLLUP_LINE))
     missing = [each for each in lake.manifests(READ_LINE) if known.isdisjoint(batches_of(each.name))]
