@@ -19,14 +19,14 @@ from pipeline.transforms.blocks import GOOD, MALFORMED
 from pipeline.transforms.freshness import Freshness
 from pipeline.watching import BatchProgress
 
-disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each counter, which nobody reads
+disable_created_metrics()  # type: ignore[no-untyped-call]  # no series of their creation times
 
 _BATCH_SECONDS: Final = (0.5, 1, 2, 3, 5, 10, 20, 30, 60, 120, 300, 600)
 _AGES: Final = (1, 2, 3, 5, 7, 10, 15, 20, 30, 60, 120, 300, 600, 1800, 3600, 21600, 86400)
 
 
 class _FreshnessHistogram(Collector):
-    """Adds up the ages of many events at a time, which ``Histogram`` takes one by one."""
+    """A histogram that takes the ages of a whole batch at once, where ``Histogram`` takes single values."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -42,7 +42,7 @@ class _FreshnessHistogram(Collector):
             self._sum += fresh.total()
 
     def collect(self) -> Iterator[HistogramMetricFamily]:
-        """Give what was counted."""
+        """Yield the histogram."""
         with self._lock:
             bounds = [*(str(float(age)) for age in _AGES), "+Inf"]
             buckets = list(zip(bounds, [float(count) for count in self._counts], strict=True))
@@ -55,7 +55,7 @@ class _FreshnessHistogram(Collector):
 
 
 class StreamMetrics:
-    """What one run of the stream has done; it is told from Spark's threads and asked from the server's."""
+    """The metrics of one run of the stream; written in Spark's threads, read in the HTTP server's."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -76,7 +76,7 @@ class StreamMetrics:
         self._committed = self._gauge("last_commit_timestamp_seconds", "When the last rollups were published.")
 
     def committed(self, batch: Batch) -> None:
-        """Count a batch whose commits are published; one that an earlier run published was counted there."""
+        """Count a batch whose commits are published, unless an earlier run published them and counted it."""
         if batch.repeated:
             return
         self._batches.inc()

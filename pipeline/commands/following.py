@@ -63,7 +63,7 @@ def following(spark: SparkSession, what: str) -> Iterator[None]:
                     done, of = tasks.count()
                     shown.update(f"{what}: {done} of {of} tasks of Spark are done" if of else what)
 
-        looking = threading.Thread(target=look, daemon=True)  # a daemon, as a second interrupt may skip the join
+        looking = threading.Thread(target=look, daemon=True)  # a daemon, since an interrupt may skip the join
         try:
             looking.start()
             yield

@@ -1,1 +1,1 @@
-"""The lake: Parquet files that count only once a manifest names them."""
+"""The lake: Parquet files that are part of a table only once a manifest names them."""

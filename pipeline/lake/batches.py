@@ -1,6 +1,6 @@
 """The stream's lines, and the names of its commits.
 
-A commit is named by the number of a batch, or by the first and the last of some that were put together.
+A commit is named by the number of a batch, or by the first and the last number of batches that were joined.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def batches_of(name: str) -> range:
 
 
 def is_joined(name: str) -> bool:
-    """Whether it is the name of batches that were put together."""
+    """Whether it is the name of a commit that joins several batches."""
     return _TO in name
 
 

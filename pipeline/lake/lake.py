@@ -1,4 +1,4 @@
-"""The lake's tables: files are staged, then one manifest makes them count, for all tables of a commit at once."""
+"""The lake's tables: files are staged, then one manifest makes them part of all tables of a commit at once."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _MANIFESTS: Final = "_manifests"
 
 
 class Commit:
-    """The files that one commit stages; nobody sees them before ``Lake.publish``.
+    """The files that one commit stages; no reader sees them before ``Lake.publish``.
 
-    Tables may be staged beside each other. When one fails, all that was staged is removed once none is under way.
+    Tables may be staged concurrently. When one fails, all that was staged is removed once no other is being staged.
     """
 
     def __init__(self, lake: Lake, line: str, name: str) -> None:
@@ -49,7 +49,7 @@ class Commit:
         files
             How many to write; None for as many as Spark has partitions.
         by
-            Folders inside it: their names, and what tells rows apart.
+            The folders to partition the files by: their names, and the columns with their values.
         """
         columns = [F.col(field.name).cast(field.dataType).alias(field.name) for field in table.schema.fields]
         folders = {f"_{name}": value for name, value in (by or {}).items()}
@@ -59,7 +59,7 @@ class Commit:
             writer.partitionBy(*folders).parquet(self._lake.storage.url(folder))
 
     def put(self, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Write a few rows of a table without Spark; none at all make no file."""
+        """Write a few rows of a table without Spark; no file for no rows."""
         if rows:
             with self._staging(table) as folder:
                 self._lake.storage.write_rows(f"{folder}/rows.parquet", rows, to_arrow_schema(table.schema))
@@ -84,12 +84,12 @@ class Commit:
     def abandon(self) -> None:
         """Remove what was staged; for a commit that is not published."""
         for folder in sorted(self._folders):
-            with suppress(OSError):  # it counts for nobody, and goes with what killed jobs have left
+            with suppress(OSError):  # no reader sees it, and ``compact`` removes it like the leftovers of killed jobs
                 self._lake.storage.remove(folder)
 
     @contextmanager
     def _staging(self, table: Table) -> Iterator[str]:
-        """Give the folder to write a table's files to, and describe them then."""
+        """Yield the folder to write a table's files to, and read their sizes and checksums afterwards."""
         folder = f"{table.name}/{self._folder}"
         with self._lock:
             self._under_way += 1
@@ -127,10 +127,10 @@ class Lake:
     def publish(
         self, commit: Commit, *, replaces: Iterable[str] = (), facts: Mapping[str, Any] | None = None
     ) -> Manifest:
-        """Make a commit's files count, all at once and durably, and return the manifest that is in force.
+        """Publish a commit's files, all at once and durably, and return the manifest that is in force.
 
-        Repeating it adds nothing. When another has published the name meanwhile, its manifest is in force and returned,
-        and what this commit staged is removed (``Storage.create`` says where that is certain).
+        Repeating it adds nothing. When another run has published the name meanwhile, its manifest is in force and
+        returned, and what this commit staged is removed (``Storage.create`` says where that is certain).
 
         Raises
         ------
@@ -152,37 +152,37 @@ class Lake:
         return found
 
     def manifest_path(self, manifest: Manifest) -> str:
-        """Return where a manifest rests, below the root."""
+        """Return the path of a manifest below the root."""
         return _manifest(manifest.line, manifest.name)
 
     def manifests(self, line: str | None = None) -> list[Manifest]:
-        """Return the manifests that count, of one line or of all, by name; those that others stand for are left out."""
+        """Return the manifests in force, of one line or of all, by name; without those that others replace."""
         found = self.published(line)
         replaced = {(each.line, name) for each in found for name in each.others}
         return [each for each in found if (each.line, each.name) not in replaced]
 
     def replaced(self, line: str, until: int) -> list[Manifest]:
-        """Return the manifests of a line that others stand for which were published until a time (ms)."""
+        """Return the manifests of a line that were replaced by others published until a time (ms)."""
         found = self.published(line)
         names = {name for each in found if each.published <= until for name in each.others}
         return [each for each in found if each.name in names]
 
     def discard(self, manifest: Manifest) -> None:
-        """Remove a commit that others stand for: its files, then its manifest, so that a run cut off is run again."""
+        """Remove a replaced commit: its files, then its manifest, so that an interrupted run can be repeated."""
         for folder in folders_of(manifest):
             self.storage.remove(folder)
         self.storage.remove(self.manifest_path(manifest))
 
     def names(self, line: str) -> list[str]:
-        """Return the names of the commits of a line, those that others stand for as well."""
+        """Return the names of the commits of a line, also of replaced ones."""
         paths = self.storage.find(f"{_MANIFESTS}/{line}", ".json")
         return [path.rpartition("/")[2].removesuffix(".json") for path in paths]
 
     def published(self, line: str | None = None) -> list[Manifest]:
-        """Return all manifests, of one line or of all, by name; those that others stand for as well.
+        """Return all manifests, of one line or of all, by name; replaced ones as well.
 
-        They are listed twice. One that goes while the first list is made or read was discarded; what stands for it was
-        there before that, and so is in the second list.
+        They are listed twice. One that vanishes while the first list is made or read was discarded; the one that
+        replaces it was published before that, and so is in the second list.
         """
         found: dict[str, Manifest] = {}
         for _ in range(2):

@@ -15,7 +15,7 @@ _SMALL: Final = ("_manifests", "_progress", "_replays")
 
 
 class Leftovers(NamedTuple):
-    """Folders of commits that no manifest names, and files that never got their name.
+    """Folders of commits that no manifest names, and ``.partial`` files that were never renamed.
 
     Attributes
     ----------
@@ -29,12 +29,12 @@ class Leftovers(NamedTuple):
 
 
 def leftovers(lake: Lake, tables: Iterable[str], until: int) -> Leftovers:
-    """Return what was left in some tables, and beside manifests, and has not changed since a time (ms).
+    """Return the leftovers in some tables and among small files such as manifests, unchanged since a time (ms).
 
     A commit is as old as the youngest of its files and folders, in all of these tables.
     """
     storage = lake.storage
-    # Listed before the manifests are: what is published in between is named by then.
+    # Listed before the manifests, so that a commit published in between is named by one.
     staged = [folder for table in tables for line in storage.folders(table) for folder in storage.folders(line)]
     named = {folder for manifest in lake.published() for folder in folders_of(manifest)}
     commits: defaultdict[str, list[str]] = defaultdict(list)

@@ -45,9 +45,9 @@ class Manifest(msgspec.Struct, frozen=True):
     tables
         Files added to each table.
     replaces
-        Names of commits of this line that this one stands for from now on: it has their rows, put together.
+        Names of commits of this line that this one replaces: it has all their rows.
     facts
-        What the job wants to find again.
+        Data of the job's own, to be read by a later run.
     published
         When it could be read, in milliseconds since the epoch; 0 where that was not written down.
     """
@@ -62,7 +62,7 @@ class Manifest(msgspec.Struct, frozen=True):
 
     @property
     def others(self) -> list[str]:
-        """What it stands for; never itself, whatever is written there: nothing would be left of its rows."""
+        """The names that it replaces, without its own: a commit that replaced itself would lose its rows."""
         return [name for name in self.replaces if name != self.name]
 
     def rows(self, table: str) -> int:

@@ -1,4 +1,4 @@
-"""Where the lake rests: a folder of this machine, of a volume or of HDFS, reached without Spark."""
+"""The storage of the lake: a local folder, one on a volume or on HDFS, accessed without Spark."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pyarrow import dataset, parquet
 
 from bus.errors import ConfigurationError
 
-_SCHEMES: Final = ("file", "hdfs")  # of object stores Spark, as shipped, knows none by a name that pyarrow has too
+_SCHEMES: Final = ("file", "hdfs")  # no object store has a scheme that both pyarrow and Spark as shipped know
 _CHUNK: Final = 2**20
 _ROWS: Final = 200
 _MS: Final = 1_000_000  # nanoseconds
@@ -27,12 +27,12 @@ _NO_LINKS: Final = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errn
 
 
 class Storage:
-    """Files below a root: a path, or a URI of what Spark and pyarrow both reach by the same name.
+    """Files below a root: a path, or a URI that Spark and pyarrow both understand.
 
     Raises
     ------
     ConfigurationError
-        The URI is none, or of something else, such as an object store.
+        The URI is invalid, or has another scheme, such as an object store's.
     """
 
     def __init__(self, root: str) -> None:
@@ -62,9 +62,9 @@ class Storage:
         return [self._path(each) for each in self._list(folder, recursive=True)]
 
     def changed(self, path: str) -> int:
-        """Return when a file or folder was last written (ms), or came to where it is, as far as that is known.
+        """Return when a file or folder was last written, or moved or copied to its path (ms), as far as that is known.
 
-        A folder that is not of this machine may have no time, 0; nor has what is not there.
+        A remote folder may have no time; that is 0, as for what does not exist.
         """
         written = (self._files.get_file_info(self._at(path)).mtime_ns or 0) // _MS
         if isinstance(self._files, arrow_fs.LocalFileSystem):
@@ -82,17 +82,17 @@ class Storage:
             return bytes(stream.read())
 
     def write(self, path: str, content: bytes) -> None:
-        """Write a file, whole or not at all; durable when it returns, and what was there before until then."""
+        """Write or replace a file atomically; durable when it returns."""
         with self._partial(path, content) as partial:
             self._files.move(self._at(partial), self._at(path))
         self.settle([path])
 
     def create(self, path: str, content: bytes) -> bool:
-        """Write a file that is not there, whole or not at all; False when there is one, which stays as it is.
+        """Create a file atomically; False when there is one already, which stays as it is.
 
-        Durable when it returns, whoever wrote it. Of many at once one writes it, wherever files can have two names.
-        Object stores and some shared folders cannot do that: there the file is looked for right before it gets its
-        name, and of two within that moment both are told True, and what the later one wrote stays.
+        Durable when it returns, whoever wrote it. Of concurrent writers exactly one gets True where the file system has
+        hard links, as local ones do. Elsewhere its absence is checked right before the rename: two writers within that
+        moment may both get True, and the later one's file stays.
         """
         with self._partial(path, content) as partial:
             created = self._name(partial, path)
@@ -106,7 +106,7 @@ class Storage:
         parquet.write_table(pa.Table.from_pylist(list(rows), schema), self._at(path), filesystem=self._files)
 
     def join_rows(self, paths: Sequence[str], into: str, schema: pa.Schema) -> None:
-        """Write the rows of Parquet files, one file after the other, as one; columns that one lacks are null there."""
+        """Write the rows of Parquet files, in order, as one file; columns that a file lacks are null."""
         folder, _, _ = into.rpartition("/")
         self._files.create_dir(self._at(folder), recursive=True)
         sources = dataset.dataset([self._at(path) for path in paths], schema, format="parquet", filesystem=self._files)
@@ -115,9 +115,9 @@ class Storage:
                 writer.write_table(pa.Table.from_batches(rows, schema))
 
     def settle(self, paths: Iterable[str]) -> None:
-        """Make files durable with the folders that they are in; what is not of this machine is so when it was taken.
+        """Sync local files and the folders that they are in; remote files are durable once written.
 
-        Raises ``FileNotFoundError`` when one is not there.
+        Raises ``FileNotFoundError`` when one does not exist.
         """
         if not isinstance(self._files, arrow_fs.LocalFileSystem):
             gone = next((path for path in paths if not self.exists(path)), None)
@@ -155,7 +155,7 @@ class Storage:
         return digest.hexdigest()
 
     def footer(self, path: str) -> parquet.FileMetaData:
-        """Return what a Parquet file says of itself."""
+        """Return the metadata in the footer of a Parquet file."""
         return parquet.read_metadata(self._at(path), filesystem=self._files)
 
     def rows(self, path: str) -> Iterator[dict[str, Any]]:
@@ -167,7 +167,7 @@ class Storage:
     def _list(self, folder: str, *, recursive: bool) -> list[arrow_fs.FileInfo]:
         selector = arrow_fs.FileSelector(self._at(folder), allow_not_found=True, recursive=recursive)
         for _ in range(_LOOKS):
-            # pyarrow looks again whether a folder that it did not find is there, and refuses one that came between.
+            # pyarrow checks a missing folder twice, and raises an error if it was made in between: then try again.
             with contextlib.suppress(FileNotFoundError):
                 return list(self._files.get_file_info(selector))
         return list(self._files.get_file_info(selector))
@@ -177,21 +177,21 @@ class Storage:
 
     @contextlib.contextmanager
     def _partial(self, path: str, content: bytes) -> Iterator[str]:
-        """Give the path of a durable file beside another that has yet to get its name; it is gone afterwards."""
+        """Yield the path of a durable temporary file with the content, beside its target; it is removed afterwards."""
         folder, _, name = path.rpartition("/")
         self._files.create_dir(self._at(folder), recursive=True)
-        partial = f"{folder}/.{name}.{uuid.uuid4().hex[:8]}.partial"  # of one writer, though others write the same
+        partial = f"{folder}/.{name}.{uuid.uuid4().hex[:8]}.partial"  # unique, as others may write the same file
         try:
             with self._files.open_output_stream(self._at(partial)) as stream:
                 stream.write(content)
-            self.settle([partial])  # a name that is durable before its content is an empty file after a power cut
+            self.settle([partial])  # before the rename: else a power cut could leave an empty file of that name
             yield partial
         finally:
             with contextlib.suppress(OSError):
                 self.remove(partial)
 
     def _name(self, partial: str, path: str) -> bool:
-        """Give a file its name unless there is one of it; return whether that was done."""
+        """Link or rename a temporary file to its target unless there is one; return whether it was done."""
         if isinstance(self._files, arrow_fs.LocalFileSystem):
             try:
                 os.link(self._at(partial), self._at(path))
@@ -212,7 +212,7 @@ class Storage:
 
 
 def _reached(root: str) -> tuple[arrow_fs.FileSystem, str]:
-    """Return the files that a URI names, and the path among them."""
+    """Return the file system of a URI, and the path in it."""
     reason = "allowed are " + " and ".join(f"{scheme}://" for scheme in _SCHEMES)
     if root.partition("://")[0] in _SCHEMES:
         try:
@@ -228,7 +228,7 @@ def _reached(root: str) -> tuple[arrow_fs.FileSystem, str]:
 
 
 def _in_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
-    """Gather rows to groups, since each is compressed and described by itself."""
+    """Gather batches to row groups, which Parquet compresses and indexes separately."""
     group: list[pa.RecordBatch] = []
     for batch in batches:
         group.append(batch)

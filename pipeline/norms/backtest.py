@@ -1,4 +1,4 @@
-"""How well norms would have done: each past week is judged by what was known before it, as it was and with faults."""
+"""Back-test of norms: each past week, as it was and with faults, is judged by the norms of the weeks before it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _THREE_WEEKS: Final = 3
 
 
 class Fault(enum.StrEnum):
-    """What is put into the past."""
+    """A fault that a back-test puts into past weeks."""
 
     DROP = "half of the volume is missing"
     OUTAGE = "nothing comes"
@@ -35,11 +35,11 @@ METRIC_OF: Final = {
 
 
 class Score(NamedTuple):
-    """What became of one metric of one series under one fault.
+    """How one fault in one metric of one series was found.
 
     ``put`` and ``found`` are of faults at hours with enough volume to tell, ``thin_put`` and ``thin_found`` of others.
-    ``alarms`` are those of the past as it was; the same for all faults of a metric. ``clear`` is the share of hours
-    that have enough volume.
+    ``alarms`` are false ones, of the weeks without faults; the same for all faults of a metric. ``clear`` is the share
+    of hours that have enough volume.
     """
 
     metric: Metric
@@ -54,7 +54,7 @@ class Score(NamedTuple):
 
 
 class History(NamedTuple):
-    """A series, laid out as weeks: figures, and of how many each is made, by metric."""
+    """A series, laid out as weeks: by metric its figures, and the counts behind each figure."""
 
     figures: dict[Metric, Floats]
     counts: dict[Metric, Floats]
@@ -67,7 +67,7 @@ class History(NamedTuple):
 
 
 def scores(history: History, *, seed: int, most: int) -> list[Score]:
-    """Return how each fault would have been found, from the fourth week on; none when there are fewer."""
+    """Return how each fault would have been found, from the fourth week on; with fewer weeks all counts are 0."""
     weeks = history.figures[Metric.VOLUME].shape[0]
     tested = range(_THREE_WEEKS, weeks)
     known = {metric: [history.before(metric, week, most) for week in tested] for metric in Metric}
@@ -96,7 +96,7 @@ def _score(fault: Fault, history: History, tested: range, known: list[Norms], ch
                 continue
             faulty = values.copy()
             faulty[hours] = _with(fault, values[hours], chance)
-            # Judged from the fault's beginning, so that what was out before does not help.
+            # Only the hours of the fault are judged, so that hours that were out before it do not count.
             found = bool(alarmed(out_of(norms, faulty)[hours]).any())
             tally[bool(norms.clear[hours].all()), found] += 1
     alarms = begun(alarmed(np.concatenate(outs))) if outs else 0

@@ -1,4 +1,4 @@
-"""When hours that are out of their norms are an alarm."""
+"""When hours outside of their norms make an alarm."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ WINDOWS: Final = 3
 
 
 def out_of(norms: Norms, values: Floats) -> Flags:
-    """Return which of the 168 hours of a week are out; what is not known never is."""
+    """Return which of the 168 hours of a week are outside of their norms; unknown values and limits never are."""
     with np.errstate(invalid="ignore"):
         return (values < norms.low) | (values > norms.high)
 
 
 def alarmed(out: Flags) -> Flags:
-    """Return at which hours, of any number one after the other, there is an alarm: two of the last three are out."""
+    """Return at which of consecutive hours there is an alarm: two of the last three are out."""
     seen = np.concatenate([np.zeros(WINDOWS - 1, dtype=np.int64), out.astype(np.int64)])
     return np.asarray(np.convolve(seen, np.ones(WINDOWS, dtype=np.int64), mode="valid") >= NEEDED)
 
 
 def begun(alarms: Flags) -> int:
-    """Return how many alarms there were: hours of one that goes on are one."""
+    """Return how many alarms there were: consecutive hours of alarm are one."""
     return int(np.count_nonzero(alarms & ~np.concatenate([[False], alarms[:-1]])))

@@ -1,7 +1,7 @@
-"""Norms of volume, latency and failure: what is usual in each hour of the week, and where it ends.
+"""Norms of volume, latency and failure: what is usual in each hour of the week, and its limits.
 
-Each metric is looked at on the scale on which chance has one size: counts and shares by their square roots, times by
-their logarithms. ``SURE`` deviations away from the norm is out; two of three hours that are out are an alarm.
+Each metric is transformed so that random variation is about the same for all values: counts and shares to their square
+roots, times to their logarithms. A value over ``SURE`` deviations from the norm is out; two of three such hours alarm.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from pipeline.norms.weeks import CONSISTENT, HOURS, Floats, known_weeks, level, 
 
 SURE: Final = 3.0
 LEARNING_WEEKS: Final = 3.0
-_LIKELY: Final = 1.5  # deviations by which what a fault leaves must lie beyond the limit to be told nearly always
-_OWN_WEEKS: Final = 4.0  # an hour's own spread counts as much as that of the whole series after so many weeks
+_LIKELY: Final = 1.5  # deviations beyond the limit at which a value under a fault must lie, to be found nearly always
+_OWN_WEEKS: Final = 4.0  # weeks after which an hour's own spread has the same weight as that of the whole series
 _LEAST_SPREAD: Final = 0.05  # of the logarithm of a latency
-_LEAST_SHARE: Final = 0.02  # of failures: less above the norm wakes nobody
+_LEAST_SHARE: Final = 0.02  # share of failures above the norm, below which there is no alarm
 DROP: Final = 0.5
 SLOWER: Final = 2.0
 
@@ -32,7 +32,7 @@ class Metric(enum.StrEnum):
 
 
 class State(enum.StrEnum):
-    """What a norm is good for."""
+    """Whether a norm can be used for alarms."""
 
     LEARNING = "learning"  # under three weeks are known: there are no limits yet
     READY = "ready"
@@ -42,7 +42,7 @@ class State(enum.StrEnum):
 class Norms(NamedTuple):
     """The norms of one metric of one series, each an array over the hours of the week; NaN where there is none.
 
-    ``clear`` is where the fault that matters (half the volume, twice the latency) is told from chance.
+    ``clear`` is where a fault of relevant size (half the volume, twice the latency) can be told from chance.
     """
 
     norm: Floats
@@ -67,10 +67,10 @@ def norms_of(metric: Metric, values: Floats, counts: Floats, weeks: float) -> No
     values
         A row for each week, a column for each of its hours (``weeks.laid_out``).
     counts
-        Of how many each value is made, laid out the same way; of volume they are the values.
+        How many deliveries or attempts each value is made of, laid out the same way; for volume the values themselves.
     weeks
-        Of how many weeks the series is known. It may have been too quiet for a latency or a share in most of them:
-        then there are no limits either.
+        For how many weeks there is data of the series. If most of them were too quiet for a latency or a share, there
+        are no limits either.
     """
     if min(weeks, known_weeks(counts)) < LEARNING_WEEKS:
         nothing = np.full(HOURS, np.nan)
@@ -87,18 +87,18 @@ def _volume(values: Floats, weeks: float) -> Norms:
     roots, method = level(np.sqrt(values))
     roots = np.maximum(roots, 0)
     middle = medians(roots)
-    # Chance alone gives a root a deviation of a half; on top comes what days differ by, in proportion.
+    # The square root of a Poisson count has a deviation of 1/2; days differ by a proportion (``excess``) on top.
     excess = _swing(surprises(roots), middle)
     wide = _at_least_own(np.sqrt(0.25 + (excess * middle) ** 2), roots)
     low = np.maximum(middle - SURE * wide, 0) ** 2
-    low[middle <= SURE * wide] = np.nan  # even silence is no surprise
+    low[middle <= SURE * wide] = np.nan  # even a volume of 0 is within chance
     halved = middle * np.sqrt(DROP)
     clear = halved + _LIKELY * np.sqrt(0.25 + (excess * halved) ** 2) < middle - SURE * wide
     return Norms(middle**2, mads(values), low, (middle + SURE * wide) ** 2 + 1, clear, weeks, method)
 
 
 def _swing(away: Floats, middle: Floats) -> float:
-    """Return by which share of itself the root of a volume differs from week to week, beyond chance."""
+    """Return the relative deviation of a volume's square root from week to week, beyond chance."""
     busy = np.isfinite(middle) & (middle >= np.nanmedian(middle)) & (middle > 0)
     if not busy.any():
         return 0.0
@@ -133,7 +133,7 @@ def _failure(values: Floats, counts: Floats, weeks: float) -> Norms:
 
 
 def _at_least_own(pooled: Floats, matrix: Floats) -> Floats:
-    """Widen the spread of a series at hours that differ more by themselves, the more weeks say so."""
+    """Widen the spread of a series at hours that vary more, with more weight the more weeks there are."""
     known = np.isfinite(matrix).sum(axis=0)
     own = CONSISTENT * np.nan_to_num(mads(matrix))
     mixed = np.sqrt((known * own**2 + _OWN_WEEKS * pooled**2) / (known + _OWN_WEEKS))

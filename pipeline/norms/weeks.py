@@ -36,7 +36,7 @@ def laid_out(hours: Hours, values: Floats, first: int, weeks: int) -> Floats:
 
 
 def known_weeks(matrix: Floats) -> float:
-    """Return of how many weeks values are known, summed up over holes."""
+    """Return for how many weeks there are values: the number of known hours as weeks."""
     return float(np.isfinite(matrix).sum()) / HOURS
 
 
@@ -57,7 +57,7 @@ def mads(matrix: Floats) -> Floats:
 def surprises(matrix: Floats) -> Floats:
     """Return by how much each value differs from the median of the same hour in all other weeks.
 
-    What a value itself has contributed is left out: of three, one is the median and would differ by nothing.
+    The value itself is left out: of three values, the median one would else differ by nothing.
     """
     found = np.full(matrix.shape, np.nan)
     for row in range(matrix.shape[0]):
@@ -72,7 +72,7 @@ def spread(values: Floats) -> float:
 
 
 def level(matrix: Floats) -> tuple[Floats, str]:
-    """Return the matrix with its trend taken out, at the level of the latest week, and how that was found.
+    """Return the matrix without its trend, at the level of the latest week, and the method used.
 
     Robust STL (Cleveland et al. 1990) finds the trend of at least ``STL_WEEKS`` weeks; fewer are left as they are.
     """
@@ -83,7 +83,7 @@ def level(matrix: Floats) -> tuple[Floats, str]:
     start, end = known[0], known[-1] + 1
     places = np.arange(start, end)
     filled = np.interp(places, known, flat[known])
-    # A seasonal window beyond the series is one rhythm for all weeks, which the medians then find again.
+    # A seasonal window longer than the series: one weekly pattern for all weeks, which the medians find later.
     fitted = STL(
         filled,
         period=HOURS,
