@@ -1,4 +1,4 @@
-"""Options that several commands take; light, for ``bus --help`` lists the commands without Spark."""
+"""Options that several commands take; imports no Spark, since ``bus --help`` lists the commands without it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bus.cli.options import DEFAULT_URL, ApiKey, BusUrl
 
 @dataclass(frozen=True)
 class SessionOptions:
-    """Of Spark, for jobs that read the lake."""
+    """Options of Spark, for jobs that read the lake."""
 
     master: Annotated[
         str | None, typer.Option(help="Spark's master; left out: every core here, or what spark-submit gave.")
@@ -23,14 +23,14 @@ class SessionOptions:
 
 @dataclass(frozen=True)
 class ConnectedOptions(SessionOptions):
-    """Of Spark, for jobs that read a broker or a store too."""
+    """Options of Spark, for jobs that read a broker or a store too."""
 
     connectors: Annotated[Path | None, typer.Option(help="Folder that `bus pipeline connectors` filled.")] = None
 
 
 @dataclass(frozen=True)
 class RangeOptions:
-    """Of the messages' ids."""
+    """The options of a range of times, by the messages' ids."""
 
     since: Annotated[str | None, typer.Option("--from", help="RFC 3339, or a duration ago such as 24h.")] = None
     before: Annotated[str | None, typer.Option("--to", help="RFC 3339, or a duration ago.")] = None
@@ -44,7 +44,7 @@ class RangeOptions:
 
 @dataclass(frozen=True)
 class BusOptions:
-    """Of the bus that is called."""
+    """The options that name the bus to call."""
 
     url: BusUrl = DEFAULT_URL
     api_key: ApiKey = ""

@@ -1,4 +1,4 @@
-"""The schemas of all tables of the lake, and the rules by which they change.
+"""The schemas of all tables of the lake, and the rules for changing them.
 
 A field is only ever added, with a default that stands for "not known", and never changes its type or its meaning;
 readers name the schema, so that rows written before have the default. What would break that is another table, or
@@ -40,7 +40,7 @@ class Table(NamedTuple):
     schema
         Of a row.
     time
-        The column by which files that cannot have what is asked for are left out; empty for none.
+        The time column by whose range in a file readers skip the file; empty for none.
     """
 
     name: str
@@ -73,7 +73,7 @@ BLOCKS: Final = Table(
     ),
     "arrived",
 )
-"""A row for each block: a ``seq`` that is missing, or a ``lost`` that grows, is what emitters could not tell."""
+"""A row for each block: by a missing ``seq``, or a ``lost`` that grows, it shows that an emitter lost events."""
 
 LEDGER: Final = Table(
     "ledger",
@@ -116,14 +116,14 @@ ROLLUPS: Final = Table(
     ),
     "minute",
 )
-"""Shares of a minute's counts, one for each batch that saw some of it: ``pipeline.transforms.rolling`` adds them up."""
+"""Partial counts of a minute, one for each batch with events of it: ``pipeline.transforms.rolling`` adds them up."""
 
 QUALITY: Final = Table(
     "quality",
     struct(batch=_LONG, measured=_TIME, check=_TEXT, rows=_LONG, broken=_LONG),
     "measured",
 )
-"""What each batch was checked for, over how many rows, and how many did not hold."""
+"""The checks of each batch: over how many rows, and how many rows failed."""
 
 PROGRESS: Final = Table(
     "progress",
@@ -144,7 +144,7 @@ PROGRESS: Final = Table(
     ),
     "measured",
 )
-"""How the stream itself does, a row for each batch that had data. ``freshness`` is the age of the batch's good events
+"""Figures of the stream itself, a row for each batch that had data. ``freshness`` is the age of the batch's good events
 when their rollups could be read; null of a batch that had none."""
 
 PROOFS: Final = Table(
@@ -178,7 +178,7 @@ PROOFS: Final = Table(
     ),
     "minute",
 )
-"""What each run of ``reconcile`` found new of a bucket (hop, destination, subscription, minute of the id); the row
+"""What each run of ``reconcile`` found changed in a bucket (hop, destination, subscription, id's minute); the row
 with the latest ``checked`` is in force. ``expected`` to ``parked`` are the ledger's, the rest are deliveries."""
 
 FINDINGS: Final = Table(
@@ -211,7 +211,7 @@ FINDINGS: Final = Table(
     ),
     "minute",
 )
-"""Deliveries of which not both witnesses say that they ended well, with the last event and the last stored attempt.
+"""Deliveries that events and store do not both report as ended well, with the last event and last stored attempt.
 In force are those whose ``checked`` is that of their bucket's row in ``proofs``."""
 
 ATTEMPT: Final = struct(

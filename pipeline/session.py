@@ -30,9 +30,9 @@ SETTINGS: Final = {
     # State that survives a kill at the price of a small file per batch, on disk instead of in the heap.
     "spark.sql.streaming.stateStore.providerClass": _STATE,
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    # A batch without data would only tidy the state, at the price of a commit.
+    # A batch without data would only clean up the state, at the price of a commit.
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
-    # A source that lost what was promised must stop the job, not pass over the gap.
+    # A source that lost records must stop the job; the gap must not be skipped.
     "spark.sql.streaming.kafka.allowNonConsecutiveOffsets": "false",
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.parquet.compression.codec": "zstd",
@@ -40,16 +40,16 @@ SETTINGS: Final = {
     # Millions of small keys: aggregate in a hash map before falling back to a sort.
     "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "100000",
     "spark.ui.showConsoleProgress": "false",
-    # Nobody is shown the line of Python behind an error, and noting it takes six calls to Java for each column.
+    # Errors do not show the line of Python, and recording it takes six calls to Java for each column.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 """What every job runs with, on whatever cluster; ``docs/pipeline.md`` says why."""
 _LOCAL: Final = {
-    # Few rows are left behind an aggregation, and a task of Spark costs more than a thousand of them.
+    # Few rows are left after an aggregation, and a task of Spark costs more than a thousand rows.
     "spark.sql.shuffle.partitions": "16",
     "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
 }
-"""What one machine is given; a cluster by ``spark-submit`` or PYSPARK_SUBMIT_ARGS (``deploy/spark/settings.conf``)."""
+"""Settings of local mode; a cluster's come by ``spark-submit`` or PYSPARK_SUBMIT_ARGS, as in ``settings.conf``."""
 
 
 def open_session(
@@ -71,7 +71,7 @@ def open_session(
     Raises
     ------
     ConfigurationError
-        The connectors are not there, or no Java is.
+        The connectors or Java are missing.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder, settings = SparkSession.builder.appName(name), SETTINGS | {"spark.ui.enabled": str(ui).lower()}
@@ -92,9 +92,9 @@ def open_session(
             f"Spark did not start: {error}", hint="it needs Java 17 or 21: set JAVA_HOME, or put java on the PATH"
         ) from error
     session.sparkContext.setLogLevel(_LOGGED)
-    # Py4J tells the root logger of a lost connection with a traceback, beside the error that it raises.
+    # Py4J logs a lost connection with a traceback to the root logger, besides raising an error.
     logging.getLogger().addHandler(logging.NullHandler())
-    # PySpark writes what it raises with the whole trace of Java, which is told in a line.
+    # PySpark logs its errors with Java's whole trace; commands print them as one line.
     for told in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         PySparkLogger.getLogger(told).disabled = True
     return session
@@ -102,7 +102,7 @@ def open_session(
 
 @contextmanager
 def silent(session: SparkSession) -> Iterator[None]:
-    """Have Spark log nothing, where what it breaks off is no failure."""
+    """Have Spark log nothing, while it is stopped in the middle of work on purpose."""
     session.sparkContext.setLogLevel("OFF")
     try:
         yield
@@ -119,13 +119,13 @@ def running(name: str, options: SessionOptions) -> Iterator[SparkSession]:
     ConfigurationError
         As ``open_session`` does.
     JobFailed
-        Spark failed, or its own process ended in the middle; of a stream that stopped the caller tells.
+        Spark failed, or its own process ended in the middle; a stream's own error is left to the caller.
     """
     with _own_interrupt():
         session = open_session(name, **asdict(options))
     try:
         yield session
-    except (StreamingQueryException, BrokenPipeError):  # the latter is of who reads what the command prints
+    except (StreamingQueryException, BrokenPipeError):  # a broken pipe is of the command's standard output
         raise
     except (PySparkException, Py4JError, ConnectionError) as error:
         raise _failed(error) from error
@@ -149,9 +149,9 @@ def _failed(error: Exception) -> JobFailed:
 
 @contextmanager
 def _own_interrupt() -> Iterator[None]:
-    """Keep what SIGINT does, and put it off until the ``with`` block is left.
+    """Restore the handler of SIGINT after the ``with`` block, and defer the signal until then.
 
-    Spark's own handler would speak to its process again while it is being spoken to, and fail at that.
+    The handler that Spark installs would call its process in the middle of another call, and fail.
     """
     handler = signal.getsignal(signal.SIGINT)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})

@@ -21,8 +21,7 @@ from bus.domain.times import parse_time
 class BatchProgress(NamedTuple):
     """What Spark says of one batch (``schemas.PROGRESS``); times in milliseconds, sizes in bytes.
 
-    ``lag`` is what the source still has that was not read, in the partition that is the furthest behind: records of
-    Kafka, 0 for files.
+    ``lag`` is how many records of Kafka were not read yet, in the partition that is the furthest behind; 0 for files.
     """
 
     query: str
@@ -42,16 +41,16 @@ class BatchProgress(NamedTuple):
 
 
 class Watcher(StreamingQueryListener):
-    """Keeps the progress of batches until the next one writes it down; Spark calls it in a thread of its own.
+    """Keeps the progress of batches until it is taken for the next commit; Spark calls it in a thread of its own.
 
-    ``tell`` is called there for each batch that had data.
+    ``tell`` is called in that thread for each batch that had data.
 
     Attributes
     ----------
     dropped
-        Lines that Spark left out as older than its state, so far: none while the clock of the machine is sound.
+        Lines that Spark dropped as older than its watermark, so far: none unless the machine's clock jumped.
     ended
-        Set once Spark has told of all there is to tell.
+        Set once the query has ended and Spark makes no more calls.
     """
 
     def __init__(self, tell: Callable[[BatchProgress], None] | None = None) -> None:

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Final, NamedTuple
 
 _LABELS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-_TALL: Final = 200  # pixels from which a chart gets words
+_TALL: Final = 200  # pixels of height from which a chart has labels
 _DAY: Final = 24
 
 
@@ -30,7 +30,7 @@ class Point(NamedTuple):
 
 
 class _Frame(NamedTuple):
-    """Where the plot lies, and how values become places."""
+    """The area of the plot, and the coordinates of hours and values in it."""
 
     width: int
     height: int
@@ -53,7 +53,7 @@ def chart(points: Sequence[Point], *, width: int, height: int, label: str, first
     Parameters
     ----------
     label
-        What it shows, for those who hear it read.
+        What it shows, for screen readers.
     first_weekday
         The day of the week of the first point, 0 for Monday.
     """
@@ -74,7 +74,7 @@ def chart(points: Sequence[Point], *, width: int, height: int, label: str, first
 def _most(points: Sequence[Point]) -> float:
     values = [value for point in points for value in (point.value, point.norm) if value is not None]
     ends = sorted(point.high for point in points if point.high is not None)
-    # One hour whose band is wide must not press all the others flat.
+    # One hour with a wide band must not flatten all the others.
     usual = ends[int(len(ends) * 0.95)] if ends else 0.0
     return max([*values, usual]) * 1.05 or 1.0
 

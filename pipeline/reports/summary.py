@@ -1,4 +1,4 @@
-"""What a run of ``reconcile`` comes to, as plain values: for the command line, for JSON and for the report."""
+"""The result of a run of ``reconcile`` as plain values: for the command line, for JSON and for the report."""
 
 from __future__ import annotations
 
@@ -82,14 +82,14 @@ class Bar(msgspec.Struct, frozen=True):
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """What a run comes to.
+    """The result of a run.
 
     Attributes
     ----------
     verdict
-        ``proven``: nothing is missing; ``missing``: what ``missing`` lists; ``contradicted``: nothing is missing, but
-        of what ``contradicted`` lists events tell of an end, and the store does not have it; ``unheard``: nothing can
-        be judged yet.
+        ``proven``: nothing is missing; ``missing``: deliveries are, listed in ``missing``; ``contradicted``: nothing is
+        missing, but for those listed in ``contradicted`` events tell of an end that the store does not have;
+        ``unheard``: nothing can be judged yet.
     watermark
         Up to when all live emitters were heard; None when none was.
     hops

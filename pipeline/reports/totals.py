@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from pipeline.norms.backtest import Fault
 
 _WEEKS_A_MONTH: Final = 30 / 7
-ENOUGH: Final = 0.25  # of its hours must be clear for a series to count as one with enough volume
+ENOUGH: Final = 0.25  # share of a series' hours that must be clear, else it counts as thin
 
 
 class Total(NamedTuple):

@@ -1,4 +1,4 @@
-"""What the bus is configured to do, as its store has it: which deliveries wait by order, and how long messages stay."""
+"""The bus's configuration in its store: which deliveries a person has paused, and how long messages are kept."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def read_catalog(store: str) -> Catalog:
 
 
 def configured(spark: SparkSession, catalog: Catalog) -> tuple[DataFrame, DataFrame]:
-    """Return the destinations and the subscriptions as a witness needs them (``transforms.stored.Store``)."""
+    """Return the destinations and the subscriptions as frames for ``transforms.stored.Store``."""
     destinations = [
         (code, found.retention_days, _PAUSED if found.paused else None) for code, found in catalog.destinations.items()
     ]

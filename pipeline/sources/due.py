@@ -1,4 +1,4 @@
-"""Which deliveries the compensator has work for: those whose next attempt has an owner."""
+"""The deliveries that the compensator has due work for, so that their next attempt is certain."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PIECE: Final = 100_000
 def read_due(spark: SparkSession, store: str) -> DataFrame:
     """Return ``id`` and ``subscription`` of all unfinished work of a store, as it is now.
 
-    It is read at once: who reads deliveries afterwards does not take one for abandoned that was finished in between.
+    It is read at once and before the deliveries, so that one finished in between is not taken for abandoned.
 
     Raises
     ------
@@ -34,7 +34,7 @@ def read_due(spark: SparkSession, store: str) -> DataFrame:
 
 
 def _columns(rows: Iterator[tuple[str, str]]) -> pa.Table:
-    """Return rows by columns, a tenth of what they are as objects: after an outage there are millions."""
+    """Return rows as columns, at a tenth of the memory of objects: after an outage there are millions."""
     pieces = iter(lambda: list(islice(rows, _PIECE)), [])
     batches = [
         pa.record_batch([pa.array(values, pa.string()) for values in zip(*piece, strict=True)], _SCHEMA)

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 BATCH: Final = 256.0
 """Mebibytes that a batch reads at most."""
 _MEBIBYTE: Final = 2**20
-_BLOCK: Final = 64 * 1024  # what a record of Kafka, a block, is taken for in bytes
+_BLOCK: Final = 64 * 1024  # assumed bytes of a record of Kafka, which is a block
 
 
 def from_files(spark: SparkSession, folder: str, *, batch: float = BATCH) -> DataFrame:
@@ -22,7 +22,7 @@ def from_files(spark: SparkSession, folder: str, *, batch: float = BATCH) -> Dat
         spark.readStream.format("text")
         .option("maxBytesPerTrigger", int(batch * _MEBIBYTE))
         .option("pathGlobFilter", "*.jsonl")
-        .option("maxFileAge", "36500d")  # a file that waited long is read all the same
+        .option("maxFileAge", "36500d")  # old files are read too
         .load(folder)
     )
     return lines.select("value", F.col("_metadata.file_modification_time").alias("arrived"))
@@ -39,8 +39,8 @@ def from_kafka(
 ) -> DataFrame:
     """Return the lines of a topic; one arrived when the broker took it.
 
-    About ``batch`` MiB make a batch at most, by what blocks have as a rule. A gap in what the broker kept stops the
-    stream (``failOnDataLoss``): what it lost is not passed over, unless a person said so with ``accept_gap``.
+    A batch has about ``batch`` MiB at most, by the usual size of a block. Records that the broker has lost stop the
+    stream (``failOnDataLoss``), unless a person accepts that with ``accept_gap``.
     """
     records = (
         spark.readStream.format("kafka")

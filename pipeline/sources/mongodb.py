@@ -68,7 +68,7 @@ def forms_in(url: str, collection: str, condition: dict[str, Any], fields: list[
 
 
 def with_deadlines(url: str) -> str:
-    """Return an address by which no server is waited for without end, by any driver; deadlines of its own stay."""
+    """Return an address with timeouts for all drivers; those that it has already stay."""
     parts = urlsplit(url)
     given = {name.lower() for name, _ in parse_qsl(parts.query)}
     added = urlencode({name: value for name, value in _DEADLINES.items() if name.lower() not in given})
@@ -83,7 +83,7 @@ def _look(url: str) -> tuple[Server, list[Label]]:
         try:
             database = client.get_default_database(DATABASE)
             hello = client.admin.command("hello")
-            # Sampling needs what only a replica set or a router has; a stand-in for MongoDB is read in one piece.
+            # Partitioning by samples needs a replica set or a router; another server is read in one partition.
             sampled = "setName" in hello or hello.get("msg") == "isdbgrid"
             names = database.list_collection_names(filter={"name": {"$regex": "^traces_"}})
             server = Server(url, database.name, _SAMPLED if sampled else _WHOLE)
@@ -117,7 +117,7 @@ def _collection(spark: SparkSession, server: Server, name: str, schema: StructTy
 
 
 def _with_bodies(traces: DataFrame, parts: DataFrame) -> DataFrame:
-    """Put bodies to their messages: the parts ``ID/NAME/NUMBER`` in order, as long as the message says."""
+    """Join messages with their bodies, from the parts ``ID/NAME/NUMBER``; null where the length is wrong."""
     named = parts.select(
         F.substring_index("_id", "/", 2).alias("place"),
         F.struct(F.substring_index("_id", "/", -1).cast("int").alias("number"), "bytes").alias("part"),
@@ -209,7 +209,7 @@ def _form(**fields: Any) -> StructType:
 
 
 def _stored(kind: DataType) -> DataType:
-    """Return the type of what a document has in a column's place: times are numbers of ms there."""
+    """Return a column's type in a document, where times are milliseconds as numbers."""
     if isinstance(kind, ArrayType):
         return ArrayType(_stored(kind.elementType))
     if isinstance(kind, StructType):

@@ -52,7 +52,7 @@ class SqliteSource(DataSource):
         return MESSAGES.schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return what reads."""
+        """Return the reader of the store's files."""
         return _Reader(schema, self.options)
 
 

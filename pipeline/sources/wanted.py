@@ -1,4 +1,4 @@
-"""What of a store is to be read: the same for every store."""
+"""Which messages of a store are read, whichever store it is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Level two of the proof: every single delivery of the buckets that differ, by what its witnesses say."""
+"""Level two of the proof: every single delivery of the buckets that differ, by what events and store say of it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SUMS: Final = (*COUNTED, "unannounced", "duplicates", "resent")
 def accounted(
     words: DataFrame, buckets: DataFrame, due: DataFrame | None, now: dt.datetime, allowance: int
 ) -> DataFrame:
-    """Return a row for each delivery that witnesses speak of, with its ``finding``.
+    """Return a row for each delivery that a witness (events or store) mentions, with its ``finding``.
 
     Parameters
     ----------
@@ -38,8 +38,8 @@ def accounted(
     due
         What the compensator has to do (``transforms.stored.Store``); None where no store was asked.
     now, allowance
-        What was told within so many seconds before may still be on its way to the store. A stored delivery that is to
-        be retried, and that nobody has owned for as long, is missing.
+        What events tell of the last ``allowance`` seconds may not be in the store yet. A stored delivery that is to be
+        retried, but has had no due work for as long, is missing.
     """
     single = words.groupBy(*KEY, "id").agg(
         *[_happened(condition).alias(name) for name, condition in _marks().items()],
@@ -110,7 +110,7 @@ def _marks() -> dict[str, Column]:
 
 
 def _with_owners(deliveries: DataFrame, due: DataFrame | None) -> DataFrame:
-    """Add whether the compensator has the next attempt: of the delivery, or of its message as a whole."""
+    """Add whether the compensator has due work for the delivery, or for its message as a whole."""
     if due is None:
         return deliveries.withColumn("owned", F.lit(False))
     names = due.groupBy("id").agg(F.collect_set("subscription").alias("due"))
@@ -120,7 +120,7 @@ def _with_owners(deliveries: DataFrame, due: DataFrame | None) -> DataFrame:
 
 
 def _finding(limit: Column) -> Column:
-    """Return what is found of a delivery; what was told after ``limit`` may be on its way to the store."""
+    """Return the finding of a delivery; events later than ``limit`` may not be in the store yet."""
     stored, told, delivers = F.col("stored.status"), F.col("standing.status"), F.col("hop") == DELIVER
     is_fresh = F.coalesce(F.col("standing.at") >= limit, F.lit(False))
     is_absent = delivers & F.col("remembered") & stored.isNull()
@@ -150,7 +150,7 @@ def _finding(limit: Column) -> Column:
 
 
 def _is_older() -> Column:
-    """Return whether the store has an earlier state than events tell, by the order in which outcomes merge."""
+    """Return whether the store's state is older than that of the events, by (generation, rank)."""
     stored, told = (F.struct(f"{of}.generation", f"{of}.rank") for of in ("stored", "standing"))
     return F.coalesce(F.col("stored.status").isNotNull() & (stored < told), F.lit(False))
 

@@ -1,4 +1,4 @@
-"""From lines, each a block of an emitter, to events, rows of the ledger, and what could not be read."""
+"""From lines, each a block of an emitter, to events, rows of the audit ledger, and malformed parts."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ _TEXT_FIELDS: Final = tuple(f.name for f in WIRE_EVENT.fields if isinstance(f.da
 class Allowance(NamedTuple):
     """By how many seconds the time of an event may lie before and after the arrival of its line.
 
-    The rule looks at one row alone. A watermark that moves with the stream would call the same row late or not
-    by how batches were cut, or by a partition that lagged, and a repeated run would come to another result.
+    The rule depends on the row alone. With a watermark that moves with the stream, the same row would be late or not
+    depending on the batches and on partitions that lag, and a repeated run would have another result.
     """
 
     late: int = 600
@@ -41,9 +41,9 @@ class Allowance(NamedTuple):
 
 
 def parsed(lines: DataFrame) -> DataFrame:
-    """Add to lines (``value``, ``arrived``) their ``block``, and ``emitter`` and ``seq``, which name it for ever.
+    """Add to lines (``value``, ``arrived``) their ``block``, and its key ``emitter`` and ``seq``.
 
-    A line that is no block is named by its text.
+    The key of a line that is no block is made from its text.
     """
     block = F.from_json("value", WIRE_BLOCK)
     named = lines.withColumn("block", block)
@@ -106,8 +106,8 @@ def ledger_of(lines: DataFrame) -> DataFrame:
 def malformed_of(lines: DataFrame) -> DataFrame:
     """Return what could not be read (``schemas.SIDE``) of parsed lines: whole lines, and parts of blocks.
 
-    Parts are single events and rows of the ledger, by their place among their kind. All come of one pass: Spark does
-    not find the second reading of a stream's batch in its cache, and would run source and state once more for it.
+    Parts are single events and rows of the ledger, with their position in the block. All are found in one pass: Spark's
+    cache does not serve a second reading of a stream's batch, which would run source and state once more.
     """
     origin = ("emitter", "seq", "arrived")
     found = F.when(_is_block(), F.concat(_broken("events", _readable, _why), _broken("ledger", _tells, _no_row)))
@@ -138,7 +138,7 @@ def verdict(allowance: Allowance) -> Column:
 
 
 def is_readable() -> Column:
-    """Return whether the columns of an event have what every event has."""
+    """Return whether the columns that every event must have are there and valid."""
     return _has_all(*[F.col(name) for name in _NEEDED])
 
 
@@ -151,7 +151,7 @@ def id_time(message_id: Column) -> Column:
 def _is_block() -> Column:
     block = F.col("block")
     named = (block["v"] >= 1) & (F.length(block["emitter"]) > 0) & _is_number(block["seq"]) & (block["seq"] > 0)
-    # What is no list is null here, and no part of it could be put aside.
+    # A list that is none is null here: then the whole line is malformed, since it has no parts to put aside.
     listed = block["events"].isNotNull() & block["ledger"].isNotNull()
     lost = F.coalesce(_is_number(block["lost"]), F.lit(True))
     return F.coalesce(named & listed & lost & _is_time(block["at"]), F.lit(False))
@@ -162,7 +162,7 @@ def _is_time(milliseconds: Column) -> Column:
 
 
 def _is_number(value: Column) -> Column:
-    """Return whether a number can be added up with millions of others."""
+    """Return whether a number is so small that millions of them add up without overflow."""
     return (value >= 0) & (value <= LARGEST)
 
 
@@ -178,7 +178,7 @@ def _has_all(stage: Column, message_id: Column, destination: Column, at: Column,
 
 
 def _tells(row: Column) -> Column:
-    """Return whether a row of the ledger can be added up."""
+    """Return whether a row of the ledger is well-formed."""
     timed = (row["minute"] >= 0) & (row["minute"] <= _LAST_MS)
     keys, counts = (F.coalesce(of(row["latency"]), F.array()) for of in (F.map_keys, F.map_values))
     whole = F.forall(keys, lambda key: key.rlike(_BUCKET)) & F.forall(counts, _is_number)
@@ -190,8 +190,8 @@ def _has_broken(kind: str, is_whole: Callable[[Column], Column]) -> Column:
 
 
 def _broken(kind: str, is_whole: Callable[[Column], Column], why: Callable[[Column], Column]) -> Column:
-    """Return the parts of a block that cannot be read, as they were written."""
-    # The line is read again for what was written; in the lambda it would be for each of its parts.
+    """Return the malformed parts of a block, with their original text."""
+    # The line is parsed again for the original texts; inside the lambda that would be done for each part.
     written = F.coalesce(F.from_json("value", _RAW)[kind], F.array())
     pairs = F.zip_with(f"block.{kind}", written, lambda each, raw: F.struct(each.alias("each"), raw.alias("raw")))
     placed = F.transform(pairs, lambda pair, place: pair.withField("place", place))

@@ -1,4 +1,4 @@
-"""What messages add up to, as ``bus.domain.tracing.contents`` counts it: bus and archive come to the same numbers."""
+"""Counts and checksum of messages, as ``bus.domain.tracing.contents`` makes them, so that bus and archive agree."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _HEXADECIMAL: Final = 16
 
 
 def line_digest() -> Column:
-    """Return what stands for a message (``schemas.MESSAGES``, with its body) and for where its deliveries are."""
+    """Return the digest of a message (``schemas.MESSAGES``, with its body) and of the state of its deliveries."""
     deliveries = F.concat_ws(",", F.transform("deliveries", _delivery))
     line = F.concat_ws("|", "id", F.length("body").cast("string"), F.sha2("body", 256), deliveries)
     return F.sha2(line, 256)
@@ -23,7 +23,7 @@ def line_digest() -> Column:
 def counted(messages: DataFrame) -> DataFrame:
     """Return one row: how many messages and deliveries, the two halves of the checksum, and what cannot be archived.
 
-    ``unfinished`` messages have an open delivery or have not arrived; of ``unreadable`` ones the body is not there.
+    ``unfinished`` messages have an open delivery or have not arrived; ``unreadable`` ones lack their body.
     """
     digested = messages.select(
         F.size("deliveries").alias("deliveries"),
@@ -40,9 +40,9 @@ def counted(messages: DataFrame) -> DataFrame:
 
 
 def left_behind(earlier: DataFrame, rows: DataFrame) -> DataFrame:
-    """Return those of earlier messages that rows do not have, or have as what came again at another time.
+    """Return the earlier messages that are not in ``rows``, by id and time of arrival.
 
-    Of an earlier message without a time any arrival is the same one; a time that rows do not know any more stays.
+    One without a time matches any arrival of its id; one with a time does not match a row without.
     """
     arrived_then, arrived_now = F.col("earlier.received_at"), F.col("rows.received_at")
     same = (F.col("earlier.id") == F.col("rows.id")) & (arrived_then.isNull() | (arrived_then == arrived_now))

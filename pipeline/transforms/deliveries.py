@@ -1,4 +1,4 @@
-"""From messages with what became of them to single deliveries."""
+"""From messages with their deliveries to a row for each delivery."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ OPEN: Final = ("pending", "retrying", "resend")
 
 
 def deliveries_of(messages: DataFrame) -> DataFrame:
-    """Return a row for each delivery of messages (``schemas.MESSAGES``): the message's names and what it says of it."""
+    """Return a row for each delivery of messages (``schemas.MESSAGES``), with the message's id and times."""
     flat = messages.select(
         "id", "made_at", "destination", "arrived", "received_at", "deliver_at", F.explode("deliveries").alias("each")
     )

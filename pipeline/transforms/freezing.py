@@ -1,4 +1,4 @@
-"""From messages to what a replay sends: the same messages under ids that follow from theirs."""
+"""From messages to what a replay sends: the same messages under new ids, which are derived from theirs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def frozen(messages: DataFrame, name: str, at: int) -> DataFrame:
 
 
 def new_id(name: str, at: int) -> Column:
-    """Return the id that a message gets in a replay: it follows from the replay and the message's own id."""
+    """Return the id that a message gets in a replay, derived from the replay and the message's own id."""
     stamp = f"{at:012x}"
     noise = F.sha2(F.concat(F.lit(f"{name}/"), F.col("id")), 256)
     variant = F.conv(F.substring(noise, 4, 1), 16, 10).cast("int").bitwiseAND(F.lit(3))

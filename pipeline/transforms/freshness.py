@@ -1,7 +1,7 @@
 """Freshness: how old events are when the rollups that count them can be read.
 
-A batch's events are not looked at again for it. The pass that writes them finds when they happened at 21 points, from
-the first to the last of them with a twentieth between two points; once the rollups are published, these are ages.
+It takes no further pass over a batch's events. The pass that writes them computes 21 quantiles of their times, from the
+minimum in steps of 5 % to the maximum; once the rollups are published, these are made ages.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _MEDIAN, _MOST = 0.5, 0.95
 
 
 def happened(counted: Column) -> Column:
-    """Return, as an aggregate over events, when those that are counted happened at the points: text, empty for none."""
+    """Return an aggregate over events: the quantiles of the times of those ``counted``, as text, empty for none."""
     times = F.when(counted, F.unix_millis("at"))
     points = F.percentile_approx(times, [place / _PARTS for place in range(_PARTS + 1)], _ACCURACY)
     return F.array_join(points.cast("array<string>"), " ")
 
 
 def read_points(text: str | None) -> list[int]:
-    """Return the points that ``happened`` gave, in milliseconds since the epoch; none when nothing was counted."""
+    """Return the quantiles in a text of ``happened``, in milliseconds since the epoch; none of an empty one."""
     return [int(each) for each in (text or "").split()]
 
 
@@ -39,7 +39,7 @@ class Freshness(NamedTuple):
     events
         How many there are.
     ages
-        In seconds, ascending, at the points; in between they are taken to be spread evenly.
+        The quantiles in seconds, ascending; between two, ages are assumed to be spread evenly.
     """
 
     events: int
@@ -71,7 +71,7 @@ class Freshness(NamedTuple):
         return int(self.events * (place - 1 + (age - low) / (high - low)) / _PARTS)
 
     def total(self) -> float:
-        """Return the sum of the ages in seconds, about."""
+        """Return an estimate of the sum of the ages in seconds."""
         middles = [(low + high) / 2 for low, high in zip(self.ages, self.ages[1:], strict=False)]
         return self.events * sum(middles) / _PARTS
 
@@ -85,9 +85,9 @@ class Freshness(NamedTuple):
 
 
 def freshness(events: int, points: Sequence[int], published: int) -> Freshness | None:
-    """Return the freshness of events that happened at these points; times in milliseconds since the epoch.
+    """Return the freshness of events by the quantiles of their times, in milliseconds since the epoch; None for none.
 
-    An event that is dated behind its publishing, by a clock that is ahead, counts as new. None of no events.
+    An event with a time after ``published``, from a clock that is ahead, has age 0.
     """
     if not points:
         return None

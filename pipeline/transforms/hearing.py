@@ -1,4 +1,4 @@
-"""Up to which time all emitters were heard, and what of them was never heard."""
+"""Up to which time the events of all emitters have arrived, and the gaps in them."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Patience(NamedTuple):
     Attributes
     ----------
     allowance
-        From a message to a judgement of it: what events need to get into the lake, and outcomes into the store. An
-        emitter of which no block arrived for longer, while others' did, is gone.
+        How long after a message it may be judged: the time for events to get into the lake, and outcomes into the
+        store. An emitter without blocks for longer, while others' arrived, is gone.
     horizon
-        Until a delivery that was retried must have ended: that of the longest retry policy.
+        How long after a message all retries must have ended: as long as the longest retry policy.
     """
 
     allowance: int = 600
@@ -34,10 +34,10 @@ class Patience(NamedTuple):
 
 
 def heard(blocks: DataFrame) -> DataFrame:
-    """Return a row for each emitter of blocks (``schemas.BLOCKS``): from when to when it was heard.
+    """Return a row for each emitter of blocks (``schemas.BLOCKS``): the times of its ``first`` and ``last`` block.
 
-    What it told is as old as its own clock says, and never newer than its block's arrival, whatever that clock says:
-    ``first`` and ``last``. ``arrived`` is when its last block did.
+    These are by the emitter's own clock, but never later than the block's arrival. ``arrived`` is when the last block
+    did.
     """
     told = F.least("at", "arrived")
     return blocks.groupBy("emitter").agg(
@@ -48,8 +48,8 @@ def heard(blocks: DataFrame) -> DataFrame:
 def gaps(blocks: DataFrame) -> DataFrame:
     """Return a row for each gap in an emitter's blocks: how many are missing, and between which times.
 
-    Events that were dropped between two blocks are a gap, too, of no blocks and ``lost`` events. Of the first blocks
-    of an emitter ``after`` is null.
+    Events that were dropped between two blocks are a gap, too, of no blocks and ``lost`` events. For a gap before an
+    emitter's first block ``after`` is null.
     """
     ordered = Window.partitionBy("emitter").orderBy("seq")
     before = blocks.select(
@@ -64,10 +64,10 @@ def gaps(blocks: DataFrame) -> DataFrame:
 
 
 def watermark_of(emitters: Iterable[Row], patience: Patience) -> dt.datetime | None:
-    """Return the time up to which all live emitters (rows of ``heard``) were heard; None when nobody was.
+    """Return the time up to which the events of all live emitters (rows of ``heard``) arrived; None without emitters.
 
-    Who lives is told by arrivals, which are of one clock: an emitter whose own is ahead makes nobody else gone, and one
-    whose own is behind holds judgement back by so much.
+    Whether an emitter is live is judged by arrivals, which are by one clock, so that one whose own clock is ahead makes
+    no other seem gone. One whose clock is behind holds the watermark back by as much.
     """
     found = list(emitters)
     if not found:
@@ -80,8 +80,8 @@ def watermark_of(emitters: Iterable[Row], patience: Patience) -> dt.datetime | N
 def with_front(buckets: DataFrame, patience: Patience) -> DataFrame:
     """Add to buckets of level one whether the transport has ``passed`` them.
 
-    Transports keep about the order in which messages came: where deliveries of the same subscription have ended
-    that are younger by more than the allowance, one that was never attempted does not wait in a backlog any more.
+    Transports keep the order of messages roughly: once deliveries of the same subscription have ended that are younger
+    by more than the allowance, one that was never attempted is not in the transport's backlog any more.
     """
     lane = Window.partitionBy("destination", "subscription")
     ended = (F.col("hop") == DELIVER) & (F.col("settled") + F.col("dead") + F.col("parked") > 0)

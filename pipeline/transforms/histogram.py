@@ -1,4 +1,4 @@
-"""Latency as a histogram on a logarithmic scale: buckets of all times and places add up.
+"""Latency as a histogram on a logarithmic scale, whose buckets can be added up over all times and processes.
 
 A bucket reaches from one power of ``GROWTH`` to the next, so an estimate at its geometric middle is off by
 ``sqrt(GROWTH) - 1``, 1.98 %, at most (the idea of DDSketch, Masson et al. 2019, VLDB 12).

@@ -1,4 +1,4 @@
-"""Level one of the proof: what the audit ledger says was to come, against what it says came, bucket by bucket.
+"""Level one of the proof: per bucket, what the audit ledger has as expected against what it has as settled.
 
 A bucket is a hop, a destination, a subscription and the minute of the messages' ids. Its two sides are equal when
 count, XOR and sum of the ids' hashes are: equal counts with other checksums mean that some are missing and others
@@ -51,7 +51,7 @@ class Sums(NamedTuple):
 
     @property
     def print(self) -> Column:
-        """One number that stands for all three."""
+        """One hash of all three."""
         return F.xxhash64(*self)
 
 
@@ -90,9 +90,9 @@ def _place() -> Column:
 
 
 def summed(name: str, inside: Column, count: Column, xor: Column, total: Column) -> list[Column]:
-    """Return what adds up the rows ``inside`` as one side of buckets, of which ``sums_of`` then gives the sums.
+    """Return aggregates that add up the rows ``inside`` as one side of a bucket; ``sums_of`` reads the sums.
 
-    A sum of 64 bits may overflow, which Spark takes for an error: its halves are added up apart.
+    A sum of 64 bits may overflow, which is an error in Spark, so its halves are added up separately.
     """
     halves = {"high": F.shiftright(total, 32), "low": total.bitwiseAND(F.lit(_LOW))}
     return [
@@ -110,7 +110,7 @@ def sums_of(name: str) -> Sums:
 
 
 def _totals() -> list[Column]:
-    """Return what adds up each side; ``ended`` has the settled ones too."""
+    """Return the aggregates of each side; ``ended`` includes what is settled."""
     sides = {_EXPECTED: (_EXPECTED,), _SETTLED: (_SETTLED,), _ENDED: (_SETTLED, _ENDED)}
     figures = (F.col("count"), F.col("xor"), F.col("sum"))
     return [column for name, of in sides.items() for column in summed(name, F.col("side").isin(*of), *figures)]

@@ -16,7 +16,7 @@ from pipeline.norms.weeks import HOURS, known_weeks, laid_out, week_of
 from pipeline.schemas import THRESHOLDS
 from pipeline.transforms.hourly import SERIES
 
-LEAST_TIMED: Final = 100  # a p95 of fewer hangs on a handful
+LEAST_TIMED: Final = 100  # a p95 of fewer deliveries depends on a handful of them
 LEAST_ATTEMPTS: Final = 20
 NORMS: Final = StructType([field for field in THRESHOLDS.schema.fields if field.name != "computed"])
 _KINDS: Final = {"metric": StringType(), "fault": StringType(), "clear": DoubleType()}
@@ -66,7 +66,7 @@ def history_of(rows: pd.DataFrame) -> History:
         name: laid_out(hours, rows[name].to_numpy(dtype=np.float64), int(first), int(last - first + 1))
         for name in ("volume", "attempts", "failed", "timed", "p95_ms")
     }
-    # A share or a quantile of a few says nothing.
+    # A share or a quantile of a few deliveries says nothing.
     timed = np.where(columns["timed"] >= LEAST_TIMED, columns["timed"], np.nan)
     attempts = np.where(columns["attempts"] >= LEAST_ATTEMPTS, columns["attempts"], np.nan)
     latency = np.where(np.isfinite(timed), columns["p95_ms"], np.nan)

@@ -1,4 +1,4 @@
-"""What a run found of buckets, beside what runs before it found."""
+"""The buckets that a run found, compared with those of earlier runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pipeline.transforms.ledgers import KEY
 
 
 def latest(proofs: DataFrame) -> DataFrame:
-    """Return the rows in force of what runs wrote (``schemas.PROOFS``): of each bucket that of the latest run."""
+    """Return the rows in force of all runs (``schemas.PROOFS``): for each bucket that of the latest run with one."""
     names = [field.name for field in PROOFS.schema.fields]
     row = F.max_by(F.struct(*names), F.col("checked"))
     return proofs.groupBy(*KEY).agg(row.alias("row")).select("row.*")
@@ -24,9 +24,9 @@ def in_force(findings: DataFrame, proofs: DataFrame) -> DataFrame:
 
 
 def compared_with(rows: DataFrame, before: DataFrame) -> DataFrame:
-    """Return the state of buckets in the light of the rows in force before, and whether they are ``news``.
+    """Return buckets with their state, given the rows in force before, and whether they are ``news``.
 
-    What is final stays so; when something of it changes all the same it is amended.
+    A bucket that is final stays so, unless something in it changes: then it is amended.
     """
     known = before.select(*KEY, F.col("state").alias("old_state"), F.col("fingerprint").alias("old_fingerprint"))
     same = F.col("fingerprint") == F.col("old_fingerprint")

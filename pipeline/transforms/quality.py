@@ -1,4 +1,4 @@
-"""Checks of what the stream brings; they are counted in the pass that writes the events."""
+"""Checks of the stream's events; failures are counted in the pass that writes the events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rollups: what happened in each minute, in shares that add up to hours and days."""
+"""Rollups: counts of each minute, in partial counts that add up to minutes, hours and days."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def rolled_up(events: DataFrame) -> DataFrame:
 
 
 def merged(shares: DataFrame, grain: Grain = "minute") -> DataFrame:
-    """Add up shares (``schemas.ROLLUPS``) to one row for each minute, hour or day, named ``minute`` by its start."""
+    """Add up partial counts (``schemas.ROLLUPS``) to a row for each minute, hour or day; ``minute`` is its start."""
     shares = shares.withColumn("minute", F.date_trunc(grain, "minute"))
     counts = shares.groupBy(*KEY).agg(
         *[F.sum(name).alias(name) for name in _SUMS], F.hll_union_agg("biz_ids").alias("biz_ids")

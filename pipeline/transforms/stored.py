@@ -1,7 +1,7 @@
-"""Level one beside the store: what it has of each bucket, and whether that is what the ledger says came.
+"""Level one with the store: whether it has the ended deliveries of each bucket that the ledger has.
 
-The store is a witness of its own, so it is compared with the ledger in every bucket, by the ledger's own sums: a
-delivery that the store lost is seen though both sides of the ledger are equal, and so is one that only the store knows.
+The store is independent of the ledger, so the two are compared in every bucket, by the same sums: a delivery that the
+store lost is found even if both sides of the ledger are equal, and so is one that only the store has.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pipeline.transforms.ledgers import CLOSED, DELIVER, ENDED, KEY, Sums, summe
 
 UNHEARD: Final = "unheard"
 _COUNTS: Final = ("expected", "settled", "delivered", "skipped", "canceled", "dead", "parked", "fingerprint")
-# Days of ids are dropped whole, and ids may be some minutes ahead of their receiver.
+# Partitions are dropped as whole days of ids, and the time in an id may be some minutes ahead of its receiver's.
 _SLACK: Final = dt.timedelta(hours=1)
 _NOTHING: Final = 3 * ("bigint",)
 
@@ -28,7 +28,7 @@ class Store(NamedTuple):
     Attributes
     ----------
     deliveries
-        Its deliveries (``transforms.deliveries``), and those that were ``archived`` from it; of the range of a plan.
+        Its deliveries (``transforms.deliveries``), and those ``archived`` from it, of the plan's range.
     due
         What the compensator has to do, read before the deliveries were: ``id`` and ``subscription``, which is empty
         for a message that is to be published later.
@@ -54,14 +54,14 @@ def unwitnessed(buckets: DataFrame) -> DataFrame:
 def beside_store(buckets: DataFrame, store: Store, begun: dt.datetime, now: dt.datetime) -> DataFrame:
     """Add to buckets what the store says of them, and those that only the store knows of.
 
-    ``opened`` are those in which the store has something unfinished, or other ended deliveries than the ledger.
-    ``paused`` is why what waits there waits, else null. ``remembered`` says whether the store must still have the
-    messages: they are within the retention of their destination, as it is configured now.
+    ``opened`` says whether the store has something unfinished in it, or other ended deliveries than the ledger.
+    ``paused`` is why the subscription or destination is paused, else null. ``remembered`` says whether the store must
+    still have the messages: they are within the present retention of their destination.
 
     Parameters
     ----------
     begun
-        When the lake begins. Of what ended in the store before, no event can tell.
+        The time of the lake's first events: there are none of deliveries that ended before.
     """
     joined = buckets.join(kept(store.deliveries), list(KEY), "full")
     configured = joined.join(F.broadcast(store.destinations), "destination", "left").join(
@@ -83,8 +83,8 @@ def beside_store(buckets: DataFrame, store: Store, begun: dt.datetime, now: dt.d
 def kept(deliveries: DataFrame) -> DataFrame:
     """Return a row for each bucket of the store's deliveries: whether something is ``unfinished``, and ``prints``.
 
-    Each of the prints stands for the ids of deliveries that have ended (``Sums.print``): of the store, of the archive,
-    and of both. What is archived may be in the store as well, or have come there again.
+    The prints are hashes of the ids of ended deliveries (``Sums.print``): in the store, in the archive, and in both
+    together, since what is archived may still be in the store, or be there again.
     """
     hashed, ended = F.xxhash64("id"), F.col("status").isin(*CLOSED, *ENDED)
     parts = {"live": ~F.col("archived"), "archive": F.col("archived"), "both": F.lit(True)}
@@ -99,7 +99,7 @@ def kept(deliveries: DataFrame) -> DataFrame:
 
 
 def _differs(begun: dt.datetime) -> Column:
-    """Return whether the store has other ended deliveries than the ledger, as far as both can know of them."""
+    """Return whether the store has other ended deliveries than the ledger, where both must have them."""
     nothing = Sums(*[F.lit(0).cast(kind) for kind in _NOTHING]).print
     prints = F.when(F.size("prints") > 0, F.col("prints")).otherwise(F.array(nothing))
     is_known = F.when(F.col("compared").isNull(), F.col("minute") >= F.date_trunc("minute", F.lit(begun))).otherwise(

@@ -1,4 +1,4 @@
-"""What events and the store say of single deliveries, as one table: a row for each word of a witness."""
+"""What events and the store say of single deliveries, as one table: a row (a word) for each statement."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _STORED: Final = (
 def said_by_events(events: DataFrame, buckets: DataFrame) -> DataFrame:
     """Return what events (``schemas.EVENTS``) say of the deliveries of some buckets.
 
-    ``says`` is ``expected``, ``settled`` (for a hop before delivery: it got further), the ``status`` being the
-    delivery's, or ``seen``. What is said of the hop to the transports is among them for all messages of these buckets.
+    ``says`` is ``expected``, ``seen`` or ``settled``: for the delivery itself with its ``status``, for a hop before it
+    since the message got further. Words about the publish hop are there for all messages of these buckets.
     """
     near = buckets.select("destination", F.col("minute").alias("sent_minute")).distinct()
     words = events.join(F.broadcast(near), ["destination", "sent_minute"], "left_semi").select(
@@ -47,7 +47,7 @@ def said_by_events(events: DataFrame, buckets: DataFrame) -> DataFrame:
 
 def said_by_store(deliveries: DataFrame, buckets: DataFrame) -> DataFrame:
     """Return what the store's deliveries (``transforms.deliveries``) say, in the same form."""
-    last = F.try_element_at("attempts", F.lit(-1))  # one that waits was never attempted
+    last = F.try_element_at("attempts", F.lit(-1))  # null for one that was never attempted
     attempt = F.struct(
         last["id"].alias("id"),
         last["n"].alias("n"),
@@ -72,7 +72,7 @@ def said_by_store(deliveries: DataFrame, buckets: DataFrame) -> DataFrame:
 
 
 def with_last_word(deliveries: DataFrame, events: DataFrame) -> DataFrame:
-    """Give deliveries the ``last`` event of all that were about them or about their message as a whole."""
+    """Set ``last`` of deliveries to the last event about them or about their message as a whole."""
     whole = events.where(F.col("subscription") == "").join(
         F.broadcast(deliveries.select("id").distinct()), "id", "left_semi"
     )
@@ -81,12 +81,12 @@ def with_last_word(deliveries: DataFrame, events: DataFrame) -> DataFrame:
 
 
 def rank(status: Column) -> Column:
-    """Return the place of a status among those of one generation; 0 for one before any POST."""
+    """Return the rank of a status among those of one generation; 0 for one before any POST."""
     return F.coalesce(F.array_position(F.lit(list(_RANK)), status), F.lit(0)).cast("int")
 
 
 def _words() -> Column:
-    """Return what one event says, of each hop."""
+    """Return what one event says about each hop."""
     stage, subscription = F.col("stage"), F.col("subscription")
     nobody = F.size("expected") == 0
     accepted = F.concat(
@@ -110,7 +110,7 @@ def _words() -> Column:
 
 
 def _stored_words() -> Column:
-    """Return what one delivery in the store says: that the message came there, and how the delivery stands."""
+    """Return what a delivery in the store says: that the message was accepted, and the delivery's state."""
     moved = (F.col("status") != PENDING) | (F.coalesce("reason", F.lit("")) != "") | F.col("deliver_at").isNotNull()
     here = F.array(_word(ACCEPT, SETTLED), _word(DELIVER, STORED, F.col("subscription")))
     return F.when(moved, F.concat(here, F.array(_word(PUBLISH, SETTLED)))).otherwise(here)
