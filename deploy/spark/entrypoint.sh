@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs as what the first word says: Spark on Kubernetes starts its pods with "driver" and "executor".
+# The first argument is the role: Spark on Kubernetes starts its pods with "driver" and "executor".
 set -eu
 
 role="${1:-}"
@@ -26,7 +26,7 @@ worker)
     exec "$SPARK_HOME/bin/spark-class" org.apache.spark.deploy.worker.Worker "$@"
     ;;
 job)
-    # Python itself, so that it is Python that is told to end; it starts a Java of its own with PYSPARK_SUBMIT_ARGS.
+    # Python itself, so that it gets SIGTERM; it starts its own Java process with PYSPARK_SUBMIT_ARGS.
     exec python3 -m pipeline "$@"
     ;;
 *)

@@ -1,6 +1,6 @@
-// A table's cells, by what their column shows. As a component of its own it keeps each element when rows change, and with
-// it the keyboard's focus, what is unfolded, and what is selected; a slot's template would make all of them anew.
-// Vue writes what stands in double braces, and values of attributes, as text: never as markup.
+// A table's cells, by the kind of their column. As a component it keeps each element when rows change, and with it the
+// keyboard's focus, what is unfolded, and what is selected; a slot's template would make all of them anew.
+// Vue escapes texts in double braces and values of attributes, so that they are never markup.
 export default {
   props: { columns: Array },
   template: `

@@ -4,7 +4,7 @@ const form = document.getElementById("login");
 const problem = document.getElementById("problem");
 const asked = new URLSearchParams(location.search);
 
-// Only a place of these pages: a link must not lead elsewhere after the login.
+// Only a path below /admin: a forged link must not lead to another site after the login.
 function next() {
   const home = "/admin/";
   try {
@@ -21,7 +21,7 @@ function tell(text) {
   problem.hidden = !text;
 }
 
-// Whoever failed too often waits: the seconds are counted down, and the button comes back by itself.
+// After too many failures the button is disabled, and enabled again once the seconds are counted down.
 function wait(button, text, seconds) {
   if (seconds <= 0) {
     tell("");
@@ -62,7 +62,7 @@ form.addEventListener("submit", async (event) => {
   button.disabled = false;
 });
 
-// Who follows a link of another site comes without a cookie, and is logged in all the same.
+// A link on another site leads here without the session's cookie: somebody may be logged in all the same.
 fetch("/api/v1/session")
   .then((answer) => {
     if (answer.ok) location.replace(next());
