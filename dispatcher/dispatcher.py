@@ -30,7 +30,7 @@ from dispatcher.worker import SubscriptionWorker
 _log = logging.getLogger(__name__)
 
 
-class _Post(NamedTuple):
+class _Running(NamedTuple):
     worker: SubscriptionWorker
     merged: MergedConsumer
     task: asyncio.Task[None]
@@ -51,8 +51,8 @@ class Dispatcher:
         # Subscriptions whose workers do not follow the current catalog and shares yet.
         self._behind: set[tuple[str, str]] = set()
         self._shared = shares.state
-        self._posts: dict[tuple[str, str], _Post] = {}
-        self._leaving: dict[tuple[str, str], _Post] = {}
+        self._running: dict[tuple[str, str], _Running] = {}
+        self._leaving: dict[tuple[str, str], _Running] = {}
         self._group: asyncio.TaskGroup | None = None
         self._changing = asyncio.Lock()
 
@@ -65,10 +65,10 @@ class Dispatcher:
             await stopping.wait()
             async with self._changing:
                 self._group = None
-            await self._dismiss([*self._posts.values(), *self._leaving.values()])
+            await self._stop_workers([*self._running.values(), *self._leaving.values()])
             await self._dependencies.outcomes.drain()
-            for post in self._posts.values():
-                await post.worker.close()
+            for running in self._running.values():
+                await running.worker.close()
             log.cancel()
 
     async def apply(self, catalog: Catalog) -> None:
@@ -82,19 +82,19 @@ class Dispatcher:
 
     async def _catch_up(self, group: asyncio.TaskGroup) -> None:
         """Start, change and end the workers of ``_behind``; a subscription for which that fails stays in it."""
-        self._leaving = {key: post for key, post in self._leaving.items() if not post.task.done()}
+        self._leaving = {key: running for key, running in self._leaving.items() if not running.task.done()}
         for key in sorted(self._behind):
             configured = self._catalog.subscriptions.get(key)
             if configured is None:
-                if key in self._posts:
-                    self._leaving[key] = self._posts.pop(key)
+                if key in self._running:
+                    self._leaving[key] = self._running.pop(key)
                     self._leaving[key].worker.stop()
             elif (destination := self._catalog.destinations.get(configured.destination)) is None:
                 _log.error("subscription %s has no destination %s", configured.name, configured.destination)
-            elif key in self._posts:
-                await self._change(self._posts[key], destination, self._in_force(configured))
+            elif key in self._running:
+                await self._change(self._running[key], destination, self._in_force(configured))
             else:
-                await self._hire(group, destination, self._in_force(configured))
+                await self._start_worker(group, destination, self._in_force(configured))
             self._behind.discard(key)
 
     async def reshare(self) -> None:
@@ -110,16 +110,16 @@ class Dispatcher:
     def beyond(self) -> set[str]:
         """Return the subscriptions with more requests in flight, or allowed to start, than this dispatcher's share."""
         # A worker with its current share can exceed it only by requests that are still in flight.
-        busy = (key for key, post in self._posts.items() if post.worker.in_flight)
-        suspects = {*self._behind, *busy} if self._shared == self._shares.state else self._posts
-        return {"/".join(key) for key in suspects if key in self._posts and self._is_beyond(key, self._posts[key])}
+        busy = (key for key, running in self._running.items() if running.worker.in_flight)
+        suspects = {*self._behind, *busy} if self._shared == self._shares.state else self._running
+        return {"/".join(key) for key in suspects if key in self._running and self._is_beyond(key, self._running[key])}
 
-    def _is_beyond(self, key: tuple[str, str], post: _Post) -> bool:
+    def _is_beyond(self, key: tuple[str, str], running: _Running) -> bool:
         configured = self._catalog.subscriptions.get(key)
         if configured is None:
             return False
-        share, in_force = self._share(configured), post.worker.subscription
-        return max(post.worker.in_flight, 0 if in_force.paused else in_force.max_concurrency) > share
+        share, in_force = self._share(configured), running.worker.subscription
+        return max(running.worker.in_flight, 0 if in_force.paused else in_force.max_concurrency) > share
 
     @property
     def is_local(self) -> bool:
@@ -128,7 +128,7 @@ class Dispatcher:
 
     async def room(self) -> dict[tuple[str, str], int]:
         """Return how many handed-over deliveries each subscription takes now."""
-        return {key: room for key, post in self._posts.items() if (room := post.worker.room)}
+        return {key: room for key, running in self._running.items() if (room := running.worker.room)}
 
     async def offer(self, deliveries: Sequence[Delivery]) -> list[bool]:
         """Take leased deliveries for which a worker has room; return for each whether its lease is to stay."""
@@ -136,7 +136,7 @@ class Dispatcher:
 
     def carried(self) -> dict[tuple[str, str], Lag]:
         """Return what workers hold that is not acked on a transport, by subscription, where they hold any."""
-        return {key: post.worker.carried for key, post in self._posts.items() if post.worker.carries}
+        return {key: running.worker.carried for key, running in self._running.items() if running.worker.carries}
 
     def measure(self) -> Callable[[], None]:
         """Read permits and breakers; return the function that sets their gauges."""
@@ -144,14 +144,14 @@ class Dispatcher:
             fill_permits,
             [
                 Permits(key, worker.in_flight, worker.subscription.max_concurrency, worker.breaker.state)
-                for key, post in self._posts.items()
-                for worker in (post.worker,)
+                for key, running in self._running.items()
+                for worker in (running.worker,)
             ],
         )
 
     def breakers(self) -> dict[tuple[str, str], str]:
         """Return the breakers' states by name."""
-        return {key: post.worker.breaker.state.name.lower() for key, post in self._posts.items()}
+        return {key: running.worker.breaker.state.name.lower() for key, running in self._running.items()}
 
     def open_breakers(self) -> dict[str, BreakerFigures]:
         """Return the breakers that are not closed, by ``destination/subscription``."""
@@ -164,8 +164,8 @@ class Dispatcher:
                 now + round(breaker.probe_in(monotonic) * 1000),
                 breaker.answered,
             )
-            for key, post in self._posts.items()
-            if (breaker := post.worker.breaker).state is not BreakerState.CLOSED
+            for key, running in self._running.items()
+            if (breaker := running.worker.breaker).state is not BreakerState.CLOSED
         }
 
     def workers(self) -> list[WorkerFigures]:
@@ -173,25 +173,25 @@ class Dispatcher:
         return [
             WorkerFigures(
                 *key,
-                post.worker.in_flight,
+                running.worker.in_flight,
                 self._share(configured),
                 configured.max_concurrency,
-                post.worker.waiting,
-                post.worker.rate_wait,
+                running.worker.waiting,
+                running.worker.rate_wait,
             )
-            for key, post in self._posts.items()
+            for key, running in self._running.items()
             if (configured := self._catalog.subscriptions.get(key)) is not None
         ]
 
     async def sample(self, message: Message, subscription: str) -> Sampled:
         """POST a message to a subscriber once, see ``bus.ports.sampling.Sampling``."""
         key = (message.destination, subscription)
-        post, configured = self._posts.get(key), self._catalog.subscriptions.get(key)
-        if post is None or configured is None or not self._share(configured):
+        running, configured = self._running.get(key), self._catalog.subscriptions.get(key)
+        if running is None or configured is None or not self._share(configured):
             return Sampled(
                 refused=f"the dispatcher on {self._dependencies.node} has no share of the permits of {'/'.join(key)}"
             )
-        trial = await post.worker.sample(message)
+        trial = await running.worker.sample(message)
         if trial is None:
             return Sampled(refused=f"no permit of {'/'.join(key)} became free within {PERMIT_PATIENCE:g} s")
         result = trial.result
@@ -212,20 +212,20 @@ class Dispatcher:
     def take(self, delivery: Delivery, *, is_leased: bool = False) -> bool:
         """Take a handed-over delivery if a worker has room; a leased one is dropped if it cannot start in time."""
         message = delivery.message
-        post = self._posts.get((message.destination, delivery.subscription))
-        if post is None or self._dependencies.outcomes.recent.has_later(
+        running = self._running.get((message.destination, delivery.subscription))
+        if running is None or self._dependencies.outcomes.recent.has_later(
             message.destination, delivery.subscription, message.id, delivery.generation, delivery.attempts
         ):
             return False
         if not is_leased:
-            return post.worker.offer(delivery)
-        within = start_within(post.worker.subscription.timeout) / 1000
-        return post.worker.offer(delivery, self._dependencies.clock.monotonic() + within)
+            return running.worker.offer(delivery)
+        within = start_within(running.worker.subscription.timeout) / 1000
+        return running.worker.offer(delivery, self._dependencies.clock.monotonic() + within)
 
     def _has_room(self, delivery: Delivery) -> bool:
         """Whether the worker has room, so that a delivery that it did not take is there already, or overtaken."""
-        post = self._posts.get((delivery.message.destination, delivery.subscription))
-        return post is not None and post.worker.room > 0
+        running = self._running.get((delivery.message.destination, delivery.subscription))
+        return running is not None and running.worker.room > 0
 
     def _in_force(self, configured: Subscription) -> Subscription:
         """Return the subscription as it is delivered here: with the share of permits, paused if its destination is."""
@@ -243,32 +243,36 @@ class Dispatcher:
     def _share(self, configured: Subscription) -> int:
         return self._shares.of("/".join(configured.key), configured.max_concurrency)
 
-    async def _change(self, post: _Post, destination: Destination, subscription: Subscription) -> None:
-        if post.worker.subscription != subscription:
-            post.worker.update(subscription)
+    async def _change(self, running: _Running, destination: Destination, subscription: Subscription) -> None:
+        if running.worker.subscription != subscription:
+            running.worker.update(subscription)
         else:
-            post.worker.look_again()
-        if await self._meet(post.merged, destination, subscription):
-            post.worker.listen_again()
+            running.worker.look_again()
+        if await self._follow_transports(running.merged, destination, subscription):
+            running.worker.listen_again()
 
-    async def _hire(self, group: asyncio.TaskGroup, destination: Destination, subscription: Subscription) -> None:
+    async def _start_worker(
+        self, group: asyncio.TaskGroup, destination: Destination, subscription: Subscription
+    ) -> None:
         if (former := self._leaving.pop(subscription.key, None)) is not None:
             former.task.cancel()
-            await self._dismiss([former])
+            await self._stop_workers([former])
         merged = MergedConsumer()
-        await self._meet(merged, destination, subscription)
+        await self._follow_transports(merged, destination, subscription)
         worker = SubscriptionWorker(subscription, merged, self._dependencies)
-        self._posts[subscription.key] = _Post(worker, merged, group.create_task(worker.run()))
+        self._running[subscription.key] = _Running(worker, merged, group.create_task(worker.run()))
 
-    async def _meet(self, merged: MergedConsumer, destination: Destination, subscription: Subscription) -> bool:
+    async def _follow_transports(
+        self, merged: MergedConsumer, destination: Destination, subscription: Subscription
+    ) -> bool:
         """Have the consumer follow the destination's transports; without a share only this process's direct queue."""
         configured = self._catalog.subscriptions[subscription.key]
         transports = destination.transports if self._share(configured) else (self._router.fallback.name,)
         return await self._router.meet(merged, destination, subscription.name, transports)
 
-    async def _dismiss(self, posts: Iterable[_Post]) -> None:
-        leaving = list(posts)
-        for post in leaving:
-            post.worker.stop()
+    async def _stop_workers(self, workers: Iterable[_Running]) -> None:
+        leaving = list(workers)
+        for running in leaving:
+            running.worker.stop()
         if leaving:
-            await asyncio.wait([post.task for post in leaving])
+            await asyncio.wait([running.task for running in leaving])

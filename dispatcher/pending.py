@@ -76,25 +76,25 @@ class PendingDeliveries:
                 done.append(entry.incoming)
         self._consumer.ack(done)
 
-    def let_go(self, entry: Pending) -> None:
+    def release(self, entry: Pending) -> None:
         """Release a delivery that was not attempted to its transport, with its copies."""
         copies = self._forget(entry)
         self._consumer.release(copies if entry.incoming is None else [entry.incoming, *copies])
 
-    def give_back(self) -> None:
+    def release_waiting(self) -> None:
         """Release waiting deliveries to their transports; handed-over ones stay, since their leases do."""
         for entry in self.waiting:
             if entry.incoming is not None:
-                self.let_go(entry)
+                self.release(entry)
         kept = [entry for entry in self.waiting if entry.incoming is None]
         self.waiting.clear()
         self.waiting.extend(kept)
 
-    def forget_overdue(self, now: float) -> None:
+    def drop_overdue(self, now: float) -> None:
         """Drop waiting deliveries whose lease allows no start any more; copies from a transport are released to it."""
         for entry in [entry for entry in self.waiting if entry.until < now]:
             self.waiting.remove(entry)
-            self.let_go(entry)
+            self.release(entry)
 
     def _forget(self, entry: Pending) -> list[Incoming]:
         self._carried.pop(entry.delivery.message.id, None)

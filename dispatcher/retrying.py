@@ -58,7 +58,7 @@ class Retrier:
             if is_unfinished(record.lane):
                 key = self._keys.get(_place(record))
                 if key is not None:
-                    self._let_go(key)
+                    self._release(key)
                 else:
                     self._written.add(_place(record))
 
@@ -67,17 +67,17 @@ class Retrier:
         key = (delivery.message.destination, delivery.subscription, delivery.message.id)
         held = self._held.get(key)
         if held is not None and _stage(held[1]) <= (delivery.generation, delivery.attempts):
-            self._let_go(key)
+            self._release(key)
 
     async def run(self) -> None:
         """Claim unfinished outcomes, and hand over those that are due, until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._take_in())
+            group.create_task(self._claim())
             while True:
                 await self._clock.sleep(_LOOK)
-                self._hand_on()
+                self._hand_over_due()
 
-    async def _take_in(self) -> None:
+    async def _claim(self) -> None:
         while True:
             await self._spool.wait(RETRY)
             for lane in list(self._spool.lanes(RETRY)):
@@ -95,7 +95,7 @@ class Retrier:
             self._spool.ack(RETRY, [record])
             return
         if held is not None:
-            self._let_go(key)
+            self._release(key)
         self._held[key] = (record, outcome)
         self._keys[_place(record)] = key
         heapq.heappush(self._due, (self._clock.monotonic() + self._wait(outcome) + _GRACE, record.position, key))
@@ -104,7 +104,7 @@ class Retrier:
         """Return the seconds until an outcome is due; never more than its own wait, even if the clock was put back."""
         return max(0, min(outcome.due_at - self._clock.now(), outcome.due_at - outcome.at)) / 1000
 
-    def _hand_on(self) -> None:
+    def _hand_over_due(self) -> None:
         now = self._clock.monotonic()
         later: list[_Due] = []
         while self._due and self._due[0][0] <= now:
@@ -121,7 +121,7 @@ class Retrier:
             return True  # its newer outcome is on its way here, or to the store
         return self._offer(_delivery(outcome))
 
-    def _let_go(self, key: _Key) -> None:
+    def _release(self, key: _Key) -> None:
         record, _ = self._held.pop(key)
         del self._keys[_place(record)]
         self._spool.ack(RETRY, [record])

@@ -101,7 +101,7 @@ class SubscriptionWorker:
         self._filter = Filter(subscription.filter) if subscription.filter else None
         self._attempts.update(subscription)
         if subscription.paused:
-            self._pending.give_back()
+            self._pending.release_waiting()
         self.look_again()
 
     def look_again(self) -> None:
@@ -115,7 +115,7 @@ class SubscriptionWorker:
         It is dropped if its POST cannot start before ``until`` (monotonic seconds).
         """
         if delivery.message.id in self._pending:
-            self._pending.forget_overdue(self._dependencies.clock.monotonic())
+            self._pending.drop_overdue(self._dependencies.clock.monotonic())
         if not self.room or delivery.message.id in self._pending:
             return False
         self._pending.add(Pending(delivery, None, until))
@@ -161,7 +161,7 @@ class SubscriptionWorker:
                     self._later.cancel()
         finally:
             # Only now: a probe that failed meanwhile has put its message back.
-            self._pending.give_back()
+            self._pending.release_waiting()
 
     def listen_again(self) -> None:
         """Call the consumer's ``receive`` anew: the transports that it merges may have changed."""
@@ -197,7 +197,7 @@ class SubscriptionWorker:
             free = self._free
             if self.subscription.paused or free < self.subscription.max_concurrency:
                 if self.subscription.paused:
-                    self._pending.give_back()
+                    self._pending.release_waiting()
                 self._wake.clear()
                 await self._wake.wait()
                 continue
@@ -237,7 +237,7 @@ class SubscriptionWorker:
         """Whether the next delivery may start; if not, tasks are started again once the reason is over."""
         waiting, now = self._pending.waiting, self._dependencies.clock.monotonic()
         if waiting and waiting[0].until < now:
-            self._pending.forget_overdue(now)
+            self._pending.drop_overdue(now)
         if not waiting or self._stopping.is_set() or self.subscription.paused or not self._dependencies.may_start():
             return False
         most = self.subscription.max_concurrency
@@ -246,22 +246,22 @@ class SubscriptionWorker:
         if not self._may_record(now):
             return False
         if self.subscription.rate is not None and (wait := self._rate.wait(now)) > 0:
-            self._again_in(now, wait)
+            self._spawn_in(now, wait)
             return False
         if self.breaker.allows(now):
             return True
         if self.breaker.state is BreakerState.OPEN:
-            self._again_in(now, self.breaker.probe_in(now))
+            self._spawn_in(now, self.breaker.probe_in(now))
         return False
 
     def _may_record(self, now: float) -> bool:
         """Whether an outcome could be recorded; if not, tasks are started again once it can be."""
         outcomes = self._dependencies.outcomes
         if not outcomes.has_room:
-            self._again(sys.float_info.max, outcomes.room)
+            self._spawn_when(sys.float_info.max, outcomes.room)
             return False
         if not outcomes.has_room_for(self.subscription.destination):
-            self._again_in(now, _LOOK_AGAIN)
+            self._spawn_in(now, _LOOK_AGAIN)
             return False
         return True
 
@@ -274,7 +274,7 @@ class SubscriptionWorker:
         try:
             await self._deliver(entry)
         except asyncio.CancelledError:
-            self._pending.let_go(entry)
+            self._pending.release(entry)
             self.breaker.abandoned(self._dependencies.clock.monotonic())
             raise
         finally:
@@ -331,11 +331,11 @@ class SubscriptionWorker:
             _log.warning("%s; it is delivered", error, extra={"message_id": delivery.message.id})
             return True
 
-    def _again_in(self, now: float, seconds: float) -> None:
+    def _spawn_in(self, now: float, seconds: float) -> None:
         """Start tasks after some seconds, when the breaker's probe is due, or the rate or the spool may have room."""
-        self._again(now + seconds, partial(self._dependencies.clock.sleep, seconds))
+        self._spawn_when(now + seconds, partial(self._dependencies.clock.sleep, seconds))
 
-    def _again(self, at: float, wait: Callable[[], Awaitable[None]]) -> None:
+    def _spawn_when(self, at: float, wait: Callable[[], Awaitable[None]]) -> None:
         """Start tasks when the wait is over, unless they are started earlier anyway."""
         if self._group is None or (self._later is not None and not self._later.done() and self._later_at <= at):
             return

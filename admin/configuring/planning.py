@@ -28,7 +28,7 @@ from bus.security.keys import Action
 from bus.security.principals import Principal
 from bus.sentences import sentence
 
-_BREATH: Final = 100
+_YIELD_EVERY: Final = 100
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ async def plan(context: Context, principal: Principal, wanted: ConfigurationBody
         principal.require(Action.CONFIGURE, body.code)
         _plan_destination(context, found, body, f"destinations.{place}")
         for number, subscription in enumerate(body.subscriptions):
-            if number % _BREATH == 0:
+            if number % _YIELD_EVERY == 0:
                 await asyncio.sleep(0)
             _plan_subscription(context, found, body.code, subscription, f"destinations.{place}.subscriptions.{number}")
     _plan_rest(context, principal, found, wanted)

@@ -14,7 +14,7 @@ from nicegui import core, ui
 import admin.pages.views
 from admin.pages.calls import Refused
 from admin.pages.frame import serve_pages
-from admin.pages.socket_owner import keep_apart
+from admin.pages.socket_owner import bind_sockets
 
 ROOT: Final = "/admin"
 _RECONNECT: Final = 20.0
@@ -43,9 +43,9 @@ def make_pages() -> FastAPI:
     )
     importlib.import_module("nicegui.ui_run_with").gc = _NoObjects  # type: ignore[attr-defined]
     core.sio.eio.cors_allowed_origins = []  # the guard checks the origin
-    keep_apart()
+    bind_sockets()
     core.app.add_exception_handler(404, _missing(core.app.exception_handlers[404]))
-    logging.getLogger("nicegui").addFilter(_is_ours_to_know)
+    logging.getLogger("nicegui").addFilter(_is_to_be_logged)
     return outer
 
 
@@ -74,6 +74,6 @@ def _missing(page_of: Callable[..., Any]) -> Callable[..., Awaitable[Response]]:
     return answer
 
 
-def _is_ours_to_know(record: logging.LogRecord) -> bool:
+def _is_to_be_logged(record: logging.LogRecord) -> bool:
     """Whether to log a record: not what the API refused, which was shown to the viewer."""
     return not isinstance(record.msg, Refused)

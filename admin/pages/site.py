@@ -35,7 +35,7 @@ class Site:
 
     def __init__(self, services: AdminServices, api: ASGIApp, load: Callable[[], Any] | None = None) -> None:
         self._load = load or _load
-        self._door = OnDemand(lambda: _door(services, api, self._page))
+        self._assets_or_pages = OnDemand(lambda: _assets_or_pages(services, api, self._page))
         self._wanted = asyncio.Event()
         self._opened = asyncio.Event()
         self._app: ASGIApp | None = None
@@ -43,22 +43,22 @@ class Site:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, or hold one socket."""
-        await self._door(scope, receive, send)
+        await self._assets_or_pages(scope, receive, send)
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Start the pages' application at the first request for a page, and end it at ``stopping``.
 
         If it cannot be started, the next request tries again; the rest of the process goes on.
         """
-        while await _first(self._wanted, stopping):
+        while await _wanted_first(self._wanted, stopping):
             try:
                 await self._open(stopping)
             except Exception:  # noqa: BLE001 - whatever it is, only the pages fail
                 _log.exception("the pages cannot be opened; everything else goes on")
                 self._trouble = "the pages cannot be opened; the log of this process says why"
-                self._let_in(asyncio.Event())
+                self._release(asyncio.Event())
             self._wanted.clear()
-        self._let_in(self._opened)
+        self._release(self._opened)
 
     async def _open(self, stopping: asyncio.Event) -> None:
         self._trouble = _NOT_THERE
@@ -69,7 +69,7 @@ class Site:
             await stopping.wait()
             self._app = None
 
-    def _let_in(self, next_time: asyncio.Event) -> None:
+    def _release(self, next_time: asyncio.Event) -> None:
         """Release the requests that wait for the pages; later ones wait for ``next_time``."""
         self._opened.set()
         self._opened = next_time
@@ -91,24 +91,24 @@ class Site:
         await self._app(scope, receive, send)
 
 
-def _door(services: AdminServices, api: ASGIApp, page: ASGIApp) -> ASGIApp:
+def _assets_or_pages(services: AdminServices, api: ASGIApp, page: ASGIApp) -> ASGIApp:
     """Return the application that serves static files to everybody, and pages to identified people."""
     from admin.pages.assets import Assets  # noqa: PLC0415 - FastAPI
     from admin.pages.guard import Guard  # noqa: PLC0415
 
     assets, guard = Assets(services), Guard(services, api, page)
 
-    async def let_through(scope: Scope, receive: Receive, send: Send) -> None:
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         await (assets if assets.has(scope) else guard)(scope, receive, send)
 
-    return let_through
+    return serve
 
 
 def _load() -> Any:
     return importlib.import_module("admin.pages.build").make_pages()
 
 
-async def _first(wanted: asyncio.Event, stopping: asyncio.Event) -> bool:
+async def _wanted_first(wanted: asyncio.Event, stopping: asyncio.Event) -> bool:
     """Wait for either event; whether it was ``wanted``."""
     await first_of(wanted.wait(), stopping.wait())
     return wanted.is_set() and not stopping.is_set()

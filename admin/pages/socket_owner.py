@@ -21,7 +21,7 @@ _FAILED: Final = "Implicit handshake failed"
 """NiceGUI's own refusal, at which a browser reloads its page: the page may be of an earlier session."""
 
 
-def keep_apart() -> None:
+def bind_sockets() -> None:
     """Wrap NiceGUI's socket handlers, so that a socket acts only on pages of its owner; once in a process."""
     handlers = core.sio.handlers["/"]
     core.sio.on("connect", _connect(handlers["connect"]))
@@ -33,7 +33,7 @@ def keep_apart() -> None:
 def _connect(go_on: Callable[..., Any]) -> Callable[..., Any]:
     async def connect(sid: str, environ: dict[str, Any], auth: Any = None) -> None:
         asked = parse_qs(environ.get("QUERY_STRING", "")).get("client_id")
-        if asked and not _is_of(asked[0], environ):
+        if asked and not _is_owner(asked[0], environ):
             raise Refuse(_FAILED)
         await go_on(sid, environ, auth)
 
@@ -42,7 +42,7 @@ def _connect(go_on: Callable[..., Any]) -> Callable[..., Any]:
 
 def _handshake(go_on: Callable[..., Any]) -> Callable[..., Any]:
     async def handshake(sid: str, said: dict[str, Any]) -> bool:
-        return _is_of(said["client_id"], core.sio.get_environ(sid)) and bool(await go_on(sid, said))
+        return _is_owner(said["client_id"], core.sio.get_environ(sid)) and bool(await go_on(sid, said))
 
     return handshake
 
@@ -57,7 +57,7 @@ def _of_a_page(go_on: Callable[..., Any]) -> Callable[..., Any]:
     return hear
 
 
-def _is_of(client_id: str, environ: dict[str, Any]) -> bool:
+def _is_owner(client_id: str, environ: dict[str, Any]) -> bool:
     """Whether a page was made for the principal who opened a socket."""
     client = Client.instances.get(client_id)
     if client is None:

@@ -14,9 +14,9 @@ from bus.ports.clock import Clock
 EVERY: Final = 1.0
 """Seconds between two checks of a socket's session."""
 # Failed checks before a socket is closed: the answer to what ended the session, such as a password, still arrives.
-_LOOKS: Final = 2
+_CHECKS: Final = 2
 # The frames of a person's actions, not those that a page sends by itself: acknowledgements, handshakes.
-_DOES: Final = re.compile(r'42\d*\["event"')
+_USER_ACTION: Final = re.compile(r'42\d*\["event"')
 _POLICY_VIOLATED: Final = 1008
 
 Still = Callable[[bool], Awaitable[bool]]
@@ -48,7 +48,7 @@ class _Held:
 
     async def receive(self) -> Message:
         event = await self._receive()
-        self._used = self._used or _DOES.match(event.get("text") or "") is not None
+        self._used = self._used or _USER_ACTION.match(event.get("text") or "") is not None
         return event
 
     async def send(self, event: Message) -> None:
@@ -58,9 +58,9 @@ class _Held:
         await self._send(event)
 
     async def watch(self, still: Still, clock: Clock) -> None:
-        left = _LOOKS
+        left = _CHECKS
         while left:
             await clock.sleep(EVERY)
             used, self._used = self._used, False
-            left = _LOOKS if await still(used) else left - 1
+            left = _CHECKS if await still(used) else left - 1
         await self.send({"type": "websocket.close", "code": _POLICY_VIOLATED})

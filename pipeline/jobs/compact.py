@@ -105,7 +105,7 @@ def join(lake: Lake, reads: Sequence[Manifest]) -> Joined | None:
     OSError
         The lake could not be read or written; the commits stay in force.
     """
-    found = [_wanting(lake, line, reads) for line in _LINES]
+    found = [_join_of(lake, line, reads) for line in _LINES]
     wanting = [each for each in found if each is not None]
     if not wanting:
         return None
@@ -162,7 +162,7 @@ def _belongs(manifest: Manifest, group: Sequence[Manifest]) -> bool:
     return follows and sum(file.bytes for each in (*group, manifest) for file in _files(each)) <= _MOST
 
 
-class _Wanting(NamedTuple):
+class _Join(NamedTuple):
     """A commit that is to replace others, its parts, whose files were all verified."""
 
     commit: Commit
@@ -184,7 +184,7 @@ class _Wanting(NamedTuple):
                 )
 
 
-def _wanting(lake: Lake, line: str, reads: Sequence[Manifest]) -> _Wanting | None:
+def _join_of(lake: Lake, line: str, reads: Sequence[Manifest]) -> _Join | None:
     """Return the commit of a line that joins others; None when it was published before."""
     commit = lake.begin(line, _name(reads))
     if commit is None:
@@ -192,7 +192,7 @@ def _wanting(lake: Lake, line: str, reads: Sequence[Manifest]) -> _Wanting | Non
     parts = [lake.manifest(line, each.name) for each in reads]
     for file in (file for part in parts for file in _files(part)):
         _verify(lake, line, file)
-    return _Wanting(commit, parts)
+    return _Join(commit, parts)
 
 
 def _verify(lake: Lake, line: str, file: DataFile) -> None:

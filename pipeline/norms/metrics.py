@@ -88,7 +88,7 @@ def _volume(values: Floats, weeks: float) -> Norms:
     roots = np.maximum(roots, 0)
     middle = medians(roots)
     # The square root of a Poisson count has a deviation of 1/2; days differ by a proportion (``excess``) on top.
-    excess = _swing(surprises(roots), middle)
+    excess = _relative_spread(surprises(roots), middle)
     wide = _at_least_own(np.sqrt(0.25 + (excess * middle) ** 2), roots)
     low = np.maximum(middle - SURE * wide, 0) ** 2
     low[middle <= SURE * wide] = np.nan  # even a volume of 0 is within chance
@@ -97,7 +97,7 @@ def _volume(values: Floats, weeks: float) -> Norms:
     return Norms(middle**2, mads(values), low, (middle + SURE * wide) ** 2 + 1, clear, weeks, method)
 
 
-def _swing(away: Floats, middle: Floats) -> float:
+def _relative_spread(away: Floats, middle: Floats) -> float:
     """Return the relative deviation of a volume's square root from week to week, beyond chance."""
     busy = np.isfinite(middle) & (middle >= np.nanmedian(middle)) & (middle > 0)
     if not busy.any():

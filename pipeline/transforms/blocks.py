@@ -93,7 +93,7 @@ def ledger_of(lines: DataFrame) -> DataFrame:
     """Return the rows of the audit ledger (``schemas.LEDGER``) of parsed lines."""
     rows = lines.where(_is_block()).select("emitter", "seq", "arrived", F.posexplode("block.ledger"))
     return (
-        rows.where(_tells(F.col("col")))
+        rows.where(_is_ledger_row(F.col("col")))
         .select("emitter", "seq", F.col("pos").alias("position"), "arrived", "col.*")
         .withColumn("subscription", F.coalesce("subscription", F.lit("")))
         .withColumn("minute", F.timestamp_millis("minute"))
@@ -110,9 +110,11 @@ def malformed_of(lines: DataFrame) -> DataFrame:
     cache does not serve a second reading of a stream's batch, which would run source and state once more.
     """
     origin = ("emitter", "seq", "arrived")
-    found = F.when(_is_block(), F.concat(_broken("events", _readable, _why), _broken("ledger", _tells, _no_row)))
+    found = F.when(
+        _is_block(), F.concat(_broken("events", _readable, _why), _broken("ledger", _is_ledger_row, _no_row))
+    )
     found = found.otherwise(F.array(_malformed(F.lit(-1), F.lit(_NO_BLOCK), F.col("value"))))
-    bad = lines.where(~_is_block() | _has_broken("events", _readable) | _has_broken("ledger", _tells))
+    bad = lines.where(~_is_block() | _has_broken("events", _readable) | _has_broken("ledger", _is_ledger_row))
     rows = bad.select(*origin, F.explode(found).alias("row"))
     return rows.select(*origin, "row.position", F.lit(MALFORMED).alias("verdict"), "row.why", "row.raw")
 
@@ -177,7 +179,7 @@ def _has_all(stage: Column, message_id: Column, destination: Column, at: Column,
     return F.coalesce(fits, F.lit(False))
 
 
-def _tells(row: Column) -> Column:
+def _is_ledger_row(row: Column) -> Column:
     """Return whether a row of the ledger is well-formed."""
     timed = (row["minute"] >= 0) & (row["minute"] <= _LAST_MS)
     keys, counts = (F.coalesce(of(row["latency"]), F.array()) for of in (F.map_keys, F.map_values))

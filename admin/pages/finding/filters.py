@@ -56,11 +56,11 @@ class Filters(NamedTuple):
 
     def query(self, **changes: str) -> dict[str, str]:
         """Return the query of the URL, without the cursor."""
-        wanted = {**self.values, "last": self.last, **changes, **_taken_along(changes)}
+        wanted = {**self.values, "last": self.last, **changes, **_also_emptied(changes)}
         return {name: value for name, value in wanted.items() if value}
 
 
-def _taken_along(changes: Mapping[str, str]) -> dict[str, str]:
+def _also_emptied(changes: Mapping[str, str]) -> dict[str, str]:
     """Return what else a change empties: ``last`` the other times, and no ``body_path`` its ``body_value``."""
     gone = dict.fromkeys(_TIMES, "") if changes.get("last") else {}
     if changes.get("body_path") == "":

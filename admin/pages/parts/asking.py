@@ -38,7 +38,7 @@ def answers(viewer: Viewer, asking: ui.dialog, text: str, act: Callable[[], Awai
         button(text, run, kind="primary")
 
 
-def way_out(viewer: Viewer, asking: ui.dialog) -> None:
+def close_button(viewer: Viewer, asking: ui.dialog) -> None:
     """Show the button that closes a dialog which only shows something."""
     with tag("div", "pier-row-of pier-answers"):
         button(viewer.t("Close"), lambda: _leave(asking))

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from admin.models.responses.messages import AttemptView, RequestView, ResponseView, SentAttemptView
 from admin.pages.calls import Refused
-from admin.pages.parts.asking import dialog, way_out
+from admin.pages.parts.asking import close_button, dialog
 from admin.pages.parts.figures import pairs, size
 from admin.pages.parts.foreign_records import visible
 from admin.pages.parts.notes import note, refusal
@@ -33,7 +33,7 @@ async def show_attempt(viewer: Viewer, message_id: str, subscription: str, attem
             refusal(viewer, found)
         else:
             _Attempt(viewer, found).show()
-        way_out(viewer, shown)
+        close_button(viewer, shown)
 
 
 class _Attempt:

@@ -133,7 +133,7 @@ def lineage(viewer: Viewer, origin: EditView | None, replay: ReplayView | None, 
             link(made.id, f"/admin/messages/{made.id}", "pier-mono")
 
 
-def ways_on(viewer: Viewer, trace: TraceView) -> None:
+def related_links(viewer: Viewer, trace: TraceView) -> None:
     """Show links to what happened at the same time."""
     t, time = viewer.t, id_time(trace.id)
     window = {

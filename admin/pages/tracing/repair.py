@@ -10,7 +10,7 @@ import msgspec
 from nicegui import ui
 
 from admin.models.responses.messages import EditedView, ResentView, TraceView
-from admin.pages.parts.asking import answers, dialog, way_out
+from admin.pages.parts.asking import answers, close_button, dialog
 from admin.pages.parts.buttons import button
 from admin.pages.parts.figures import size
 from admin.pages.parts.notes import done, note
@@ -109,7 +109,7 @@ class Repair:
         with dialog(t("Edit and resend"), wide=True) as asking:
             if not is_text(content) or len(content) > _EDITED:
                 note(t("This body cannot be edited here"), self._too_long(), tone="warn")
-                way_out(self._viewer, asking)
+                close_button(self._viewer, asking)
                 return
             said = t("This makes a new message with an id of its own, linked to this one; this one stays as it is.")
             tag("p", "", said)

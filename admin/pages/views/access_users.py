@@ -133,7 +133,7 @@ def _rights(viewer: Viewer, found: UserView, codes: list[str]) -> None:
         async def change() -> None:
             nonlocal found
             loses = found.role == Role.ADMIN and grant.role != Role.ADMIN
-            if loses and not await _sure(
+            if loses and not await _confirm_lockout(
                 viewer,
                 t("Take the role admin from {name}?", name=name),
                 t("It holds at once, for open pages too."),
@@ -167,7 +167,7 @@ def _ends(viewer: Viewer, found: UserView, place: ui.element) -> None:
                 _show(viewer, made, is_first=False)
 
     async def remove() -> None:
-        if await _sure(
+        if await _confirm_lockout(
             viewer,
             t("Remove {name}?", name=name),
             t(
@@ -181,7 +181,7 @@ def _ends(viewer: Viewer, found: UserView, place: ui.element) -> None:
             ui.navigate.to("/access")
 
     async def block() -> None:
-        if not found.blocked and not await _sure(
+        if not found.blocked and not await _confirm_lockout(
             viewer,
             t("Block {name}?", name=name),
             t(
@@ -212,7 +212,7 @@ def _ends(viewer: Viewer, found: UserView, place: ui.element) -> None:
             button(t("Remove"), remove, icon="delete_outline")
 
 
-async def _sure(viewer: Viewer, title: str, text: str, *, action: str, name: str) -> bool:
+async def _confirm_lockout(viewer: Viewer, title: str, text: str, *, action: str, name: str) -> bool:
     """Ask before an action that may lock out the viewer, or everybody."""
     said = [text]
     if _is_me(viewer, name):

@@ -20,7 +20,7 @@ from admin.pages.parts.tags import tag
 from admin.pages.tracing.attempt import show_attempt
 from admin.pages.tracing.body import BodyPart
 from admin.pages.tracing.deliveries import Delivery, legend
-from admin.pages.tracing.facts import Facts, lineage, states, ways_on
+from admin.pages.tracing.facts import Facts, lineage, related_links, states
 from admin.pages.tracing.repair import Repair
 from admin.pages.tracing.timeline import timeline
 from admin.pages.viewer import Viewer
@@ -79,7 +79,7 @@ class _Page:
             tag("span", "pier-spacer")
             self._live = ui.switch(t("Live"), value=True)
             Repair(viewer, said, self._stir).show(found)
-        ways_on(viewer, found)
+        related_links(viewer, found)
         self._lineage = Live(lambda seen: lineage(viewer, *seen))
         with tag("div", "pier-life"):
             with tag("div"):

@@ -42,7 +42,7 @@ class Sharing:
 
     def attached(self) -> set[str]:
         """Return the transports that the subscription consumes."""
-        return self.dispatcher._posts[DESTINATION, "billing"].merged.transports
+        return self.dispatcher._running[DESTINATION, "billing"].merged.transports
 
 
 @asynccontextmanager
