@@ -18,7 +18,7 @@ from bus.security.principals import Principal
 
 _OF_A_PAGE: Final = ("event", "javascript_response", "ack", "log")
 _FAILED: Final = "Implicit handshake failed"
-"""NiceGUI's own refusal, at which a browser reloads its page: the page may be of an earlier session."""
+"""NiceGUI's own refusal, at which a browser reloads its page: the page may be another principal's."""
 
 
 def bind_sockets() -> None:

@@ -153,7 +153,7 @@ def id_time(message_id: Column) -> Column:
 def _is_block() -> Column:
     block = F.col("block")
     named = (block["v"] >= 1) & (F.length(block["emitter"]) > 0) & _is_number(block["seq"]) & (block["seq"] > 0)
-    # A list that is none is null here: then the whole line is malformed, since it has no parts to put aside.
+    # A value that is no list is null here: then the whole line is malformed, since it has no parts to put aside.
     listed = block["events"].isNotNull() & block["ledger"].isNotNull()
     lost = F.coalesce(_is_number(block["lost"]), F.lit(True))
     return F.coalesce(named & listed & lost & _is_time(block["at"]), F.lit(False))
