@@ -138,7 +138,10 @@ class Spool(Protocol):
         ...
 
     def room(self, lane: str) -> Room:
-        """Return what a lane holds, with what is being appended, and what an append without urgency could add."""
+        """Return what the lanes of a lane's destination hold together, and what an append without urgency could add.
+
+        What is being appended counts as held.
+        """
         ...
 
     async def close(self) -> None:

@@ -14,10 +14,11 @@ import apsw
 from bus.domain.delivery.quota import Room
 from bus.errors import SpoolClosed
 from bus.ports.spool import NewRecord, Record, SpoolStats
-from bus.spool.cursors import WINDOW, Cursor
+from bus.spool.cursors import WINDOW
 from bus.spool.engine import Engine
 from bus.spool.faults import full_error, outcome
 from bus.spool.options import Options
+from bus.spool.section import Cursor, Section
 from bus.spool.transaction import Entry
 
 RETRY = 0.25
@@ -50,6 +51,7 @@ class BlockingSpool:
     def __init__(self, directory: str | os.PathLike[str], options: Options | None = None) -> None:
         self._engine = Engine(Path(directory), options or Options())
         self._cursors = self._engine.cursors
+        (self._section,) = self._cursors.sections.values()
         self._turn = Condition()
         self._busy = False
         self._retry_at = 0.0
@@ -74,7 +76,7 @@ class BlockingSpool:
         """Store the records, all or none, durably when it returns, and return their positions; see the port."""
         self._check()
         with self._turn:
-            return self._commit_entry(self._engine.enter(records, urgent))
+            return self._commit_entry(self._engine.enter(self._section, records, urgent))
 
     def exchange(
         self, consumer: str, done: Sequence[Record], new: Sequence[NewRecord], *, urgent: bool = False
@@ -85,7 +87,7 @@ class BlockingSpool:
         """
         self._check()
         with self._turn:
-            entry = self._engine.enter(new, urgent)
+            entry = self._engine.enter(self._section, new, urgent)
             entry.consumer, entry.done = consumer, done
             return self._commit_entry(entry)
 
@@ -103,7 +105,7 @@ class BlockingSpool:
         """Lanes in which this consumer could claim now, those that were claimed from longest ago first."""
         self._check()
         with self._turn:
-            return self._cursors.ready(consumer)
+            return self._section.ready(consumer)
 
     def wait(self, consumer: str, lane: str | None = None, timeout: float | None = None) -> bool:
         """Wait until this consumer could claim, for ``timeout`` seconds at most; return whether it could.
@@ -115,7 +117,7 @@ class BlockingSpool:
         with self._turn:
             while True:
                 self._engine.check()
-                if self._cursors.is_ready(consumer, lane):
+                if self._section.is_ready(consumer, lane):
                     return True
                 if self._engine.gathered.pending and self._may_lead():
                     self._lead()
@@ -131,7 +133,7 @@ class BlockingSpool:
         with self._turn:
             while True:
                 self._engine.check()
-                cursor = self._cursors.find(lane, consumer)
+                cursor = self._section.find(lane, consumer)
                 if cursor is None or limit <= 0:
                     return []
                 if cursor.ahead >= WINDOW and not cursor.back:
@@ -190,11 +192,11 @@ class BlockingSpool:
         """End a consumer's part in a lane; records that waited only for it go with the next commits."""
         self._locked(self._cursors.detach, lane, consumer)
 
-    def _locked(self, call: Callable[[str, str], object], lane: str, consumer: str) -> None:
+    def _locked(self, call: Callable[[Section, str, str], object], lane: str, consumer: str) -> None:
         self._check()
         with self._turn:
             self._engine.check()
-            call(lane, consumer)
+            call(self._section, lane, consumer)
 
     def recovered(self, consumer: str, record: Record) -> bool:
         """Whether the record may have been claimed by this consumer before a crash or restart."""
@@ -206,13 +208,13 @@ class BlockingSpool:
         """Return counts kept in memory; ``oldest`` is the record's time, in milliseconds since the epoch."""
         self._check()
         with self._turn:
-            return self._engine.stats()
+            return self._section.stats()
 
     def room(self, lane: str) -> Room:
-        """Return what a lane holds, with what is being appended, and what an append without urgency could add."""
+        """Return what a lane's destination holds, and what an append without urgency could add."""
         self._check()
         with self._turn:
-            return self._engine.room(lane)
+            return self._engine.room(self._section, lane)
 
     def close(self) -> None:
         """Commit what is pending and give up the directory; waiting callers end with SpoolClosed.

@@ -7,20 +7,20 @@ from collections.abc import Callable, Sequence
 
 import apsw
 
-from bus.spool.cursors import Cursor, Cursors, Lane
+from bus.spool.cursors import Cursors
 from bus.spool.file import DamageRow, SpoolFile
 from bus.spool.record import OVERHEAD, Row
+from bus.spool.section import Cursor, Lane
 
 _log = logging.getLogger("bus.spool")
 
 
 class Damage:
-    """The damaged records: ``found`` are those for the next commit to set aside, ``count`` is all that ever were."""
+    """The damaged records: ``found`` are those for the next commit to set aside; each section counts all of its own."""
 
-    def __init__(self, cursors: Cursors, now: Callable[[], float], count: int) -> None:
+    def __init__(self, cursors: Cursors, now: Callable[[], float]) -> None:
         self._cursors = cursors
         self._now = now
-        self.count = count
         self.found: dict[int, DamageRow] = {}
 
     def condemn(self, lane: Lane, position: int, row: Row | None) -> None:
@@ -30,9 +30,9 @@ class Damage:
         reason = "missing" if row is None else "checksum"
         payload = row[3] if row is not None and isinstance(row[3], bytes) else b""
         time = row[1] if row is not None and isinstance(row[1], int) else 0
-        self.found[position] = DamageRow(position, lane.name, time, payload, reason, int(self._now() * 1000), 1)
-        self.count += 1
-        _log.error("spool lane %s: record %d is damaged (%s), set aside", lane.name, position, reason)
+        self.found[position] = DamageRow(position, lane.stored_name, time, payload, reason, int(self._now() * 1000), 1)
+        lane.section.damaged += 1
+        _log.error("spool lane %s: record %d is damaged (%s), set aside", lane.stored_name, position, reason)
         average = lane.bytes // lane.records if lane.records else 0
         self._cursors.discount(lane, 1, (len(payload) + OVERHEAD) if row is not None else average)
         for cursor in lane.cursors.values():
@@ -58,12 +58,12 @@ class Damage:
             self._miss(lane, lane.records)
 
     def _miss(self, lane: Lane, records: int) -> None:
-        _log.error("spool lane %s: %d record(s) are missing", lane.name, records)
+        _log.error("spool lane %s: %d record(s) are missing", lane.stored_name, records)
         place = lane.first - 1
         earlier = self.found[place].records if place in self.found else 0
         now = int(self._now() * 1000)
-        self.found[place] = DamageRow(place, lane.name, 0, b"", "missing", now, records + earlier)
-        self.count += records
+        self.found[place] = DamageRow(place, lane.stored_name, 0, b"", "missing", now, records + earlier)
+        lane.section.damaged += records
         self._cursors.discount(lane, records, lane.bytes)
 
     def check_gaps(self, file: SpoolFile, first: int, end: int, present: Sequence[int]) -> None:

@@ -17,15 +17,16 @@ import apsw
 from bus.domain.delivery.quota import Room
 from bus.errors import SpoolClosed, SpoolError, SpoolFailed, SpoolFull
 from bus.files import make_directory
-from bus.ports.spool import NewRecord, Record, SpoolStats
+from bus.ports.spool import NewRecord, Record
 from bus.sentences import sentence
-from bus.spool.cursors import WINDOW, Cursor, Cursors
+from bus.spool.cursors import WINDOW, Cursors
 from bus.spool.damage import Damage
 from bus.spool.lock import OwnerLock
 from bus.spool.options import Options
 from bus.spool.record import OVERHEAD, SEQUENCE_MASK, Row, intact
 from bus.spool.recovery import restore
 from bus.spool.recovery.synced import Mark
+from bus.spool.section import Cursor, Section
 from bus.spool.storage import drop_ballast, lay_ballast
 from bus.spool.transaction import Batch, Entry, Transactions, cursor_row, runs, tally_row
 
@@ -68,9 +69,9 @@ class Engine:
         self._room_at: float | None = None
         self._room_total = 0
         try:
-            self.cursors = Cursors(options.consumers, options.cache_bytes)
-            self.file, damaged, unmarked = restore.restore(directory, options, self.cursors)
-            self.damage = Damage(self.cursors, options.now, damaged)
+            self.cursors = Cursors(options.plan, options.cache_bytes)
+            self.file, unmarked = restore.restore(directory, options, self.cursors)
+            self.damage = Damage(self.cursors, options.now)
             self.gathered = Transactions(self.cursors, self.damage, unmarked=unmarked)
             self._mark = Mark(directory, self._appended())
         except BaseException:
@@ -89,30 +90,24 @@ class Engine:
         """Whether the log has grown enough to be copied into the file."""
         return self.file.wal_pages >= CHECKPOINT_PAGES
 
-    def stats(self) -> SpoolStats:
-        """Return counts kept in memory."""
-        cursors = self.cursors
-        consumers = list(cursors.stats())
-        return SpoolStats(cursors.records, cursors.bytes, self.options.limit, self.damage.count, consumers)
+    def room(self, section: Section, lane: str) -> Room:
+        """Return what a lane's destination holds in a section, and what an append without urgency could add."""
+        if not self.options.reserve:
+            return section.room(lane, None)
+        # What was added since the disk was asked has taken room as well.
+        added = max(self._total() - self._room_total, 0)
+        return section.room(lane, self._free() - self.options.reserve - added)
 
-    def room(self, name: str) -> Room:
-        """Return what a lane holds, with what is being appended, and what an append without urgency could add."""
-        lane, gathered, options = self.cursors.lanes.get(name), self.gathered, self.options
-        held = (lane.bytes if lane is not None else 0) + gathered.queued_in.get(name, 0)
-        total = self.cursors.bytes + gathered.queued
-        free = options.limit - total
-        if options.reserve:
-            # What was added since the disk was asked has taken room as well.
-            free = min(free, self._free() - options.reserve - max(total - self._room_total, 0))
-        return Room(held, total, free)
+    def _total(self) -> int:
+        return self.cursors.bytes + self.cursors.queued
 
-    def enter(self, records: Sequence[NewRecord], urgent: bool) -> Entry:
+    def enter(self, section: Section, records: Sequence[NewRecord], urgent: bool) -> Entry:
         """Queue records for the next transaction; nothing is queued when this raises."""
         if self.closed or self.failed is not None:
             self.check()
         records = tuple(records)  # the caller may change its list while the commit gathers
         size = 0
-        lanes = self.cursors.lanes
+        lanes = section.lanes
         for name, payload, when in records:
             if type(payload) is not bytes or type(when) is not int or type(name) is not str:
                 raise TypeError("a record is a lane's name, bytes, and a whole number of milliseconds")
@@ -120,16 +115,15 @@ class Engine:
                 raise ValueError("a record's time is in milliseconds since the epoch")
             lane = lanes.get(name)
             if lane is None or not lane.open:
-                self.cursors.admit(name)
+                self.cursors.admit(section, name)
             size += len(payload) + OVERHEAD
-        gathered = self.gathered
         options = self.options
-        if self.cursors.bytes + gathered.queued + size > options.limit:
+        if section.bytes + section.queued + size > section.limit:
             raise SpoolFull(
                 sentence(
                     "the spool {directory} is at its limit of {limit} bytes; what is stored stays stored",
                     directory=str(self.directory),
-                    limit=options.limit,
+                    limit=section.limit,
                 ),
                 hint=sentence("Wait until the receiver took some, or raise the limit."),
             )
@@ -142,8 +136,8 @@ class Engine:
                 ),
                 hint=sentence("Free disk space."),
             )
-        entry = Entry(records, size)
-        gathered.add(entry)
+        entry = Entry(section, records, size)
+        self.gathered.add(entry)
         return entry
 
     def _free(self) -> int:
@@ -151,7 +145,7 @@ class Engine:
         if self._room_at is None or abs(now - self._room_at) >= ROOM_EVERY:
             self._room = self.options.free_space(self.directory)
             self._room_at = now
-            self._room_total = self.cursors.bytes + self.gathered.queued
+            self._room_total = self._total()
         return self._room
 
     # The transaction
@@ -230,7 +224,7 @@ class Engine:
             self.cursors.doomed = []
         restore.recount(self.file, self.cursors)
         self._mark.appended = self._appended()
-        self.damage.count = self.file.damaged()
+        self.cursors.count_damage(self.file.damaged())
 
     def claim(self, cursor: Cursor, limit: int, *, disk: bool) -> list[Record] | None:
         """Claim from the cache, or with ``disk`` from the file; None says that the file is needed."""
@@ -273,13 +267,13 @@ class Engine:
         """Finish claimed records; durable with the next commit."""
         self.check()
         self.cursors.ack(consumer, records)
-        cursor = self.cursors.find(records[-1].lane, consumer) if records else None
+        cursor = self.cursors.find(records[-1].position, consumer) if records else None
         if cursor is not None:
             self._reconcile(cursor)
 
     def recovered(self, consumer: str, record: Record) -> bool:
         """Whether the consumer may have claimed the record before the spool was opened."""
-        cursor = self.cursors.find(record.lane, consumer)
+        cursor = self.cursors.find(record.position, consumer)
         return cursor is not None and (record.position < cursor.horizon or record.position in cursor.suspects)
 
     def _take_back(self, cursor: Cursor, limit: int, rows: list[Row], *, disk: bool) -> None:

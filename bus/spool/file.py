@@ -101,7 +101,7 @@ class Contents(NamedTuple):
     tallies: list[TallyRow]
     cursors: list[CursorRow]
     broken: set[int]
-    damaged: int
+    damaged: dict[str, int]
     clean: bool
 
 
@@ -214,9 +214,10 @@ class SpoolFile:
     def _is_clean(self) -> bool:
         return self._select("SELECT last FROM tally WHERE lane = -1") == [(1,)]
 
-    def damaged(self) -> int:
-        """Return how many records were set aside or found missing."""
-        return int(self._select("SELECT total(records) FROM quarantine")[0][0])
+    def damaged(self) -> dict[str, int]:
+        """Return how many records were set aside or found missing, by lane."""
+        found = self._select("SELECT lane, total(records) FROM quarantine GROUP BY lane")
+        return {lane: int(records) for lane, records in found}
 
     def quarantine(self) -> list[DamageRow]:
         """Return what was set aside."""

@@ -90,7 +90,7 @@ class Inspection:
             owner=owner(self.directory),
             records=sum(max(0, tally.records) for tally in tallies.values()),
             bytes=sum(tally.bytes for tally in tallies.values()),
-            damaged=contents.damaged,
+            damaged=sum(contents.damaged.values()),
             idle=max(0.0, time.time() - _touched(self.directory)),
             consumers=list(self._consumers(contents, tallies)),
             evidence=sorted((self.directory / EVIDENCE).glob("*")),

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from zlib import crc32
 
 from bus.ports.spool import NewRecord, Record
-from bus.spool.cursors import Cursor, Cursors, Lane
+from bus.spool.cursors import Cursors
 from bus.spool.damage import Damage
 from bus.spool.file import CursorRow, DamageRow, LaneRow, SpoolFile, TallyRow
 from bus.spool.record import LANE_SHIFT, OVERHEAD, SEQUENCE_MASK, Row, pack_key
+from bus.spool.section import Cursor, Lane, Section
 
 SWEEP = 1000
 """Records that one commit removes for a consumer that was detached."""
@@ -19,9 +20,10 @@ SWEEP = 1000
 class Entry:
     """One call of append: what to store, what to ack in the same transaction, and the positions given to it."""
 
-    __slots__ = ("consumer", "done", "error", "finished", "positions", "records", "size", "waiter")
+    __slots__ = ("consumer", "done", "error", "finished", "positions", "records", "section", "size", "waiter")
 
-    def __init__(self, records: Sequence[NewRecord], size: int) -> None:
+    def __init__(self, section: Section, records: Sequence[NewRecord], size: int) -> None:
+        self.section = section
         self.records = records
         self.size = size
         self.positions: list[int] = []
@@ -60,8 +62,6 @@ class Transactions:
         self.damage = damage
         self.unmarked = unmarked
         self.entries: list[Entry] = []
-        self.queued = 0
-        self.queued_in: dict[str, int] = {}
         self.batch: Batch | None = None
         self.durable = 0
 
@@ -85,29 +85,33 @@ class Transactions:
         self._queue(entry)
 
     def _queue(self, entry: Entry) -> None:
-        self.queued += entry.size
-        queued_in = self.queued_in
+        section = entry.section
+        section.queued += entry.size
         for name, payload, _ in entry.records:
-            queued_in[name] = queued_in.get(name, 0) + len(payload) + OVERHEAD
+            section.lanes[name].usage.queued += len(payload) + OVERHEAD
 
     def _number(self, batch: Batch) -> None:
         """Give positions to what was queued, and count it."""
         cursors = self.cursors
-        lanes = cursors.lanes
         touched = cursors.touched
         add = batch.rows.append
-        lane: Lane | None = None
         for entry in batch.entries:
+            section = entry.section
             positions = entry.positions
+            lane: Lane | None = None
             for name, payload, when in entry.records:
                 if lane is None or lane.name != name:
-                    lane = lanes.get(name) or cursors.open_lane(name)
+                    lane = section.lanes[name]
                     touched[lane] = None
+                size = len(payload) + OVERHEAD
                 lane.last = position = lane.last + 1
-                lane.bytes += len(payload) + OVERHEAD
+                lane.bytes += size
+                lane.usage.bytes += size
+                lane.usage.queued -= size
                 positions.append(position)
                 add((position, when, crc32(payload, crc32(pack_key(position, when))), payload))
-            cursors.bytes += entry.size
+            section.bytes += entry.size
+            section.queued -= entry.size
             if entry.done:
                 entry.finished = cursors.ack(entry.consumer, entry.done)
         for place in touched:
@@ -116,7 +120,7 @@ class Transactions:
     def _count(self, lane: Lane, added: int) -> None:
         if added:
             lane.records += added
-            self.cursors.records += added
+            lane.section.records += added
             for cursor in lane.cursors.values():
                 cursor.pending += added
 
@@ -125,8 +129,6 @@ class Transactions:
         cursors = self.cursors
         batch = self.batch = Batch(cursors.changes, self.entries)
         self.entries = []
-        self.queued = 0
-        self.queued_in = {}
         self._number(batch)
         if cursors.ending:
             self._sweep(file, batch)
@@ -154,7 +156,7 @@ class Transactions:
             file.set_aside(batch.damage)
             file.delete((row.position, row.position) for row in batch.damage)
         if batch.fresh:
-            file.save_lanes([LaneRow(lane.no, lane.name) for lane in batch.fresh])
+            file.save_lanes([LaneRow(lane.no, lane.stored_name) for lane in batch.fresh])
         file.save_tallies([tally_row(lane) for lane in batch.lanes])
         if batch.dropped:
             file.drop_cursors(batch.dropped)
@@ -186,7 +188,7 @@ class Transactions:
             if cursor.next == before + 1:
                 row = self.cursors.cache.get(cursor.next)
                 cursor.oldest = row[1] if row else next(row[1] for row in batch.rows if row[0] == cursor.next)
-            self.cursors.refresh(cursor)
+            lane.section.refresh(cursor)
 
     def abort(self, *, keep: bool = False) -> Batch:
         """Undo in memory what the last `write` did; acks wait for the next one.
@@ -225,16 +227,18 @@ class Transactions:
             lane.last = lane.committed
             for cursor in lane.cursors.values():
                 cursor.next = min(cursor.next, lane.last + 1)
-        lanes = {lane.no: lane for lane in cursors.touched}
         for row in batch.rows:
-            lanes[row[0] >> LANE_SHIFT].bytes -= len(row[3]) + OVERHEAD
-        cursors.bytes -= sum(entry.size for entry in batch.entries)
+            lane, size = cursors.lanes[row[0] >> LANE_SHIFT], len(row[3]) + OVERHEAD
+            lane.bytes -= size
+            lane.usage.bytes -= size
+        for entry in batch.entries:
+            entry.section.bytes -= entry.size
 
     def _unack(self, entry: Entry) -> None:
         cursors = self.cursors
         doomed = set(cursors.doomed) if entry.finished else set()
         for record in entry.finished:
-            cursor = cursors.find(record.lane, entry.consumer)
+            cursor = cursors.find(record.position, entry.consumer)
             if cursor is None:
                 continue
             cursor.held[record.position] = record.time

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from bus.domain.delivery.quota import Room
+from bus.domain.lanes import destination_of
 from bus.errors import SpoolClosed, SpoolError, SpoolFull
 from bus.ports.spool import ConsumerStats, NewRecord, Record, SpoolStats
 
@@ -178,9 +179,9 @@ class MemorySpool:
         return SpoolStats(records, self._bytes, self._limit, 0, consumers)
 
     def room(self, lane: str) -> Room:
-        """Return what a lane holds, and what an append without urgency could add."""
-        place = self._lanes.get(lane)
-        held = sum(len(record.payload) + OVERHEAD for record in place.records.values()) if place is not None else 0
+        """Return what a lane's destination holds, and what an append without urgency could add."""
+        places = [found for name, found in self._lanes.items() if destination_of(name) == destination_of(lane)]
+        held = sum(len(record.payload) + OVERHEAD for place in places for record in place.records.values())
         return Room(held, self._bytes, 0 if self.full else self._limit - self._bytes)
 
     def crash(self) -> None:

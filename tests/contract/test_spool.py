@@ -1,4 +1,4 @@
-"""One contract, three spools."""
+"""One contract for all spools."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bus.spool import AsyncSpool, BlockingSpool, Options
+from bus.spool import AsyncSpool, BlockingSpool, Journal, Options, SectionOptions
 from bus.testing.contracts.spool import LIMIT, SpoolContract, new
 from bus.testing.spool import MemorySpool
 from tests.contract.threaded import Threaded
@@ -36,6 +36,24 @@ class TestAsyncSpool(SpoolContract):
             assert spool.room("a").held == spool.room("a").total >= rounds * 3000
             await asyncio.gather(*appending)
             assert spool.room("a").held == spool.stats().bytes >= rounds * 3000
+
+
+class TestSectionOfAJournal(SpoolContract):
+    """A section beside another one in the same file, with the same lane, which keeps its record throughout."""
+
+    @pytest.fixture(params=["cached", "uncached"])
+    async def spool(self, tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[AsyncSpool]:
+        cache = 0 if request.param == "uncached" else 1 << 20
+        sections = {"one": SectionOptions(("send",), LIMIT), "other": SectionOptions(("send", "store"), 1 << 20)}
+        journal = await Journal.open(tmp_path, Options(sections=sections, cache_bytes=cache))
+        other = journal.sections["other"]
+        await other.append([new(b"neighbour", "a")])
+        yield journal.sections["one"]
+        if not journal.is_closed:
+            assert [found.records for found in other.stats().consumers] == [1, 1]
+            (record,) = await other.claim("send", 9, "a")
+            assert record.payload == b"neighbour"
+        await journal.close()
 
 
 class TestBlockingSpool(SpoolContract):

@@ -12,12 +12,13 @@ import apsw
 
 from bus.errors import SpoolError, SpoolFailed
 from bus.files import sync_directory
-from bus.spool.cursors import WINDOW, Cursor, Cursors, Lane
-from bus.spool.file import NAME, UNCOUNTED, Contents, CursorRow, LaneRow, SpoolFile, TallyRow
+from bus.spool.cursors import WINDOW, Cursors
+from bus.spool.file import NAME, UNCOUNTED, Contents, CursorRow, SpoolFile, TallyRow
 from bus.spool.options import Options
 from bus.spool.record import OVERHEAD, SEQUENCE_MASK
 from bus.spool.recovery import salvage, synced
 from bus.spool.recovery.tail import append_tail, appended, count_cut, keep_log, read_tail
+from bus.spool.section import Cursor, Lane
 
 _log = logging.getLogger("bus.spool")
 
@@ -38,7 +39,7 @@ def mark_failed(directory: Path, reason: str) -> None:
         sync_directory(directory)
 
 
-def restore(directory: Path, options: Options, cursors: Cursors) -> tuple[SpoolFile, int, bool]:
+def restore(directory: Path, options: Options, cursors: Cursors) -> tuple[SpoolFile, bool]:
     """Open the file and fill the cursors.
 
     Returns the file, how many records are known as damaged, and whether the mark of an unclean end must still
@@ -59,16 +60,16 @@ def restore(directory: Path, options: Options, cursors: Cursors) -> tuple[SpoolF
         raise SpoolFailed(f"the spool {directory} cannot be opened: {error}", hint="Check the disk.") from error
 
 
-def _restore(directory: Path, options: Options, cursors: Cursors) -> tuple[SpoolFile, int, bool]:
+def _restore(directory: Path, options: Options, cursors: Cursors) -> tuple[SpoolFile, bool]:
     fresh = not (directory / NAME).exists()
     file = _open(directory, options)
     try:
         try:
-            contents, lanes, unmarked = _read(file)
+            contents, lanes, unmarked = _read(file, cursors)
         except (apsw.CorruptError, apsw.NotADBError) as error:
             file.close()
             file = salvaged(directory, options, str(error))
-            contents, lanes, unmarked = _read(file)
+            contents, lanes, unmarked = _read(file, cursors)
     except BaseException:
         file.close()
         raise
@@ -78,12 +79,13 @@ def _restore(directory: Path, options: Options, cursors: Cursors) -> tuple[Spool
         cursors.restore(lane)
     for lane in lanes:
         _settle_consumers(cursors, lane)
-    return file, contents.damaged, unmarked
+    cursors.count_damage(contents.damaged)
+    return file, unmarked
 
 
-def _read(file: SpoolFile) -> tuple[Contents, list[Lane], bool]:
+def _read(file: SpoolFile, cursors: Cursors) -> tuple[Contents, list[Lane], bool]:
     contents = file.load()
-    lanes = _lanes(file, contents)
+    lanes = _lanes(file, contents, cursors)
     return contents, lanes, _mark(file, contents)
 
 
@@ -147,7 +149,7 @@ def _mark(file: SpoolFile, contents: Contents) -> bool:
     return False
 
 
-def _lanes(file: SpoolFile, contents: Contents) -> list[Lane]:
+def _lanes(file: SpoolFile, contents: Contents, known: Cursors) -> list[Lane]:
     tallies = {tally.lane: tally for tally in contents.tallies}
     cursors: dict[int, list[CursorRow]] = {}
     for cursor in contents.cursors:
@@ -155,7 +157,8 @@ def _lanes(file: SpoolFile, contents: Contents) -> list[Lane]:
     lanes = []
     for row in contents.lanes:
         own = cursors.get(row.no, [])
-        lane = _lane(file, row, tallies.get(row.no), own, broken=row.no in contents.broken)
+        section, name = known.section_of(row.name)
+        lane = _filled(file, Lane(row.no, name, section), tallies.get(row.no), own, broken=row.no in contents.broken)
         lane.stored = True
         for cursor_row in own:
             lane.add(_cursor(file, lane, cursor_row, clean=contents.clean))
@@ -166,8 +169,8 @@ def _lanes(file: SpoolFile, contents: Contents) -> list[Lane]:
     return lanes
 
 
-def _lane(file: SpoolFile, row: LaneRow, tally: TallyRow | None, cursors: list[CursorRow], *, broken: bool) -> Lane:
-    lane = Lane(*row)
+def _filled(file: SpoolFile, lane: Lane, tally: TallyRow | None, cursors: list[CursorRow], *, broken: bool) -> Lane:
+    """Return a lane with what the file has in it."""
     if tally is not None:
         lane.last, lane.records, lane.bytes, lane.whole = tally[1:]
     lane.suspect = broken or tally is None or lane.records == UNCOUNTED or (lane.records > 0 and not cursors)
@@ -212,7 +215,7 @@ def _settle_consumers(cursors: Cursors, lane: Lane) -> None:
             cursors.ending[cursor] = None
             cursors.mark(cursor)
         else:
-            cursors.refresh(cursor)
+            lane.section.refresh(cursor)
         if lane.suspect:
             cursors.touch(lane)
             cursors.mark(cursor)
@@ -220,12 +223,10 @@ def _settle_consumers(cursors: Cursors, lane: Lane) -> None:
 
 def recount(file: SpoolFile, cursors: Cursors) -> None:
     """Fit the cursors to a file that was salvaged while in use, and have all bookkeeping stored anew."""
-    cursors.records = cursors.bytes = 0
     for lane in cursors.lanes.values():
         records, size, _ = file.count(lane.first, lane.end)
-        lane.records, lane.bytes, lane.whole = records, size + records * OVERHEAD, lane.last + 1
-        cursors.records += lane.records
-        cursors.bytes += lane.bytes
+        lane.section.count(lane, records - lane.records, size + records * OVERHEAD - lane.bytes)
+        lane.whole = lane.last + 1
         lane.stored = False
         cursors.touch(lane)
         for cursor in lane.cursors.values():

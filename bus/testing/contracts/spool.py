@@ -214,6 +214,11 @@ class SpoolContract:
         await spool.settle()
         assert spool.room("a").held == 0
 
+    async def test_room_is_of_all_lanes_of_a_destination(self, spool: Spool) -> None:
+        await spool.append([new(bytes(100), "a"), new(bytes(200), "a/x"), new(bytes(400), "b")])
+        assert spool.room("a").held == spool.room("a/y").held == 100 + 200 + 2 * 32
+        assert spool.room("b").held == 400 + 32
+
     async def test_many_callers_at_once(self, spool: Spool) -> None:
         calls = [spool.append([new(b"%d-%d" % (call, part)) for part in range(3)]) for call in range(40)]
         positions = await asyncio.gather(*calls)

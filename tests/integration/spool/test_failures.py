@@ -235,7 +235,7 @@ async def test_an_ack_alone_is_committed_soon(tmp_path: Path) -> None:
     async with await AsyncSpool.open(tmp_path) as spool:
         await spool.append(new(b"1"))
         spool.ack("send", await spool.claim("send", 1, "a"))
-        while spool._engine.gathered.pending or spool._busy:  # noqa: ASYNC110
+        while spool._engine.gathered.pending or spool._driver.busy:  # noqa: ASYNC110
             await asyncio.sleep(0.001)
         assert spool._engine.file.count(0, 1 << 62)[0] == 0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import apsw
 import pytest
@@ -13,7 +13,8 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from bus.ports.spool import NewRecord
-from bus.spool import AsyncSpool, BlockingSpool, engine
+from bus.spool import AsyncSpool, BlockingSpool, Options, engine
+from bus.spool.driver import Driver
 from bus.spool.file import Contents, CursorRow, SpoolFile
 from tests.integration.spool import test_restart
 from tests.integration.spool.history import History, drain, record
@@ -29,22 +30,29 @@ class SyncedAtCheckpointsOnly(SpoolFile):
     synchronous = "NORMAL"
 
 
-class EarlyAnswer(AsyncSpool):
-    """Answers when the rows are written, before the commit."""
-
+class EarlyDriver(Driver):
     def _cycle(self) -> None:
-        entries = list(self._engine.gathered.entries)
+        entries = list(self.engine.gathered.entries)
         super()._cycle()
         for entry in entries:
             if entry.positions and not entry.waiter.done():
                 entry.waiter.set_result(entry.positions)
 
 
+class EarlyAnswer(AsyncSpool):
+    """Answers when the rows are written, before the commit."""
+
+    @classmethod
+    async def open(cls, directory: Path, options: Options) -> Self:
+        driver = await EarlyDriver.open(directory, options)
+        return cls(driver, driver.engine.cursors.sections[""])
+
+
 class HastySettle(AsyncSpool):
     """Says that acks are durable without waiting."""
 
     async def settle(self) -> None:
-        self._kick()
+        self._driver.kick()
 
 
 class DeafToErrors(BlockingSpool):

@@ -101,7 +101,7 @@ def test_the_window_needs_a_commit_now_and_then(tmp_path: Path) -> None:
         assert len(spool.claim("send", 9 * WINDOW, "a")) <= WINDOW
         take(spool, 2 * WINDOW)
         ((saved,),) = query(tmp_path, "SELECT next FROM cursor WHERE consumer = 'send'")
-        cursor = spool._cursors.find("a", "send")
+        cursor = spool._section.find("a", "send")
         assert cursor is not None
         assert cursor.next - int(str(saved)) <= WINDOW
 

@@ -2,42 +2,52 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from bus.errors import SpoolError
 from bus.spool.cache import ROW_COST, TailCache
-from bus.spool.cursors import WINDOW, Cursor, Cursors, Lane
+from bus.spool.cursors import WINDOW, Cursors
 from bus.spool.record import LANE_SHIFT, checksum, intact
+from bus.spool.section import Cursor, Lane, Section, SectionOptions
 from bus.spool.transaction import runs
+
+
+def cursors_of(consumers: Sequence[str], cache_bytes: int) -> Cursors:
+    return Cursors({"": SectionOptions(consumers)}, cache_bytes)
 
 
 def filled(cursors: Cursors, lane: str, count: int) -> Lane:
     """Put committed records into a lane, and the cache."""
-    place = cursors.open_lane(lane)
+    place = cursors.open_lane(cursors.sections[""], lane)
     rows = [(position, 5, 0, b"x") for position in range(place.last + 1, place.last + count + 1)]
     place.last = place.committed = place.last + count
-    place.records += count
+    place.section.count(place, count, 0)
     for cursor in place.cursors.values():
         cursor.pending += count
-        cursors.refresh(cursor)
+        cursors.sections[""].refresh(cursor)
     cursors.cache.add(rows)
     return place
 
 
 def claim(cursors: Cursors, consumer: str, lane: str, limit: int) -> list:
-    cursor = cursors.find(lane, consumer)
+    cursor = cursors.sections[""].find(lane, consumer)
     rows = cursors.from_cache(cursor, limit)
     return cursors.hold(cursor, rows, cursor.next + len(rows))
 
 
 def test_positions_hold_the_lane_and_the_sequence() -> None:
-    cursors = Cursors(["send"], 1000)
-    assert [cursors.open_lane(name).first for name in "ab"] == [(1 << LANE_SHIFT) + 1, (2 << LANE_SHIFT) + 1]
-    assert cursors.open_lane("a").end < cursors.open_lane("b").first
+    cursors = cursors_of(["send"], 1000)
+    assert [cursors.open_lane(cursors.sections[""], name).first for name in "ab"] == [
+        (1 << LANE_SHIFT) + 1,
+        (2 << LANE_SHIFT) + 1,
+    ]
+    assert cursors.open_lane(cursors.sections[""], "a").end < cursors.open_lane(cursors.sections[""], "b").first
 
 
 def test_the_last_ack_dooms_a_record_whoever_it_is() -> None:
-    cursors = Cursors(["send", "store"], 1 << 20)
+    cursors = cursors_of(["send", "store"], 1 << 20)
     lane = filled(cursors, "a", 3)
     sent, stored = (claim(cursors, consumer, "a", 3) for consumer in ("send", "store"))
     cursors.ack("send", sent)
@@ -47,11 +57,11 @@ def test_the_last_ack_dooms_a_record_whoever_it_is() -> None:
     assert (lane.records, len(cursors.cache)) == (1, 1)
     cursors.ack("store", stored)
     assert len(cursors.doomed) == 3
-    assert cursors.records <= 0
+    assert cursors.sections[""].records <= 0
 
 
 def test_what_another_consumer_gave_back_is_not_doomed() -> None:
-    cursors = Cursors(["publish", "store"], 1 << 20)
+    cursors = cursors_of(["publish", "store"], 1 << 20)
     filled(cursors, "a", 1)
     published, stored = (claim(cursors, consumer, "a", 1) for consumer in ("publish", "store"))
     cursors.release("store", stored)
@@ -60,7 +70,7 @@ def test_what_another_consumer_gave_back_is_not_doomed() -> None:
 
 
 def test_a_sole_consumer_needs_no_row_for_its_acks() -> None:
-    cursors = Cursors(["send"], 1 << 20)
+    cursors = cursors_of(["send"], 1 << 20)
     filled(cursors, "a", 10)
     cursors.dirty.clear()
     cursors.ack("send", claim(cursors, "send", "a", 10))
@@ -68,17 +78,18 @@ def test_a_sole_consumer_needs_no_row_for_its_acks() -> None:
 
 
 def test_a_cursor_is_stored_before_its_window_is_half_used() -> None:
-    cursors = Cursors(["send"], 1 << 24)
+    cursors = cursors_of(["send"], 1 << 24)
     filled(cursors, "a", WINDOW)
     cursors.dirty.clear()
     claim(cursors, "send", "a", WINDOW // 2 - 1)
     assert cursors.dirty == {}
     claim(cursors, "send", "a", 1)
-    assert list(cursors.dirty) == [cursors.find("a", "send")]
+    assert list(cursors.dirty) == [cursors.sections[""].find("a", "send")]
 
 
 def test_given_back_positions_come_in_order_and_once() -> None:
-    cursor = Cursor(Lane(1, "a"), "send", 1)
+    section = Section("", SectionOptions(), TailCache(0))
+    cursor = Cursor(Lane(1, "a", section), "send", 1)
     for position in (5, 2, 9, 2):
         cursor.give_back(position, position * 10)
     assert [cursor.pop_back() for _ in range(3)] == [(2, 20), (5, 50), (9, 90)]
@@ -91,31 +102,31 @@ def test_given_back_positions_come_in_order_and_once() -> None:
 
 
 def test_attach_needs_a_name_of_its_own_after_detach() -> None:
-    cursors = Cursors([], 1000)
+    cursors = cursors_of([], 1000)
     with pytest.raises(SpoolError):
-        cursors.admit("a")
+        cursors.admit(cursors.sections[""], "a")
     for _ in range(3):
-        cursors.attach("a", "sub")
-        cursors.detach("a", "sub")
+        cursors.attach(cursors.sections[""], "a", "sub")
+        cursors.detach(cursors.sections[""], "a", "sub")
     assert len(cursors.ending) == 3
-    assert len(cursors.open_lane("a").cursors) == 3
-    assert cursors.find("a", "sub") is None
-    assert list(cursors.stats()) == []
+    assert len(cursors.open_lane(cursors.sections[""], "a").cursors) == 3
+    assert cursors.sections[""].find("a", "sub") is None
+    assert cursors.sections[""].stats().consumers == []
 
 
 def test_ready_lanes_rotate_and_leave_when_empty() -> None:
-    cursors = Cursors(["send"], 1 << 20)
+    cursors = cursors_of(["send"], 1 << 20)
     for name in "abc":
         filled(cursors, name, 2)
     claim(cursors, "send", "a", 1)
-    assert cursors.ready("send") == ("b", "c", "a")
+    assert cursors.sections[""].ready("send") == ("b", "c", "a")
     held = claim(cursors, "send", "b", 2)
-    assert cursors.ready("send") == ("c", "a")
+    assert cursors.sections[""].ready("send") == ("c", "a")
     cursors.release("send", held)
-    assert cursors.ready("send") == ("c", "a", "b")
-    assert cursors.is_ready("send", "b")
-    assert not cursors.is_ready("send", "z")
-    assert not cursors.is_ready("nobody", None)
+    assert cursors.sections[""].ready("send") == ("c", "a", "b")
+    assert cursors.sections[""].is_ready("send", "b")
+    assert not cursors.sections[""].is_ready("send", "z")
+    assert not cursors.sections[""].is_ready("nobody", None)
 
 
 def test_runs_join_neighbours() -> None:

@@ -1,0 +1,285 @@
+"""A part of a spool's file that has lanes, consumers and a limit of its own: each consumer's place in them. No I/O."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+
+from bus.domain.delivery.quota import Room
+from bus.domain.lanes import destination_of
+from bus.ports.spool import ConsumerStats, SpoolStats
+from bus.spool.cache import TailCache
+from bus.spool.record import LANE_SHIFT, SEQUENCE_MASK
+
+SEPARATOR = ":"
+"""Between the names of a section and of a lane in the file; the section of a spool that has but one has no name."""
+
+
+@dataclass(frozen=True)
+class SectionOptions:
+    """How a section is set up.
+
+    Attributes
+    ----------
+    consumers
+        Attached to every lane by themselves.
+    limit
+        Bytes that records may take, 32 of overhead each.
+    """
+
+    consumers: Sequence[str] = ("send",)
+    limit: int = 10 << 30
+
+
+class Cursor:
+    """One consumer's place in one lane: below ``next`` all is done, but what is ``held`` or given ``back``.
+
+    ``saved`` is ``next`` as it is on disk. ``suspects`` and ``horizon`` tell which records may have been claimed
+    before the last start.
+    ``oldest`` is the time of the record at ``next``.
+    """
+
+    __slots__ = (
+        "back", "back_order", "consumer", "ending", "held", "horizon", "lane", "next", "oldest", "pending", "saved",
+        "suspects",
+    )  # fmt: skip
+
+    def __init__(self, lane: Lane, consumer: str, start: int, pending: int = 0) -> None:
+        self.lane = lane
+        self.consumer = consumer
+        self.next = start
+        self.saved = start
+        self.pending = pending
+        self.held: dict[int, int] = {}
+        self.back: dict[int, int] = {}
+        self.back_order: list[int] = []
+        self.ending = False
+        self.suspects: frozenset[int] = frozenset()
+        self.horizon = 0
+        self.oldest = 0
+
+    @property
+    def ready(self) -> bool:
+        """Whether there is something to claim."""
+        return bool(self.back) or self.next <= self.lane.committed
+
+    @property
+    def finished(self) -> bool:
+        """Whether this consumer has claimed and acked everything that was ever appended."""
+        return self.next > self.lane.last and not self.held and not self.back
+
+    @property
+    def moved(self) -> bool:
+        """Whether its row on disk, but for what is marked already, may be older than it is."""
+        return self.next != self.saved or bool(self.held) or bool(self.back)
+
+    @property
+    def ahead(self) -> int:
+        """How many claims the disk does not know of."""
+        return self.next - self.saved
+
+    def is_done(self, position: int) -> bool:
+        """Whether this consumer will not claim or ack the position any more."""
+        return position < self.next and position not in self.held and position not in self.back
+
+    def holes(self) -> list[int]:
+        """Positions below ``next`` that are not done."""
+        return sorted((*self.held, *self.back))
+
+    def give_back(self, position: int, time: int) -> None:
+        """Make a position the consumer's next claim."""
+        if position not in self.back:
+            self.back[position] = time
+            heappush(self.back_order, position)
+
+    def pop_back(self) -> tuple[int, int]:
+        """Take the lowest position that was given back, and its time."""
+        while True:
+            position = heappop(self.back_order)
+            if position in self.back:
+                return position, self.back.pop(position)
+
+    def forget(self, position: int) -> bool:
+        """Drop a damaged position; return whether it was this consumer's to claim or ack."""
+        if position >= self.next:
+            return True
+        held = self.held.pop(position, None) is not None
+        return self.back.pop(position, None) is not None or held
+
+
+class Usage:
+    """Bytes that all lanes of one destination hold in a section, and those that are being appended to them."""
+
+    __slots__ = ("bytes", "queued")
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self.queued = 0
+
+
+class Lane:
+    """A queue inside a section of the spool.
+
+    ``last`` is the newest position given out, ``committed`` the newest durable one. ``name`` is as in the section,
+    ``stored_name`` as in the file, where lanes of all sections are.
+    """
+
+    __slots__ = (
+        "bytes", "committed", "cursors", "last", "name", "no", "open", "records", "section", "sole", "stored",
+        "stored_name", "suspect", "usage", "whole",
+    )  # fmt: skip
+
+    def __init__(self, no: int, name: str, section: Section) -> None:
+        self.no = no
+        self.name = name
+        self.stored_name = f"{section.name}{SEPARATOR}{name}" if section.name else name
+        self.section = section
+        self.usage = section.usage(name)
+        self.last = self.committed = no << LANE_SHIFT
+        self.records = 0
+        self.bytes = 0
+        self.whole = 0
+        self.cursors: dict[str, Cursor] = {}
+        self.sole: Cursor | None = None
+        self.open = False
+        self.stored = False
+        self.suspect = False
+
+    @property
+    def first(self) -> int:
+        """The lowest position a record of this lane can have."""
+        return (self.no << LANE_SHIFT) + 1
+
+    @property
+    def end(self) -> int:
+        """The highest position a record of this lane can have."""
+        return (self.no << LANE_SHIFT) | SEQUENCE_MASK
+
+    def add(self, cursor: Cursor) -> None:
+        """Let a consumer take part; from the second on, acks must be stored and not just the last one's delete."""
+        self.cursors[cursor.consumer] = cursor
+        self._count()
+
+    def remove(self, consumer: str) -> None:
+        """End a consumer's part."""
+        del self.cursors[consumer]
+        self._count()
+
+    def _count(self) -> None:
+        self.sole = next(iter(self.cursors.values())) if len(self.cursors) == 1 else None
+        self.open = not all(cursor.ending for cursor in self.cursors.values())
+        if not self.open:
+            self.sole = None
+
+
+class Section:
+    """The lanes of one section, what they hold, and who could claim from them.
+
+    ``queued`` are bytes that are being appended, ``damaged`` records that were set aside or lost so far.
+    """
+
+    def __init__(self, name: str, options: SectionOptions, cache: TailCache) -> None:
+        self.name = name
+        self.consumers = tuple(options.consumers)
+        self.limit = options.limit
+        self.lanes: dict[str, Lane] = {}
+        self.records = 0
+        self.bytes = 0
+        self.queued = 0
+        self.damaged = 0
+        self._cache = cache
+        self._usages: dict[str, Usage] = {}
+        self._ready: dict[str, OrderedDict[str, None]] = {}
+
+    # What it holds
+
+    def usage(self, lane: str) -> Usage:
+        """Return what the lanes of a lane's destination hold together."""
+        owner = destination_of(lane)
+        usage = self._usages.get(owner)
+        if usage is None:
+            usage = self._usages[owner] = Usage()
+        return usage
+
+    def room(self, lane: str, disk: int | None) -> Room:
+        """Return what a lane's destination holds here, and what could be added; ``disk`` is what that could take."""
+        usage = self._usages.get(destination_of(lane))
+        held = usage.bytes + usage.queued if usage is not None else 0
+        total = self.bytes + self.queued
+        free = self.limit - total
+        return Room(held, total, free if disk is None else min(free, disk))
+
+    def count(self, lane: Lane, records: int, size: int) -> None:
+        """Count records in, or with numbers below zero out."""
+        lane.records += records
+        lane.bytes += size
+        lane.usage.bytes += size
+        self.records += records
+        self.bytes += size
+
+    def stats(self) -> SpoolStats:
+        """Return counts kept in memory; records not yet committed count too."""
+        return SpoolStats(self.records, self.bytes, self.limit, self.damaged, list(self._consumers()))
+
+    def _consumers(self) -> Iterator[ConsumerStats]:
+        for lane in self.lanes.values():
+            for cursor in lane.cursors.values():
+                if not cursor.ending:
+                    yield ConsumerStats(lane.name, cursor.consumer, cursor.pending, self._oldest(cursor))
+
+    def _oldest(self, cursor: Cursor) -> int | None:
+        if cursor.pending <= 0:
+            return None
+        times = [waiting[min(waiting)] for waiting in (cursor.held, cursor.back) if waiting]
+        if cursor.next <= cursor.lane.committed:
+            row = self._cache.get(cursor.next)
+            times.append(row[1] if row else cursor.oldest)
+        return min(times, default=None)
+
+    # Lanes and consumers
+
+    def take(self, lane: Lane) -> None:
+        """Have a lane, and count what it holds."""
+        self.lanes[lane.name] = lane
+        self.records += lane.records
+        self.bytes += lane.bytes
+        lane.usage.bytes += lane.bytes
+
+    def find(self, name: str, consumer: str) -> Cursor | None:
+        """Return a consumer's place in a lane, if it takes part."""
+        lane = self.lanes.get(name)
+        return lane.cursors.get(consumer) if lane else None
+
+    # Who could claim
+
+    def ready(self, consumer: str) -> Sequence[str]:
+        """Lanes with something to claim, the one not claimed from for longest first."""
+        return tuple(self._ready.get(consumer, ()))
+
+    def is_ready(self, consumer: str, name: str | None) -> bool:
+        """Whether the consumer could claim from the lane, or from any."""
+        lanes = self._ready.get(consumer)
+        return lanes is not None and (len(lanes) > 0 if name is None else name in lanes)
+
+    def refresh(self, cursor: Cursor) -> None:
+        """Add the lane to the consumer's ready ones, or take it out."""
+        lanes = self._ready.setdefault(cursor.consumer, OrderedDict())
+        if cursor.ready and not cursor.ending:
+            lanes.setdefault(cursor.lane.name)
+        else:
+            lanes.pop(cursor.lane.name, None)
+
+    def forget(self, cursor: Cursor) -> None:
+        """Take the lane out of the consumer's ready ones."""
+        self._ready.get(cursor.consumer, OrderedDict()).pop(cursor.lane.name, None)
+
+    def rotate(self, cursor: Cursor) -> None:
+        """Put the lane last, since it was claimed from."""
+        lanes = self._ready.setdefault(cursor.consumer, OrderedDict())
+        if cursor.ready:
+            lanes[cursor.lane.name] = None
+            lanes.move_to_end(cursor.lane.name)
+        else:
+            lanes.pop(cursor.lane.name, None)
