@@ -11,8 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mappi
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from importlib.metadata import version
-from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from bus.bootstrap.brokers import open_brokers
 from bus.bootstrap.context import Context
@@ -20,6 +19,7 @@ from bus.bootstrap.events import check_events, open_events
 from bus.bootstrap.identity import claim_name
 from bus.bootstrap.introspection import Introspection
 from bus.bootstrap.offers import Offers, offers_of
+from bus.bootstrap.spools import open_spools
 from bus.bootstrap.store import check_store, is_new, open_store
 from bus.clock import SystemClock
 from bus.cluster.handover import HandoverPublisher
@@ -42,33 +42,17 @@ from bus.security.egress import EgressPolicy
 from bus.security.keyring import KEYS, USERS, Keyring
 from bus.security.secrets import SecretBox
 from bus.settings import Settings
-from bus.spool import AsyncSpool, Options
 from bus.stores.rollups import Rollups
 from bus.stores.snapshot import Snapshot, read_kept
 from bus.telemetry import metrics
 from bus.transports.direct import DirectTransport
-from bus.transports.quarantine import OPERATOR, NoQuarantine, SpoolQuarantine
+from bus.transports.quarantine import NoQuarantine, SpoolQuarantine
 from bus.transports.router import TransportRouter
 
 _log = logging.getLogger(__name__)
 VERSION: Final = version("pier-bus")
 # Many subscriptions may share a host, each with its own max_concurrency.
 _POOL: Final = PoolLimits(per_host=2048, total=8192)
-
-
-class _Queue(NamedTuple):
-    """A spool: whose it is, and the consumers that every one of its lanes has."""
-
-    role: str
-    consumers: tuple[str, ...]
-
-
-_SPOOLS: Final = {
-    "receiver": _Queue("receiver", ("publish", "store")),
-    "direct": _Queue("dispatcher", ()),
-    "outcomes": _Queue("dispatcher", ("store",)),
-    "quarantine": _Queue("dispatcher", (OPERATOR,)),
-}
 
 
 @asynccontextmanager
@@ -92,7 +76,8 @@ async def open_context(settings: Settings, roles: Sequence[str], url: str) -> As
     clock = SystemClock()
     async with AsyncExitStack() as opened:
         store, kept, keyring = await _open_store(settings, clock, opened)
-        spools = await _open_spools(settings, roles, opened)
+        reserve = _reserve(settings)
+        spools = await open_spools(settings.data, roles, settings.spool_limit, reserve, opened)
         egress = _egress(settings)
         poster = HttpPoster(egress, pool_limits=_POOL)
         opened.push_async_callback(poster.close)
@@ -120,7 +105,7 @@ async def open_context(settings: Settings, roles: Sequence[str], url: str) -> As
             peer_key=peer_key,
             peers=peers,
             rollups=Rollups(store, clock, me.owner, partial(unstored, spools)),
-            events=open_events(settings, me, _reserve(settings), clock),
+            events=open_events(settings, me, reserve, clock),
         )
         # Whatever is opened above may still refuse the start, with an error of its own.
         await _begin(context, kept, opened)
@@ -238,15 +223,6 @@ def _router(
     return TransportRouter([DirectTransport(spools["direct"], registry.spool_share), *brokers], clock)
 
 
-async def _open_spools(settings: Settings, roles: Sequence[str], opened: AsyncExitStack) -> dict[str, Spool]:
-    spools: dict[str, Spool] = {}
-    for name, queue in _SPOOLS.items():
-        if queue.role in roles:
-            spools[name] = await _open_spool(settings.data / name, settings, queue.consumers)
-            opened.push_async_callback(spools[name].close)
-    return spools
-
-
 @asynccontextmanager
 async def open_offline_keyring(settings: Settings) -> AsyncIterator[Keyring]:
     """Open the keys and users in the store that the settings name, without a bus, for ``bus key create --data``."""
@@ -275,12 +251,6 @@ def _reserve(settings: Settings) -> int:
     """Return the free disk kept for outcomes."""
     make_directory(settings.data)
     return settings.reserve(shutil.disk_usage(settings.data).total)
-
-
-async def _open_spool(directory: Path, settings: Settings, consumers: tuple[str, ...]) -> AsyncSpool:
-    return await AsyncSpool.open(
-        directory, Options(consumers=consumers, limit=settings.spool_limit, reserve=_reserve(settings))
-    )
 
 
 def check_settings(settings: Settings) -> None:

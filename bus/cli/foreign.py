@@ -7,18 +7,21 @@ from typing import Final
 
 from bus.ports.spool import ConsumerStats
 from bus.registry import SUBSCRIPTIONS
+from bus.spool.section import SEPARATOR
 from bus.stores.snapshot import read_kept
 
-_DIRECT: Final = "direct"
+_DIRECT: Final = f"direct{SEPARATOR}"
 
 
 class Foreign:
     """Compares a queue with the configuration that is kept beside it; without one nothing is foreign."""
 
     def __init__(self, directory: Path) -> None:
-        kept = read_kept(directory.parent, SUBSCRIPTIONS) if directory.name == _DIRECT else None
+        kept = read_kept(directory.parent, SUBSCRIPTIONS)
         self._known = None if kept is None else {document.key for document in kept}
 
     def has(self, found: ConsumerStats) -> bool:
         """Whether these records wait for a subscription that the configuration lacks."""
-        return self._known is not None and f"{found.lane}/{found.consumer}" not in self._known
+        if self._known is None or not found.lane.startswith(_DIRECT):
+            return False
+        return f"{found.lane.removeprefix(_DIRECT)}/{found.consumer}" not in self._known

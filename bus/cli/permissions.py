@@ -11,8 +11,8 @@ from typing import Final
 _OTHERS: Final = 0o077
 # What a bus keeps in its data directory; nothing else is looked at, whatever directory was given.
 _KEPT: Final = (
-    *("configuration", "direct", "events", "outcomes", "permits.json"),
-    *("processes", "quarantine", "receiver", "store"),
+    *("configuration", "direct", "events", "journal", "journal-dispatcher", "journal-receiver", "outcomes"),
+    *("permits.json", "processes", "quarantine", "receiver", "store"),
 )
 _MARKS: Final = ("processes", "store")
 

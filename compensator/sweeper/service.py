@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from bus.bootstrap import Context, Offers
+from bus.bootstrap.spools import QUEUES
 from bus.client.drain import drain
 from bus.client.home import orphans
 from bus.errors import BusError, SpoolClosed, SpoolLocked
@@ -146,7 +147,7 @@ class SweeperService:
 
     def _services(self, root: Path) -> Iterator[Path]:
         """Yield the queues of services below a root: of one data directory, or of several."""
-        for name in self._drain.names:
+        for name in QUEUES:
             for path in itertools.chain([root / name], root.glob(f"*/{name}")):
                 if is_spool(path) and not is_live(path):
                     yield path

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from bus.bootstrap.spools import open_left
 from bus.domain.delivery.delivery import Origin, Outcome, decode_outcome, due_row, untried_row
 from bus.domain.lanes import destination_of
 from bus.domain.message import Message, decode_message
@@ -17,7 +18,6 @@ from bus.ports.spool import Record, Spool, decoded
 from bus.ports.store import Store
 from bus.ports.transport import Outgoing
 from bus.registry import Registry
-from bus.spool import AsyncSpool, Options
 from bus.spool.retire import remove
 from bus.stores.feed import StoreFeed
 from bus.transports.publishing import DestinationPublisher
@@ -57,19 +57,16 @@ class SpoolDrain:
         self._clock = clock
         self._count = count
         # In this order: a dispatcher's outcomes are stored before its direct queue becomes due work; they may end it.
-        self._kinds: dict[str, tuple[tuple[str, ...], Callable[[Spool], Awaitable[None]]]] = {
-            "outcomes": (("store",), self._outcomes),
-            "receiver": (("publish", "store"), self._receiver),
-            "direct": ((), self._direct),
+        self._work: dict[str, Callable[[Spool], Awaitable[None]]] = {
+            "outcomes": self._outcomes,
+            "receiver": self._receiver,
+            "direct": self._direct,
         }
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the directories that it can empty, in the order in which to do so."""
-        return tuple(self._kinds)
-
     async def drain(self, directory: Path) -> Drained:
-        """Empty a spool as far as its records can go on, and remove it when it is empty.
+        """Empty the queues of a directory as far as their records can go on, and remove it when it is empty.
+
+        It is one of ``bus.bootstrap.spools.QUEUES``.
 
         Raises
         ------
@@ -80,19 +77,18 @@ class SpoolDrain:
         StoreError
             The store does not answer; what was not moved stays.
         """
-        consumers, work = self._kinds[directory.name]
-        spool = await AsyncSpool.open(directory, Options(consumers=consumers))
-        try:
-            before = spool.stats().records
-            try:
-                await work(spool)
-            finally:
-                await spool.settle()
-            stats = spool.stats()
-        finally:
-            await spool.close()
-        removed = not stats.records and not stats.damaged and remove(directory)
-        return Drained(directory, before - stats.records, stats.records, removed)
+        async with open_left(directory) as spools:
+            before = sum(spool.stats().records for spool in spools.values())
+            for name, work in self._work.items():
+                if name in spools:
+                    try:
+                        await work(spools[name])
+                    finally:
+                        await spools[name].settle()
+            stats = [spool.stats() for spool in spools.values()]
+        left = sum(found.records for found in stats)
+        removed = not left and not any(found.damaged for found in stats) and remove(directory)
+        return Drained(directory, before - left, left, removed)
 
     async def _receiver(self, spool: Spool) -> None:
         await self._feed(spool, decode_message)

@@ -77,7 +77,7 @@ def used(tmp_path_factory: pytest.TempPathFactory, shared_subscriber: Subscriber
 def test_another_user_reads_nothing_of_a_bus_that_ran(used: Path) -> None:
     assert not modes(used)
     data = used / "data"
-    assert {"receiver", "direct", "outcomes", "store", "processes", "configuration"} <= {p.name for p in data.iterdir()}
+    assert {"journal", "quarantine", "store", "processes", "configuration"} <= {p.name for p in data.iterdir()}
     assert seen_by_another(data) == []
 
 

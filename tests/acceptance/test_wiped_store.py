@@ -58,8 +58,8 @@ def doctor(bus: BusProcess, *options: str) -> dict[str, Any]:
 
 
 def lanes(bus: BusProcess) -> Sequence[dict[str, Any]]:
-    (found,) = json.loads(run_bus("spool", "ls", bus.data / "direct", "--json").stdout)["items"]
-    return found["consumers"]
+    (found,) = json.loads(run_bus("spool", "ls", bus.data / "journal", "--json").stdout)["items"]
+    return [waiting for waiting in found["consumers"] if waiting["lane"].startswith("direct:")]
 
 
 def test_the_kept_configuration_delivers_and_a_person_is_told(bus: BusProcess, subscriber: SubscriberProcess) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from bus.bootstrap.spools import QUEUES, open_left
 from bus.clock import SystemClock
 from bus.domain.delivery.delivery import Origin, Outcome, Status, encode_outcome
 from bus.domain.destination import Destination
@@ -16,7 +17,6 @@ from bus.domain.tracing.events import Stage
 from bus.errors import SpoolLocked, StoreError
 from bus.ports.spool import NewRecord
 from bus.ports.transport import Outgoing
-from bus.spool import AsyncSpool, Options
 from bus.testing.transport import MemoryTransport
 from bus.testing.writes import DESTINATION, message, outcome
 from bus.transports.publishing import DestinationPublisher
@@ -35,10 +35,11 @@ class Store(FickleStore):
 
 
 class Ground:
-    """A folder with the queues of a dead process, and a bus to move them to."""
+    """The queues of a dead process, in a journal or as before there was one, and a bus to move them to."""
 
-    def __init__(self, folder: Path, world: World) -> None:
+    def __init__(self, folder: Path, world: World, *, has_journal: bool) -> None:
         self.folder = folder
+        self._has_journal = has_journal
         self.world = world
         self.store = world.store = Store()
         self.counted: list[Message | Outcome] = []
@@ -48,22 +49,20 @@ class Ground:
     def now(self) -> int:
         return SystemClock().now()
 
-    async def spool(
-        self, name: str, records: Sequence[NewRecord], *consumers: str, attach: Sequence[tuple] = ()
-    ) -> Path:
+    async def spool(self, name: str, records: Sequence[NewRecord], *, attach: Sequence[tuple] = ()) -> Path:
         """Leave a spool behind."""
-        spool = await AsyncSpool.open(self.folder / name, Options(consumers=consumers))
-        for lane, consumer in attach:
-            spool.attach(lane, consumer)
-        if records:
-            await spool.append(records)
-        await spool.close()
-        return self.folder / name
+        directory = self.folder / ("journal" if self._has_journal else name)
+        async with open_left(directory) as spools:
+            for lane, consumer in attach:
+                spools[name].attach(lane, consumer)
+            if records:
+                await spools[name].append(records)
+        return directory
 
     async def receiver(self, *messages: Message, more: Sequence[bytes] = ()) -> Path:
         records = [NewRecord(one.destination, encode_message(one), one.received_at) for one in messages]
         records += [NewRecord(DESTINATION, payload, 1) for payload in more]
-        return await self.spool("receiver", records, "publish", "store")
+        return await self.spool("receiver", records)
 
     async def direct(self, *messages: Message, names: Sequence[str] = ("billing",), more: Sequence[bytes] = ()) -> Path:
         records = [NewRecord(DESTINATION, encode_message(one), one.received_at) for one in messages]
@@ -74,14 +73,14 @@ class Ground:
         return [one.id for one in self.world.transport._messages]
 
 
-@pytest.fixture
-async def ground(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ground:
+@pytest.fixture(params=["journal", "apart"])
+async def ground(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Ground:
     monkeypatch.setattr("compensator.sweeper.spool_drain._STORED_WITHIN", 0.3)
     world = World()
     await world.destination()
     await world.subscription()
     await world.subscription("mail")
-    return Ground(tmp_path, world)
+    return Ground(tmp_path, world, has_journal=request.param == "journal")
 
 
 async def test_a_receivers_messages_are_published_and_stored(ground: Ground) -> None:
@@ -117,10 +116,8 @@ async def test_messages_of_a_removed_destination_are_stored_and_not_published(gr
 
 async def test_what_cannot_be_read_stays_and_holds_up_nothing(ground: Ground) -> None:
     directory = await ground.receiver(message(1), more=[b"\xc1"] * 300)
-    spool = await AsyncSpool.open(directory, Options(consumers=("publish", "store")))
     later = message(2)
-    await spool.append([NewRecord(DESTINATION, encode_message(later), 1)])
-    await spool.close()
+    await ground.receiver(later)
     swept = await ground.drain.drain(directory)
     assert (swept.moved, swept.left, swept.removed) == (2, 300, False)
     assert ground.published() == [message(1).id, later.id]
@@ -151,7 +148,7 @@ async def test_outcomes_go_to_the_store_and_their_next_attempts_with_them(ground
     lane = unfinished_lane(DESTINATION, "billing")
     failed, done = outcome(sent, "billing", Status.RETRYING), outcome(sent, "mail", Status.DELIVERED)
     records = [NewRecord(lane, encode_outcome(failed), 1), NewRecord(DESTINATION, encode_outcome(done), 1)]
-    directory = await ground.spool("outcomes", records, "store", attach=[(lane, "retry")])
+    directory = await ground.spool("outcomes", records, attach=[(lane, "retry")])
     swept = await ground.drain.drain(directory)
     assert swept == (directory, 2, 0, True)
     assert (await ground.world.delivery(sent, "mail")).status is Status.DELIVERED
@@ -159,7 +156,7 @@ async def test_outcomes_go_to_the_store_and_their_next_attempts_with_them(ground
 
 
 async def test_an_outcome_that_cannot_be_read_stays(ground: Ground) -> None:
-    directory = await ground.spool("outcomes", [NewRecord(DESTINATION, b"\xc1", 1)], "store")
+    directory = await ground.spool("outcomes", [NewRecord(DESTINATION, b"\xc1", 1)])
     swept = await ground.drain.drain(directory)
     assert (swept.left, swept.removed) == (1, False)
 
@@ -187,7 +184,7 @@ async def test_without_a_store_nothing_is_lost(ground: Ground, name: str) -> Non
         "receiver": lambda: ground.receiver(sent),
         "direct": lambda: ground.direct(sent),
         "outcomes": lambda: ground.spool(
-            "outcomes", [NewRecord(DESTINATION, encode_outcome(outcome(sent, "mail", Status.DELIVERED)), 1)], "store"
+            "outcomes", [NewRecord(DESTINATION, encode_outcome(outcome(sent, "mail", Status.DELIVERED)), 1)]
         ),
     }[name]()
     ground.store.down = True
@@ -200,16 +197,16 @@ async def test_without_a_store_nothing_is_lost(ground: Ground, name: str) -> Non
 
 async def test_a_process_that_is_back_has_its_queue_to_itself(ground: Ground) -> None:
     directory = await ground.direct(message(1))
-    spool = await AsyncSpool.open(directory, Options(consumers=()))
-    with pytest.raises(SpoolLocked):
-        await ground.drain.drain(directory)
-    assert spool.stats().records == 1
-    await spool.close()
+    async with open_left(directory) as spools:
+        with pytest.raises(SpoolLocked):
+            await ground.drain.drain(directory)
+        assert spools["direct"].stats().records == 1
 
 
 async def test_outcomes_are_swept_before_the_direct_queue(ground: Ground) -> None:
     """What was delivered must be known before what the queue has becomes due work."""
-    assert ground.drain.names.index("outcomes") < ground.drain.names.index("direct")
+    assert QUEUES.index("outcomes") < QUEUES.index("direct")
+    assert list(ground.drain._work) == ["outcomes", "receiver", "direct"]
 
 
 async def test_a_broker_that_is_away_sends_them_straight_to_a_dispatcher(ground: Ground) -> None:
