@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from bus.domain.delivery.delivery import Outcome, encode_outcome
-from bus.domain.delivery.quota import Room
-from bus.domain.lanes import destination_of, unfinished_lane
+from bus.domain.lanes import unfinished_lane
 from bus.domain.message import Message
 from bus.domain.tracing import events as events_of
 from bus.errors import SpoolFull
@@ -59,9 +58,6 @@ class OutcomeLog:
         self._room.set()
         self._flushing = asyncio.Lock()
         self._unfinished: set[str] = set()
-        self._lanes: dict[str, set[str]] = {}
-        for found in spool.stats().consumers:
-            self._lanes.setdefault(destination_of(found.lane), set()).add(found.lane)
         self.recent = RecentOutcomes(clock)
 
     def record(self, outcome: Outcome, message: Message, owner: Recorded, token: object) -> None:
@@ -79,7 +75,6 @@ class OutcomeLog:
         if lane not in self._unfinished:
             self._spool.attach(lane, RETRY)
             self._unfinished.add(lane)
-            self._lanes.setdefault(outcome.destination, {outcome.destination}).add(lane)
         return lane
 
     @property
@@ -89,12 +84,7 @@ class OutcomeLog:
 
     def has_room_for(self, destination: str) -> bool:
         """Whether a destination's outcomes are within its share of the spool; else it gets no POSTs for now."""
-        share, room = self._share_of(destination), self._spool.room(destination)
-        if room.total <= share * (room.total + room.free):
-            return True  # all outcomes together are less than its share
-        lanes = self._lanes.get(destination, set()) - {destination}
-        held = room.held + sum(self._spool.room(lane).held for lane in lanes)
-        return Room(held, room.total, room.free).moves(share, 0)
+        return self._spool.room(destination).moves(self._share_of(destination), 0)
 
     async def room(self) -> None:
         """Return when the disk takes outcomes again."""
