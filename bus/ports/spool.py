@@ -12,6 +12,7 @@ from bus.domain.delivery.quota import Room
 
 _log = logging.getLogger(__name__)
 Content = TypeVar("Content")
+Result_contra = TypeVar("Result_contra", contravariant=True)
 
 
 class NewRecord(NamedTuple):
@@ -72,6 +73,35 @@ class SpoolStats(NamedTuple):
     consumers: list[ConsumerStats]
 
 
+class Waiter(Protocol[Result_contra]):
+    """Who is told once what came of something; an `asyncio.Future` is one."""
+
+    def done(self) -> bool:
+        """Whether it is not to be told any more."""
+        ...
+
+    def set_result(self, result: Result_contra, /) -> None:
+        """Learn what came of it."""
+        ...
+
+    def set_exception(self, error: Exception, /) -> None:
+        """Learn why nothing came of it."""
+        ...
+
+
+def tell(waiter: Waiter[list[int]], found: list[int] | Exception) -> None:
+    """Tell a waiter the positions of its records, or why they were not stored; what it raises is logged."""
+    try:
+        if waiter.done():
+            return
+        if isinstance(found, Exception):
+            waiter.set_exception(found)
+        else:
+            waiter.set_result(found)
+    except Exception:  # noqa: BLE001 - the others of its commit are told, and the next one is made
+        _log.exception("who waited for an append failed")
+
+
 class Spool(Protocol):
     """A durable local queue with several named consumers, each acking single records in any order.
 
@@ -91,6 +121,19 @@ class Spool(Protocol):
             The size limit or the disk reserve is reached; nothing of this call was stored.
         SpoolFailed
             The disk failed; whether this call was stored is unknown, as after a time-out.
+        """
+        ...
+
+    def append_with(self, records: Sequence[NewRecord], waiter: Waiter[list[int]], *, urgent: bool = False) -> None:
+        """Store the records as `append` does, and tell the waiter what that returns or raises.
+
+        It is told on the event loop and after this has returned, unless it is ``done`` by then. Of a commit all waiters
+        are told before any consumer is woken. What a waiter raises is logged, and harms nobody else.
+
+        Raises
+        ------
+        SpoolError
+            As `append` does, when that is known at once; then nothing was stored, and the waiter is not told.
         """
         ...
 

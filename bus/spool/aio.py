@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Self
 import apsw
 
 from bus.domain.delivery.quota import Room
-from bus.ports.spool import NewRecord, Record, SpoolStats
+from bus.ports.spool import NewRecord, Record, SpoolStats, Waiter
 from bus.spool.cursors import WINDOW
 from bus.spool.driver import Driver
 from bus.spool.options import Options
@@ -54,10 +55,14 @@ class AsyncSpool:
 
     async def append(self, records: Sequence[NewRecord], *, urgent: bool = False) -> list[int]:
         """Store the records, all or none, durably; see the port."""
-        entry = self._engine.enter(self._section, records, urgent)
-        waiter = entry.waiter = self._driver.loop.create_future()
+        waiter: asyncio.Future[list[int]] = self._driver.loop.create_future()
+        self.append_with(records, waiter, urgent=urgent)
+        return await waiter
+
+    def append_with(self, records: Sequence[NewRecord], waiter: Waiter[list[int]], *, urgent: bool = False) -> None:
+        """Store the records as `append` does, and tell the waiter; see the port."""
+        self._engine.enter(self._section, records, urgent).waiter = waiter
         self._driver.kick()
-        return await waiter  # type: ignore[no-any-return]
 
     def lanes(self, consumer: str) -> Sequence[str]:
         """Lanes in which this consumer could claim now, those that were claimed from longest ago first."""

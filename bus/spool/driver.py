@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import apsw
 
 from bus.errors import SpoolClosed
+from bus.ports.spool import tell
 from bus.spool.committer import Committer
 from bus.spool.engine import Engine
 from bus.spool.faults import full_error, outcome
@@ -139,9 +140,7 @@ class Driver:
         engine = self.engine
         batch = engine.committed()
         for entry in batch.entries:
-            waiter: Any = entry.waiter
-            if not waiter.done():
-                waiter.set_result(entry.positions)
+            tell(entry.waiter, entry.positions)
         self._wake_consumers(batch.lanes)
         if engine.checkpoint_due:
             self.busy = True
@@ -205,9 +204,7 @@ class Driver:
 
     def _refuse(self, entries: list[Entry], error: Exception) -> None:
         for entry in entries:
-            waiter: Any = entry.waiter
-            if not waiter.done():
-                waiter.set_exception(error)
+            tell(entry.waiter, error)
 
     async def idle(self, *, now: bool = True) -> None:
         """Wait until no commit runs; with ``now=False`` until the next one ended."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 from zlib import crc32
 
 from bus.ports.spool import NewRecord, Record
@@ -31,7 +32,7 @@ class Entry:
         self.done: Sequence[Record] = ()
         self.finished: list[Record] = []
         self.error: Exception | None = None
-        self.waiter: object = None
+        self.waiter: Any = None
 
 
 @dataclass

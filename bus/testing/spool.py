@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from bus.domain.delivery.quota import Room
 from bus.domain.lanes import destination_of
 from bus.errors import SpoolClosed, SpoolError, SpoolFull
-from bus.ports.spool import ConsumerStats, NewRecord, Record, SpoolStats
+from bus.ports.spool import ConsumerStats, NewRecord, Record, SpoolStats, Waiter, tell
 
 OVERHEAD = 32
 
@@ -50,6 +50,17 @@ class MemorySpool:
 
     async def append(self, records: Sequence[NewRecord], *, urgent: bool = False) -> list[int]:
         """Store the records, all or none."""
+        positions = self._store(records, urgent=urgent)
+        self._wake()
+        return positions
+
+    def append_with(self, records: Sequence[NewRecord], waiter: Waiter[list[int]], *, urgent: bool = False) -> None:
+        """Store the records, all or none, and tell the waiter in the next turn of the loop."""
+        positions = self._store(records, urgent=urgent)
+        asyncio.get_running_loop().call_soon(tell, waiter, positions)
+        self._wake()
+
+    def _store(self, records: Sequence[NewRecord], *, urgent: bool) -> list[int]:
         self._check()
         size = sum(len(record.payload) + OVERHEAD for record in records)
         if self._bytes + size > self._limit or (self.full and not urgent):
@@ -58,11 +69,9 @@ class MemorySpool:
             if not self._lane(record.lane).open:
                 raise SpoolError(f"lane {record.lane!r} has no consumer")
         self._bytes += size
-        positions = [self._store(record) for record in records]
-        self._wake()
-        return positions
+        return [self._keep(record) for record in records]
 
-    def _store(self, record: NewRecord) -> int:
+    def _keep(self, record: NewRecord) -> int:
         lane = self._lane(record.lane)
         lane.last += 1
         lane.records[lane.last] = Record(lane.last, record.lane, record.payload, record.time)

@@ -14,6 +14,23 @@ from bus.testing.spool import MemorySpool
 from tests.contract.threaded import Threaded
 
 
+class Telling:
+    """Notes that it was told."""
+
+    def __init__(self, told: list[str], name: str) -> None:
+        self._told = told
+        self._name = name
+
+    def done(self) -> bool:
+        return False
+
+    def set_result(self, _: list[int], /) -> None:
+        self._told.append(self._name)
+
+    def set_exception(self, error: Exception, /) -> None:
+        raise error
+
+
 class TestMemorySpool(SpoolContract):
     @pytest.fixture
     async def spool(self) -> AsyncIterator[MemorySpool]:
@@ -36,6 +53,16 @@ class TestAsyncSpool(SpoolContract):
             assert spool.room("a").held == spool.room("a").total >= rounds * 3000
             await asyncio.gather(*appending)
             assert spool.room("a").held == spool.stats().bytes >= rounds * 3000
+
+    async def test_of_a_commit_waiters_are_told_before_consumers_are_woken(self, spool: AsyncSpool) -> None:
+        told: list[str] = []
+        woken = asyncio.create_task(spool.wait("send", "a"))
+        woken.add_done_callback(lambda _: told.append("consumer"))
+        for name in ("first", "second"):
+            spool.append_with([new(b"")], Telling(told, name))
+        await woken
+        await asyncio.sleep(0)
+        assert told == ["first", "second", "consumer"]
 
 
 class TestSectionOfAJournal(SpoolContract):

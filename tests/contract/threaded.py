@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+from bus.errors import SpoolError
+from bus.ports.spool import NewRecord, Waiter, tell
 from bus.spool import BlockingSpool
 
 SLOW = {"append", "claim", "wait", "settle", "close"}
@@ -16,6 +19,21 @@ class Threaded:
 
     def __init__(self, spool: BlockingSpool) -> None:
         self._spool = spool
+        self._appending: set[asyncio.Task[None]] = set()
+
+    def append_with(self, records: Sequence[NewRecord], waiter: Waiter[list[int]], *, urgent: bool = False) -> None:
+        """Append in a thread, and tell the waiter on the loop."""
+        appending = asyncio.ensure_future(self._append_with(records, waiter, urgent=urgent))
+        self._appending.add(appending)
+        appending.add_done_callback(self._appending.discard)
+
+    async def _append_with(self, records: Sequence[NewRecord], waiter: Waiter[list[int]], *, urgent: bool) -> None:
+        try:
+            positions = await asyncio.to_thread(self._spool.append, records, urgent=urgent)
+        except SpoolError as error:
+            tell(waiter, error)
+        else:
+            tell(waiter, positions)
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._spool, name)

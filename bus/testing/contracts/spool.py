@@ -33,6 +33,40 @@ def of(spool: Spool, consumer: str, lane: str = "a") -> ConsumerStats:
     return next(row for row in spool.stats().consumers if (row.lane, row.consumer) == (lane, consumer))
 
 
+async def appended_with(spool: Spool, *records: NewRecord) -> list[int]:
+    """Append, and wait for what the waiter is told."""
+    waiter: asyncio.Future[list[int]] = asyncio.get_running_loop().create_future()
+    spool.append_with(records, waiter)
+    assert not waiter.done()
+    return await waiter
+
+
+async def claimed(spool: Spool, count: int) -> list[bytes]:
+    """Wait until so many records could be claimed, and return what they carry, sorted."""
+    found: list[Record] = []
+    async with asyncio.timeout(60):
+        while len(found) < count:
+            await spool.wait("send", "a")
+            found += await spool.claim("send", count, "a")
+    return sorted(payloads(found))
+
+
+class Failing:
+    """Waits for an append, and fails when it learns what came of it."""
+
+    def done(self) -> bool:
+        """Be told."""
+        return False
+
+    def set_result(self, _: list[int], /) -> None:
+        """Fail."""
+        raise RuntimeError("a bug of who waits")
+
+    def set_exception(self, error: Exception, /) -> None:
+        """Fail."""
+        raise RuntimeError("a bug of who waits") from error
+
+
 class SpoolContract:
     """The behaviour of `bus.ports.spool.Spool`, without restarts."""
 
@@ -238,6 +272,30 @@ class SpoolContract:
         kept = {b"%d" % call for call, result in enumerate(results) if isinstance(result, list)}
         assert {b"%d" % call for call in range(1, 9, 2)} <= kept
         assert kept <= set(payloads(await spool.claim("send", 20, "a")))
+
+    async def test_a_waiter_is_told_what_append_returns(self, spool: Spool) -> None:
+        (first,) = await spool.append([new(b"1")])
+        positions = await appended_with(spool, new(b"2"), new(b"3"))
+        assert [first, *positions] == sorted({first, *positions})
+        assert payloads(await spool.claim("send", 9, "a")) == [b"1", b"2", b"3"]
+
+    async def test_a_waiter_learns_why_nothing_was_stored(self, spool: Spool) -> None:
+        with pytest.raises(SpoolFull):
+            await appended_with(spool, new(bytes(LIMIT)))
+        assert spool.stats().records == 0
+
+    async def test_a_waiter_that_is_done_is_not_told(self, spool: Spool) -> None:
+        waiter: asyncio.Future[list[int]] = asyncio.get_running_loop().create_future()
+        spool.append_with([new(b"1")], waiter)
+        waiter.cancel()
+        await spool.append([new(b"2")])
+        assert await claimed(spool, 2) == [b"1", b"2"]
+
+    async def test_a_waiter_that_fails_harms_nobody(self, spool: Spool) -> None:
+        spool.append_with([new(b"1")], Failing())
+        await spool.append([new(b"2")])
+        await spool.append([new(b"3")])
+        assert await claimed(spool, 3) == [b"1", b"2", b"3"]
 
     async def test_an_empty_append_is_nothing(self, spool: Spool) -> None:
         assert await spool.append([]) == []
