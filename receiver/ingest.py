@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from bus.domain.delivery.quota import Room
@@ -17,7 +17,7 @@ from bus.domain.tracing import events as events_of
 from bus.errors import BusError, Conflict, InvalidDestination, InvalidMessage, StoreUnavailable
 from bus.ports.clock import Clock
 from bus.ports.events import Events
-from bus.ports.spool import NewRecord, Spool
+from bus.ports.spool import NewRecord, Spool, Waiter
 from bus.registry import Registry
 from bus.security.principals import Principal
 from bus.telemetry import metrics
@@ -53,6 +53,29 @@ class _Call(NamedTuple):
     stored: Stored
     fresh: list[_Fresh]
     rooms: dict[str, Room]
+
+
+class _Storing:
+    """A message on its way to the disk; what becomes of it is noted whether or not anybody still waits for it."""
+
+    __slots__ = ("_message", "_note", "_waiter")
+
+    def __init__(self, message: Message, note: Callable[[Message], None], waiter: Waiter[Accepted]) -> None:
+        self._message = message
+        self._note = note
+        self._waiter = waiter
+
+    def done(self) -> bool:
+        return False
+
+    def set_result(self, _positions: list[int], /) -> None:
+        self._note(self._message)
+        if not self._waiter.done():
+            self._waiter.set_result(Accepted(self._message.id, False))
+
+    def set_exception(self, error: Exception, /) -> None:
+        if not self._waiter.done():
+            self._waiter.set_exception(error)
 
 
 class Ingest:
@@ -96,14 +119,27 @@ class Ingest:
             if isinstance(answer, BusError):
                 raise answer
             return answer
-        # Without an id or a key of the producer's own it cannot be a repetition.
+        accepted: asyncio.Future[Accepted] = asyncio.get_running_loop().create_future()
+        self.accept_with(draft, principal, accepted)
+        return await accepted
+
+    def accept_with(self, draft: Draft, principal: Principal, waiter: Waiter[Accepted]) -> None:
+        """Accept a message that has neither an id nor a key of its producer's, and tell the waiter once it is durable.
+
+        Such a message cannot be a repetition, nor have a twin, so that nothing has to be awaited. The waiter is told as
+        `bus.ports.spool.Spool.append_with` tells one, a ``SpoolError`` when the message was not stored. What is stored
+        is accepted, also when the waiter is done by then.
+
+        Raises
+        ------
+        BusError
+            Why it is refused; nothing of it was stored, and the waiter is not told.
+        """
         destination = self._examine(draft, principal)
         message = self._stamp(draft, destination, self._clock.now())
         record = _record(message)
         self._quotas.take(destination, principal, len(record.payload), {})
-        await self._spool.append([record])
-        self._note(message)
-        return Accepted(message.id, False)
+        self._spool.append_with((record,), _Storing(message, self._note, waiter))
 
     async def accept(self, drafts: Sequence[Draft | BusError], principal: Principal) -> list[Accepted | BusError]:
         """Accept many messages with one fsync and answer for each, in order; a refused one does not stop the others.

@@ -10,8 +10,8 @@ from bus.domain.destination import Destination
 from bus.domain.identity import new_id
 from bus.domain.message import Message, decode_message
 from bus.domain.subscription import Subscription
-from bus.errors import StoreUnavailable
-from bus.ports.spool import NewRecord
+from bus.errors import SpoolError, StoreUnavailable
+from bus.ports.spool import NewRecord, Waiter, tell
 from bus.registry import Registry
 from bus.security.keyring import Keyring
 from bus.security.principals import ANYONE
@@ -42,6 +42,7 @@ class GatedSpool(MemorySpool):
         self.gate.set()
         self.error: Exception | None = None
         self.appends = 0
+        self._telling: set[asyncio.Task[None]] = set()
 
     async def append(self, records: Sequence[NewRecord], *, urgent: bool = False) -> list[int]:
         self.appends += 1
@@ -50,6 +51,17 @@ class GatedSpool(MemorySpool):
             error, self.error = self.error, None
             raise error
         return await super().append(records, urgent=urgent)
+
+    def append_with(self, records: Sequence[NewRecord], waiter: Waiter[list[int]], *, urgent: bool = False) -> None:
+        telling = asyncio.get_running_loop().create_task(self._append_with(records, waiter, urgent=urgent))
+        self._telling.add(telling)
+        telling.add_done_callback(self._telling.discard)
+
+    async def _append_with(self, records: Sequence[NewRecord], waiter: Waiter[list[int]], *, urgent: bool) -> None:
+        try:
+            tell(waiter, await self.append(records, urgent=urgent))
+        except SpoolError as error:
+            tell(waiter, error)
 
 
 class SlowStore(MemoryStore):

@@ -11,6 +11,7 @@ from bus.domain.delivery.delivery import Status
 from bus.domain.identity import id_time, new_id
 from bus.domain.subscription import Subscription
 from bus.domain.times import DAY
+from bus.domain.tracing.events import Stage
 from bus.errors import (
     AccessDenied,
     BusError,
@@ -74,6 +75,27 @@ async def test_the_answer_waits_for_the_disk(world: World) -> None:
     assert not sending.done()
     world.spool.gate.set()
     assert not (await sending).duplicate
+
+
+async def test_what_nobody_waits_for_any_more_is_accepted_all_the_same(world: World) -> None:
+    world.spool.gate.clear()
+    sending = asyncio.create_task(world.send())
+    await world.clock.settle()
+    sending.cancel()
+    await world.clock.settle()
+    world.spool.gate.set()
+    await world.clock.settle()
+    (stored,) = world.stored
+    assert [event.id for event in world.events.of(Stage.ACCEPTED)] == [stored.id]
+
+
+async def test_what_is_refused_at_once_is_told_to_who_asks_and_nobody_else(world: World) -> None:
+    waiter: asyncio.Future[Accepted] = asyncio.get_running_loop().create_future()
+    with pytest.raises(InvalidDestination):
+        world.ingest.accept_with(Draft("nowhere", b""), ANYONE, waiter)
+    await world.clock.settle()
+    assert not waiter.done()
+    assert not world.stored
 
 
 async def test_a_batch_shares_one_append_and_is_answered_in_order(world: World) -> None:
