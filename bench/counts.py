@@ -26,9 +26,9 @@ CLOSED_LOOP: Final = 0
 NAMES: Final = {100: "100/s", 500: "500/s", CLOSED_LOOP: "closed loop"}
 # For one message with one subscriber.
 LIMITS: Final[dict[int, dict[str, float]]] = {
-    100: {"commits": 3.4, "tasks": 2.6, "futures": 9.5},
-    500: {"commits": 1.4, "tasks": 2.5, "futures": 5.5},
-    CLOSED_LOOP: {"commits": 0.15, "tasks": 2.5, "futures": 2.8},
+    100: {"commits": 2.5, "tasks": 2.6, "futures": 6.8, "records": 2.05},
+    500: {"commits": 2.5, "tasks": 2.5, "futures": 5.8, "records": 2.05},
+    CLOSED_LOOP: {"commits": 0.15, "tasks": 2.4, "futures": 2.6, "records": 2.05},
 }
 _INSTRUCTIONS: Final = 450_000
 _WARM_UP: Final = 200

@@ -10,11 +10,9 @@ from collections.abc import Iterator
 
 from bus.bootstrap import Context, Offers
 from bus.cluster.peers import PREFIX
-from bus.domain.delivery.delivery import Delivery, decode_outcome
+from bus.domain.delivery.delivery import Delivery
 from bus.domain.subscription import PAUSED_BY_410, Subscription
 from bus.errors import BusError
-from bus.sentences import sentence
-from bus.stores.feed import StoreFeed
 from dispatcher.dependencies import Dependencies
 from dispatcher.dispatcher import Dispatcher
 from dispatcher.handover import HandoverApp
@@ -49,17 +47,8 @@ class DispatcherService:
         )
         self._dispatcher = Dispatcher(context.router, dependencies, context.members.shares)
         registry = context.registry
-        self._feed = StoreFeed(
-            spool,
-            context.store,
-            context.clock,
-            consumer="store",
-            decode=decode_outcome,
-            total=lambda: registry.rates.dispatcher,
-            rate_of=registry.store_rate,
-            count=context.rollups.count,
-            written=self._retrier.written,
-        )
+        self._feed = context.feed
+        self._feed.source(spool).written = self._retrier.written
         registry.listen(self._dispatcher.apply)
         context.members.beyond = self._dispatcher.beyond
         context.members.listen(self._dispatcher.reshare)
@@ -71,14 +60,12 @@ class DispatcherService:
             workers=self._dispatcher.workers,
             breakers=self._dispatcher.open_breakers,
             meters=(self._dispatcher.measure,),
-            conditions={"store": lambda: "" if self._feed.up else sentence("the store does not take outcomes")},
             routes={PREFIX: handover},
         )
 
     async def run(self, ready: asyncio.Event, stopping: asyncio.Event) -> None:
         """Deliver until ``stopping``."""
         async with asyncio.TaskGroup() as group:
-            feed = group.create_task(self._feed.run())
             # Outcomes of an earlier life reach the store first, so that what they delivered is not POSTed again.
             await self._feed.caught_up(_CATCH_UP)
             pausing = group.create_task(self._pause_gone())
@@ -88,7 +75,6 @@ class DispatcherService:
             await delivering
             retrying.cancel()
             await self._feed.caught_up(_CATCH_UP)
-            feed.cancel()
             pausing.cancel()
 
     def _offer(self, delivery: Delivery) -> bool:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import operator
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 from bus.domain.delivery.quota import Room
@@ -17,12 +18,13 @@ from bus.domain.tracing import events as events_of
 from bus.errors import BusError, Conflict, InvalidDestination, InvalidMessage, StoreUnavailable
 from bus.ports.clock import Clock
 from bus.ports.events import Events
-from bus.ports.spool import NewRecord, Spool, Waiter
+from bus.ports.spool import NewRecord, Waiter
 from bus.registry import Registry
 from bus.security.principals import Principal
 from bus.telemetry import metrics
 from receiver.draft import Draft
 from receiver.duplicates import MOST_AHEAD, Claim, IdempotencyKeys, Recent, Stored, content_of, digest, scope_of
+from receiver.placement import Candidate, Place, Placement
 from receiver.publishing import SpoolPublisher
 from receiver.quotas import Quotas
 from receiver.source_counters import SourceCounters
@@ -50,6 +52,7 @@ class _Call(NamedTuple):
     """What one call accepts; ``stored`` ends with its append; ``rooms`` is what it leaves of the spool's shares."""
 
     principal: Principal
+    place: Place
     stored: Stored
     fresh: list[_Fresh]
     rooms: dict[str, Room]
@@ -60,7 +63,7 @@ class _Storing:
 
     __slots__ = ("_message", "_note", "_waiter")
 
-    def __init__(self, message: Message, note: Callable[[Message], None], waiter: Waiter[Accepted]) -> None:
+    def __init__(self, message: Message, note: Callable[[Message, int], None], waiter: Waiter[Accepted]) -> None:
         self._message = message
         self._note = note
         self._waiter = waiter
@@ -68,8 +71,8 @@ class _Storing:
     def done(self) -> bool:
         return False
 
-    def set_result(self, _positions: list[int], /) -> None:
-        self._note(self._message)
+    def set_result(self, positions: list[int], /) -> None:
+        self._note(self._message, positions[0])
         if not self._waiter.done():
             self._waiter.set_result(Accepted(self._message.id, False))
 
@@ -84,7 +87,7 @@ class Ingest:
     def __init__(
         self,
         registry: Registry,
-        spool: Spool,
+        placement: Placement,
         recent: Recent,
         keys: IdempotencyKeys,
         quotas: Quotas,
@@ -93,7 +96,7 @@ class Ingest:
         clock: Clock,
     ) -> None:
         self._registry = registry
-        self._spool = spool
+        self._placement = placement
         self._recent = recent
         self._keys = keys
         self._quotas = quotas
@@ -137,9 +140,11 @@ class Ingest:
         """
         destination = self._examine(draft, principal)
         message = self._stamp(draft, destination, self._clock.now())
-        record = _record(message)
-        self._quotas.take(destination, principal, len(record.payload), {})
-        self._spool.append_with((record,), _Storing(message, self._note, waiter))
+        payload = encode_message(message)
+        place = self._placement.of([Candidate(destination, len(payload), draft.deliver_at)])
+        self._quotas.take(destination, principal, len(payload), place, {})
+        record = _record(message, payload, place)
+        place.spool.append_with((record,), _Storing(message, partial(self._note, place), waiter))
 
     async def accept(self, drafts: Sequence[Draft | BusError], principal: Principal) -> list[Accepted | BusError]:
         """Accept many messages with one fsync and answer for each, in order; a refused one does not stop the others.
@@ -153,11 +158,20 @@ class Ingest:
         await self._await_repetitions(drafts, scopes)
         # Until the append nothing is awaited, so that no other call begins to store the same messages.
         stored: Stored = asyncio.get_running_loop().create_future()
-        call = _Call(principal, stored, [], {})
+        call = _Call(principal, self._place(drafts), stored, [], {})
         answers = [self._consider(draft, scope, call) for draft, scope in zip(drafts, scopes, strict=True)]
         if call.fresh:
-            await self._store(call.fresh, stored)
+            await self._store(call)
         return answers
+
+    def _place(self, drafts: Sequence[Draft | BusError]) -> Place:
+        """Return where all that one call accepts is kept; what is refused anyway has no say in it."""
+        known = self._registry.catalog.destinations
+        return self._placement.of(
+            Candidate(known[draft.destination], len(draft.body), draft.deliver_at)
+            for draft in drafts
+            if isinstance(draft, Draft) and draft.destination in known
+        )
 
     async def _await_repetitions(self, drafts: Sequence[Draft | BusError], scopes: Sequence[str]) -> None:
         """Recall from the store what memory lacks of these, and wait until no other call is storing one of them."""
@@ -194,8 +208,8 @@ class Ingest:
                 return self._known(draft.id, content)
             _check_id_time(draft.id, destination, now)
         message = self._stamp(draft, destination, now)
-        record = _record(message)
-        self._quotas.take(destination, call.principal, len(record.payload), call.rooms)
+        record = _record(message, encode_message(message), call.place)
+        self._quotas.take(destination, call.principal, len(record.payload), call.place, call.rooms)
         self._recent.begin(message.id, content, call.stored)
         claim = None
         if scope:
@@ -224,17 +238,18 @@ class Ingest:
             _check_deliver_at(draft, destination, now)
         return _stamp(draft, destination, self._registry.catalog.expected(destination.code, draft.routing_key), now)
 
-    async def _store(self, fresh: Sequence[_Fresh], stored: Stored) -> None:
+    async def _store(self, call: _Call) -> None:
+        fresh = call.fresh
         try:
-            await self._spool.append([item.record for item in fresh])
+            positions = await call.place.spool.append([item.record for item in fresh])
         except BaseException:
             self._undo(fresh)
             raise
         else:
-            for item in fresh:
-                self._note(item.message)
+            for item, position in zip(fresh, positions, strict=True):
+                self._note(call.place, item.message, position)
         finally:
-            stored.set_result(None)
+            call.stored.set_result(None)
         claims = [(item.scope, item.claim) for item in fresh if item.claim is not None]
         if claims:
             await self._keep(claims)
@@ -245,12 +260,16 @@ class Ingest:
             async with asyncio.timeout(_PATIENCE):
                 await asyncio.gather(*(self._keys.keep(scope, claim) for scope, claim in claims))
 
-    def _note(self, message: Message) -> None:
+    def _note(self, place: Place, message: Message, position: int) -> None:
         """Take note of a message that is durable."""
         self._recent.finish(message.id)
-        self._publisher.notice(message.destination)
         self._tally.count(message.destination, message.source)
         self._events.emit(events_of.accepted(message))
+        if place.accepting is None:
+            self._publisher.notice(message.destination)
+        else:
+            place.accepting.accepted(message, position)
+            self._publisher.count(message)
 
     def _undo(self, fresh: Sequence[_Fresh]) -> None:
         for item in fresh:
@@ -275,8 +294,8 @@ class Ingest:
         return destination
 
 
-def _record(message: Message) -> NewRecord:
-    return NewRecord(message.destination, encode_message(message), message.received_at)
+def _record(message: Message, payload: bytes, place: Place) -> NewRecord:
+    return NewRecord(place.lane(message.destination), payload, message.received_at)
 
 
 def _scope(draft: Draft | BusError, principal: Principal) -> str:

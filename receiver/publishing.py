@@ -18,9 +18,9 @@ from bus.ports.transport import Outgoing
 from bus.registry import Registry
 from bus.sentences import Said, sentence
 from bus.transports.publishing import DestinationPublisher
+from receiver.placement import PUBLISH
 
 _log = logging.getLogger(__name__)
-_CONSUMER: Final = "publish"
 _BATCH: Final = 256
 _PROBE: Final = 1
 _FIRST_BACKOFF: Final = 0.05
@@ -56,7 +56,7 @@ class SpoolPublisher:
         """Publish until ``stopping``; what is not published stays in the spool."""
         async with asyncio.TaskGroup() as group:
             self._group = group
-            for lane in self._spool.lanes(_CONSUMER):
+            for lane in self._spool.lanes(PUBLISH):
                 self.notice(lane)
             await stopping.wait()
             self._group = None
@@ -68,16 +68,20 @@ class SpoolPublisher:
         if destination not in self._lanes and self._group is not None:
             self._lanes[destination] = self._group.create_task(self._work(destination))
 
+    def count(self, message: Message) -> None:
+        """Count and tell of a message that was accepted right into its transport's queue."""
+        self._publisher.count(message)
+
     async def _work(self, lane: str) -> None:
         backoff, limit = _FIRST_BACKOFF, _BATCH
         while True:
-            await self._spool.wait(_CONSUMER, lane)
+            await self._spool.wait(PUBLISH, lane)
             destination = self._registry.catalog.destinations.get(lane)
             is_held = destination.paused if destination is not None else self._is_missing(lane)
             if is_held:
                 await self._clock.sleep(_HELD)
                 continue
-            moved = await self._move(destination, await self._spool.claim(_CONSUMER, limit, lane))
+            moved = await self._move(destination, await self._spool.claim(PUBLISH, limit, lane))
             # A transport that had no room is tried with one message, until it takes that.
             limit = _PROBE if moved.lacks_room else _BATCH
             if moved.some or not moved.left:
@@ -89,9 +93,7 @@ class SpoolPublisher:
     @property
     def trouble(self) -> Said:
         """What waits for destinations that the configuration lacks; empty when nothing does."""
-        waiting = {
-            found.lane for found in self._spool.stats().consumers if found.consumer == _CONSUMER and found.records
-        }
+        waiting = {found.lane for found in self._spool.stats().consumers if found.consumer == PUBLISH and found.records}
         missing = sorted(filter(self._is_missing, waiting))
         if not missing:
             return ""
@@ -131,15 +133,15 @@ class SpoolPublisher:
         """Publish and ack what a transport takes; return how many none took, and whether for want of room alone."""
         if destination is None:
             # Removed while messages were on their way: their traces say that nobody took them.
-            self._spool.ack(_CONSUMER, [record for record, _ in outgoing])
+            self._spool.ack(PUBLISH, [record for record, _ in outgoing])
             return 0, False
 
         def ack(held: Sequence[int]) -> None:
-            self._spool.ack(_CONSUMER, [outgoing[n][0] for n in held])
+            self._spool.ack(PUBLISH, [outgoing[n][0] for n in held])
 
         confirmed = await self._publisher.publish(destination, [item for _, item in outgoing], ack)
         kept = [record for (record, _), done in zip(outgoing, confirmed, strict=True) if not done]
-        self._spool.release(_CONSUMER, kept)
+        self._spool.release(PUBLISH, kept)
         return len(kept), bool(kept) and False not in confirmed
 
     async def _schedule(self, scheduled: Sequence[tuple[Record, Message]]) -> bool:
@@ -151,8 +153,8 @@ class SpoolPublisher:
             if not self._is_store_away:
                 _log.warning("messages for later wait in the spool for the store: %s", error)
             self._is_store_away = True
-            self._spool.release(_CONSUMER, records)
+            self._spool.release(PUBLISH, records)
             return False
         self._is_store_away = False
-        self._spool.ack(_CONSUMER, records)
+        self._spool.ack(PUBLISH, records)
         return True

@@ -10,8 +10,8 @@ from bus.domain.destination import Destination
 from bus.domain.health.vitals import USED_KEY_RATE, USED_RATE, USED_SHARE
 from bus.errors import QuotaUsedUp
 from bus.ports.clock import Clock
-from bus.ports.spool import Spool
 from bus.security.principals import Principal
+from receiver.placement import Place
 from receiver.turned_away import TurnedAway
 
 _LOOK_AGAIN: Final = 5.0
@@ -21,14 +21,15 @@ _MOST: Final = 10_000
 class Quotas:
     """Decides whether a message is within rates and share; what is refused is counted in ``TurnedAway``."""
 
-    def __init__(self, spool: Spool, turned_away: TurnedAway, clock: Clock) -> None:
-        self._spool = spool
+    def __init__(self, turned_away: TurnedAway, clock: Clock) -> None:
         self._turned_away = turned_away
         self._clock = clock
         self._destinations = _Buckets()
         self._keys = _Buckets()
 
-    def take(self, destination: Destination, principal: Principal, size: int, rooms: dict[str, Room]) -> None:
+    def take(
+        self, destination: Destination, principal: Principal, size: int, place: Place, rooms: dict[str, Room]
+    ) -> None:
         """Admit a record of ``size`` bytes; ``rooms`` is what earlier records of the same call leave, by destination.
 
         Raises
@@ -45,14 +46,14 @@ class Quotas:
         if of_destination is not None and (wait := of_destination.wait(now)) > 0:
             self._turned_away.note(code, USED_RATE, code)
             raise _over(f"destination {code!r}", destination.rate, "destination", wait)
-        self._take_room(destination, size, rooms)
+        self._take_room(destination, size, place, rooms)
         for bucket in (of_key, of_destination):
             if bucket is not None:
                 bucket.take(1)
 
-    def _take_room(self, destination: Destination, size: int, rooms: dict[str, Room]) -> None:
+    def _take_room(self, destination: Destination, size: int, place: Place, rooms: dict[str, Room]) -> None:
         code = destination.code
-        room = rooms.get(code) or self._spool.room(code)
+        room = rooms.get(code) or place.spool.room(code)
         if not room.takes(destination.spool_share, size):
             self._turned_away.note(code, USED_SHARE, code)
             raise QuotaUsedUp(

@@ -20,6 +20,7 @@ from bus.bootstrap import Context
 from bus.cluster.member import Member
 from bus.cluster.report import Answer
 from bus.domain.destination import Destination, FormerTransport, TransportName, is_drained
+from bus.domain.lanes import STORE, destination_of
 from bus.domain.times import format_time
 from bus.sentences import Said, joined, sentence, sentence_of
 
@@ -132,7 +133,7 @@ def _queued(code: str, answers: Sequence[Answer]) -> dict[str, tuple[int, int | 
         if answer.report is None:
             return None
         for lane in answer.report.lanes:
-            if (lane.spool, lane.lane) == (_DIRECT_QUEUE, code):
+            if lane.spool == _DIRECT_QUEUE and destination_of(lane.lane) == code and lane.consumer != STORE:
                 records, oldest = found.get(lane.consumer, (0, None))
                 times = [time for time in (oldest, lane.oldest) if time is not None]
                 found[lane.consumer] = (records + lane.records, min(times, default=None))

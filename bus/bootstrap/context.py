@@ -16,6 +16,7 @@ from bus.registry import Registry
 from bus.security.egress import EgressPolicy
 from bus.security.keyring import Keyring
 from bus.settings import Settings
+from bus.stores.feed import StoreFeed
 from bus.stores.rollups import Rollups
 from bus.transports.router import TransportRouter
 
@@ -43,4 +44,5 @@ class Context:
     peer_key: PeerKey
     peers: Peers
     rollups: Rollups
+    feed: StoreFeed
     events: Events

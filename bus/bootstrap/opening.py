@@ -16,6 +16,7 @@ from typing import Any, Final
 from bus.bootstrap.brokers import open_brokers
 from bus.bootstrap.context import Context
 from bus.bootstrap.events import check_events, open_events
+from bus.bootstrap.feeding import make_feed
 from bus.bootstrap.identity import claim_name
 from bus.bootstrap.introspection import Introspection
 from bus.bootstrap.offers import Offers, offers_of
@@ -87,6 +88,7 @@ async def open_context(settings: Settings, roles: Sequence[str], url: str) -> As
         box = SecretBox(settings.secret_key or None, settings.secret_key_old or None)
         registry = Registry(kept, box, lambda: kept.is_old)
         me = _member(settings, roles, url, opened.enter_context(claim_name(settings.data, roles)), clock)
+        rollups = Rollups(store, clock, me.owner, partial(unstored, spools))
         members = Members(store, clock, me, peers.lives, ViewFile(settings.data / "permits.json"))
         context = Context(
             settings=settings,
@@ -104,7 +106,8 @@ async def open_context(settings: Settings, roles: Sequence[str], url: str) -> As
             members=members,
             peer_key=peer_key,
             peers=peers,
-            rollups=Rollups(store, clock, me.owner, partial(unstored, spools)),
+            rollups=rollups,
+            feed=make_feed(spools, store, registry, rollups, clock),
             events=open_events(settings, me, reserve, clock),
         )
         # Whatever is opened above may still refuse the start, with an error of its own.

@@ -8,6 +8,7 @@ from importlib.metadata import entry_points
 from typing import Final, Protocol
 
 from bus.bootstrap.context import Context
+from bus.bootstrap.feeding import FeedService
 from bus.bootstrap.offers import Offers
 from bus.errors import ConfigurationError
 
@@ -47,9 +48,12 @@ def load_roles(names: Sequence[str]) -> list[Role]:
 
 
 def compose(context: Context, roles: Sequence[Role], offered: Offers) -> tuple[list[Service], Offers]:
-    """Make the services of a process, each with what was offered before it, and return what they offer together."""
+    """Make the services of a process, each with what was offered before it, and return what they offer together.
+
+    The first one feeds the store from the spools, where there are any: what the others leave is written until the end.
+    """
     services: list[Service] = []
-    for role in roles:
+    for role in [*([FeedService] if context.spools else []), *roles]:
         services.append(role(context, offered))
         offered |= services[-1].offers
     return services, offered

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from bus.domain.lanes import STORE, destination_of
 from bus.ports.spool import ConsumerStats
 from bus.registry import SUBSCRIPTIONS
 from bus.spool.section import SEPARATOR
@@ -22,6 +23,6 @@ class Foreign:
 
     def has(self, found: ConsumerStats) -> bool:
         """Whether these records wait for a subscription that the configuration lacks."""
-        if self._known is None or not found.lane.startswith(_DIRECT):
+        if self._known is None or not found.lane.startswith(_DIRECT) or found.consumer == STORE:
             return False
-        return f"{found.lane.removeprefix(_DIRECT)}/{found.consumer}" not in self._known
+        return f"{destination_of(found.lane.removeprefix(_DIRECT))}/{found.consumer}" not in self._known

@@ -8,9 +8,9 @@ from typing import Final, NamedTuple
 from bus.cluster.member import Held
 from bus.cluster.members import Members
 from bus.domain.health.vitals import SpoolFigures
-from bus.domain.lanes import destination_of
+from bus.domain.lanes import STORE, destination_of
 from bus.ports.spool import Spool, SpoolStats
-from bus.ports.transport import Lag
+from bus.ports.transport import Lag, queue_lags
 
 _NOTHING: Final = Held(0, None)
 
@@ -28,10 +28,10 @@ def figures(spools: Mapping[str, Spool], carried: Mapping[tuple[str, str], Lag])
     """Return what this process's spools hold and what waits in them, and what its workers have of other transports."""
     stats = {name: spool.stats() for name, spool in spools.items()}
     held = {f"{code}/{name}": Held(*lag) for (code, name), lag in carried.items()}
-    for found in stats["direct"].consumers if "direct" in stats else ():
-        lane = f"{found.lane}/{found.consumer}"
-        if found.records:
-            held[lane] = _sum(held.get(lane, _NOTHING), Held(found.records, found.oldest, found.records))
+    for (code, name), lag in queue_lags(stats["direct"]).items() if "direct" in stats else ():
+        lane = f"{code}/{name}"
+        if lag.records:
+            held[lane] = _sum(held.get(lane, _NOTHING), Held(lag.records, lag.oldest, lag.records))
     return Figures(
         unpublished=_oldest(stats.get("receiver"), "publish"),
         unseen=_oldest(stats.get("outcomes"), "store"),
@@ -48,8 +48,9 @@ def spool_figures(stats: SpoolStats) -> SpoolFigures:
 
 def unstored(spools: Mapping[str, Spool]) -> int | None:
     """Return since when (ms) a message or an outcome of this process waits for the store; None for never."""
-    stats = [spools[name].stats() for name in ("receiver", "outcomes") if name in spools]
-    return min((oldest for found in stats for oldest in _oldest(found, "store").values()), default=None)
+    consumers = {"receiver": "store", "direct": STORE, "outcomes": "store"}
+    stats = [(spools[name].stats(), consumer) for name, consumer in consumers.items() if name in spools]
+    return min((oldest for found, consumer in stats for oldest in _oldest(found, consumer).values()), default=None)
 
 
 class Waiting:

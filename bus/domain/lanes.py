@@ -1,15 +1,22 @@
-"""Lanes of the dispatcher's spool: a destination's finished outcomes, and apart each subscription's unfinished ones."""
+"""Names of lanes. Those of a destination begin with its code; the outcomes that are not final have lanes apart."""
 
 from __future__ import annotations
 
 from typing import Final
 
 _SEPARATOR: Final = "/"
+STORE: Final = "/store"
+"""The consumer that holds for the store what was accepted into the direct queue; no subscription has such a name."""
 
 
 def unfinished_lane(destination: str, subscription: str) -> str:
     """Return the lane of a subscription's outcomes that ask for another attempt."""
     return f"{destination}{_SEPARATOR}{subscription}"
+
+
+def accepted_lane(destination: str) -> str:
+    """Return the lane of the direct queue that a receiver of the same process accepts a destination's messages into."""
+    return f"{destination}{_SEPARATOR}accepted"
 
 
 def destination_of(lane: str) -> str:

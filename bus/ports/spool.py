@@ -141,8 +141,8 @@ class Spool(Protocol):
         """Lanes in which this consumer could claim now, those that were claimed from longest ago first."""
         ...
 
-    async def wait(self, consumer: str, lane: str | None = None) -> None:
-        """Return when this consumer could claim, from ``lane`` or from any."""
+    async def wait(self, consumer: str, *lanes: str) -> None:
+        """Return when this consumer could claim from one of these lanes; from any where none is named."""
         ...
 
     async def claim(self, consumer: str, limit: int, lane: str) -> list[Record]:
@@ -174,6 +174,10 @@ class Spool(Protocol):
 
     def recovered(self, consumer: str, record: Record) -> bool:
         """Whether the record may have been claimed by this consumer before a crash or restart."""
+        ...
+
+    def pending(self, consumer: str, lane: str) -> int:
+        """Return how many records of a lane wait for this consumer, or are claimed by it; costs no disk access."""
         ...
 
     def stats(self) -> SpoolStats:

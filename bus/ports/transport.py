@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from bus.domain.destination import Destination
+from bus.domain.lanes import STORE, destination_of
 from bus.domain.message import Message
 from bus.domain.subscription import Subscription
+from bus.ports.spool import Spool, SpoolStats
 from bus.sentences import Said
 
 
@@ -38,6 +40,18 @@ class Lag(NamedTuple):
 
     records: int
     oldest: int | None
+
+
+def queue_lags(stats: SpoolStats) -> dict[tuple[str, str], Lag]:
+    """Return what a direct queue holds for each (destination, subscription), over all lanes of the destination."""
+    found: dict[tuple[str, str], Lag] = {}
+    for one in stats.consumers:
+        if one.consumer != STORE:
+            key = destination_of(one.lane), one.consumer
+            before = found.get(key, Lag(0, None))
+            times = [time for time in (before.oldest, one.oldest) if time is not None]
+            found[key] = Lag(before.records + one.records, min(times, default=None))
+    return found
 
 
 class Consumer(Protocol):
@@ -134,6 +148,19 @@ class Transport(Publisher, Protocol):
 
         Costs no network: ``run`` keeps it current within seconds. None while the broker does not answer.
         """
+        ...
+
+
+@runtime_checkable
+class Accepting(Protocol):
+    """What a transport has besides whose queue is in this process: a receiver may accept messages right into it."""
+
+    def queue_of(self, destination: Destination, size: int) -> Spool | None:
+        """Return where to accept ``size`` bytes for a destination, in `accepted_lane`; None to publish instead."""
+        ...
+
+    def accepted(self, message: Message, position: int) -> None:
+        """Keep a message at hand that was accepted into the queue."""
         ...
 
 

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from bus.bootstrap import Context, Fill, Introspection, Offers
-from bus.ports.spool import Spool, SpoolStats
-from bus.ports.transport import Lag, Publisher
+from bus.domain.lanes import STORE, destination_of
+from bus.ports.spool import ConsumerStats, Spool, SpoolStats
+from bus.ports.transport import Lag, Publisher, queue_lags
 from bus.sentences import Said, sentence
 from bus.telemetry import labels, metrics
 from bus.transports.router import Lags
+
+# Shown also before anything was there.
+_ALWAYS: Final = (("receiver", "publish"), ("receiver", "store"), ("outcomes", "store"))
 
 
 def spool_offers(context: Context) -> Offers:
     """Return the meters and the conditions of a process's spools."""
     spools = context.spools.items()
     return Offers(
-        meters=tuple(partial(_measure_spool, context, name, spool) for name, spool in spools),
+        meters=(partial(_measure_spools, context),),
         conditions={f"spool {name}": partial(_spool_trouble, spool) for name, spool in spools},
     )
 
@@ -40,25 +44,37 @@ def _fill_health(checks: Sequence[Mapping[str, Any]]) -> None:
             metrics.STORE_UP.set(check["ok"])
 
 
-def _measure_spool(context: Context, name: str, spool: Spool) -> Fill:
-    return partial(_fill_spool, name, spool.stats(), context.clock.now())
+def _measure_spools(context: Context) -> Fill:
+    stats = {name: spool.stats() for name, spool in context.spools.items()}
+    return partial(_fill_spools, stats, context.clock.now())
 
 
-def _fill_spool(name: str, stats: SpoolStats, now: int) -> None:
-    metrics.SPOOL_BYTES.labels(name).set(stats.bytes)
-    metrics.SPOOL_DAMAGED.labels(name).set(stats.damaged)
-    waiting: dict[str, tuple[int, int | None]] = {}
-    for found in stats.consumers:
-        told = labels.SUBSCRIPTIONS.of(found.lane, found.consumer) if name == "direct" else ()
-        label = "/".join(told) or found.consumer
-        count, oldest = waiting.get(label, (0, None))
-        times = [time for time in (oldest, found.oldest) if time is not None]
-        waiting[label] = (count + found.records, min(times, default=None))
-        if name == "direct":
-            metrics.BACKLOG.labels(*told, "direct", "").inc(found.records)
+def _fill_spools(spools: Mapping[str, SpoolStats], now: int) -> None:
+    waiting: dict[tuple[str, str], tuple[int, int | None]] = {
+        label: (0, None) for label in _ALWAYS if label[0] in spools
+    }
+    for name, stats in spools.items():
+        metrics.SPOOL_BYTES.labels(name).set(stats.bytes)
+        metrics.SPOOL_DAMAGED.labels(name).set(stats.damaged)
+        for found in stats.consumers:
+            label = _label(name, found)
+            count, oldest = waiting.get(label, (0, None))
+            times = [time for time in (oldest, found.oldest) if time is not None]
+            waiting[label] = (count + found.records, min(times, default=None))
     for label, (count, oldest) in waiting.items():
-        metrics.SPOOL_RECORDS.labels(name, label).set(count)
-        metrics.SPOOL_OLDEST.labels(name, label).set((now - oldest) / 1000 if oldest is not None else 0)
+        metrics.SPOOL_RECORDS.labels(*label).set(count)
+        metrics.SPOOL_OLDEST.labels(*label).set((now - oldest) / 1000 if oldest is not None else 0)
+    for key, lag in (queue_lags(spools["direct"]) if "direct" in spools else {}).items():
+        metrics.BACKLOG.labels(*labels.SUBSCRIPTIONS.of(*key), "direct", "").inc(lag.records)
+
+
+def _label(name: str, found: ConsumerStats) -> tuple[str, str]:
+    """Return what a consumer counts under: messages are the receiver's, also those that the direct queue holds."""
+    if name != "direct":
+        return name, found.consumer
+    if found.consumer == STORE:
+        return "receiver", "store"
+    return name, "/".join(labels.SUBSCRIPTIONS.of(destination_of(found.lane), found.consumer))
 
 
 def _measure_broker(publisher: Publisher, lags: Lags | None) -> Fill:

@@ -68,9 +68,9 @@ class AsyncSpool:
         """Lanes in which this consumer could claim now, those that were claimed from longest ago first."""
         return self._section.ready(consumer)
 
-    async def wait(self, consumer: str, lane: str | None = None) -> None:
-        """Return when this consumer could claim, from ``lane`` or from any."""
-        await self._driver.wait_ready(self._section, consumer, lane)
+    async def wait(self, consumer: str, *lanes: str) -> None:
+        """Return when this consumer could claim from one of these lanes; from any where none is named."""
+        await self._driver.wait_ready(self._section, consumer, lanes)
 
     async def claim(self, consumer: str, limit: int, lane: str) -> list[Record]:
         """Take up to ``limit`` durable records of a lane, in order; see the port."""
@@ -127,6 +127,10 @@ class AsyncSpool:
     def recovered(self, consumer: str, record: Record) -> bool:
         """Whether the record may have been claimed by this consumer before a crash or restart."""
         return self._engine.recovered(consumer, record)
+
+    def pending(self, consumer: str, lane: str) -> int:
+        """Return how many records of a lane wait for this consumer, or are claimed by it."""
+        return self._section.pending(consumer, lane)
 
     def stats(self) -> SpoolStats:
         """Return counts kept in memory; ``oldest`` is the record's time, in milliseconds since the epoch."""

@@ -107,8 +107,10 @@ class BlockingSpool:
         with self._turn:
             return self._section.ready(consumer)
 
-    def wait(self, consumer: str, lane: str | None = None, timeout: float | None = None) -> bool:
-        """Wait until this consumer could claim, for ``timeout`` seconds at most; return whether it could.
+    def wait(self, consumer: str, *lanes: str, timeout: float | None = None) -> bool:
+        """Wait until this consumer could claim from one of these lanes; from any where none is named.
+
+        It waits for ``timeout`` seconds at most, and returns whether it could.
 
         Acks made so far are durable when it starts to wait.
         """
@@ -117,7 +119,7 @@ class BlockingSpool:
         with self._turn:
             while True:
                 self._engine.check()
-                if self._section.is_ready(consumer, lane):
+                if self._section.is_ready(consumer, lanes):
                     return True
                 if self._engine.gathered.pending and self._may_lead():
                     self._lead()
@@ -203,6 +205,12 @@ class BlockingSpool:
         self._check()
         with self._turn:
             return self._engine.recovered(consumer, record)
+
+    def pending(self, consumer: str, lane: str) -> int:
+        """Return how many records of a lane wait for this consumer, or are claimed by it."""
+        self._check()
+        with self._turn:
+            return self._section.pending(consumer, lane)
 
     def stats(self) -> SpoolStats:
         """Return counts kept in memory; ``oldest`` is the record's time, in milliseconds since the epoch."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -22,7 +22,7 @@ LINGER = 0.05
 """Seconds that an ack waits for appends to share its commit."""
 RETRY = 0.25
 """Seconds after which acks are written again when the disk was full."""
-_Waiter = tuple[str | None, "asyncio.Future[None]"]
+_Waiter = tuple[Sequence[str], "asyncio.Future[None]"]
 
 
 class Driver:
@@ -49,13 +49,13 @@ class Driver:
         """Open or make the spool in a directory; raises as ``Engine`` does."""
         return cls(await asyncio.to_thread(Engine, directory, options))
 
-    async def wait_ready(self, section: Section, consumer: str, lane: str | None) -> None:
-        """Return when a consumer could claim, from ``lane`` or from any of the section."""
+    async def wait_ready(self, section: Section, consumer: str, lanes: Sequence[str]) -> None:
+        """Return when a consumer could claim from one of these lanes; from any of the section where none is named."""
         while True:
             self.engine.check()
-            if section.is_ready(consumer, lane):
+            if section.is_ready(consumer, lanes):
                 return
-            item: _Waiter = (lane, self.loop.create_future())
+            item: _Waiter = (lanes, self.loop.create_future())
             waiters = self._ready_waiters.setdefault((section, consumer), [])
             waiters.append(item)
             try:
@@ -225,8 +225,8 @@ class Driver:
         waiters = self._ready_waiters.get((section, consumer))
         if waiters is None:
             return
-        for lane, waiter in waiters:
-            if section.is_ready(consumer, lane) and not waiter.done():
+        for lanes, waiter in waiters:
+            if section.is_ready(consumer, lanes) and not waiter.done():
                 waiter.set_result(None)
 
     def _wake_consumers(self, lanes: Iterable[Lane]) -> None:

@@ -258,10 +258,17 @@ class Section:
         """Lanes with something to claim, the one not claimed from for longest first."""
         return tuple(self._ready.get(consumer, ()))
 
-    def is_ready(self, consumer: str, name: str | None) -> bool:
-        """Whether the consumer could claim from the lane, or from any."""
+    def is_ready(self, consumer: str, names: Sequence[str]) -> bool:
+        """Whether the consumer could claim from one of these lanes; from any where none is named."""
         lanes = self._ready.get(consumer)
-        return lanes is not None and (len(lanes) > 0 if name is None else name in lanes)
+        if not lanes:
+            return False
+        return not names or any(name in lanes for name in names)
+
+    def pending(self, consumer: str, name: str) -> int:
+        """Return how many records of a lane wait for a consumer, or are held by it."""
+        cursor = self.find(name, consumer)
+        return 0 if cursor is None else cursor.pending
 
     def refresh(self, cursor: Cursor) -> None:
         """Add the lane to the consumer's ready ones, or take it out."""

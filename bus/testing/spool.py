@@ -98,10 +98,10 @@ class MemorySpool:
         held = lane.held[consumer]
         return [position for position in lane.open[consumer] if position not in held]
 
-    async def wait(self, consumer: str, lane: str | None = None) -> None:
-        """Return when this consumer could claim, from ``lane`` or from any."""
+    async def wait(self, consumer: str, *lanes: str) -> None:
+        """Return when this consumer could claim from one of these lanes; from any where none is named."""
         self._check()
-        while not (self._claimable(lane, consumer) if lane is not None else self.lanes(consumer)):
+        while not any(self._claimable(lane, consumer) for lane in lanes or self._lanes):
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiters.add(waiter)
             try:
@@ -176,6 +176,11 @@ class MemorySpool:
     def recovered(self, consumer: str, record: Record) -> bool:  # noqa: ARG002
         """Return False: there is no restart."""
         return False
+
+    def pending(self, consumer: str, lane: str) -> int:
+        """Return how many records of a lane wait for this consumer, or are claimed by it."""
+        place = self._lanes.get(lane)
+        return len(place.open.get(consumer, ())) if place is not None else 0
 
     def stats(self) -> SpoolStats:
         """Return counts."""

@@ -10,11 +10,12 @@ from typing import Final
 
 from bus.domain.delivery.quota import Room
 from bus.domain.destination import Destination, TransportName
+from bus.domain.lanes import STORE, accepted_lane
 from bus.domain.message import Message, decode_message
 from bus.domain.subscription import Subscription
 from bus.errors import SpoolError, SpoolFull
 from bus.ports.spool import NewRecord, Record, Spool, decoded
-from bus.ports.transport import Incoming, Lag, Outgoing
+from bus.ports.transport import Incoming, Lag, Outgoing, queue_lags
 from bus.sentences import Said
 
 _log = logging.getLogger(__name__)
@@ -23,7 +24,10 @@ _RECENT_BODY: Final = 16_384
 
 
 class DirectTransport:
-    """Publishes into a local spool, a lane for each destination, and consumes from it.
+    """Publishes into a local spool, and consumes from it.
+
+    A destination has two lanes: what is published, or handed over, to it; and what a receiver of the same process
+    accepts for it, which needs no publishing and waits for the store as well.
 
     Parameters
     ----------
@@ -56,16 +60,30 @@ class DirectTransport:
     async def ensure(self, destination: Destination, subscriptions: Sequence[Subscription]) -> None:
         """Attach the subscriptions from the next message on; durable when it returns."""
         attached = self._attached.setdefault(destination.code, set())
+        self._queue.attach(accepted_lane(destination.code), STORE)
         for subscription in subscriptions:
-            self._queue.attach(destination.code, subscription.name)
+            for lane in _lanes(destination.code):
+                self._queue.attach(lane, subscription.name)
             attached.add(subscription.name)
         await self._queue.settle()
 
     async def remove(self, destination: str, subscription: str) -> None:
         """Detach a subscription; messages that waited only for it leave the queue."""
         self._attached.get(destination, set()).discard(subscription)
-        self._queue.detach(destination, subscription)
+        for lane in _lanes(destination):
+            self._queue.detach(lane, subscription)
         await self._queue.settle()
+
+    def queue_of(self, destination: Destination, size: int) -> Spool | None:
+        """Return where to accept ``size`` bytes for a destination; None where nobody has subscribed, or has room."""
+        lane = accepted_lane(destination.code)
+        if not self._attached.get(destination.code):
+            return None
+        return self._queue if self._queue.room(lane).takes(destination.spool_share, size) else None
+
+    def accepted(self, message: Message, position: int) -> None:
+        """Keep a message at hand that was accepted into the queue."""
+        self._remember(accepted_lane(message.destination), position, message)
 
     async def publish(self, batch: Sequence[Outgoing]) -> list[bool | None]:
         """Append to the queue what its destination has room for; what nobody subscribed to is confirmed unstored."""
@@ -81,9 +99,7 @@ class DirectTransport:
 
     def lags(self) -> dict[tuple[str, str], Lag]:
         """Return what the queue holds for each subscription."""
-        return {
-            (stats.lane, stats.consumer): Lag(stats.records, stats.oldest) for stats in self._queue.stats().consumers
-        }
+        return queue_lags(self._queue.stats())
 
     def conditions(self) -> dict[str, Said]:
         """Return nothing: there is no broker."""
@@ -136,36 +152,38 @@ class DirectTransport:
             _log.warning("direct queue refused %d messages, they stay with the receiver: %s", len(taken), error)
             return None if isinstance(error, SpoolFull) else False
         for item, position in zip(taken, positions, strict=True):
-            self._remember(item.message, position)
+            self._remember(item.message.destination, position, item.message)
         return True
 
-    def _remember(self, message: Message, position: int) -> None:
+    def _remember(self, lane: str, position: int, message: Message) -> None:
         if len(message.body) > _RECENT_BODY:
             return
         recent = self._recent
-        recent[message.destination, position] = message
+        recent[lane, position] = message
         if len(recent) > _RECENT_MESSAGES:
             recent.popitem(last=False)
 
 
 class DirectConsumer:
-    """One subscription's cursor in the queue."""
+    """One subscription's place in both lanes of its destination; they take turns."""
 
-    def __init__(self, transport: DirectTransport, queue: Spool, lane: str, name: str) -> None:
+    def __init__(self, transport: DirectTransport, queue: Spool, destination: str, name: str) -> None:
         self._transport = transport
         self._queue = queue
-        self._lane = lane
+        self._lanes = _lanes(destination)
         self._name = name
         self._held: dict[int, Record] = {}
 
     async def receive(self, limit: int) -> list[Incoming]:
         """Wait for records and claim up to ``limit`` of them."""
         while True:
-            records = await self._queue.claim(self._name, limit, self._lane)
-            incoming = [found for record in records if (found := self._read(record)) is not None]
-            if incoming:
-                return incoming
-            await self._queue.wait(self._name, self._lane)
+            self._lanes = self._lanes[::-1]
+            for lane in self._lanes:
+                records = await self._queue.claim(self._name, limit, lane)
+                incoming = [found for record in records if (found := self._read(record)) is not None]
+                if incoming:
+                    return incoming
+            await self._queue.wait(self._name, *self._lanes)
 
     def ack(self, incoming: Sequence[Incoming]) -> None:
         """Finish records; durable with the queue's next commit."""
@@ -193,6 +211,10 @@ class DirectConsumer:
             return None
         self._held[record.position] = record
         return Incoming(message, record, self._queue.recovered(self._name, record))
+
+
+def _lanes(destination: str) -> tuple[str, ...]:
+    return destination, accepted_lane(destination)
 
 
 def _record(incoming: Incoming) -> Record:

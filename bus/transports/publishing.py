@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from bus.domain.destination import Destination
+from prometheus_client import Counter
+
+from bus.domain.destination import Destination, TransportName
+from bus.domain.message import Message
 from bus.domain.tracing import events as events_of
 from bus.ports.clock import Clock
 from bus.ports.events import Events
@@ -20,6 +23,17 @@ class DestinationPublisher:
         self._router = router
         self._events = events
         self._clock = clock
+        self._accepted: dict[str, Counter] = {}
+
+    def count(self, message: Message) -> None:
+        """Count and tell of a message that was accepted right into the queue of the direct transport."""
+        name = TransportName.DIRECT
+        counter = self._accepted.get(message.destination)
+        if counter is None:
+            told = (*labels.DESTINATIONS.of(message.destination), name)
+            counter = self._accepted[message.destination] = metrics.PUBLISHED.labels(*told, "confirmed")
+        counter.inc()
+        self._events.emit(events_of.published(message, name, confirmed=True, at=self._clock.now()))
 
     async def publish(
         self, destination: Destination, batch: Sequence[Outgoing], held: Callable[[Sequence[int]], None]

@@ -12,7 +12,7 @@ from bus.domain.destination import Destination, TransportName
 from bus.domain.subscription import Subscription
 from bus.errors import InvalidDestination, InvalidMessage, TransportError, TransportRefused
 from bus.ports.clock import Clock
-from bus.ports.transport import Lag, Publisher, Transport
+from bus.ports.transport import Accepting, Lag, Publisher, Transport
 from bus.sentences import Said, Sentence, sentence
 from bus.transports.merged import MergedConsumer
 from bus.transports.preference import ClusterPreference
@@ -68,6 +68,7 @@ class TransportRouter:
     def __init__(self, transports: Iterable[Transport], clock: Clock, handover: Publisher | None = None) -> None:
         self._transports = {transport.name: transport for transport in transports}
         self._publishers: dict[str, Publisher] = {**self._transports}
+        self._accepting = {name: found for name, found in self._transports.items() if isinstance(found, Accepting)}
         self._handover = handover
         if handover is not None:
             self._publishers[handover.name] = handover
@@ -91,6 +92,10 @@ class TransportRouter:
     def of(self, destination: Destination) -> Publisher:
         """Return what publishes a destination's messages; without its broker's servers, the fallback."""
         return self._publishers.get(destination.transport) or self.fallback
+
+    def accepting(self, destination: Destination) -> Accepting | None:
+        """Return the destination's transport when its queue is in this process."""
+        return self._accepting.get(destination.transport)
 
     @property
     def fallback(self) -> Publisher:

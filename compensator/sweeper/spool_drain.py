@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from bus.bootstrap.spools import open_left
 from bus.domain.delivery.delivery import Origin, Outcome, decode_outcome, due_row, untried_row
-from bus.domain.lanes import destination_of
+from bus.domain.lanes import STORE
 from bus.domain.message import Message, decode_message
 from bus.errors import StoreError
 from bus.ports.clock import Clock
@@ -19,7 +19,8 @@ from bus.ports.store import Store
 from bus.ports.transport import Outgoing
 from bus.registry import Registry
 from bus.spool.retire import remove
-from bus.stores.feed import StoreFeed
+from bus.stores.budget import Budget
+from bus.stores.feed import Source, StoreFeed
 from bus.transports.publishing import DestinationPublisher
 
 _log = logging.getLogger(__name__)
@@ -125,25 +126,18 @@ class SpoolDrain:
                 spool.ack(found.consumer, records)
 
     async def _direct(self, spool: Spool) -> None:
+        await self._feed(spool, decode_message, STORE)
         for found in spool.stats().consumers:
-            while records := await spool.claim(found.consumer, _BATCH, found.lane):
+            while found.consumer != STORE and (records := await spool.claim(found.consumer, _BATCH, found.lane)):
                 readable, now = _readable(records), self._clock.now()
                 rows = [untried_row(one, found.consumer, now, Origin.TRANSPORT) for _, one in readable]
                 await self._store.compensate(rows)
                 spool.ack(found.consumer, [record for record, _ in readable])
 
-    async def _feed(self, spool: Spool, decode: Callable[[bytes], Message | Outcome]) -> None:
+    async def _feed(self, spool: Spool, decode: Callable[[bytes], Message | Outcome], consumer: str = "store") -> None:
         """Write the spool's records to the store, at the store rates of their destinations."""
-        feed = StoreFeed(
-            spool,
-            self._store,
-            self._clock,
-            consumer="store",
-            decode=decode,
-            total=lambda: None,
-            rate_of=lambda lane: self._registry.store_rate(destination_of(lane)),
-            count=self._count,
-        )
+        budget = Budget(lambda: None, self._registry.store_rate)
+        feed = StoreFeed(self._store, self._clock, [Source(spool, consumer, decode, budget, self._clock)], self._count)
         async with asyncio.TaskGroup() as group:
             running = group.create_task(feed.run())
             is_done = await feed.caught_up(_STORED_WITHIN)

@@ -15,6 +15,7 @@ from typing import Any
 
 from admin.repair.resender import Cause, Resender
 from bus.bootstrap import Context, Offers, compose
+from bus.bootstrap.feeding import make_feed
 from bus.cluster.peers import PeerKey, Peers
 from bus.domain.delivery.delivery import FINAL, Outcome
 from bus.domain.delivery.retry import RetryPolicy, Schedule
@@ -152,7 +153,8 @@ class Life:
             members=alone(world.store, world.clock),
             peer_key=(peer_key := PeerKey(world.store, world.clock)),
             peers=Peers(peer_key),
-            rollups=Rollups(world.store, world.clock, "owner-1", lambda: None),
+            rollups=(rollups := Rollups(world.store, world.clock, "owner-1", lambda: None)),
+            feed=make_feed(world.spools, world.store, self.registry, rollups, world.clock),
             events=MemoryEvents(),
         )
         self.tasks: list[asyncio.Task[None]] = []

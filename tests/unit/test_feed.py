@@ -12,7 +12,8 @@ from bus.domain.delivery.delivery import Outcome
 from bus.domain.message import Message, decode_message, encode_message
 from bus.errors import StoreError, StoreUnavailable
 from bus.ports.spool import NewRecord
-from bus.stores.feed import StoreFeed
+from bus.stores.budget import Budget
+from bus.stores.feed import BATCH, TICK, Source, StoreFeed
 from bus.testing.clock import ManualClock
 from bus.testing.spool import MemorySpool
 from bus.testing.store import MemoryStore
@@ -54,16 +55,9 @@ class World:
         self.total: float | None = None
         self.rates: dict[str, float] = {}
         self.counted: list[Message | Outcome] = []
-        self.feed = StoreFeed(
-            self.spool,
-            self.store,
-            self.clock,
-            consumer="store",
-            decode=decode_message,
-            total=lambda: self.total,
-            rate_of=self.rates.get,
-            count=self.counted.extend,
-        )
+        budget = Budget(lambda: self.total, self.rates.get)
+        self.source = Source(self.spool, "store", decode_message, budget, self.clock)
+        self.feed = StoreFeed(self.store, self.clock, [self.source], self.counted.extend)
         self._made = 0
 
     async def put(self, count: int, lane: str = "orders") -> None:
@@ -97,19 +91,19 @@ async def test_what_is_in_the_spool_comes_into_the_store(world: World) -> None:
     await world.put(3)
     async with world.running():
         await world.put(2)
-        await world.clock.settle()
+        await world.clock.advance(TICK)
         assert world.store.written == 5
         assert world.waiting() == 0
         assert await world.store.message(message(4).id) == message(4)
 
 
 async def test_many_share_a_batch_and_lanes_take_turns(world: World) -> None:
-    await world.put(2000)
+    await world.put(BATCH + 1000)
     await world.put(5, "mails")
     async with world.running():
-        assert world.store.written == 2005
+        assert world.store.written == BATCH + 1005
     sizes = [len(batch) for batch in world.store.batches]
-    assert max(sizes) == 512
+    assert max(sizes) == BATCH
     assert world.count("mails") == 5
     assert any(one.destination == "mails" for batch in world.store.batches[:2] for one in batch)
 
@@ -140,9 +134,10 @@ async def test_what_the_store_has_is_counted_once(world: World) -> None:
 class AcksFirst(StoreFeed):
     """Planted: acks what it claimed before the store has it."""
 
-    async def _write(self, claimed) -> None:
-        self._spool.ack(self._consumer, claimed)
-        await super()._write(claimed)
+    async def _write(self, batch) -> None:
+        for item in batch:
+            item.source.finish([item.record])
+        await super()._write(batch)
 
 
 async def test_an_ack_before_the_store_has_it_is_caught(world: World) -> None:
@@ -283,7 +278,7 @@ async def test_an_earlier_emptiness_is_not_a_later_one(world: World) -> None:
         assert world.store.written == 1
         world.store.gate.clear()
         await world.put(1)
-        await world.clock.settle()
+        await world.clock.advance(TICK)
         assert not await world.feed.caught_up(0.01)
         world.store.gate.set()
         assert await world.feed.caught_up(10)

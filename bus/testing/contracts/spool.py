@@ -253,6 +253,23 @@ class SpoolContract:
         assert spool.room("a").held == spool.room("a/y").held == 100 + 200 + 2 * 32
         assert spool.room("b").held == 400 + 32
 
+    async def test_wait_for_one_of_several_lanes(self, spool: Spool) -> None:
+        waiting = asyncio.create_task(spool.wait("send", "a", "b"))
+        await spool.append([new(b"1", "c")])
+        assert not waiting.done()
+        await spool.append([new(b"2", "b")])
+        async with asyncio.timeout(5):
+            await waiting
+        await spool.wait("send", "nothing", "b")
+
+    async def test_pending_counts_what_waits_and_what_is_claimed(self, spool: Spool) -> None:
+        assert spool.pending("send", "a") == 0
+        await spool.append([new(b"1"), new(b"2"), new(b"3", "b")])
+        claimed = await spool.claim("send", 1, "a")
+        assert (spool.pending("send", "a"), spool.pending("send", "b"), spool.pending("nobody", "a")) == (2, 1, 0)
+        spool.ack("send", claimed)
+        assert spool.pending("send", "a") == 1
+
     async def test_many_callers_at_once(self, spool: Spool) -> None:
         calls = [spool.append([new(b"%d-%d" % (call, part)) for part in range(3)]) for call in range(40)]
         positions = await asyncio.gather(*calls)

@@ -13,6 +13,7 @@ import pytest
 from standardwebhooks import Webhook
 
 from bus.bootstrap import Offers, load_roles
+from bus.domain.lanes import accepted_lane
 from bus.errors import ConfigurationError, SpoolLocked, StoreUnavailable
 from tests.integration.roles.roles_world import Answer, Subscriber, running, until, until_async
 
@@ -246,7 +247,7 @@ async def test_a_message_lost_from_the_transport_is_found_and_delivered(
         await bus.traced(lost, "pending")
         queue = bus.context.spools["direct"]
         await until(lambda: queue.stats().records == 1, "it is on the transport")
-        queue.ack("billing", await queue.claim("billing", 1, "orders"))
+        queue.ack("billing", await queue.claim("billing", 1, accepted_lane("orders")))
         await bus.api("PATCH", "/destinations/orders/subscriptions/billing", {"paused": False})
         kept = await bus.send(b"kept")
         await bus.traced(kept, "delivered")

@@ -13,6 +13,7 @@ import httpx
 from admin.app import make_app
 from admin.services import AdminServices
 from bus.bootstrap import Context, Introspection, Offers
+from bus.bootstrap.feeding import make_feed
 from bus.cluster.peers import PeerKey, Peers
 from bus.domain.delivery.delivery import Compensation, Outcome, Status
 from bus.domain.message import Message
@@ -137,7 +138,8 @@ class World:
             members=alone(self.store, self.clock),
             peer_key=(peer_key := PeerKey(self.store, self.clock)),
             peers=Peers(peer_key),
-            rollups=Rollups(self.store, self.clock, "owner-1", lambda: None),
+            rollups=(rollups := Rollups(self.store, self.clock, "owner-1", lambda: None)),
+            feed=make_feed(self.spools, self.store, registry, rollups, self.clock),
             events=self.events,
         )
         self.introspection = Introspection(self.context, Offers(dispatching=NoDispatching()))

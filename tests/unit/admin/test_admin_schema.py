@@ -33,6 +33,7 @@ from receiver.duplicates import IdempotencyKeys, Recent
 from receiver.events_app import PATH as EVENTS_PATH
 from receiver.events_app import EventsApp
 from receiver.ingest import Ingest
+from receiver.placement import Placement
 from receiver.publishing import SpoolPublisher
 from receiver.quotas import Quotas
 from receiver.rejections import Rejections
@@ -73,9 +74,9 @@ async def _make() -> tuple[Gateway, str, dict[str, str]]:
     publishing = DestinationPublisher(context.router, context.events, context.clock)
     publisher = SpoolPublisher(context.registry, publishing, spool, context.store, context.clock)
     recent, keys = Recent(context.store, context.clock), IdempotencyKeys(context.store, context.clock)
-    quotas = Quotas(spool, TurnedAway(context.clock), context.clock)
+    quotas, placement = Quotas(TurnedAway(context.clock), context.clock), Placement(spool, context.router)
     ingest = IngestApp(
-        Ingest(context.registry, spool, recent, keys, quotas, publisher, context.events, context.clock),
+        Ingest(context.registry, placement, recent, keys, quotas, publisher, context.events, context.clock),
         world.keyring,
         Rejections(context.clock),
     )

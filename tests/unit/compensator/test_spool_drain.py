@@ -11,7 +11,7 @@ from bus.bootstrap.spools import QUEUES, open_left
 from bus.clock import SystemClock
 from bus.domain.delivery.delivery import Origin, Outcome, Status, encode_outcome
 from bus.domain.destination import Destination
-from bus.domain.lanes import unfinished_lane
+from bus.domain.lanes import STORE, accepted_lane, unfinished_lane
 from bus.domain.message import Message, encode_message
 from bus.domain.tracing.events import Stage
 from bus.errors import SpoolLocked, StoreError
@@ -170,6 +170,17 @@ async def test_what_waited_in_the_direct_queue_becomes_due_work_for_each_subscri
     row = await ground.world.row(sent[0])
     assert (row.message, row.by, row.generation, row.attempts) == (encode_message(sent[0]), Origin.TRANSPORT, 0, 0)
     assert row.due_at <= ground.now()
+
+
+async def test_what_was_accepted_into_the_direct_queue_is_stored_as_well(ground: Ground) -> None:
+    sent, lane = message(1), accepted_lane(DESTINATION)
+    records = [NewRecord(lane, encode_message(sent), sent.received_at)]
+    attached = [(lane, STORE), (lane, "billing"), (lane, "mail")]
+    swept = await ground.drain.drain(await ground.spool("direct", records, attach=attached))
+    assert swept.removed
+    assert (await ground.store.trace(sent.id)) is not None
+    assert await ground.store.due(0) == {LANE: 1, (DESTINATION, "mail"): 1}
+    assert ground.counted == [sent]
 
 
 async def test_what_cannot_be_read_stays_in_the_direct_queue(ground: Ground) -> None:

@@ -14,7 +14,8 @@ from bus.domain.destination import Destination
 from bus.domain.times import DAY
 from bus.errors import StoreUnavailable
 from bus.ports.spool import NewRecord
-from bus.stores.feed import StoreFeed
+from bus.stores.budget import Budget
+from bus.stores.feed import Source, StoreFeed
 from bus.testing.cluster import all_permits
 from bus.testing.poster import Reply
 from bus.testing.store import MemoryStore
@@ -60,17 +61,9 @@ class Retrying(World):
         await router.apply(configured)
         dispatcher = Dispatcher(router, self.dependencies(passed=retrier.passed), all_permits())
         offers.append(dispatcher)
-        feed = StoreFeed(
-            self.spool,
-            self.store,
-            self.clock,
-            consumer="store",
-            decode=decode_outcome,
-            total=lambda: None,
-            rate_of=lambda _: None,
-            count=lambda _: None,
-            written=retrier.written,
-        )
+        source = Source(self.spool, "store", decode_outcome, Budget(lambda: None, lambda _: None), self.clock)
+        source.written = retrier.written
+        feed = StoreFeed(self.store, self.clock, [source], lambda _: None)
         tasks = [
             asyncio.create_task(work)
             for work in (dispatcher.run(configured, asyncio.Event()), retrier.run(), feed.run())

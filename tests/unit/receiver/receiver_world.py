@@ -27,6 +27,7 @@ from receiver.app import IngestApp
 from receiver.draft import Draft
 from receiver.duplicates import IdempotencyKeys, Recent
 from receiver.ingest import Accepted, Ingest
+from receiver.placement import Placement
 from receiver.publishing import SpoolPublisher
 from receiver.quotas import Quotas
 from receiver.rejections import Rejections
@@ -117,10 +118,10 @@ class World:
         self.turned_away = TurnedAway(self.clock)
         self.ingest = Ingest(
             self.registry,
-            self.spool,
+            Placement(self.spool, self.router),
             Recent(self.store, self.clock),
             IdempotencyKeys(self.store, self.clock),
-            Quotas(self.spool, self.turned_away, self.clock),
+            Quotas(self.turned_away, self.clock),
             self.publisher,
             self.events,
             self.clock,
