@@ -11,7 +11,7 @@ from bus.domain.delivery.delivery import Outcome, encode_outcome
 from bus.domain.lanes import unfinished_lane
 from bus.domain.message import Message
 from bus.domain.tracing import events as events_of
-from bus.errors import SpoolFull
+from bus.errors import SpoolError, SpoolFull
 from bus.ports.clock import Clock
 from bus.ports.events import Events
 from bus.ports.spool import NewRecord, Spool
@@ -39,6 +39,25 @@ class _Pending(NamedTuple):
     token: object
 
 
+class _Writing:
+    """Outcomes on their way to the disk; what becomes of them is told to the log."""
+
+    __slots__ = ("_batch", "_log")
+
+    def __init__(self, log: OutcomeLog, batch: list[_Pending]) -> None:
+        self._log = log
+        self._batch = batch
+
+    def done(self) -> bool:
+        return False
+
+    def set_result(self, _: list[int], /) -> None:
+        self._log.stored(self._batch)
+
+    def set_exception(self, error: Exception, /) -> None:
+        self._log.refused(self._batch, error)
+
+
 class OutcomeLog:
     """Gathers outcomes of all subscriptions into shared commits of the dispatcher's spool.
 
@@ -53,19 +72,35 @@ class OutcomeLog:
         self._events = events
         self._clock = clock
         self._pending: list[_Pending] = []
-        self._wake = asyncio.Event()
+        self._is_scheduled = False
+        self._hurries = False
+        self._writing = 0
+        self._told = asyncio.Event()
+        self._trouble = asyncio.Event()
+        self._failure: Exception | None = None
         self._room = asyncio.Event()
         self._room.set()
-        self._flushing = asyncio.Lock()
         self._unfinished: set[str] = set()
         self.recent = RecentOutcomes(clock)
 
-    def record(self, outcome: Outcome, message: Message, owner: Recorded, token: object) -> None:
-        """Take the outcome of a message's delivery; ``owner.recorded`` follows once it is durable."""
+    def record(
+        self, outcome: Outcome, message: Message, owner: Recorded, token: object, *, hurries: bool = True
+    ) -> None:
+        """Take the outcome of a message's delivery; ``owner.recorded`` follows once it is durable.
+
+        Unless it ``hurries`` it waits for the commit of others, for a twentieth of a second at most.
+        """
         record = NewRecord(self._lane(outcome), encode_outcome(outcome), outcome.at)
         self._pending.append(_Pending(record, outcome, message, owner, token))
         self.recent.add(outcome)
-        self._wake.set()
+        self._hurries |= hurries
+        self._schedule()
+
+    def _schedule(self) -> None:
+        """Have what is pending written at the end of this turn of the loop."""
+        if self._room.is_set() and not self._is_scheduled:
+            self._is_scheduled = True
+            asyncio.get_running_loop().call_soon(self._write)
 
     def _lane(self, outcome: Outcome) -> str:
         """Return the lane of an outcome; unfinished ones have a lane of their own, where ``RETRY`` holds them too."""
@@ -91,26 +126,42 @@ class OutcomeLog:
         await self._room.wait()
 
     async def run(self) -> None:
-        """Write until cancelled."""
+        """Write again what the spool has refused, until cancelled; raises when its disk has failed."""
         while True:
-            await self._wake.wait()
-            self._wake.clear()
-            await self._flush()
+            await self._trouble.wait()
+            self._trouble.clear()
+            if self._failure is not None:
+                raise self._failure
+            await self._clock.sleep(_RETRY)
+            self._write()
 
     async def drain(self) -> None:
-        """Write what is pending, and what is being written."""
-        while self._pending or self._flushing.locked():
-            await self._flush()
+        """Return when all that was recorded is durable; `run` must be running."""
+        while self._pending or self._writing:
+            self._hurries = True
+            self._schedule()
+            self._told.clear()
+            await self._told.wait()
 
-    async def _flush(self) -> None:
-        async with self._flushing:
-            batch, self._pending = self._pending, []
-            if not batch:
-                return
-            await self._append([item.record for item in batch])
-            self._tell(batch)
+    def _write(self) -> None:
+        self._is_scheduled = False
+        batch, self._pending = self._pending, []
+        hurries, self._hurries = self._hurries, False
+        if not batch:
+            return
+        self._writing += 1
+        records, waiter = [item.record for item in batch], _Writing(self, batch)
+        try:
+            self._spool.append_with(records, waiter, urgent=True, lingers=not hurries)
+        except SpoolError as error:
+            self.refused(batch, error)
 
-    def _tell(self, batch: Sequence[_Pending]) -> None:
+    def stored(self, batch: Sequence[_Pending]) -> None:
+        """Tell of outcomes that are durable."""
+        self._writing -= 1
+        self._room.set()
+        if self._pending:
+            self._schedule()
         owners: dict[Recorded, list[object]] = {}
         for item in batch:
             owners.setdefault(item.owner, []).append(item.token)
@@ -118,16 +169,16 @@ class OutcomeLog:
             owner.recorded(tokens)
         for item in batch:
             self._events.emit(events_of.settled(item.outcome, item.message))
+        self._told.set()
 
-    async def _append(self, records: Sequence[NewRecord]) -> None:
-        while True:
-            try:
-                await self._spool.append(records, urgent=True)
-            except SpoolFull as error:
-                if self._room.is_set():
-                    _log.error("no room to record outcomes; deliveries stop until there is: %s", error)
-                self._room.clear()
-                await self._clock.sleep(_RETRY)
-            else:
-                self._room.set()
-                return
+    def refused(self, batch: list[_Pending], error: Exception) -> None:
+        """Keep outcomes that the spool did not take; deliveries stop while its disk is full."""
+        self._writing -= 1
+        self._pending[:0] = batch
+        if not isinstance(error, SpoolFull):
+            self._failure = error
+        elif self._room.is_set():
+            _log.error("no room to record outcomes; deliveries stop until there is: %s", error)
+        self._room.clear()
+        self._trouble.set()
+        self._told.set()

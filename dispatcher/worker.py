@@ -318,7 +318,9 @@ class SubscriptionWorker:
 
     def _record(self, outcome: Outcome, entry: Pending) -> None:
         self._unrecorded += 1
-        self._dependencies.outcomes.record(outcome, entry.delivery.message, self, entry)
+        # With half of them unrecorded, the next request may have to wait for that.
+        hurries = 2 * self._unrecorded >= self.subscription.max_concurrency
+        self._dependencies.outcomes.record(outcome, entry.delivery.message, self, entry, hurries=hurries)
         self._metrics.decided(outcome, entry.delivery.message.received_at)
 
     def _wants(self, delivery: Delivery) -> bool:

@@ -124,8 +124,17 @@ class Spool(Protocol):
         """
         ...
 
-    def append_with(self, records: Sequence[NewRecord], waiter: Waiter[list[int]], *, urgent: bool = False) -> None:
+    def append_with(
+        self,
+        records: Sequence[NewRecord],
+        waiter: Waiter[list[int]],
+        *,
+        urgent: bool = False,
+        lingers: bool = False,
+    ) -> None:
         """Store the records as `append` does, and tell the waiter what that returns or raises.
+
+        What ``lingers`` may wait for the commit of others, for a twentieth of a second at most, as acks do.
 
         It is told on the event loop and after this has returned, unless it is ``done`` by then. Of a commit all waiters
         are told before any consumer is woken. What a waiter raises is logged, and harms nobody else.

@@ -59,10 +59,20 @@ class AsyncSpool:
         self.append_with(records, waiter, urgent=urgent)
         return await waiter
 
-    def append_with(self, records: Sequence[NewRecord], waiter: Waiter[list[int]], *, urgent: bool = False) -> None:
+    def append_with(
+        self,
+        records: Sequence[NewRecord],
+        waiter: Waiter[list[int]],
+        *,
+        urgent: bool = False,
+        lingers: bool = False,
+    ) -> None:
         """Store the records as `append` does, and tell the waiter; see the port."""
         self._engine.enter(self._section, records, urgent).waiter = waiter
-        self._driver.kick()
+        if lingers:
+            self._driver.linger()
+        else:
+            self._driver.kick()
 
     def lanes(self, consumer: str) -> Sequence[str]:
         """Lanes in which this consumer could claim now, those that were claimed from longest ago first."""

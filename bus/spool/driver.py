@@ -38,6 +38,7 @@ class Driver:
         self._committer = Committer(self.loop)
         self.busy = False
         self._scheduled = False
+        self._hurries = False
         self._timer: asyncio.TimerHandle | None = None
         self._idle_waiters: list[asyncio.Future[None]] = []
         self._ready_waiters: dict[tuple[Section, str], list[_Waiter]] = {}
@@ -104,6 +105,7 @@ class Driver:
 
     def kick(self) -> None:
         """Commit as soon as the loop has gathered what is ready now."""
+        self._hurries = True
         if not (self.busy or self._scheduled):
             self._scheduled = True
             self.loop.call_soon(self._cycle)
@@ -120,7 +122,7 @@ class Driver:
 
     def _cycle(self) -> None:
         self._cancel_timer()
-        self._scheduled = False
+        self._scheduled = self._hurries = False
         engine = self.engine
         if self.busy or engine.closed or engine.failed is not None or not engine.gathered.pending:
             return
@@ -158,7 +160,7 @@ class Driver:
     def _proceed(self) -> None:
         self._wake_idle()
         engine = self.engine
-        if engine.gathered.entries or engine.cursors.ending or self.is_closed:
+        if self._hurries or engine.cursors.ending or self.is_closed:
             self.kick()
         elif engine.gathered.pending:
             self.linger()

@@ -54,7 +54,14 @@ class MemorySpool:
         self._wake()
         return positions
 
-    def append_with(self, records: Sequence[NewRecord], waiter: Waiter[list[int]], *, urgent: bool = False) -> None:
+    def append_with(
+        self,
+        records: Sequence[NewRecord],
+        waiter: Waiter[list[int]],
+        *,
+        urgent: bool = False,
+        lingers: bool = False,  # noqa: ARG002 - there is no commit to wait for
+    ) -> None:
         """Store the records, all or none, and tell the waiter in the next turn of the loop."""
         positions = self._store(records, urgent=urgent)
         asyncio.get_running_loop().call_soon(tell, waiter, positions)

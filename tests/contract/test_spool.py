@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bus.spool import AsyncSpool, BlockingSpool, Journal, Options, SectionOptions
-from bus.testing.contracts.spool import LIMIT, SpoolContract, new
+from bus.testing.contracts.spool import LIMIT, SpoolContract, new, payloads
 from bus.testing.spool import MemorySpool
 from tests.contract.threaded import Threaded
 
@@ -63,6 +63,18 @@ class TestAsyncSpool(SpoolContract):
         await woken
         await asyncio.sleep(0)
         assert told == ["first", "second", "consumer"]
+
+    async def test_what_lingers_shares_the_commit_of_others_or_has_one_of_its_own_soon(self, spool: AsyncSpool) -> None:
+        first, second = (asyncio.get_running_loop().create_future() for _ in range(2))
+        spool.append_with([new(b"1")], first, lingers=True)
+        await asyncio.sleep(0)
+        assert not first.done()
+        await spool.append([new(b"2")])
+        assert first.done()
+        spool.append_with([new(b"3")], second, lingers=True)
+        async with asyncio.timeout(5):
+            assert [*await first, *await second] == sorted([*await first, *await second])
+        assert payloads(await spool.claim("send", 9, "a")) == [b"1", b"2", b"3"]
 
 
 class TestSectionOfAJournal(SpoolContract):

@@ -21,7 +21,14 @@ class Threaded:
         self._spool = spool
         self._appending: set[asyncio.Task[None]] = set()
 
-    def append_with(self, records: Sequence[NewRecord], waiter: Waiter[list[int]], *, urgent: bool = False) -> None:
+    def append_with(
+        self,
+        records: Sequence[NewRecord],
+        waiter: Waiter[list[int]],
+        *,
+        urgent: bool = False,
+        lingers: bool = False,  # noqa: ARG002
+    ) -> None:
         """Append in a thread, and tell the waiter on the loop."""
         appending = asyncio.ensure_future(self._append_with(records, waiter, urgent=urgent))
         self._appending.add(appending)

@@ -14,7 +14,8 @@ from bus.domain.delivery.retry import RetryPolicy, Schedule
 from bus.domain.destination import Destination
 from bus.domain.message import Message, encode_message
 from bus.domain.subscription import Subscription
-from bus.ports.spool import NewRecord
+from bus.errors import SpoolError
+from bus.ports.spool import NewRecord, Waiter, tell
 from bus.ports.transport import Outgoing
 from bus.security.egress import EgressPolicy
 from bus.testing.clock import ManualClock
@@ -52,12 +53,34 @@ class GatedSpool(MemorySpool):
         self.gate = asyncio.Event()
         self.gate.set()
         self.refuse: Callable[[], Exception | None] = lambda: None
+        self.hurried: list[int] = []
+        self._waiting: set[asyncio.Task[None]] = set()
 
     async def append(self, records: Sequence[NewRecord], *, urgent: bool = False) -> list[int]:
         await self.gate.wait()
         if (error := self.refuse()) is not None:
             raise error
         return await super().append(records, urgent=urgent)
+
+    def append_with(
+        self,
+        records: Sequence[NewRecord],
+        waiter: Waiter[list[int]],
+        *,
+        urgent: bool = False,
+        lingers: bool = False,
+    ) -> None:
+        if not lingers:
+            self.hurried.append(len(records))
+        waiting = asyncio.get_running_loop().create_task(self._append_with(records, waiter, urgent=urgent))
+        self._waiting.add(waiting)
+        waiting.add_done_callback(self._waiting.discard)
+
+    async def _append_with(self, records: Sequence[NewRecord], waiter: Waiter[list[int]], *, urgent: bool) -> None:
+        try:
+            tell(waiter, await self.append(records, urgent=urgent))
+        except SpoolError as error:
+            tell(waiter, error)
 
 
 class World:

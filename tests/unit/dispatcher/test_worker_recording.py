@@ -35,9 +35,9 @@ async def test_the_outcome_is_durable_before_the_ack(world: World) -> None:
 class AcksFirst(OutcomeLog):
     """Planted: tells the owner before the outcome is on the disk."""
 
-    def record(self, outcome: Outcome, of: Message, owner, token: object) -> None:
+    def record(self, outcome: Outcome, of: Message, owner, token: object, *, hurries: bool = True) -> None:
         owner.recorded([token])
-        super().record(outcome, of, _Nobody(), token)
+        super().record(outcome, of, _Nobody(), token, hurries=hurries)
 
 
 class _Nobody:
@@ -49,6 +49,18 @@ async def test_an_ack_before_the_outcome_is_caught(world: World) -> None:
     world.log = AcksFirst(world.spool, world.events, world.clock)
     with pytest.raises(AssertionError, match="assert 0 == 3"):
         await test_the_outcome_is_durable_before_the_ack(world)
+
+
+@pytest.mark.parametrize(("permits", "hurried"), [(1, [1, 1]), (2, [1, 1]), (100, [])])
+async def test_outcomes_wait_for_company_unless_requests_wait_for_them(
+    world: World, permits: int, hurried: list[int]
+) -> None:
+    async with world.worker(subscription(max_concurrency=permits)):
+        for _ in range(2):
+            await world.publish()
+            await world.clock.settle()
+        assert world.spool.hurried == hurried
+        assert len(await world.outcomes()) == 2
 
 
 async def test_outcomes_that_wait_for_the_disk_are_bounded(world: World) -> None:

@@ -53,7 +53,14 @@ class GatedSpool(MemorySpool):
             raise error
         return await super().append(records, urgent=urgent)
 
-    def append_with(self, records: Sequence[NewRecord], waiter: Waiter[list[int]], *, urgent: bool = False) -> None:
+    def append_with(
+        self,
+        records: Sequence[NewRecord],
+        waiter: Waiter[list[int]],
+        *,
+        urgent: bool = False,
+        lingers: bool = False,  # noqa: ARG002
+    ) -> None:
         telling = asyncio.get_running_loop().create_task(self._append_with(records, waiter, urgent=urgent))
         self._telling.add(telling)
         telling.add_done_callback(self._telling.discard)
