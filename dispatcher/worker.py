@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from bus.domain.delivery.breaker import Breaker, BreakerState
 from bus.domain.delivery.delivery import Delivery, Outcome, Status
@@ -19,7 +19,7 @@ from bus.domain.message import Message
 from bus.domain.subscription import Subscription
 from bus.ports.poster import Trial
 from bus.ports.transport import Consumer, Lag
-from dispatcher.attempt import AttemptMaker
+from dispatcher.attempt import AttemptMaker, Exchange, Made
 from dispatcher.delivered import AlreadyDelivered
 from dispatcher.dependencies import Dependencies
 from dispatcher.metrics import SubscriptionMetrics
@@ -28,6 +28,7 @@ from dispatcher.sample_slot import SampleSlot
 
 _log = logging.getLogger(__name__)
 _LOOK_AGAIN: Final = 0.2
+_AT_ONCE: Final = 32
 
 
 class SubscriptionWorker:
@@ -44,6 +45,10 @@ class SubscriptionWorker:
         self._pending = PendingDeliveries(consumer)
         self._running = 0
         self._in_flight = 0
+        self._exchanges: dict[str, tuple[Pending, Exchange]] = {}
+        self._quiet = asyncio.Event()
+        self._is_spawning = False
+        self._is_canceled = False
         self._unrecorded = 0
         self._slot = SampleSlot(dependencies.clock)
         self._stopping = asyncio.Event()
@@ -154,12 +159,22 @@ class SubscriptionWorker:
                 self._spawn()
                 try:
                     await self._stopping.wait()
+                    self._pumping.cancel()
+                    if self._later is not None:
+                        self._later.cancel()
+                    while self._running:
+                        self._quiet.clear()
+                        await self._quiet.wait()
+                except asyncio.CancelledError:
+                    self._is_canceled = True
+                    raise
                 finally:
                     self._stopping.set()
-                self._pumping.cancel()
-                if self._later is not None:
-                    self._later.cancel()
         finally:
+            for entry, exchange in list(self._exchanges.values()):
+                exchange.cancel()
+                self._give_up(entry)
+            self._exchanges.clear()
             # Only now: a probe that failed meanwhile has put its message back.
             self._pending.release_waiting()
 
@@ -216,22 +231,74 @@ class SubscriptionWorker:
             self._spawn()
 
     def _spawn(self) -> None:
-        """Start as many tasks as there is work and permits."""
+        """Start as many deliveries as there is work and permits; of many, some in each turn of the loop."""
         if self._group is None or self._stopping.is_set() or self.subscription.paused:
             return
-        free = self.subscription.max_concurrency - self._slot.count - self._running
-        for _ in range(min(len(self._pending.waiting), free)):
-            self._running += 1
-            self._group.create_task(self._work())
+        for _ in range(_AT_ONCE):
+            if not self._may_start():
+                return
+            self._start(self._group, self._pending.waiting.popleft())
+        if not self._is_spawning:
+            self._is_spawning = True
+            asyncio.get_running_loop().call_soon(self._spawn_more)
 
-    async def _work(self) -> None:
-        try:
-            while self._may_start():
-                await self._step()
-        finally:
-            self._running -= 1
-            self._slot.look_again()
+    def _spawn_more(self) -> None:
+        self._is_spawning = False
+        self._spawn()
+
+    def _start(self, group: asyncio.TaskGroup, entry: Pending) -> None:
+        """Start a delivery: on a kept connection without a task, else in one."""
+        if len(self._pending.waiting) < self.subscription.max_concurrency:
             self._wake.set()
+        if self._filter is not None and not self._wants(entry.delivery):
+            self._skip(entry)
+            return
+        self._rate.take(1)
+        self._running += 1
+        self._in_flight += 1
+        probing = self.breaker.state is BreakerState.HALF_OPEN
+        made = partial(self._made, entry, probing)
+        exchange = self._attempts.begin(entry.delivery, made, self._go_on)
+        if exchange is None:
+            group.create_task(self._attempt(entry, made))
+        else:
+            self._exchanges[entry.delivery.message.id] = entry, exchange
+
+    def _go_on(self, rest: Coroutine[Any, Any, None]) -> None:
+        """Await the rest of an attempt; a worker that is being cancelled gives its delivery back."""
+        if self._group is None or self._is_canceled:
+            rest.close()
+        else:
+            self._group.create_task(rest)
+
+    async def _attempt(self, entry: Pending, made: Callable[[Made], None]) -> None:
+        try:
+            found = await self._attempts.attempt(entry.delivery)
+        except asyncio.CancelledError:
+            self._give_up(entry)
+            raise
+        made(found)
+
+    def _made(self, entry: Pending, probing: bool, made: Made) -> None:
+        """Judge an attempt that was made, record what came of it, and start the next one."""
+        self._exchanges.pop(entry.delivery.message.id, None)
+        self._end()
+        self._conclude(entry, made, probing=probing)
+        self._slot.look_again()
+        self._wake.set()
+        self._spawn()
+
+    def _end(self) -> None:
+        self._running -= 1
+        self._in_flight -= 1
+        if not self._running:
+            self._quiet.set()
+
+    def _give_up(self, entry: Pending) -> None:
+        """Give a delivery back that was cut off."""
+        self._end()
+        self._pending.release(entry)
+        self.breaker.abandoned(self._dependencies.clock.monotonic())
 
     def _may_start(self) -> bool:
         """Whether the next delivery may start; if not, tasks are started again once the reason is over."""
@@ -241,7 +308,7 @@ class SubscriptionWorker:
         if not waiting or self._stopping.is_set() or self.subscription.paused or not self._dependencies.may_start():
             return False
         most = self.subscription.max_concurrency
-        if self._running + self._slot.count > most or self._unrecorded >= most:
+        if self._running + self._slot.count >= most or self._unrecorded >= most:
             return False
         if not self._may_record(now):
             return False
@@ -265,43 +332,22 @@ class SubscriptionWorker:
             return False
         return True
 
-    async def _step(self) -> None:
-        """Deliver the next delivery."""
-        entry = self._pending.waiting.popleft()
-        self._in_flight += 1
-        if len(self._pending.waiting) < self.subscription.max_concurrency:
-            self._wake.set()
-        try:
-            await self._deliver(entry)
-        except asyncio.CancelledError:
-            self._pending.release(entry)
-            self.breaker.abandoned(self._dependencies.clock.monotonic())
-            raise
-        finally:
-            self._in_flight -= 1
+    def _skip(self, entry: Pending) -> None:
+        """Record that the subscription's filter does not want a message."""
+        self.breaker.abandoned(self._dependencies.clock.monotonic())
+        now = self._dependencies.clock.now()
+        self._record(without_post(entry.delivery, self.subscription, Status.SKIPPED, FILTERED, now), entry)
 
-    async def _deliver(self, entry: Pending) -> None:
-        delivery = entry.delivery
-        if self._filter is not None and not self._wants(delivery):
-            self.breaker.abandoned(self._dependencies.clock.monotonic())
-            outcome = without_post(
-                delivery, self.subscription, Status.SKIPPED, FILTERED, self._dependencies.clock.now()
-            )
-            self._record(outcome, entry)
-            return
-        self._rate.take(1)
-        probing = self.breaker.state is BreakerState.HALF_OPEN
-        attempt, answer, refused = await self._attempts.attempt(delivery)
+    def _conclude(self, entry: Pending, made: Made, *, probing: bool) -> None:
+        attempt, answer, refused = made
         self._count(answer, refused=refused)
         if probing and answer.status is None:
             # Nobody answered, so no attempt is spent; the next probe is another message.
             self._metrics.probe_failed()
             self._pending.waiting.append(entry)
             return
-        now = self._dependencies.clock.now()
-        self._record(
-            judge(delivery, self.subscription, attempt, answer, now=now, noise=self._dependencies.noise()), entry
-        )
+        now, noise = self._dependencies.clock.now(), self._dependencies.noise()
+        self._record(judge(entry.delivery, self.subscription, attempt, answer, now=now, noise=noise), entry)
         if answer.status == GONE:
             self._dependencies.gone(self.subscription)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import enum
-from typing import NamedTuple, Protocol
+from collections.abc import Coroutine
+from typing import Any, NamedTuple, Protocol
 
 
 class PostFailure(enum.StrEnum):
@@ -78,6 +79,26 @@ class Target(Protocol):
         ...
 
 
+class Ongoing(Protocol):
+    """A POST under way."""
+
+    def cancel(self) -> None:
+        """Close its connection; nobody is told what came of it."""
+        ...
+
+
+class PostWaiter(Protocol):
+    """Who is told on the event loop what came of a POST."""
+
+    def set_result(self, result: PostResult, /) -> None:
+        """Learn what came of it."""
+        ...
+
+    def go_on(self, post: Coroutine[Any, Any, PostResult], /) -> None:
+        """Await the POST: the kept connection was closed before any byte of an answer, and needs a new one."""
+        ...
+
+
 class Poster(Protocol):
     """Sends one request at a time over kept connections; never follows redirects, never retries an answered POST."""
 
@@ -99,6 +120,15 @@ class Poster(Protocol):
         Resolves the host, checks every address against the egress policy, and connects to a checked one.
         ``timeout`` is the whole call's deadline in seconds. A kept connection that the peer closed before
         any byte of an answer is replaced by a new one, once. Cancelling closes the connection.
+        """
+        ...
+
+    def begin(
+        self, target: Target, headers: list[tuple[str, str]], body: bytes, timeout: float, waiter: PostWaiter
+    ) -> Ongoing | None:
+        """POST as ``post`` does over a connection that is kept, and tell the waiter after this has returned.
+
+        None when no connection is kept, and nothing was done: ``post`` makes one.
         """
         ...
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple, Protocol, cast
 
 from bus.ports.poster import PostFailure
 from bus.posters.answer import Answer, AnswerLimits, BadAnswer
@@ -20,6 +20,18 @@ class Failure(NamedTuple):
 
     kind: PostFailure
     error: str
+
+
+class Waiter(Protocol):
+    """Who waits for the end of an exchange; an `asyncio.Future` is one."""
+
+    def done(self) -> bool:
+        """Whether it is not to be told any more."""
+        ...
+
+    def set_result(self, failure: Failure | None, /) -> None:
+        """Learn that the answer's status counts, or why there is none."""
+        ...
 
 
 class Limits(NamedTuple):
@@ -84,7 +96,7 @@ class Connection(asyncio.Protocol):
         self._on_lost = on_lost
         self._loop = asyncio.get_running_loop()
         self._transport = cast("asyncio.Transport", None)
-        self._waiter: asyncio.Future[Failure | None] | None = None
+        self._waiter: Waiter | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._rings = self._due = self._deadline = 0.0
         self._rest = memoryview(b"")
@@ -98,14 +110,19 @@ class Connection(asyncio.Protocol):
 
     def exchange(self, data: bytes, rest: bytes, now: float, deadline: float) -> asyncio.Future[Failure | None]:
         """Write a request, ``data`` and then ``rest``; the future ends at ``deadline`` at the latest."""
-        waiter = self._loop.create_future()
+        waiter: asyncio.Future[Failure | None] = self._loop.create_future()
+        self.exchange_with(waiter, data, rest, now, deadline)
+        return waiter
+
+    def exchange_with(self, waiter: Waiter, data: bytes, rest: bytes, now: float, deadline: float) -> None:
+        """Write a request as ``exchange`` does; the waiter is told at ``deadline`` at the latest."""
         self.begun = now
         self.sent = self.first = 0.0
         self.reusable = False
         if self.closed:
             self.ended = now
             waiter.set_result(Failure(PostFailure.PROTOCOL, "the peer spoke or closed before the request"))
-            return waiter
+            return
         self._waiter = waiter
         self._deadline = deadline
         self.answer.reset()
@@ -119,7 +136,6 @@ class Connection(asyncio.Protocol):
             self._pump()
         else:
             self.sent = self._clock()
-        return waiter
 
     def rest_until(self, due: float) -> None:
         """Wait idle after an exchange, and close then."""

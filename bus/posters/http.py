@@ -7,9 +7,10 @@ import contextlib
 import functools
 import ssl
 import time
-from typing import Final, NamedTuple
+from collections.abc import Coroutine
+from typing import Any, Final, NamedTuple
 
-from bus.ports.poster import Phases, PostFailure, PostResult, Target, Trial
+from bus.ports.poster import Ongoing, Phases, PostFailure, PostResult, PostWaiter, Target, Trial
 from bus.posters.answer import AnswerLimits
 from bus.posters.connection import Clock, Connection, Failure, Limits
 from bus.posters.dial import Dial, Dialer, DialFailed, Egress
@@ -117,23 +118,49 @@ class HttpPoster:
         """
         if not isinstance(target, HttpTarget):
             raise TypeError(f"{target!r} was not made by HttpPoster.target()")
+        waiter = _Awaiting()
+        ongoing = self.begin(target, headers, body, timeout, waiter)
+        if ongoing is None:
+            begun = self._clock()
+            request = _Request(*target.render(headers, body), begun, begun + timeout)
+            return await self._post_anew(target, request, reached=False)
+        try:
+            found = await waiter.told
+        except asyncio.CancelledError:
+            ongoing.cancel()
+            raise
+        return found if isinstance(found, PostResult) else await found
+
+    def begin(
+        self, target: Target, headers: list[tuple[str, str]], body: bytes, timeout: float, waiter: PostWaiter
+    ) -> Ongoing | None:
+        """POST over a kept connection, if there is one; see `Poster.begin`. Raises as ``post`` does."""
+        if not isinstance(target, HttpTarget):
+            raise TypeError(f"{target!r} was not made by HttpPoster.target()")
+        if not self._pool.has(target.key):
+            return None
         data, rest = target.render(headers, body)
-        begun = self._clock()
         connection = self._pool.take(target.key)
         if connection is None:
-            return await self._post_anew(target, _Request(data, rest, begun, begun + timeout), reached=False)
+            return None
         self.reused += 1
-        try:
-            failure = await connection.exchange(data, rest, begun, begun + timeout)
-        except asyncio.CancelledError:
-            connection.abort()
-            raise
+        begun = self._clock()
+        kept = _Kept(self, target, connection, _Request(data, rest, begun, begun + timeout), waiter)
+        connection.exchange_with(kept, data, rest, begun, begun + timeout)
+        return kept
+
+    def finish(self, kept: _Kept, failure: Failure | None) -> PostResult | None:
+        """Keep or drop the connection of an exchange; return its result, None when it needs a new one."""
+        connection, request = kept.connection, kept.request
         if connection.reusable and not connection.closed:
-            self._pool.give(target.key, connection)
+            self._pool.give(kept.target.key, connection)
         elif failure is not None and failure.kind is PostFailure.RESET and not connection.first:
-            request = _Request(data, rest, begun, begun + timeout)
-            return await self._post_anew(target, request, reached=connection.sent > 0.0)
-        return _result(connection, failure, begun, None, reached=False)
+            return None
+        return _result(connection, failure, request.begun, None, reached=False)
+
+    def post_again(self, kept: _Kept) -> Coroutine[Any, Any, PostResult]:
+        """POST on a new connection what a kept one did not answer."""
+        return self._post_anew(kept.target, kept.request, reached=kept.connection.sent > 0.0)
 
     async def trial(
         self,
@@ -213,6 +240,55 @@ class HttpPoster:
             self._all_gone = asyncio.Event()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._all_gone.wait(), patience)
+
+
+class _Kept:
+    """A POST on a kept connection; the connection's waiter."""
+
+    __slots__ = ("_is_canceled", "_poster", "_waiter", "connection", "request", "target")
+
+    def __init__(
+        self, poster: HttpPoster, target: HttpTarget, connection: Connection, request: _Request, waiter: PostWaiter
+    ) -> None:
+        self._poster = poster
+        self._waiter = waiter
+        self._is_canceled = False
+        self.target = target
+        self.connection = connection
+        self.request = request
+
+    def done(self) -> bool:
+        return self._is_canceled
+
+    def set_result(self, failure: Failure | None, /) -> None:
+        result = self._poster.finish(self, failure)
+        if result is None:
+            self._waiter.go_on(self._poster.post_again(self))
+        else:
+            self._waiter.set_result(result)
+
+    def cancel(self) -> None:
+        """Close the connection; nobody is told."""
+        self._is_canceled = True
+        self.connection.abort()
+
+
+class _Awaiting:
+    """Waits for a POST: for what came of it, or for what is still to be awaited."""
+
+    def __init__(self) -> None:
+        self.told: asyncio.Future[PostResult | Coroutine[Any, Any, PostResult]]
+        self.told = asyncio.get_running_loop().create_future()
+
+    def set_result(self, result: PostResult, /) -> None:
+        if not self.told.done():
+            self.told.set_result(result)
+
+    def go_on(self, post: Coroutine[Any, Any, PostResult], /) -> None:
+        if self.told.done():
+            post.close()
+        else:
+            self.told.set_result(post)
 
 
 class _Request(NamedTuple):

@@ -41,6 +41,16 @@ class Pool:
     def __len__(self) -> int:
         return self._count
 
+    def has(self, key: Key) -> bool:
+        """Whether there is a connection to take."""
+        stack = self._idle.get(key)
+        while stack:
+            if not stack[-1].closed:
+                return True
+            stack.pop()
+            self._count -= 1
+        return False
+
     def take(self, key: Key) -> Connection | None:
         """Take the connection that was given back last, or None."""
         stack = self._idle.get(key)

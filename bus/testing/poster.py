@@ -7,7 +7,7 @@ from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
-from bus.ports.poster import Phases, PostFailure, PostResult, Target, Trial
+from bus.ports.poster import Ongoing, Phases, PostFailure, PostResult, PostWaiter, Target, Trial
 from bus.posters.dial import Egress
 from bus.posters.target import HttpTarget
 from bus.waits import first_of
@@ -78,6 +78,8 @@ class MemoryPoster:
         self._egress = egress
         self._sleep = sleep
         self._scripts: defaultdict[str, deque[Reply]] = defaultdict(deque)
+        self._kept: set[str] = set()
+        self._ongoing: set[_Ongoing] = set()
         self.posted: list[Posted] = []
         self.in_flight = 0
         self.peak = 0
@@ -99,6 +101,19 @@ class MemoryPoster:
     ) -> PostResult:
         """Record the request and return what was scripted; see `Poster.post`."""
         return (await self._exchange(target, headers, body, timeout))[0]
+
+    def begin(
+        self, target: Target, headers: list[tuple[str, str]], body: bytes, timeout: float, waiter: PostWaiter
+    ) -> Ongoing | None:
+        """Post in a task, once something was posted to the URL before; see `Poster.begin`."""
+        if target.url not in self._kept:
+            return None
+        if isinstance(target, MemoryTarget):
+            target.render(headers, body)
+        ongoing = _Ongoing(asyncio.ensure_future(self.post(target, headers, body, timeout)), waiter)
+        self._ongoing.add(ongoing)
+        ongoing.task.add_done_callback(lambda _: self._ongoing.discard(ongoing))
+        return ongoing
 
     async def trial(
         self,
@@ -126,6 +141,7 @@ class MemoryPoster:
         self.in_flight += 1
         self.peak = max(self.peak, self.in_flight)
         reply = self._next(target.url)
+        self._kept.add(target.url)
         try:
             return await self._answer(reply, patience), reply
         finally:
@@ -157,6 +173,20 @@ class MemoryPoster:
             return True
         await first_of(hold.wait(), self._sleep(patience))
         return hold.is_set()
+
+
+class _Ongoing:
+    def __init__(self, task: asyncio.Future[PostResult], waiter: PostWaiter) -> None:
+        self.task = task
+        self._waiter = waiter
+        task.add_done_callback(self._tell)
+
+    def cancel(self) -> None:
+        self.task.cancel()
+
+    def _tell(self, task: asyncio.Future[PostResult]) -> None:
+        if not task.cancelled():
+            self._waiter.set_result(task.result())
 
 
 def _failed(kind: PostFailure, seconds: float) -> PostResult:

@@ -74,8 +74,7 @@ def takes_one_permit_too_many(patch: pytest.MonkeyPatch) -> None:
             and not self._stopping.is_set()
             and not self.subscription.paused
         ):
-            self._running += 1
-            self._group.create_task(self._work())
+            self._start(self._group, self._pending.waiting.popleft())
 
     patch.setattr(SubscriptionWorker, "_spawn", spawn)
     patch.setattr(

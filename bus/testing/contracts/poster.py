@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Protocol
+from collections.abc import Coroutine
+from typing import Any, Protocol
 
 import pytest
 
@@ -41,6 +42,20 @@ class PosterWorld(Protocol):
 async def _post(world: PosterWorld, *replies: Reply, body: bytes = b"hello", timeout: float = 5.0) -> PostResult:  # noqa: ASYNC109
     target = world.poster.target(await world.subscriber(*replies), {})
     return await world.poster.post(target, [], body, timeout)
+
+
+class _Told:
+    """A waiter that is told in a future."""
+
+    def __init__(self) -> None:
+        self.result: asyncio.Future[PostResult] = asyncio.get_running_loop().create_future()
+
+    def set_result(self, result: PostResult, /) -> None:
+        self.result.set_result(result)
+
+    def go_on(self, post: Coroutine[Any, Any, PostResult], /) -> None:
+        self.rest = asyncio.ensure_future(post)
+        self.rest.add_done_callback(lambda done: self.result.set_result(done.result()))
 
 
 class PosterContract:
@@ -150,6 +165,38 @@ class PosterContract:
         assert {result.status for result in await asyncio.gather(*posts)} == {202}
         assert sorted(int(posted.body) for posted in world.posted) == list(range(40))
         assert all(posted.headers["n"].encode() == posted.body for posted in world.posted)
+
+    async def test_begin_needs_a_kept_connection_and_tells_later(self, world: PosterWorld) -> None:
+        target = world.poster.target(await world.subscriber(Reply(201)), {})
+        waiter = _Told()
+        assert world.poster.begin(target, [], b"1", 5.0, waiter) is None
+        await world.poster.post(target, [], b"1", 5.0)
+        assert world.poster.begin(target, [("bus-attempt", "2")], b"2", 5.0, waiter) is not None
+        assert not waiter.result.done()
+        assert (await waiter.result).status == 201
+        assert [posted.body for posted in world.posted] == [b"1", b"2"]
+        assert world.posted[1].headers["bus-attempt"] == "2"
+
+    async def test_what_began_and_is_canceled_is_not_told_of(self, world: PosterWorld) -> None:
+        target = world.poster.target(await world.subscriber(Reply(), Reply(failure=PostFailure.TIMEOUT), Reply()), {})
+        await world.poster.post(target, [], b"1", 5.0)
+        waiter = _Told()
+        ongoing = world.poster.begin(target, [], b"2", 5.0, waiter)
+        assert ongoing is not None
+        async with asyncio.timeout(5):
+            while len(world.posted) < 2:  # noqa: ASYNC110
+                await asyncio.sleep(0.001)
+        ongoing.cancel()
+        assert (await world.poster.post(target, [], b"3", 5.0)).status == 200
+        assert not waiter.result.done()
+
+    async def test_what_began_and_failed_is_told(self, world: PosterWorld) -> None:
+        target = world.poster.target(await world.subscriber(Reply(), Reply(failure=PostFailure.TIMEOUT)), {})
+        await world.poster.post(target, [], b"1", 5.0)
+        waiter = _Told()
+        world.poster.begin(target, [], b"2", 0.1, waiter)
+        result = await waiter.result
+        assert (result.failure, result.indeterminate) == (PostFailure.TIMEOUT, True)
 
     async def test_cancelling_raises_and_the_next_post_works(self, world: PosterWorld) -> None:
         target = world.poster.target(await world.subscriber(Reply(failure=PostFailure.TIMEOUT), Reply(200)), {})

@@ -156,7 +156,13 @@ async def test_stop_does_not_wait_for_what_may_not_start(world: World, why: str)
         assert len(world.poster.posted) == before
 
 
-async def test_cancelling_gives_back_what_is_in_flight(world: World) -> None:
+@pytest.mark.parametrize("is_kept", [False, True], ids=["in a task", "on a kept connection"])
+async def test_cancelling_gives_back_what_is_in_flight(world: World, is_kept: bool) -> None:
+    if is_kept:
+        async with world.worker():
+            await world.publish()
+            await world.clock.settle()
+        await world.outcomes()
     reply, _ = held()
     world.poster.script(URL, reply)
     await world.ensure()
@@ -168,6 +174,7 @@ async def test_cancelling_gives_back_what_is_in_flight(world: World) -> None:
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     assert worker.in_flight == 0
+    await world.clock.settle()
     assert world.poster.in_flight == 0
     queue = world.transport.queue((DESTINATION, "billing"))
     assert (len(queue.waiting), len(queue.held)) == (3, 0)
