@@ -11,6 +11,8 @@ from typing import Final
 
 from httpx import codes
 
+from bus.domain.lanes import STORE
+from bus.spool.inspect import Inspection
 from tests.harness.bus_process import BusProcess
 from tests.harness.kills import DESTINATION, Harm, KillRun
 from tests.harness.loop_disk import MIB, LoopDisk
@@ -30,6 +32,7 @@ HOSTILE: Final = (
     "/gone",
 )
 _STARTS: Final = 5
+_STORES: Final = ("store", STORE)
 _LONGEST_JUMP: Final = 0.6
 _FULL_FOR: Final = 0.5
 _PROBE: Final = "probe"
@@ -86,12 +89,15 @@ def power_cuts(run: KillRun, times: int, disk: LoopDisk, dice: random.Random) ->
 
 
 def wiped_queues(run: KillRun, times: int) -> Harm:
-    """Kill the bus and take its direct queue away: what it held is found missing."""
+    """Stop the bus, and take its journal away once the store has all: what the direct queue held is found missing."""
     bus = _bus(run)
 
     def strike() -> None:
-        bus.kill()
-        shutil.rmtree(bus.data / "direct")
+        bus.stop()
+        with Inspection(bus.data / "journal") as journal:
+            unstored = [one for one in journal.overview().consumers if one.records and one.consumer in _STORES]
+        assert not unstored
+        shutil.rmtree(bus.data / "journal")
         bus.start()
 
     return Harm(times, strike, 1)
