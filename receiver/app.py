@@ -63,7 +63,7 @@ class IngestApp:
         destination = path[len(PREFIX) + 1 :]
         body = await read_body(receive, named, self._ingest.limit(destination))
         accepted = await self._ingest.accept_one(draft_of_request(destination, headers, body), principal)
-        return 202, _accepted(accepted)
+        return 202, content_of(accepted)
 
     async def _batch(self, headers: dict[bytes, bytes], principal: Principal, receive: Receive) -> tuple[int, bytes]:
         require_lines(headers, "a batch")
@@ -92,7 +92,8 @@ def _read(line: bytes) -> Draft | BusError:
         return error
 
 
-def _accepted(answer: Accepted) -> bytes:
+def content_of(answer: Accepted) -> bytes:
+    """Return the body of the answer to a single message."""
     return b'{"id": "%s", "duplicate": %s}' % (answer.id.encode(), b"true" if answer.duplicate else b"false")
 
 

@@ -19,6 +19,8 @@ from bus.errors import InvalidMessage
 
 _OWN_HEADER: Final = b"bus-header-"
 _CLOUD_EVENT: Final = b"ce-"
+IDENTIFYING: Final = frozenset({b"bus-message-id", b"idempotency-key", b"ce-id"})
+"""Headers without which a single message is no repetition of another."""
 _NULL: Final = b"null"
 _JSON: Final = "application/json"
 _BINARY: Final = "application/octet-stream"

@@ -72,9 +72,11 @@ class _Storing:
         return False
 
     def set_result(self, positions: list[int], /) -> None:
-        self._note(self._message, positions[0])
-        if not self._waiter.done():
-            self._waiter.set_result(Accepted(self._message.id, False))
+        try:
+            self._note(self._message, positions[0])
+        finally:
+            if not self._waiter.done():
+                self._waiter.set_result(Accepted(self._message.id, False))
 
     def set_exception(self, error: Exception, /) -> None:
         if not self._waiter.done():

@@ -9,6 +9,7 @@ from bus.transports.publishing import DestinationPublisher
 from receiver.app import PREFIX, IngestApp
 from receiver.documented import PATHS
 from receiver.duplicates import IdempotencyKeys, Recent
+from receiver.endpoint import MessageEndpoint
 from receiver.events_app import PATH as EVENTS_PATH
 from receiver.events_app import EventsApp
 from receiver.ingest import Ingest
@@ -51,6 +52,7 @@ class ReceiverService:
                 PREFIX: IngestApp(ingest, context.keyring, rejections),
                 EVENTS_PATH: EventsApp(context.events, context.keyring),
             },
+            endpoint=MessageEndpoint(ingest, context.keyring),
         )
 
     async def run(self, ready: asyncio.Event, stopping: asyncio.Event) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from bus.bootstrap.context import Context
 from bus.domain.health.vitals import BreakerFigures, Orphan, RejectedFigures, TurnedAwayFigures, WorkerFigures
 from bus.events.emitter import Emitter
+from bus.http.endpoint import Endpoint
 from bus.ports.dispatching import Dispatching
 from bus.ports.sampling import Sampling
 from bus.ports.transport import Lag
@@ -40,6 +41,8 @@ class Offers:
         Paths of the OpenAPI document that the role serves by itself.
     routes
         ASGI applications by path prefix.
+    endpoint
+        Who takes some requests before they come to an application.
     """
 
     dispatching: Dispatching | None = None
@@ -56,6 +59,7 @@ class Offers:
     conditions: Mapping[str, Callable[[], Said]] = field(default_factory=dict)
     documented: Mapping[str, Any] = field(default_factory=dict)
     routes: Mapping[str, Asgi] = field(default_factory=dict)
+    endpoint: Endpoint | None = None
 
     def __or__(self, other: Offers) -> Offers:
         """Return both together; of a single value the other's, unless that is the default."""

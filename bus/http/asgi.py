@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from bus.errors import BusError, MessageTooLarge
-from bus.http.problem import CONTENT_TYPE, Problem, headers_of, problem, problem_of
+from bus.http.problem import CONTENT_TYPE, Problem, fields_of, problem, problem_of
 
 Event = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]
@@ -39,8 +39,7 @@ class Refusal:
     async def __call__(self, _scope: object, _receive: object, send: Callable[[Any], Awaitable[None]]) -> None:
         """Answer with the problem document."""
         found = self._problem
-        usual = [(name.encode(), value.encode()) for name, value in headers_of(found.status, found.retry_after).items()]
-        await answer(send, found.status, encode(found), CONTENT_TYPE, *usual, *self._fields)
+        await answer(send, found.status, encode(found), CONTENT_TYPE, *fields_of(found), *self._fields)
 
 
 class Refused(Exception):

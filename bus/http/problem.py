@@ -122,3 +122,8 @@ def headers_of(status: int, retry_after: int = 0) -> Mapping[str, str]:
     """Return the headers that go with a status, and with the seconds to wait when they are known."""
     own = _HEADERS.get(status, {})
     return {**own, "retry-after": str(retry_after)} if retry_after else own
+
+
+def fields_of(found: Problem) -> list[tuple[bytes, bytes]]:
+    """Return those headers of a document as they are sent."""
+    return [(name.encode(), value.encode()) for name, value in headers_of(found.status, found.retry_after).items()]

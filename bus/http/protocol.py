@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any, Final, Protocol, cast
@@ -10,9 +11,11 @@ from typing import Any, Final, Protocol, cast
 import msgspec
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from bus.http.asgi import Refusal
+from bus.http.asgi import Field, Refusal
+from bus.http.endpoint import Endpoint, Exchange, Taker
 from bus.http.problem import CONTENT_TYPE, Problem, headers_of, problem
 
+_log = logging.getLogger(__name__)
 LONGEST_HEAD: Final = 65_536
 _LINGER: Final = 2.0  # seconds in which a peer that still sends may read why it is refused
 _BETWEEN: Final = len(": \r\n")
@@ -72,6 +75,11 @@ class _Corked:
             self._loop.call_soon(self._flush)
         self._pieces.append(data)
 
+    def write_whole(self, data: bytes) -> None:
+        """Write what is waiting, and this behind it, without another callback."""
+        self._pieces.append(data)
+        self._flush()
+
     def write_eof(self) -> None:
         """Write what is waiting, then close the one direction."""
         self._flush()
@@ -95,16 +103,18 @@ class _Refused(Exception):
 class HttpProtocol(HttpToolsProtocol):
     """uvicorn's protocol with a deadline for receiving a request and a limit of its head, and with whole responses.
 
-    Subclass it with the ``deadline`` in seconds, and the policy for ``upgrades`` to WebSockets. A request that is
-    refused before an application sees it whole (400, 408, 431) is answered, and its connection closed. What came
-    before it on the connection is answered first; when that is not done yet, a request without a whole head gets no
-    answer of its own.
+    Subclass it with the ``deadline`` in seconds, the policy for ``upgrades`` to WebSockets, and the ``endpoint`` that
+    takes some requests before the application. A request that is refused before anybody sees it whole (400, 408, 431)
+    is answered, and its connection closed. What came before it on the connection is answered first; when that is not
+    done yet, a request without a whole head gets no answer of its own.
 
     What runs for every request calls its parent by name, which is half the cost of ``super()``.
     """
 
     deadline: float
     upgrades: UpgradePolicy
+    endpoint: Endpoint | None = None
+    transport: _Corked  # type: ignore[assignment]
     _due: asyncio.TimerHandle | None = None
     _whole: object = False  # the scope of the request that ended last
     _head = 0  # bytes of a head that is not whole
@@ -141,12 +151,46 @@ class HttpProtocol(HttpToolsProtocol):
         if self._fault is not None:
             raise _Refused
         self._head = 0
-        HttpToolsProtocol.on_headers_complete(self)
+        taker = self._taker()
+        if taker is None:
+            HttpToolsProtocol.on_headers_complete(self)
+            return
+        parser = self.parser
+        keep_alive = parser.get_http_version() != "1.0" and parser.should_keep_alive()
+        self.cycle = Exchange(self, taker, self.scope, keep_alive=keep_alive)  # type: ignore[assignment]
+
+    def on_body(self, body: bytes) -> None:
+        """Gather the body."""
+        cycle: object = self.cycle
+        if isinstance(cycle, Exchange):
+            cycle.add(body)
+        else:
+            HttpToolsProtocol.on_body(self, body)
 
     def on_message_complete(self) -> None:
         """End the request."""
         self._whole = self.scope
-        HttpToolsProtocol.on_message_complete(self)
+        cycle: object = self.cycle
+        if isinstance(cycle, Exchange) and cycle.scope is self.scope:
+            cycle.run()
+        else:
+            HttpToolsProtocol.on_message_complete(self)
+
+    @property
+    def usual_fields(self) -> Sequence[Field]:
+        """Fields of every answer's head."""
+        return self.server_state.default_headers
+
+    def soon(self, refusing: Exchange, error: Exception) -> None:
+        """Have a request refused in the next turn: what came with it waits behind it, as behind any other."""
+        self.loop.call_soon(refusing.refuse, error)
+
+    def respond(self, answer: bytes, *, keep_alive: bool) -> None:
+        """Write a whole answer, and go on with what waits behind it."""
+        self.transport.write_whole(answer)
+        if not keep_alive:
+            self.transport.close()
+        self.on_response_complete()
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what the parser did not take."""
@@ -155,6 +199,25 @@ class HttpProtocol(HttpToolsProtocol):
 
     def _unsupported_upgrade_warning(self) -> None:
         """Log nothing: whoever offers another protocol goes on with this one."""
+
+    def _taker(self) -> Taker | None:
+        """Return who takes this request instead of the application.
+
+        What waits for answers before it, or for a peer that reads none, needs a task that waits.
+        """
+        if self.endpoint is None or self.expect_100_continue or self.flow.write_paused or not self._is_free():
+            return None
+        if self.parser.should_upgrade():
+            return None
+        try:
+            return self.endpoint.begin(self.parser.get_method(), self.url, self.headers)
+        except Exception:  # noqa: BLE001 - here it would pass for a fault of the request
+            _log.exception("what takes requests failed at a head; the application has this one")
+            return None
+
+    def _is_free(self) -> bool:
+        """Whether everything before this request was answered."""
+        return self.cycle is None or self.cycle.response_complete
 
     def _fault_of_head(self) -> Problem | None:
         """Return why a whole head is refused.
@@ -184,8 +247,11 @@ class HttpProtocol(HttpToolsProtocol):
         if self._get_upgrade() != _WEBSOCKET:
             return None
         names = {name for name, _ in self.headers}
-        is_free = self.cycle is None or self.cycle.response_complete
-        if not is_free or self.parser.get_method() != b"GET" or names & {b"content-length", b"transfer-encoding"}:
+        if (
+            not self._is_free()
+            or self.parser.get_method() != b"GET"
+            or names & {b"content-length", b"transfer-encoding"}
+        ):
             return _NO_HANDSHAKE
         longest = max(len(self.url), *(len(name) + len(value) for name, value in self.headers))
         if longest > _LONGEST_FIELD or len(self.headers) > _MOST_FIELDS:

@@ -69,7 +69,9 @@ async def _serve(
         introspection = introspect(context, offers)
         async with asyncio.TaskGroup() as group:
             running = [await _start(group, service) for service in services]
-            server = Server(config(settings, Gateway(context, introspection), has_pages="admin" in roles))
+            server = Server(
+                config(settings, Gateway(context, introspection), offers.endpoint, has_pages="admin" in roles)
+            )
             serving = group.create_task(server.serve(sockets=[listener]))
             await server.serves.wait()
             following = [

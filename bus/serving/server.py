@@ -14,6 +14,7 @@ import uvicorn
 
 from bus.bootstrap import Asgi
 from bus.errors import ConfigurationError
+from bus.http.endpoint import Endpoint
 from bus.http.protocol import HttpProtocol
 from bus.security.clients import networks_of
 from bus.serving.sockets import Sockets
@@ -55,14 +56,18 @@ class Server(uvicorn.Server):
                 await asyncio.wait_for(self._stopping.wait(), _DATE_CHANGES)
 
 
-def config(settings: Settings, app: Asgi, *, has_pages: bool) -> uvicorn.Config:
-    """Return how the server is set up; ``has_pages`` lets browsers hold WebSockets."""
+def config(settings: Settings, app: Asgi, endpoint: Endpoint | None = None, *, has_pages: bool) -> uvicorn.Config:
+    """Return how the server is set up; ``has_pages`` lets browsers hold WebSockets.
+
+    What ``endpoint`` does not take, ``app`` answers.
+    """
     proxies = networks_of(settings.trusted_proxies)
     sockets = Sockets(settings.sockets, settings.sockets_per_address, proxies, has_pages=has_pages)
+    fields = {"deadline": settings.receive_timeout, "upgrades": sockets, "endpoint": endpoint}
     return uvicorn.Config(
         app,
         loop="uvloop",
-        http=type("TimedProtocol", (HttpProtocol,), {"deadline": settings.receive_timeout, "upgrades": sockets}),
+        http=type("TimedProtocol", (HttpProtocol,), fields),
         ws=cast("type[asyncio.Protocol]", partial(_socket, sockets, settings.receive_timeout)),
         ws_max_size=_LONGEST_MESSAGE,
         ws_per_message_deflate=False,  # costs memory for each page that is open, and CPU beside the messages
