@@ -26,9 +26,9 @@ CLOSED_LOOP: Final = 0
 NAMES: Final = {100: "100/s", 500: "500/s", CLOSED_LOOP: "closed loop"}
 # For one message with one subscriber.
 LIMITS: Final[dict[int, dict[str, float]]] = {
-    100: {"commits": 1.3, "tasks": 1.5, "futures": 3.5, "records": 2.2},
-    500: {"commits": 1.3, "tasks": 1.3, "futures": 2.8, "records": 2.1},
-    CLOSED_LOOP: {"commits": 0.15, "tasks": 1.3, "futures": 1.5, "records": 2.1},
+    100: {"commits": 1.7, "tasks": 0.5, "futures": 2.6, "records": 2.2},
+    500: {"commits": 1.3, "tasks": 0.3, "futures": 1.7, "records": 2.1},
+    CLOSED_LOOP: {"commits": 0.15, "tasks": 0.3, "futures": 0.3, "records": 2.1},
 }
 _INSTRUCTIONS: Final = 450_000
 _WARM_UP: Final = 200
