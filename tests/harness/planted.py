@@ -9,6 +9,7 @@ from typing import Any
 
 from bus.cli import main
 from bus.domain.delivery.delivery import Compensation, Outcome
+from bus.ports.spool import tell
 from bus.spool import AsyncSpool
 from bus.stores.sqlite import writing
 from dispatcher.worker import SubscriptionWorker
@@ -19,31 +20,32 @@ SLOW_DISK = 0.1
 
 def ack_before_fsync() -> None:
     """The spool answers before the record is on disk."""
-    append = AsyncSpool.append
-    late: set[asyncio.Task[Any]] = set()
+    append_with = AsyncSpool.append_with
 
-    async def hasty(self: AsyncSpool, records: Sequence[Any], *, urgent: bool = False) -> list[int]:
-        async def store() -> None:
-            await asyncio.sleep(SLOW_DISK)
-            await append(self, records, urgent=urgent)
+    def hasty(self: AsyncSpool, records: Sequence[Any], waiter: Any, **how: Any) -> None:
+        loop = asyncio.get_running_loop()
+        loop.call_soon(tell, waiter, [0] * len(records))
+        loop.call_later(SLOW_DISK, lambda: append_with(self, records, loop.create_future(), **how))
 
-        late.add(asyncio.create_task(store()))
-        return [0] * len(records)
-
-    AsyncSpool.append = hasty  # type: ignore[method-assign]
+    AsyncSpool.append_with = hasty  # type: ignore[method-assign]
 
 
 def ack_before_outcome() -> None:
     """The dispatcher acks the transport before the POST has an outcome that is on disk."""
-    deliver = SubscriptionWorker._deliver
+    start = SubscriptionWorker._start
 
-    async def hasty(self: SubscriptionWorker, entry: Any) -> None:
-        if entry.incoming is not None:
-            self._consumer.ack([entry.incoming])
+    def hasty(self: SubscriptionWorker, group: asyncio.TaskGroup, entry: Any) -> None:
+        async def late() -> None:
             await asyncio.sleep(SLOW_DISK)
-        await deliver(self, entry)
+            start(self, group, entry)
 
-    SubscriptionWorker._deliver = hasty  # type: ignore[method-assign]
+        if entry.incoming is None:
+            start(self, group, entry)
+        else:
+            self._consumer.ack([entry.incoming])
+            group.create_task(late())
+
+    SubscriptionWorker._start = hasty  # type: ignore[method-assign]
 
 
 def no_compensation_row() -> None:
