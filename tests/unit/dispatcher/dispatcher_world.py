@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -14,20 +14,18 @@ from bus.domain.delivery.retry import RetryPolicy, Schedule
 from bus.domain.destination import Destination
 from bus.domain.message import Message, encode_message
 from bus.domain.subscription import Subscription
-from bus.errors import SpoolError
-from bus.ports.spool import NewRecord, Waiter, tell
 from bus.ports.transport import Outgoing
 from bus.security.egress import EgressPolicy
 from bus.testing.clock import ManualClock
 from bus.testing.events import MemoryEvents
 from bus.testing.poster import MemoryPoster, Reply
-from bus.testing.spool import MemorySpool
 from bus.testing.store import MemoryStore
 from bus.testing.transport import MemoryTransport
 from bus.testing.writes import DESTINATION, NOON, message
 from dispatcher.dependencies import Dependencies
 from dispatcher.outcomes import OutcomeLog
 from dispatcher.worker import SubscriptionWorker
+from tests.harness.gated_spool import GatedSpool
 
 URL = "http://127.0.0.1:8000/hook"
 FAST = RetryPolicy(Schedule((1000,)), 3_600_000, None)
@@ -45,49 +43,11 @@ def fresh(number: int, clock: ManualClock, **changes: Any) -> Message:
     return Message(**{name: getattr(made, name) for name in made.__struct_fields__} | changes)
 
 
-class GatedSpool(MemorySpool):
-    """A spool whose appends wait while the gate is closed, as for a slow disk."""
-
-    def __init__(self) -> None:
-        super().__init__(consumers=("store", "watch"))
-        self.gate = asyncio.Event()
-        self.gate.set()
-        self.refuse: Callable[[], Exception | None] = lambda: None
-        self.hurried: list[int] = []
-        self._waiting: set[asyncio.Task[None]] = set()
-
-    async def append(self, records: Sequence[NewRecord], *, urgent: bool = False) -> list[int]:
-        await self.gate.wait()
-        if (error := self.refuse()) is not None:
-            raise error
-        return await super().append(records, urgent=urgent)
-
-    def append_with(
-        self,
-        records: Sequence[NewRecord],
-        waiter: Waiter[list[int]],
-        *,
-        urgent: bool = False,
-        lingers: bool = False,
-    ) -> None:
-        if not lingers:
-            self.hurried.append(len(records))
-        waiting = asyncio.get_running_loop().create_task(self._append_with(records, waiter, urgent=urgent))
-        self._waiting.add(waiting)
-        waiting.add_done_callback(self._waiting.discard)
-
-    async def _append_with(self, records: Sequence[NewRecord], waiter: Waiter[list[int]], *, urgent: bool) -> None:
-        try:
-            tell(waiter, await self.append(records, urgent=urgent))
-        except SpoolError as error:
-            tell(waiter, error)
-
-
 class World:
     def __init__(self) -> None:
         self.clock = ManualClock()
         self.store = MemoryStore()
-        self.spool = GatedSpool()
+        self.spool = GatedSpool("store", "watch")
         self.transport = MemoryTransport()
         self.poster = MemoryPoster(EgressPolicy(allow_loopback=True), sleep=self.clock.sleep)
         self.events = MemoryEvents()

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from typing import Any
 
 from bus.domain.destination import Destination
 from bus.domain.identity import new_id
 from bus.domain.message import Message, decode_message
 from bus.domain.subscription import Subscription
-from bus.errors import SpoolError, StoreUnavailable
-from bus.ports.spool import NewRecord, Waiter, tell
+from bus.errors import StoreUnavailable
 from bus.registry import Registry
 from bus.security.keyring import Keyring
 from bus.security.principals import ANYONE
 from bus.security.secrets import SecretBox
 from bus.testing.clock import ManualClock
 from bus.testing.events import MemoryEvents
-from bus.testing.spool import MemorySpool
 from bus.testing.store import MemoryStore
 from bus.testing.transport import MemoryTransport
 from bus.transports.publishing import DestinationPublisher
@@ -32,44 +29,7 @@ from receiver.publishing import SpoolPublisher
 from receiver.quotas import Quotas
 from receiver.rejections import Rejections
 from receiver.turned_away import TurnedAway
-
-
-class GatedSpool(MemorySpool):
-    """A spool whose appends wait while the gate is closed, as for a slow disk."""
-
-    def __init__(self) -> None:
-        super().__init__(consumers=("publish", "store"))
-        self.gate = asyncio.Event()
-        self.gate.set()
-        self.error: Exception | None = None
-        self.appends = 0
-        self._telling: set[asyncio.Task[None]] = set()
-
-    async def append(self, records: Sequence[NewRecord], *, urgent: bool = False) -> list[int]:
-        self.appends += 1
-        await self.gate.wait()
-        if self.error is not None:
-            error, self.error = self.error, None
-            raise error
-        return await super().append(records, urgent=urgent)
-
-    def append_with(
-        self,
-        records: Sequence[NewRecord],
-        waiter: Waiter[list[int]],
-        *,
-        urgent: bool = False,
-        lingers: bool = False,  # noqa: ARG002
-    ) -> None:
-        telling = asyncio.get_running_loop().create_task(self._append_with(records, waiter, urgent=urgent))
-        self._telling.add(telling)
-        telling.add_done_callback(self._telling.discard)
-
-    async def _append_with(self, records: Sequence[NewRecord], waiter: Waiter[list[int]], *, urgent: bool) -> None:
-        try:
-            tell(waiter, await self.append(records, urgent=urgent))
-        except SpoolError as error:
-            tell(waiter, error)
+from tests.harness.gated_spool import GatedSpool
 
 
 class SlowStore(MemoryStore):
@@ -104,7 +64,7 @@ class World:
         self.clock = ManualClock()
         self.events = MemoryEvents()
         self.store = SlowStore()
-        self.spool = GatedSpool()
+        self.spool = GatedSpool("publish", "store")
         self.transport = MemoryTransport()
         self.router = TransportRouter([self.transport], self.clock)
         self.old = False

@@ -14,6 +14,7 @@ from bus.errors import (
 from bus.security.principals import ANYONE, Principal
 from receiver.draft import Draft
 from receiver.ingest import Accepted
+from tests.harness.gated_spool import once
 from tests.unit.receiver.receiver_world import World
 
 
@@ -79,7 +80,7 @@ async def test_a_twin_by_key_waits_until_the_first_is_durable(world: World) -> N
 
 async def test_a_twin_by_key_of_one_that_failed_is_stored_itself(world: World) -> None:
     world.spool.gate.clear()
-    world.spool.error = SpoolFull("full")
+    world.spool.refuse = once(SpoolFull("full"))
     first = asyncio.create_task(world.send(b"1", idempotency_key="once"))
     await world.clock.settle()
     second = asyncio.create_task(world.send(b"2", idempotency_key="once"))

@@ -14,6 +14,7 @@ from bus.domain.identity import new_id
 from bus.domain.times import DAY
 from bus.errors import SpoolClosed, SpoolFailed, SpoolFull
 from receiver.app import BATCH_BYTES, BATCH_LINES
+from tests.harness.gated_spool import once
 from tests.unit.receiver.receiver_world import World
 
 NDJSON = {"content-type": "application/x-ndjson"}
@@ -178,7 +179,7 @@ async def test_a_disk_that_refuses_is_told_and_nothing_is_remembered(
     known = new_id(world.clock.now())
     headers = NDJSON if path == "/v1/messages" else {"bus-message-id": known}
     content = lines({"destination": "orders", "body": 1, "id": known}) if path == "/v1/messages" else b"1"
-    world.spool.error = error
+    world.spool.refuse = once(error)
     answer = await client.post(path, content=content, headers=headers)
     problem(answer, status)
     assert answer.headers.get("retry-after") == wait

@@ -8,6 +8,7 @@ import pytest
 
 from bus.domain.tracing.events import Stage
 from bus.errors import SpoolFull
+from tests.harness.gated_spool import once
 from tests.unit.receiver.receiver_world import World
 
 
@@ -32,7 +33,7 @@ async def test_a_message_is_told_of_once_it_is_durable(world: World) -> None:
 async def test_a_repetition_and_a_refusal_are_not_told(world: World) -> None:
     first = await world.send(id=world.id())
     assert (await world.send(id=first.id)).duplicate
-    world.spool.error = SpoolFull("full")
+    world.spool.refuse = once(SpoolFull("full"))
     with pytest.raises(SpoolFull):
         await world.send()
     assert [event.id for event in world.events.of(Stage.ACCEPTED)] == [first.id]

@@ -27,6 +27,7 @@ from bus.security.principals import ANYONE, Principal
 from bus.testing.writes import message, outcome
 from receiver.draft import Draft
 from receiver.ingest import Accepted
+from tests.harness.gated_spool import once
 from tests.unit.receiver.receiver_world import World, drafts
 
 MINUTE = 60_000
@@ -137,7 +138,7 @@ async def test_a_twin_waits_until_the_first_is_durable(world: World) -> None:
 async def test_a_twin_of_one_that_failed_is_stored_itself(world: World) -> None:
     known = world.id()
     world.spool.gate.clear()
-    world.spool.error = SpoolFull("full")
+    world.spool.refuse = once(SpoolFull("full"))
     sends = [asyncio.create_task(world.send(id=known)) for _ in range(4)]
     await world.clock.settle()
     world.spool.gate.set()
@@ -150,7 +151,7 @@ async def test_a_twin_of_one_that_failed_is_stored_itself(world: World) -> None:
 @pytest.mark.parametrize("error", [SpoolFull("full"), SpoolFailed("EIO")])
 async def test_of_what_the_disk_refused_nothing_is_remembered(world: World, error: BusError) -> None:
     ids = [world.id() for _ in range(3)]
-    world.spool.error = error
+    world.spool.refuse = once(error)
     with pytest.raises(type(error)):
         await world.ingest.accept(drafts(*ids, key="") + drafts("", key="once"), ANYONE)
     answers = await world.ingest.accept(drafts(*ids) + drafts("", key="once"), ANYONE)

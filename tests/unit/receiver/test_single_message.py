@@ -18,6 +18,7 @@ from bus.http.protocol import MOST_BEHIND
 from bus.serving.server import config as server_config
 from bus.settings import Settings
 from receiver.endpoint import MessageEndpoint
+from tests.harness.gated_spool import once
 from tests.harness.wire import JumpingLoop, Wire, jumping
 from tests.unit.receiver.receiver_world import World
 from tests.unit.receiver.single_requests import ALL, KNOWN, LIMIT, OTHERS, PLAIN, REFUSED, TAKEN, Behind, post
@@ -67,7 +68,7 @@ async def _world(talk: Talk) -> World:
     world = World()
     await world.destination("orders", "billing", max_bytes=LIMIT)
     await world.destination("slow", rate=1.0, burst=2)
-    world.spool.error = talk.error
+    world.spool.refuse = once(talk.error)
     if talk.slow:
         world.spool.gate.clear()
     return world
