@@ -52,7 +52,10 @@ class _Writing:
         return False
 
     def set_result(self, _: list[int], /) -> None:
-        self._log.stored(self._batch)
+        try:
+            self._log.stored(self._batch)
+        except Exception as error:  # noqa: BLE001 - who tells would only log it
+            self._log.fail(error)
 
     def set_exception(self, error: Exception, /) -> None:
         self._log.refused(self._batch, error)
@@ -126,7 +129,7 @@ class OutcomeLog:
         await self._room.wait()
 
     async def run(self) -> None:
-        """Write again what the spool has refused, until cancelled; raises when its disk has failed."""
+        """Write again what the spool has refused, until cancelled; raises when its disk or an owner has failed."""
         while True:
             await self._trouble.wait()
             self._trouble.clear()
@@ -171,12 +174,17 @@ class OutcomeLog:
             self._events.emit(events_of.settled(item.outcome, item.message))
         self._told.set()
 
+    def fail(self, error: Exception) -> None:
+        """Have `run` raise a defect, or a disk's failure."""
+        self._failure = error
+        self._trouble.set()
+
     def refused(self, batch: list[_Pending], error: Exception) -> None:
         """Keep outcomes that the spool did not take; deliveries stop while its disk is full."""
         self._writing -= 1
         self._pending[:0] = batch
         if not isinstance(error, SpoolFull):
-            self._failure = error
+            self.fail(error)
         elif self._room.is_set():
             _log.error("no room to record outcomes; deliveries stop until there is: %s", error)
         self._room.clear()

@@ -43,9 +43,9 @@ class SubscriptionWorker:
         self._dependencies = dependencies
         self._delivered = AlreadyDelivered(dependencies)
         self._pending = PendingDeliveries(consumer)
-        self._running = 0
-        self._in_flight = 0
-        self._exchanges: dict[str, tuple[Pending, Exchange]] = {}
+        # Deliveries under way by message, each with its exchange when it has one, else in a task.
+        self._started: dict[str, tuple[Pending, Exchange | None]] = {}
+        self._sampling = 0
         self._quiet = asyncio.Event()
         self._is_spawning = False
         self._is_canceled = False
@@ -67,7 +67,7 @@ class SubscriptionWorker:
     @property
     def in_flight(self) -> int:
         """Requests in flight now."""
-        return self._in_flight
+        return len(self._started) + self._sampling
 
     @property
     def waiting(self) -> int:
@@ -95,7 +95,7 @@ class SubscriptionWorker:
         if self.subscription.paused or self._stopping.is_set():
             return 0
         if self.breaker.state is not BreakerState.CLOSED:
-            return 0 if self._pending.waiting or self._in_flight else 1
+            return 0 if self._pending.waiting or self.in_flight else 1
         return max(0, self._free)
 
     def update(self, subscription: Subscription) -> None:
@@ -135,7 +135,7 @@ class SubscriptionWorker:
         if self._stopping.is_set() or not self._dependencies.may_start():
             return None
         try:
-            is_in = await self._slot.enter(lambda: self._running < self.subscription.max_concurrency)
+            is_in = await self._slot.enter(lambda: len(self._started) < self.subscription.max_concurrency)
             return await self._sample(message) if is_in else None
         finally:
             self._wake.set()
@@ -143,11 +143,11 @@ class SubscriptionWorker:
 
     async def _sample(self, message: Message) -> Trial:
         self._rate.take(1)
-        self._in_flight += 1
+        self._sampling += 1
         try:
             return await self._attempts.sample(message)
         finally:
-            self._in_flight -= 1
+            self._sampling -= 1
             self._slot.leave()
 
     async def run(self) -> None:
@@ -162,7 +162,7 @@ class SubscriptionWorker:
                     self._pumping.cancel()
                     if self._later is not None:
                         self._later.cancel()
-                    while self._running:
+                    while self._started:
                         self._quiet.clear()
                         await self._quiet.wait()
                 except asyncio.CancelledError:
@@ -171,10 +171,10 @@ class SubscriptionWorker:
                 finally:
                     self._stopping.set()
         finally:
-            for entry, exchange in list(self._exchanges.values()):
-                exchange.cancel()
+            for entry, exchange in list(self._started.values()):
+                if exchange is not None:
+                    exchange.cancel()
                 self._give_up(entry)
-            self._exchanges.clear()
             # Only now: a probe that failed meanwhile has put its message back.
             self._pending.release_waiting()
 
@@ -205,7 +205,7 @@ class SubscriptionWorker:
 
     @property
     def _free(self) -> int:
-        return self._window - len(self._pending.waiting) - self._in_flight
+        return self._window - len(self._pending.waiting) - self.in_flight
 
     async def _pump(self) -> None:
         while True:
@@ -240,9 +240,9 @@ class SubscriptionWorker:
             self._start(self._group, self._pending.waiting.popleft())
         if not self._is_spawning:
             self._is_spawning = True
-            asyncio.get_running_loop().call_soon(self._spawn_more)
+            self._group.create_task(self._spawn_more())
 
-    def _spawn_more(self) -> None:
+    async def _spawn_more(self) -> None:
         self._is_spawning = False
         self._spawn()
 
@@ -254,15 +254,14 @@ class SubscriptionWorker:
             self._skip(entry)
             return
         self._rate.take(1)
-        self._running += 1
-        self._in_flight += 1
+        key = entry.delivery.message.id
+        self._started[key] = entry, None
         probing = self.breaker.state is BreakerState.HALF_OPEN
-        made = partial(self._made, entry, probing)
-        exchange = self._attempts.begin(entry.delivery, made, self._go_on)
+        exchange = self._attempts.begin(entry.delivery, partial(self._told, entry, probing), self._go_on)
         if exchange is None:
-            group.create_task(self._attempt(entry, made))
+            group.create_task(self._attempt(entry, probing))
         else:
-            self._exchanges[entry.delivery.message.id] = entry, exchange
+            self._started[key] = entry, exchange
 
     def _go_on(self, rest: Coroutine[Any, Any, None]) -> None:
         """Await the rest of an attempt; a worker that is being cancelled gives its delivery back."""
@@ -271,32 +270,37 @@ class SubscriptionWorker:
         else:
             self._group.create_task(rest)
 
-    async def _attempt(self, entry: Pending, made: Callable[[Made], None]) -> None:
+    async def _attempt(self, entry: Pending, probing: bool) -> None:
         try:
-            found = await self._attempts.attempt(entry.delivery)
+            made = await self._attempts.attempt(entry.delivery)
         except asyncio.CancelledError:
             self._give_up(entry)
             raise
-        made(found)
+        self._made(entry, probing, made)
+
+    def _told(self, entry: Pending, probing: bool, made: Made) -> None:
+        """Go on with an attempt from a callback; a defect, which would only be logged there, ends the worker."""
+        try:
+            self._made(entry, probing, made)
+        except Exception as error:  # noqa: BLE001 - raised in the group
+            self._go_on(_raising(error))
 
     def _made(self, entry: Pending, probing: bool, made: Made) -> None:
         """Judge an attempt that was made, record what came of it, and start the next one."""
-        self._exchanges.pop(entry.delivery.message.id, None)
-        self._end()
+        self._end(entry)
         self._conclude(entry, made, probing=probing)
         self._slot.look_again()
         self._wake.set()
         self._spawn()
 
-    def _end(self) -> None:
-        self._running -= 1
-        self._in_flight -= 1
-        if not self._running:
+    def _end(self, entry: Pending) -> None:
+        del self._started[entry.delivery.message.id]
+        if not self._started:
             self._quiet.set()
 
     def _give_up(self, entry: Pending) -> None:
         """Give a delivery back that was cut off."""
-        self._end()
+        self._end(entry)
         self._pending.release(entry)
         self.breaker.abandoned(self._dependencies.clock.monotonic())
 
@@ -308,7 +312,7 @@ class SubscriptionWorker:
         if not waiting or self._stopping.is_set() or self.subscription.paused or not self._dependencies.may_start():
             return False
         most = self.subscription.max_concurrency
-        if self._running + self._slot.count >= most or self._unrecorded >= most:
+        if len(self._started) + self._slot.count >= most or self._unrecorded >= most:
             return False
         if not self._may_record(now):
             return False
@@ -396,3 +400,7 @@ class SubscriptionWorker:
         await wait()
         self._later = None
         self._spawn()
+
+
+async def _raising(error: Exception) -> None:
+    raise error

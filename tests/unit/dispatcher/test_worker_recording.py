@@ -153,6 +153,19 @@ async def test_a_failed_disk_ends_the_recording(world: World) -> None:
         await recording
 
 
+async def test_an_owner_that_fails_ends_the_recording(world: World) -> None:
+    class Failing:
+        def recorded(self, _: Sequence[object]) -> None:
+            raise ZeroDivisionError
+
+    await world.ensure()
+    recording = asyncio.create_task(world.log.run())
+    message = fresh(1, world.clock)
+    world.log.record(outcome(message, "billing", Status.DELIVERED), message, Failing(), 1)
+    with pytest.raises(ZeroDivisionError):
+        await asyncio.wait_for(recording, 5)
+
+
 async def test_drain_waits_for_what_is_being_written(world: World) -> None:
     told: list[object] = []
 

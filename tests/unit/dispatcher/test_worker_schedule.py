@@ -10,6 +10,7 @@ from bus.domain.delivery.delivery import Status
 from bus.errors import SpoolFull
 from bus.testing.poster import Reply
 from bus.testing.writes import DESTINATION
+from dispatcher.worker import SubscriptionWorker
 from tests.unit.dispatcher.dispatcher_world import URL, World, fresh, handed, held, statuses, subscription
 
 
@@ -181,3 +182,45 @@ async def test_cancelling_gives_back_what_is_in_flight(world: World, is_kept: bo
     assert await world.outcomes() == []
     with pytest.raises(asyncio.CancelledError):
         await worker_of.__aexit__(None, None, None)
+
+
+async def test_what_was_about_to_start_is_given_back_when_it_is_cancelled(world: World) -> None:
+    await world.ensure()
+    worker = SubscriptionWorker(
+        subscription(), await world.transport.consume(DESTINATION, "billing"), world.dependencies()
+    )
+    running = asyncio.create_task(worker.run())
+    await world.clock.settle()
+    await world.publish()
+    while not worker.in_flight:  # noqa: ASYNC110 - before the task has run
+        await asyncio.sleep(0)
+    for task in asyncio.all_tasks() - {asyncio.current_task()}:
+        task.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    queue = world.transport.queue((DESTINATION, "billing"))
+    assert (len(queue.waiting), len(queue.held), worker.in_flight) == (1, 0, 0)
+    assert world.poster.posted == []
+
+
+@pytest.mark.parametrize("is_kept", [False, True], ids=["in a task", "on a kept connection"])
+async def test_a_defect_ends_the_worker_and_is_not_just_logged(world: World, is_kept: bool) -> None:
+    defective = False
+
+    def noise() -> float:
+        if defective:
+            raise ZeroDivisionError
+        return 0.5
+
+    await world.ensure()
+    consumer = await world.transport.consume(DESTINATION, "billing")
+    worker = SubscriptionWorker(subscription(), consumer, world.dependencies(noise=noise))
+    running = asyncio.create_task(worker.run())
+    if is_kept:
+        await world.publish()
+        await world.clock.settle()
+    defective = True
+    await world.publish()
+    await world.clock.settle()
+    with pytest.raises(ExceptionGroup) as ended:
+        await asyncio.wait_for(running, 5)
+    assert ended.value.subgroup(ZeroDivisionError)
