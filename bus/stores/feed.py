@@ -56,7 +56,7 @@ class Source:
         self.spool = spool
         self.budget = budget
         self.refused = RefusedRecords(clock)
-        self.written: Callable[[Sequence[Record]], object] = len
+        self.written: Callable[[Sequence[Record]], None] | None = None
         self._consumer = consumer
         self._decode = decode
 
@@ -84,7 +84,8 @@ class Source:
 
     def finish(self, records: Sequence[Record]) -> None:
         """Ack records that the store has."""
-        self.written(records)
+        if self.written is not None:
+            self.written(records)
         self.spool.ack(self._consumer, records)
 
 
@@ -140,16 +141,16 @@ class StoreFeed:
             for source in self._sources:
                 if due := source.refused.due():
                     source.release(due)
-            if batch := await self._gather():
-                is_taken = await self._write(batch)
-                self._busy = False
-                if self._has_all:
-                    self._idle.set()
-                if is_taken and len(batch) < BATCH:
-                    await self._clock.sleep(TICK)
-                continue
+            batch, is_cut = await self._gather()
+            is_taken = bool(batch) and await self._write(batch)
             self._busy = False
-            await self._pause()
+            if not batch:
+                await self._pause()
+                continue
+            if self._has_all:
+                self._idle.set()
+            if is_taken and not is_cut:
+                await self._clock.sleep(TICK)
 
     @property
     def _has_all(self) -> bool:
@@ -166,18 +167,32 @@ class StoreFeed:
             return False
         return True
 
-    async def _gather(self) -> list[_Claimed]:
-        now = self._clock.monotonic()
+    async def _gather(self) -> tuple[list[_Claimed], bool]:
+        """Claim a batch, of which each source that has something gets its part; and tell whether there may be more."""
         batch: list[_Claimed] = []
-        for source in self._sources:
-            for lane in source.lanes:
-                destination = destination_of(lane)
-                most = source.budget.allowance(destination, now, BATCH - len(batch))
-                if most:
-                    records = await source.claim(lane, most)
-                    source.budget.take(destination, len(records))
-                    batch += source.read(records)
-        return batch
+        is_cut = False
+        waiting = [source for source in self._sources if source.lanes]
+        for number, source in enumerate(waiting):
+            room = (BATCH - len(batch)) // (len(waiting) - number)
+            claimed, is_full = await self._claim(source, room)
+            batch += claimed
+            is_cut |= is_full
+        return batch, is_cut
+
+    async def _claim(self, source: Source, room: int) -> tuple[list[_Claimed], bool]:
+        """Claim from the lanes of a source, and tell whether one had as much as it was allowed."""
+        now = self._clock.monotonic()
+        found: list[_Claimed] = []
+        is_full = False
+        for lane in source.lanes:
+            destination = destination_of(lane)
+            most = source.budget.allowance(destination, now, room - len(found))
+            if most:
+                records = await source.claim(lane, most)
+                source.budget.take(destination, len(records))
+                found += source.read(records)
+                is_full |= len(records) == most
+        return found, is_full
 
     async def _pause(self) -> None:
         """Wait until there may be something to claim, or refused records are due."""

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from bus.domain.delivery.delivery import Outcome
+from bus.domain.delivery.delivery import Outcome, Status, decode_outcome, encode_outcome
 from bus.domain.message import Message, decode_message, encode_message
 from bus.errors import StoreError, StoreUnavailable
 from bus.ports.spool import NewRecord
@@ -17,7 +17,7 @@ from bus.stores.feed import BATCH, TICK, Source, StoreFeed
 from bus.testing.clock import ManualClock
 from bus.testing.spool import MemorySpool
 from bus.testing.store import MemoryStore
-from bus.testing.writes import message
+from bus.testing.writes import message, outcome
 
 
 class Shelf(MemoryStore):
@@ -37,7 +37,7 @@ class Shelf(MemoryStore):
         await self.gate.wait()
         if self.error is not None:
             raise self.error
-        if any(write.id in self.refused for write in writes):
+        if any(isinstance(write, Message) and write.id in self.refused for write in writes):
             raise StoreError("too large")
         await super().write(writes)
         self.batches.append(list(writes))
@@ -310,3 +310,36 @@ async def test_only_records_of_another_version_write_nothing(world: World) -> No
         await world.clock.advance(5)
         assert world.waiting() == 1
         assert world.store.written == 0
+
+
+async def test_outcomes_are_not_held_up_by_many_messages(world: World) -> None:
+    outcomes = MemorySpool(consumers=("store",))
+    budget = Budget(lambda: None, lambda _: None)
+    sources = [world.source, Source(outcomes, "store", decode_outcome, budget, world.clock)]
+    world.feed = StoreFeed(world.store, world.clock, sources, world.counted.extend)
+    await world.put(5 * BATCH)
+    done = outcome(message(0), "billing", Status.DELIVERED)
+    await outcomes.append([NewRecord("orders", encode_outcome(done), 1)])
+    async with world.running():
+        assert done in world.store.batches[0]
+        assert world.store.written == 5 * BATCH + 1  # and no tick goes by while there is more to write
+
+
+async def test_a_few_that_come_all_the_time_do_not_slow_a_backlog(world: World) -> None:
+    """Each is written in a batch that is not full, for half of it is kept for others."""
+    outcomes = MemorySpool(consumers=("store",))
+    budget = Budget(lambda: None, lambda _: None)
+    sources = [world.source, Source(outcomes, "store", decode_outcome, budget, world.clock)]
+    world.feed = StoreFeed(world.store, world.clock, sources, world.counted.extend)
+    records = [NewRecord("orders", encode_outcome(outcome(message(n), "b", Status.DELIVERED)), 1) for n in range(9)]
+    write, left = world.store.write, iter(records)
+
+    async def writes_and_more_comes(writes: Sequence[Message | Outcome]) -> None:
+        await write(writes)
+        await outcomes.append([record for record in [next(left, None)] if record is not None])
+
+    world.store.write = writes_and_more_comes  # type: ignore[method-assign]
+    await outcomes.append([next(left)])
+    await world.put(4 * BATCH)
+    async with world.running():
+        assert not world.source.lanes  # all of the backlog was written at once
