@@ -128,6 +128,7 @@ class HttpPoster:
             found = await waiter.told
         except asyncio.CancelledError:
             ongoing.cancel()
+            waiter.leave()
             raise
         return found if isinstance(found, PostResult) else await found
 
@@ -289,6 +290,11 @@ class _Awaiting:
             post.close()
         else:
             self.told.set_result(post)
+
+    def leave(self) -> None:
+        """Await nothing any more."""
+        if self.told.done() and not self.told.cancelled() and not isinstance(rest := self.told.result(), PostResult):
+            rest.close()
 
 
 class _Request(NamedTuple):

@@ -76,10 +76,10 @@ class DirectTransport:
 
     def queue_of(self, destination: Destination, size: int) -> Spool | None:
         """Return where to accept ``size`` bytes for a destination; None where nobody has subscribed, or has room."""
-        lane = accepted_lane(destination.code)
         if not self._attached.get(destination.code):
             return None
-        return self._queue if self._queue.room(lane).takes(destination.spool_share, size) else None
+        room = self._queue.room(accepted_lane(destination.code))
+        return self._queue if size < room.free and room.takes(destination.spool_share, size) else None
 
     def accepted(self, message: Message, position: int) -> None:
         """Keep a message at hand that was accepted into the queue."""

@@ -106,3 +106,14 @@ async def test_a_subscription_that_is_removed_leaves_both_lanes(world: DirectWor
     assert world.waiting() == {(LANE, STORE): 1, (LANE, "billing"): 1}
     await world.send(b"2")
     assert world.waiting() == {(LANE, STORE): 2, (LANE, "billing"): 2}
+
+
+async def test_while_others_fill_the_direct_queue_it_goes_through_the_own_spool(world: DirectWorld) -> None:
+    for code in ("a", "b"):
+        await world.destination(code, "slow")
+        for _ in range(2):
+            await world.send(bytes(24_000), code)
+    assert world.queue.room(LANE).free < 20_000
+    await world.send(bytes(20_000))
+    assert world.waiting().get((LANE, "billing"), 0) == 0
+    assert world.spool.stats().records == 1
