@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
+import apsw
 import pytest
 
 from bus.bootstrap.spools import open_left, open_spools
@@ -130,3 +131,41 @@ async def test_sections_share_a_commit_and_have_limits_of_their_own(tmp_path: Pa
     assert (small.stats().records, large.stats().records) == (1, 2)
     assert small.room("a").held < large.room("a").held
     await journal.close()
+
+
+@pytest.mark.parametrize("error", [apsw.FullError, apsw.BusyError, apsw.CorruptError])
+async def test_a_commit_that_fails_leaves_every_section_with_its_own_counts(
+    tmp_path: Path, error: type[apsw.Error]
+) -> None:
+    failing = False
+
+    class Failing(SpoolFile):
+        def commit(self) -> None:
+            nonlocal failing
+            if failing:
+                failing = False
+                raise error
+            super().commit()
+
+    sections = {"one": SectionOptions(("send",), LIMIT), "two": SectionOptions(("send", "store"), LIMIT)}
+    journal = await Journal.open(tmp_path, Options(sections=sections, file_class=Failing))
+    one, two = journal.sections["one"], journal.sections["two"]
+    await asyncio.gather(one.append([NewRecord("a", bytes(100), 1)]), two.append([NewRecord("a/x", bytes(200), 1)]))
+    one.ack("send", await one.claim("send", 1, "a"))
+    failing = True
+    calls = one.append([NewRecord("a", bytes(300), 2)]), two.append([NewRecord("a/y", bytes(400), 2)])
+    stored = [not isinstance(done, SpoolFull) for done in await asyncio.gather(*calls, return_exceptions=True)]
+    await two.settle()
+    assert stored == [error is not apsw.FullError] * 2
+    kept = int(stored[0])
+    assert (one.stats().records, two.stats().records) == (kept, 1 + kept)
+    assert one.room("a").held == one.room("a").total == one.stats().bytes == kept * 332
+    assert two.room("a/z").held == two.room("a/z").total == two.stats().bytes == 232 + kept * 432
+    assert two.pending("store", "a/y") == kept
+    await one.append([NewRecord("a", bytes(10), 3)])
+    await journal.close()
+    async with AsyncExitStack() as stack:
+        again = await Journal.open(tmp_path, Options(sections=sections))
+        stack.push_async_callback(again.close)
+        assert again.sections["one"].stats().bytes == kept * 332 + 42
+        assert again.sections["two"].stats().bytes == 232 + kept * 432
