@@ -10,7 +10,7 @@ import os
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -32,6 +32,8 @@ class Settings(BaseSettings):
         Directory of the spools and, unless ``store`` says otherwise, of the store.
     port
         Left out: 8700 for a receiver, 8701 for an admin without one, any free port for the other roles.
+    processes
+        How many processes of ``bus up`` serve the port together; ``auto`` for one on each core.
     advertise
         URL at which the other processes of this bus reach this one; needed when ``host`` stands for every address.
     store
@@ -102,6 +104,7 @@ class Settings(BaseSettings):
 
     host: str = "127.0.0.1"
     port: int | None = Field(default=None, ge=0, le=65535)
+    processes: Annotated[int, Field(ge=1, le=64)] | Literal["auto"] = 1
     advertise: str = ""
     data: Path = Path("data")
     store: str = ""
@@ -178,6 +181,11 @@ class Settings(BaseSettings):
         if self.port is not None:
             return self.port
         return next((port for role, port in _PORTS.items() if role in roles), 0)
+
+    @property
+    def number_of_processes(self) -> int:
+        """How many processes serve the port together."""
+        return len(os.sched_getaffinity(0)) if self.processes == "auto" else self.processes
 
     @property
     def is_loopback(self) -> bool:

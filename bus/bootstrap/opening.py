@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mappi
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any, Final
 
 from bus.bootstrap.brokers import open_brokers
@@ -52,12 +53,15 @@ from bus.transports.router import TransportRouter
 
 _log = logging.getLogger(__name__)
 VERSION: Final = version("pier-bus")
+_PERMITS: Final = "permits.json"
 # Many subscriptions may share a host, each with its own max_concurrency.
 _POOL: Final = PoolLimits(per_host=2048, total=8192)
 
 
 @asynccontextmanager
-async def open_context(settings: Settings, roles: Sequence[str], url: str) -> AsyncIterator[Context]:
+async def open_context(
+    settings: Settings, roles: Sequence[str], url: str, left: Sequence[Path] = (), *, is_first: bool = True
+) -> AsyncIterator[Context]:
     """Open stores, spools and transports under the data directory, and close them in the opposite order.
 
     Parameters
@@ -66,6 +70,10 @@ async def open_context(settings: Settings, roles: Sequence[str], url: str) -> As
         What this process does; spools that none of them needs are not opened.
     url
         Where other processes of the bus reach this one.
+    left
+        Data directories of processes that do not come back.
+    is_first
+        Whether this process may take all permits while the store is away and it never shared them.
 
     Raises
     ------
@@ -78,7 +86,9 @@ async def open_context(settings: Settings, roles: Sequence[str], url: str) -> As
     async with AsyncExitStack() as opened:
         store, kept, keyring = await _open_store(settings, clock, opened)
         reserve = _reserve(settings)
-        spools = await open_spools(settings.data, roles, settings.spool_limit, reserve, opened)
+        spools = await open_spools(settings.data, roles, settings.spool_limit, reserve, left, opened)
+        for gone in left:  # whoever gets this directory again begins anew
+            (gone / _PERMITS).unlink(missing_ok=True)
         egress = _egress(settings)
         poster = HttpPoster(egress, pool_limits=_POOL)
         opened.push_async_callback(poster.close)
@@ -89,7 +99,7 @@ async def open_context(settings: Settings, roles: Sequence[str], url: str) -> As
         registry = Registry(kept, box, lambda: kept.is_old)
         me = _member(settings, roles, url, opened.enter_context(claim_name(settings.data, roles)), clock)
         rollups = Rollups(store, clock, me.owner, partial(unstored, spools))
-        members = Members(store, clock, me, peers.lives, ViewFile(settings.data / "permits.json"))
+        members = Members(store, clock, me, peers.lives, ViewFile(settings.data / _PERMITS), is_first=is_first)
         context = Context(
             settings=settings,
             node=me.node,

@@ -45,7 +45,7 @@ QUEUES: Final = (*_JOURNALS, "outcomes", "receiver", "direct")
 
 
 async def open_spools(
-    data: Path, roles: Sequence[str], limit: int, reserve: int, opened: AsyncExitStack
+    data: Path, roles: Sequence[str], limit: int, reserve: int, left: Sequence[Path], opened: AsyncExitStack
 ) -> dict[str, Spool]:
     """Open the spools that roles need, with all that is left of earlier processes, and close them with ``opened``.
 
@@ -55,6 +55,8 @@ async def open_spools(
         Bytes that the records of one spool may take.
     reserve
         Bytes of free disk below which only outcomes, and what was accepted already, are taken.
+    left
+        Data directories of processes that do not come back; what waits there goes on here.
 
     Raises
     ------
@@ -70,20 +72,21 @@ async def open_spools(
     options = Options(sections=_plan(mine, limit), reserve=reserve, cache_bytes=_CACHE)
     journal = await Journal.open(data / name, options)
     opened.push_async_callback(journal.close)
-    for directory in (data / other for other in QUEUES if other != name):
-        if is_spool(directory):
-            await _take_over(directory, journal.sections)
     spools: dict[str, Spool] = dict(journal.sections)
     if "dispatcher" in mine:
-        only = Options(consumers=(OPERATOR,), limit=limit, reserve=reserve)
+        only = Options(consumers=_consumers(_QUARANTINE), limit=limit, reserve=reserve)
         spools[_QUARANTINE] = quarantine = await AsyncSpool.open(data / _QUARANTINE, only)
         opened.push_async_callback(quarantine.close)
+    others = [data / other for other in QUEUES if other != name]
+    for directory in [*others, *(gone / queue for gone in left for queue in (*QUEUES, _QUARANTINE))]:
+        if is_spool(directory):
+            await _take_over(directory, spools)
     return spools
 
 
 @asynccontextmanager
 async def open_left(directory: Path) -> AsyncIterator[Mapping[str, Spool]]:
-    """Open what a process left behind, the directory being one of ``QUEUES``, as spools by name.
+    """Open what a process left behind, a directory of queues, as spools by name.
 
     Raises
     ------
@@ -96,12 +99,16 @@ async def open_left(directory: Path) -> AsyncIterator[Mapping[str, Spool]]:
         journal = await Journal.open(directory, Options(sections=_plan(_JOURNALS[directory.name])))
         spools, close = dict[str, Spool](journal.sections), journal.close
     else:
-        spool = await AsyncSpool.open(directory, Options(consumers=_SECTIONS[directory.name].consumers))
+        spool = await AsyncSpool.open(directory, Options(consumers=_consumers(directory.name)))
         spools, close = {directory.name: spool}, spool.close
     try:
         yield spools
     finally:
         await close()
+
+
+def _consumers(name: str) -> tuple[str, ...]:
+    return (OPERATOR,) if name == _QUARANTINE else _SECTIONS[name].consumers
 
 
 def _plan(roles: frozenset[str], limit: int = SectionOptions.limit) -> dict[str, SectionOptions]:

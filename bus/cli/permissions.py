@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Final
 
 _OTHERS: Final = 0o077
-# What a bus keeps in its data directory; nothing else is looked at, whatever directory was given.
+# What a bus of up to 64 processes keeps in its data directory; nothing else is looked at, whatever was given.
 _KEPT: Final = (
     *("configuration", "direct", "events", "journal", "journal-dispatcher", "journal-receiver", "outcomes"),
     *("permits.json", "processes", "quarantine", "receiver", "store"),
+    *(f"p{number}" for number in range(1, 64)),
 )
 _MARKS: Final = ("processes", "store")
 

@@ -85,6 +85,8 @@ class Members:
         Asks a silent process whether it lives.
     kept
         Where the view that this process went by last is kept.
+    is_first
+        Whether it has all permits when it cannot ask, and never shared them; without, it waits for the others.
 
     Attributes
     ----------
@@ -102,11 +104,14 @@ class Members:
         me: Member,
         probe: Probe,
         kept: KeptView,
+        *,
+        is_first: bool = True,
     ) -> None:
         self._documents = documents
         self._clock = clock
         self._probe = probe
         self._kept = kept
+        self._is_first = is_first
         self._me = me
         self.describe: Callable[[Member], Member] = lambda member: member
         self.beyond: Callable[[], AbstractSet[str]] = frozenset
@@ -262,7 +267,8 @@ class Members:
         if self._me.is_dispatcher and self._version is None:
             owner = self._me.owner
             kept = self._kept.read()
-            self._change(lambda: self.shares.resume(kept if owner in kept.owners else View((owner,))))
+            if owner in kept.owners or self._is_first:
+                self._change(lambda: self.shares.resume(kept if owner in kept.owners else View((owner,))))
 
     async def confirmed(self, revision: int, *, within: float) -> bool:
         """Wait until every other process that is alive has a state of the configuration in force; whether they have.

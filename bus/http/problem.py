@@ -45,6 +45,7 @@ _TITLES: Final = {
     409: "Conflict",
     413: "Too large",
     415: "Unsupported content type",
+    421: "Served elsewhere",
     422: "Invalid value",
     429: "Too many requests",
     431: "Head too long",

@@ -18,6 +18,7 @@ from bus.http.problem import CONTENT_TYPE, Problem, headers_of, problem
 _log = logging.getLogger(__name__)
 LONGEST_HEAD: Final = 65_536
 _LINGER: Final = 2.0  # seconds in which a peer that still sends may read why it is refused
+_GRACE: Final = 0.5  # seconds that a stop leaves a new connection for a request that may be on its way
 _BETWEEN: Final = len(": \r\n")
 _SPOKEN: Final = "this port speaks HTTP/1.1 without TLS"
 _TOO_LONG: Final = problem(
@@ -96,7 +97,7 @@ class _Corked:
             self._transport.write(b"".join(pieces))
 
 
-class _Refused(Exception):
+class Refused(Exception):
     """Ends the parsing of a request."""
 
 
@@ -115,17 +116,21 @@ class HttpProtocol(HttpToolsProtocol):
     upgrades: UpgradePolicy
     endpoint: Endpoint | None = None
     transport: _Corked  # type: ignore[assignment]
+    already_read = b""  # what another process has read of this connection
     _due: asyncio.TimerHandle | None = None
     _whole: object = False  # the scope of the request that ended last
     _head = 0  # bytes of a head that is not whole
     _is_large = False  # a piece came that may hold a head over the limit: from then on heads are measured
     _fault: Problem | None = None  # what is wrong with a head that the parser takes
     _is_refused = False
+    _is_last = False  # the request that comes is the last one of its connection
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Expect the first request."""
         super().connection_made(cast("asyncio.Transport", _Corked(transport, self.loop)))
         self._expect()
+        if self.already_read:
+            self.data_received(self.already_read)
 
     def data_received(self, data: bytes) -> None:
         """Expect the rest when a request is not whole; one that came in one piece costs no timer."""
@@ -149,14 +154,16 @@ class HttpProtocol(HttpToolsProtocol):
         """Start the request, unless its head is too long or can be understood in two ways."""
         self._fault = self._fault_of_head()
         if self._fault is not None:
-            raise _Refused
+            raise Refused
         self._head = 0
         taker = self._taker()
         if taker is None:
             HttpToolsProtocol.on_headers_complete(self)
+            if self._is_last:
+                self.cycle.keep_alive = False
             return
         parser = self.parser
-        keep_alive = parser.get_http_version() != "1.0" and parser.should_keep_alive()
+        keep_alive = not self._is_last and parser.get_http_version() != "1.0" and parser.should_keep_alive()
         self.cycle = Exchange(self, taker, self.scope, keep_alive=keep_alive)  # type: ignore[assignment]
 
     def on_body(self, body: bytes) -> None:
@@ -191,6 +198,15 @@ class HttpProtocol(HttpToolsProtocol):
         if not keep_alive:
             self.transport.close()
         self.on_response_complete()
+
+    def shutdown(self) -> None:
+        """Close when all is answered; a new connection, once its first request is, or when none comes soon."""
+        cycle: object = self.cycle
+        if cycle is not None or self._is_refused:
+            super().shutdown()
+            return
+        self._is_last = True
+        self.loop.call_later(_GRACE, super().shutdown)
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what the parser did not take."""

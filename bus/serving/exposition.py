@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from prometheus_client import generate_latest
@@ -19,10 +19,14 @@ _SHARE: Final = 0.05
 
 
 class Exposition:
-    """One text for all scrapers, made in a thread: however many ask, they cost little of a core."""
+    """One text for all scrapers, made in a thread: however many ask, they cost little of a core.
 
-    def __init__(self, context: Context, introspection: Introspection) -> None:
+    ``siblings`` are the URLs of processes that are told of together with this one.
+    """
+
+    def __init__(self, context: Context, introspection: Introspection, siblings: Sequence[str]) -> None:
         self._context = context
+        self._siblings = siblings
         self._introspection = introspection
         self._making = asyncio.Lock()
         self._text = b""
@@ -34,10 +38,19 @@ class Exposition:
             monotonic = self._context.clock.monotonic
             begun = monotonic()
             if begun >= self._fresh_until:
-                self._text = await asyncio.to_thread(_render, await measured(self._context, self._introspection))
+                self._text = await self._made()
                 made = monotonic()
                 self._fresh_until = made + min(FRESH, (made - begun) / _SHARE)
             return self._text
+
+    async def _made(self) -> bytes:
+        text = await asyncio.to_thread(_render, await measured(self._context, self._introspection))
+        if not self._siblings:
+            return text
+        from bus.serving.merging import fetched, merged  # noqa: PLC0415 - of several processes only
+
+        texts = await fetched(self._siblings, self._context.settings.metrics_key)
+        return await asyncio.to_thread(merged, [text, *texts])
 
 
 def _render(fills: Iterable[Fill]) -> bytes:

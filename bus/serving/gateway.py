@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import logging
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -24,15 +25,18 @@ _POLICY_VIOLATION: Final = 1008
 
 
 class Gateway:
-    """Sends each request to the application of its path; health, metrics and reports are answered here."""
+    """Sends each request to the application of its path; health, metrics and reports are answered here.
 
-    def __init__(self, context: Context, introspection: Introspection) -> None:
+    ``siblings`` are the URLs of processes whose metrics are told with those of this one.
+    """
+
+    def __init__(self, context: Context, introspection: Introspection, siblings: Sequence[str] = ()) -> None:
         self._context = context
         self._introspection = introspection
         # First, since a dispatcher's own application answers what other processes ask below the same path.
         self._routes: dict[str, Asgi] = {REPORT: PeerApp(context.peer_key, {REPORT: self._report})}
         self._routes |= introspection.offers.routes
-        self._exposition = Exposition(context, introspection)
+        self._exposition = Exposition(context, introspection, siblings)
         self._alive = msgspec.json.encode(Alive("ok", context.owner))
         self._own = {"/healthz": self._healthz, "/readyz": self._readyz, "/metrics": self._metrics}
 

@@ -5,21 +5,25 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import os
 import resource
 import signal
 import socket
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Final, NamedTuple
 
 import uvloop
 
-from bus.bootstrap import Role, Service, compose, introspect, load_roles, offers_of, open_context
+from bus.bootstrap import ROLES, Role, Service, compose, introspect, load_roles, offers_of, open_context
 from bus.errors import BusError
 from bus.serving.announcement import Announcement, announcement
 from bus.serving.gateway import Gateway
 from bus.serving.gauges import spool_offers
-from bus.serving.server import Server, bind, config, url_of
+from bus.serving.passing import Passing, take_passed
+from bus.serving.place import Place, left_behind
+from bus.serving.server import Server, Shared, bind, config, url_of
 from bus.settings import Settings
 from bus.telemetry.logs import configure_logs
 
@@ -29,10 +33,12 @@ _SWITCH_INTERVAL: Final = 0.001
 _GC_THRESHOLDS: Final = (50_000, 20, 50)
 
 
-def serve(settings: Settings, roles: Sequence[str], announce: Callable[[Announcement], None]) -> int:
+def serve(
+    settings: Settings, roles: Sequence[str], announce: Callable[[Announcement], None], place: Place | None = None
+) -> int:
     """Run roles until SIGTERM or SIGINT, then drain; return the process's exit code.
 
-    ``announce`` is called once everything serves.
+    ``announce`` is called once everything serves; ``place`` is that among several processes of one port.
 
     Raises
     ------
@@ -43,48 +49,98 @@ def serve(settings: Settings, roles: Sequence[str], announce: Callable[[Announce
     configure_logs(level=settings.log_level, json=settings.log_json)
     sys.setswitchinterval(_SWITCH_INTERVAL)
     _allow_files()
-    listener = bind(settings.host, settings.port_for(roles))
+    door = _door(settings, roles, place)
     try:
-        uvloop.run(_serve(settings, roles, wanted, listener, announce))
+        uvloop.run(_serve(settings, roles, wanted, door, announce))
     except* BusError as group:
         raise _first(group) from None
     finally:
-        listener.close()
+        for listener in door.listeners:
+            listener.close()
     return 0
+
+
+class _Door(NamedTuple):
+    """Where a process is reached: on the last listener by the other processes, on the first by everybody.
+
+    One of several that share a port has the ``channel`` of connections that the first of them serves, and is told by
+    its ``place`` what else is shared.
+    """
+
+    listeners: list[socket.socket]
+    place: Place | None = None
+    channel: socket.socket | None = None
+
+    @property
+    def is_first(self) -> bool:
+        return self.place is None or self.place.is_first
+
+    @property
+    def siblings(self) -> Sequence[str]:
+        return self.place.siblings if self.place is not None and self.place.is_first else ()
+
+    @property
+    def shared(self) -> Shared | None:
+        if self.channel is None or self.is_first:
+            return None
+        return Shared(self.listeners[0].getsockname()[1], Passing(self.channel))
+
+
+def _door(settings: Settings, roles: Sequence[str], place: Place | None) -> _Door:
+    if place is None:
+        return _Door([bind(settings.host, settings.port_for(roles))])
+    sockets = [socket.socket(fileno=number) for number in (place.listener, place.own, place.passing)]
+    for one in sockets:
+        one.setblocking(False)
+    return _Door(sockets[:2], place, sockets[2])
 
 
 async def _serve(
     settings: Settings,
     roles: Sequence[str],
     wanted: Sequence[Role],
-    listener: socket.socket,
+    door: _Door,
     announce: Callable[[Announcement], None],
 ) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    async with open_context(settings, roles, url_of(listener)) as context:
+    left: list[Path] = []
+    if door.place is not None:
+        loop.add_reader(door.place.leash, os._exit, 1)
+    if door.is_first and set(roles) == set(ROLES):
+        left = left_behind(settings.data, len(door.place.urls) if door.place is not None else 1)
+    url = url_of(door.listeners[-1])
+    async with open_context(settings, roles, url, left, is_first=door.is_first) as context:
         services, offers = compose(context, wanted, offers_of(context) | spool_offers(context))
         introspection = introspect(context, offers)
         async with asyncio.TaskGroup() as group:
             running = [await _start(group, service) for service in services]
             server = Server(
-                config(settings, Gateway(context, introspection), offers.endpoint, has_pages="admin" in roles)
+                config(
+                    settings,
+                    Gateway(context, introspection, door.siblings),
+                    offers.endpoint,
+                    door.shared,
+                    has_pages="admin" in roles,
+                )
             )
-            serving = group.create_task(server.serve(sockets=[listener]))
+            serving = group.create_task(server.serve(sockets=door.listeners))
             await server.serves.wait()
             following = [
                 group.create_task(follow(context.clock)) for follow in (context.keyring.follow, context.registry.follow)
             ]
             _settle_memory()
-            announce(announcement(settings, roles, url_of(listener), context))
+            if door.channel is not None and door.is_first:
+                following.append(group.create_task(take_passed(door.channel, server.adopt)))
+            announce(announcement(settings, roles, url_of(door.listeners[0]), context))
             await stop.wait()
             _log.info("stopping: requests in flight are finished, what waits stays on disk")
-            server.stop()
-            await serving
             for task in following:
                 task.cancel()
+            server.stop()
+            await serving
             for run in reversed(running):
                 await _finish(run, settings.drain_timeout)
 

@@ -8,7 +8,7 @@ import errno
 import socket
 from collections.abc import Iterator
 from functools import partial
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import uvicorn
 
@@ -19,6 +19,10 @@ from bus.http.protocol import HttpProtocol
 from bus.security.clients import networks_of
 from bus.serving.sockets import Sockets
 from bus.settings import Settings
+
+if TYPE_CHECKING:
+    from bus.http.forwarding import Elsewhere
+    from bus.serving.passing import Passed
 
 _KEEP_ALIVE: Final = 75
 _BACKLOG: Final = 2048
@@ -49,6 +53,23 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
         self.serves.set()
 
+    async def adopt(self, passed: Passed) -> None:
+        """Serve a connection that another process has accepted, from what it has read."""
+        loop, connection = asyncio.get_running_loop(), passed.connection
+        connection.setblocking(False)
+        try:
+            await loop.connect_accepted_socket(partial(self._protocol, passed.read), connection)
+        except OSError:  # the peer is gone
+            connection.close()
+
+    def _protocol(self, already_read: bytes) -> HttpProtocol:
+        config = self.config
+        protocol: HttpProtocol = config.http_protocol_class(  # type: ignore[call-arg, assignment]
+            config=config, server_state=self.server_state, app_state=self.lifespan.state
+        )
+        protocol.already_read = already_read
+        return protocol
+
     async def main_loop(self) -> None:
         """Keep the Date of answers right, until ``stop``."""
         while not await self.on_tick(0):
@@ -56,18 +77,33 @@ class Server(uvicorn.Server):
                 await asyncio.wait_for(self._stopping.wait(), _DATE_CHANGES)
 
 
-def config(settings: Settings, app: Asgi, endpoint: Endpoint | None = None, *, has_pages: bool) -> uvicorn.Config:
+class Shared(NamedTuple):
+    """A port that several processes listen on, and where the requests go that only one of them serves."""
+
+    port: int
+    elsewhere: Elsewhere
+
+
+def config(
+    settings: Settings, app: Asgi, endpoint: Endpoint | None = None, shared: Shared | None = None, *, has_pages: bool
+) -> uvicorn.Config:
     """Return how the server is set up; ``has_pages`` lets browsers hold WebSockets.
 
     What ``endpoint`` does not take, ``app`` answers.
     """
     proxies = networks_of(settings.trusted_proxies)
     sockets = Sockets(settings.sockets, settings.sockets_per_address, proxies, has_pages=has_pages)
-    fields = {"deadline": settings.receive_timeout, "upgrades": sockets, "endpoint": endpoint}
+    fields: dict[str, object] = {"deadline": settings.receive_timeout, "upgrades": sockets, "endpoint": endpoint}
+    protocol: type[HttpProtocol] = HttpProtocol
+    if shared is not None:
+        from bus.http.forwarding import ForwardingProtocol  # noqa: PLC0415 - of several processes only
+
+        protocol = ForwardingProtocol
+        fields |= {"shared_port": shared.port, "elsewhere": shared.elsewhere}
     return uvicorn.Config(
         app,
         loop="uvloop",
-        http=type("TimedProtocol", (HttpProtocol,), fields),
+        http=type("TimedProtocol", (protocol,), fields),
         ws=cast("type[asyncio.Protocol]", partial(_socket, sockets, settings.receive_timeout)),
         ws_max_size=_LONGEST_MESSAGE,
         ws_per_message_deflate=False,  # costs memory for each page that is open, and CPU beside the messages
@@ -88,11 +124,19 @@ def _socket(sockets: Sockets, deadline: float, **fields: Any) -> asyncio.Protoco
     return PageSocket(sockets, deadline, **fields)
 
 
-def bind(host: str, port: int) -> socket.socket:
-    """Return a socket that listens. Raises ``ConfigurationError`` when that is not possible."""
+def bind(host: str, port: int, *, shares: bool = False) -> socket.socket:
+    """Return a socket that listens; others of this user may listen on the same port if it ``shares``.
+
+    Raises
+    ------
+    ConfigurationError
+        That is not possible.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if shares:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     try:
         listener.bind((host, port))
         listener.listen(_BACKLOG)

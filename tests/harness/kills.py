@@ -14,6 +14,7 @@ from tests.harness.cluster import Cluster
 from tests.harness.history import merge, read_history, write_history
 from tests.harness.moved_clock import MovedClock
 from tests.harness.process import Child, module
+from tests.harness.process_group import ProcessGroup
 from tests.harness.subscribers import SubscriberProcess
 from tests.harness.waiting import TooLate, wait_until
 from tests.proofs.figures import Figures, note
@@ -117,6 +118,8 @@ class KillRun:
         Called when everything is final, before the bus is stopped.
     apart
         Each role is a process of its own, and a kill of the bus is one of these in turn.
+    processes
+        How many processes of the bus serve its port; a kill of the bus is one of these, or of their supervisor.
     planted
         One of ``tests.harness.planted``'s bugs.
     """
@@ -134,6 +137,7 @@ class KillRun:
         at_end: Callable[[], None] = lambda: None,
         drained: Callable[[], None] = lambda: None,
         apart: bool = False,
+        processes: int = 1,
         planted: str | None = None,
         instead: Sequence[object] = (),
         data: Path | None = None,
@@ -151,16 +155,15 @@ class KillRun:
         self._progress = Progress(self._history)
         self._dice = random.Random(plan.seed)
         env = {**(env or {}), **(clock.env if clock else {})}
-        self.bus: BusProcess | Cluster = (
-            Cluster(folder, env=env)
-            if apart
-            else BusProcess(
-                data or folder / "data",
-                log=folder / "bus.log",
-                env=env,
-                instead=("tests.harness.planted", planted) if planted else instead,
-            )
-        )
+        data = data or folder / "data"
+        self.bus: BusProcess | Cluster
+        if apart:
+            self.bus = Cluster(folder, env=env)
+        elif processes > 1:
+            self.bus = ProcessGroup(data, processes, log=folder / "bus.log", env=env)
+        else:
+            instead = ("tests.harness.planted", planted) if planted else instead
+            self.bus = BusProcess(data, log=folder / "bus.log", env=env, instead=instead)
         self.subscriber = SubscriberProcess(folder, *(path for path in paths if "=" in path))
         self._producer = Child([], log=folder / "producer.log")
         self._producer_env = clock.env if clock else {}

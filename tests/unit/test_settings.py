@@ -114,3 +114,17 @@ def test_a_file_that_cannot_be_read_is_refused(config: Path, tmp_path: Path) -> 
 )
 def test_loopback_is_told_from_the_rest(host: str, loopback: bool) -> None:
     assert Settings(host=host).is_loopback is loopback
+
+
+@pytest.mark.parametrize(("given", "expected"), [("1", 1), ("4", 4), ("auto", len(os.sched_getaffinity(0)))])
+def test_processes_are_a_number_or_one_for_each_core(
+    monkeypatch: pytest.MonkeyPatch, given: str, expected: int
+) -> None:
+    monkeypatch.setenv("BUS_PROCESSES", given)
+    assert load_settings(None, {}).number_of_processes == expected
+
+
+@pytest.mark.parametrize("given", ["0", "65", "many", "1.5"])
+def test_another_number_of_processes_is_refused(given: str) -> None:
+    with pytest.raises(ConfigurationError, match="processes"):
+        load_settings(None, {"processes": given})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,6 +21,11 @@ Config = Annotated[Path | None, typer.Option(help="A bus.toml.")]
 Data = Annotated[Path | None, typer.Option(help="Directory of spools and store.  [default: data]")]
 Host = Annotated[str | None, typer.Option(help="Address to serve on.  [default: 127.0.0.1]")]
 Port = Annotated[int | None, typer.Option(help="Port to serve on.  [default: 8700, or by the role]")]
+
+Processes = Annotated[
+    str | None,
+    typer.Option(metavar="N|auto", help="How many processes share the port; auto: one on each core.  [default: 1]"),
+]
 
 
 @contextmanager
@@ -55,18 +60,21 @@ def up(
     data: Data = None,
     host: Host = None,
     port: Port = None,
+    processes: Processes = None,
     config: Config = None,
     as_json: AsJson = False,
     url: BusUrl = DEFAULT_URL,  # noqa: ARG001 - every command takes it
     api_key: ApiKey = "",  # noqa: ARG001
 ) -> int:
-    """Run everything in one process: receiver, dispatcher, compensator, admin, on SQLite.
+    """Run everything: receiver, dispatcher, compensator, admin, on SQLite; in one process, or in several on one port.
 
     Ctrl-C or SIGTERM finishes what is in flight and exits 0; everything else waits on disk.
+    SIGHUP to a bus of several processes replaces them one by one.
     """
     with server_extra(), without_collecting():
         from bus.bootstrap import ROLES  # noqa: PLC0415
-    return _serve(list(ROLES), config, {"data": data, "host": host, "port": port}, as_json=as_json)
+    overrides = {"data": data, "host": host, "port": port, "processes": processes}
+    return _serve(ROLES, config, overrides, as_json=as_json)
 
 
 def run(
@@ -84,12 +92,12 @@ def run(
     All processes of a bus have the same store; each has a data directory of its own, or shares one with other roles.
     A receiver listens on 8700, an admin on 8701, the others on any free port, unless told otherwise.
     """
-    return _serve([role], config, {"data": data, "host": host, "port": port}, as_json=as_json)
+    return _serve([role], config, {"data": data, "host": host, "port": port, "processes": "1"}, as_json=as_json)
 
 
-def _serve(roles: list[str], config: Path | None, overrides: dict[str, Any], *, as_json: bool) -> int:
+def _serve(roles: Sequence[str], config: Path | None, overrides: dict[str, Any], *, as_json: bool) -> int:
     with server_extra(), without_collecting():
-        from bus.serving import serve  # noqa: PLC0415
+        from bus.serving import Place, serve  # noqa: PLC0415
         from bus.settings import load_settings  # noqa: PLC0415
 
     def announce(found: Announcement) -> None:
@@ -98,4 +106,12 @@ def _serve(roles: list[str], config: Path | None, overrides: dict[str, Any], *, 
         else:
             typer.echo("\n".join(found.lines))
 
-    return serve(load_settings(config, overrides), roles, announce)
+    settings = load_settings(config, overrides)
+    place = Place.inherited()
+    if place is not None:
+        return serve(place.settings(settings), place.roles, place.announce, place)
+    if settings.number_of_processes > 1:
+        from bus.serving.supervisor import supervise  # noqa: PLC0415 - of several processes only
+
+        return supervise(settings, announce)
+    return serve(settings, roles, announce)

@@ -1,0 +1,219 @@
+"""Several processes of one bus on one port: started, started again when one dies, replaced one by one, stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+import msgspec
+
+from bus.serving.announcement import Announcement
+from bus.serving.place import Place
+from bus.serving.server import bind, url_of
+from bus.settings import Settings
+from bus.telemetry.logs import configure_logs
+
+_log = logging.getLogger(__name__)
+_CHANNEL_BYTES: Final = 1 << 20
+_FIRST_PAUSE: Final = 0.1
+_LONGEST_PAUSE: Final = 5.0
+_LIVED: Final = 10.0
+"""Seconds after which a process that dies was not one that cannot start."""
+_AFTER_DRAIN: Final = 10.0
+
+
+def supervise(settings: Settings, announce: Callable[[Announcement], None]) -> int:
+    """Run as many processes as the settings say until SIGTERM or SIGINT, then have all drain; return the exit code.
+
+    SIGHUP replaces them one by one, with the program and the settings of then. The port is never closed meanwhile:
+    connections wait for the process that comes.
+
+    Raises
+    ------
+    ConfigurationError
+        The port cannot be had.
+    """
+    configure_logs(level=settings.log_level, json=settings.log_json)
+    return asyncio.run(Supervisor(settings, announce).run())
+
+
+class _Child(NamedTuple):
+    process: asyncio.subprocess.Process
+    ready: asyncio.Task[bytes]
+
+
+class Supervisor:
+    """Holds what the processes share: the port's sockets, and the channel of connections that the first one serves.
+
+    Whoever dies leaves these open, so that no connection is refused while it is started again. The processes notice by
+    a pipe when this one is gone, and end at once: what they have is durable.
+    """
+
+    def __init__(self, settings: Settings, announce: Callable[[Announcement], None]) -> None:
+        self._settings = settings
+        self._announce = announce
+        count = settings.number_of_processes
+        self._listeners = _listeners(settings.host, settings.port_for(["receiver"]), count)
+        self._own = [bind(settings.host, 0) for _ in range(count)]
+        self._served, self._passing = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._passing.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _CHANNEL_BYTES)
+        self._leash, self._held = os.pipe()
+        self._children: dict[int, _Child] = {}
+        self._replaced: set[int] = set()
+        self._serves = [asyncio.Event() for _ in range(count)]
+        self._stopping = asyncio.Event()
+        self._replacing = asyncio.Event()
+        self._code = 0
+
+    async def run(self) -> int:
+        """Supervise until a signal; return 0, or the code of a first process that could not start."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._stopping.set)
+        loop.add_signal_handler(signal.SIGHUP, self._replacing.set)
+        async with asyncio.TaskGroup() as group:
+            # The first makes what the others find: the store, the secret of the processes.
+            keeping = [group.create_task(self._keep(0))]
+            if await self._until_serving(0):
+                keeping += [group.create_task(self._keep(number)) for number in range(1, len(self._own))]
+                if all([await self._until_serving(number) for number in range(1, len(self._own))]):
+                    await self._tell()
+            replacing = group.create_task(self._replace())
+            await self._stopping.wait()
+            replacing.cancel()
+            await self._stop()
+            await asyncio.wait(keeping)
+        return self._code
+
+    async def _until_serving(self, number: int) -> bool:
+        """Whether a process came to serve before a stop."""
+        serves = asyncio.ensure_future(self._serves[number].wait())
+        stops = asyncio.ensure_future(self._stopping.wait())
+        await asyncio.wait([serves, stops], return_when=asyncio.FIRST_COMPLETED)
+        serves.cancel()
+        stops.cancel()
+        return self._serves[number].is_set()
+
+    async def _tell(self) -> None:
+        said = msgspec.json.decode(await self._children[0].ready, type=Announcement)
+        said.lines.append(f"  processes {len(self._own)}, which serve this port together")
+        self._announce(said)
+
+    async def _keep(self, number: int) -> None:
+        """Have a process at a place until the stop."""
+        loop = asyncio.get_running_loop()
+        pause = _FIRST_PAUSE
+        while not self._stopping.is_set():
+            begun = loop.time()
+            child = self._children[number] = await self._start(number)
+            if await child.ready:
+                self._serves[number].set()
+            code = await child.process.wait()
+            if self._stopping.is_set():
+                self._code = self._code or code
+                return
+            if not self._serves[number].is_set() and code > 0:  # it has said why it does not start
+                self._code = code
+                self._stopping.set()
+                return
+            self._serves[number].clear()
+            if number in self._replaced:
+                self._replaced.discard(number)
+                continue
+            _log.warning("process %d of %d ended (%d); it is started again", number, len(self._own), code)
+            pause = _FIRST_PAUSE if loop.time() - begun > _LIVED else min(pause * 2, _LONGEST_PAUSE)
+            await self._rest(pause)
+
+    async def _rest(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._stopping.wait()
+        except TimeoutError:
+            return
+
+    async def _start(self, number: int) -> _Child:
+        read, write = os.pipe()
+        place = Place(
+            number=number,
+            port=self._listeners[0].getsockname()[1],
+            urls=tuple(map(url_of, self._own)),
+            listener=self._listeners[number].fileno(),
+            own=self._own[number].fileno(),
+            passing=(self._passing if number else self._served).fileno(),
+            leash=self._leash,
+            ready=write,
+        )
+        try:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                *sys.orig_argv[1:],
+                env=place.environment(),
+                pass_fds=place.descriptors,
+                process_group=0,  # Ctrl-C is for this process, which tells the others
+            )
+        except BaseException:
+            os.close(read)
+            raise
+        finally:
+            os.close(write)
+        return _Child(process, asyncio.create_task(_read_all(read)))
+
+    async def _replace(self) -> None:
+        """Replace all processes when asked to, each once the one before serves."""
+        while True:
+            await self._replacing.wait()
+            self._replacing.clear()
+            for number in range(len(self._own)):
+                if not await self._until_serving(number):
+                    return
+                self._replaced.add(number)
+                self._serves[number].clear()
+                self._children[number].process.terminate()
+                if not await self._until_serving(number):
+                    return
+            _log.info("all %d processes were replaced", len(self._own))
+
+    async def _stop(self) -> None:
+        """Have all drain, and end by force what does not."""
+        processes = [child.process for child in self._children.values() if child.process.returncode is None]
+        for process in processes:
+            process.terminate()
+        waiting = [asyncio.ensure_future(process.wait()) for process in processes]
+        if waiting:
+            _, late = await asyncio.wait(waiting, timeout=self._settings.drain_timeout + _AFTER_DRAIN)
+            for process in processes if late else ():
+                if process.returncode is None:
+                    process.kill()
+
+
+def _listeners(host: str, port: int, count: int) -> list[socket.socket]:
+    """Return sockets on one port that nobody else has.
+
+    Raises
+    ------
+    ConfigurationError
+        The port is in use, or cannot be had.
+    """
+    # By this user another bus could share the port unnoticed.
+    bind(host, port).close()
+    first = bind(host, port, shares=True)
+    return [first, *(bind(host, first.getsockname()[1], shares=True) for _ in range(count - 1))]
+
+
+async def _read_all(descriptor: int) -> bytes:
+    """Return what a process says before it closes its end, or ends."""
+    reader = asyncio.StreamReader()
+    loop = asyncio.get_running_loop()
+    transport, _ = await loop.connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(descriptor, "rb")
+    )
+    try:
+        return await reader.read()
+    finally:
+        transport.close()

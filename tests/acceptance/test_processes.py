@@ -1,0 +1,157 @@
+"""Several processes of one bus on one port: one bus to whoever looks, and any of them may die."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.harness.bus_process import BusProcess
+from tests.harness.http import PLAIN
+from tests.harness.kills import KillRun, Plan
+from tests.harness.process_group import ProcessGroup
+from tests.harness.subscribers import SubscriberProcess
+from tests.harness.waiting import wait_until
+
+MOST = 3
+SMALL = Plan(messages=300, rate=100, kills=3, seed=20261125, max_concurrency=MOST, stuck_after="5s")
+FULL = Plan(
+    messages=20_000, rate=200, kills=50, seed=20261125, max_concurrency=MOST, stuck_after="5s", drain_within=300
+)
+
+
+@pytest.mark.parametrize(
+    ("plan", "count"),
+    [
+        pytest.param(SMALL, 2, id="small"),
+        pytest.param(FULL, 4, id="full", marks=[pytest.mark.proof, pytest.mark.timeout(1800)]),
+    ],
+)
+def test_nothing_is_lost_and_no_permit_doubled_when_processes_are_killed(
+    tmp_path: Path, plan: Plan, count: int
+) -> None:
+    run = KillRun(tmp_path, plan, processes=count)
+    found = run.run()
+    print(found.figures())
+    assert found.passed, found.complaints
+    for path in ("/fast", "/slow", "/flaky"):
+        assert max(call.in_flight for call in run.subscriber.calls(path)) <= MOST
+
+
+@pytest.fixture(scope="module")
+def subscriber(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SubscriberProcess]:
+    with SubscriberProcess(tmp_path_factory.mktemp("subscriber")) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def group(tmp_path_factory: pytest.TempPathFactory, subscriber: SubscriberProcess) -> Iterator[ProcessGroup]:
+    with ProcessGroup(tmp_path_factory.mktemp("group") / "data", 2) as bus:
+        bus.admin.destination("orders")
+        bus.admin.subscription("orders", "shop", subscriber.url("/shop"), max_concurrency=8)
+        yield bus
+
+
+def _send_anew(bus: BusProcess, body: bytes = b"{}") -> httpx.Response:
+    """Send over a connection of its own, which any of the processes may get."""
+    headers = {"content-type": "application/json"}
+    return httpx.post(f"{bus.url}/v1/messages/orders", content=body, headers=headers, timeout=30, **PLAIN)
+
+
+def _accepted(text: str) -> float:
+    lines = [line for line in text.splitlines() if line.startswith("bus_messages_accepted_total{")]
+    return sum(float(line.rpartition(" ")[2]) for line in lines)
+
+
+def test_every_process_takes_messages_and_one_admin_shows_all_of_them(
+    group: ProcessGroup, subscriber: SubscriberProcess
+) -> None:
+    def of_each() -> list[float]:
+        texts = [httpx.get(f"{url}/metrics", timeout=30, **PLAIN).text for _, url in group.places().values()]
+        return [_accepted(text) for text in texts[1:]]
+
+    sent: list[str] = []
+
+    def all_took_some() -> bool:
+        sent.append(_send_anew(group).json()["id"])
+        return min(of_each()) > 0
+
+    wait_until(all_took_some, within=30, what="each process has taken a message", every=0)
+    group.admin.wait_drained("orders", sent, within=30)
+    assert {call.id for call in subscriber.calls("/shop")} >= set(sent)
+    assert {row["id"] for row in group.admin.messages(destination="orders")} >= set(sent)
+    wait_until(lambda: _accepted(group.admin.metrics()) == len(sent), within=10, what="the metrics are those of all")
+    processes = group.admin.call("GET", "/api/v1/processes").json()["items"]
+    assert sorted(len(one["roles"]) for one in processes) == [3, 4]
+
+
+def test_pages_and_admin_are_served_whoever_accepts_the_connection(group: ProcessGroup) -> None:
+    for path in ("/admin", "/api/v1/destinations", "/metrics", "/readyz", "/openapi.json"):
+        answers = [httpx.get(f"{group.url}{path}", timeout=30, follow_redirects=True, **PLAIN) for _ in range(6)]
+        assert [answer.status_code for answer in answers] == [200] * 6, path
+
+
+def test_one_connection_may_ask_for_both(group: ProcessGroup) -> None:
+    for _ in range(6):
+        with httpx.Client(base_url=group.url, timeout=30, **PLAIN) as client:
+            for _ in range(2):
+                assert client.post("/v1/messages/orders", json={}).status_code == 202
+                assert client.get("/api/v1/destinations").status_code == 200
+
+
+def test_a_process_that_is_killed_is_back_and_no_connection_is_refused(group: ProcessGroup) -> None:
+    for number in (1, 0):
+        before = group.places()[number][0]
+        os.kill(before, signal.SIGKILL)
+        # Those that come to its socket meanwhile wait there.
+        assert {_send_anew(group).status_code for _ in range(20)} == {202}
+        group.start(within=10)
+        assert group.places()[number][0] != before
+
+
+def _are_replaced(group: ProcessGroup, before: set[int]) -> bool:
+    now = {pid for pid, _ in group.places().values()}
+    return len(now) == group.count and not before & now
+
+
+def test_a_hangup_replaces_all_processes_one_by_one(group: ProcessGroup, subscriber: SubscriberProcess) -> None:
+    before = {pid for pid, _ in group.places().values()}
+    ids: list[str] = []
+    over = threading.Event()
+
+    def send() -> None:
+        while not over.is_set():
+            answer = _send_anew(group)
+            assert answer.status_code == 202, answer.text
+            ids.append(answer.json()["id"])
+
+    with ThreadPoolExecutor(1) as pool:
+        sending = pool.submit(send)
+        try:
+            os.kill(group.pid, signal.SIGHUP)
+            wait_until(lambda: _are_replaced(group, before), within=60, what="all were replaced")
+        finally:
+            over.set()
+    sending.result()
+    group.start()
+    group.admin.wait_drained("orders", ids, within=30)
+    assert {call.id for call in subscriber.calls("/shop")} >= set(ids)
+
+
+def test_what_waits_goes_on_with_another_number_of_processes(tmp_path: Path, subscriber: SubscriberProcess) -> None:
+    with ProcessGroup(tmp_path / "data", 3) as many:
+        many.admin.destination("orders")
+        many.admin.subscription("orders", "later", subscriber.url("/later"), paused=True)
+        ids = [_send_anew(many).json()["id"] for _ in range(60)]
+        assert many.stop() == 0
+    with BusProcess(tmp_path / "data", log=tmp_path / "one.log") as one:
+        assert not list((tmp_path / "data").glob("p*/journal"))
+        one.admin.pause("orders", "later", paused=False)
+        one.admin.wait_drained("orders", ids, within=30)
+    assert {call.id for call in subscriber.calls("/later")} >= set(ids)
