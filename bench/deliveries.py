@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -14,6 +15,7 @@ from tests.harness.subscribers import SubscriberProcess
 
 SECTION = "end to end"
 WARM_UP = 500
+CORES = len(os.sched_getaffinity(0))
 # Deliveries a second and processor time beside nsqd + nsq_to_http, by number of subscribers (docs/performance.md).
 RATE_TARGET = {1: 1.2, 4: 1.4}
 CPU_TARGET = {1: 0.27 / 0.32, 4: 0.14 / 0.22}
@@ -33,18 +35,22 @@ def measure(run: Run) -> list[Row]:
 
 def _rows(run: Run, subscribers: int) -> list[Row]:
     bus: list[Figures] = []
+    all_cores: list[Figures] = []
     nsq: list[Figures] = []
     bare: list[Figures] = []
     for round_ in range(run.size.rounds):
         run.step(f"end to end, {subscribers} subscribers, round {round_ + 1}")
         bus.append(_of_system(run, "bus", subscribers))
+        all_cores.append(_of_system(run, "bus", subscribers, processes=CORES))
         nsq.append(_of_system(run, "nsq", subscribers))
         bare.append(_of_bare_loop(run, subscribers))
     with_ = f"{subscribers} subscriber{'s' if subscribers > 1 else ''}"
     rates = [figures.rate for figures in bus]
     cpus = [figures.cpu for figures in bus]
+    of_all, of_nsq = [figures.rate for figures in all_cores], [figures.rate for figures in nsq]
     return [
-        Row(SECTION, f"deliveries, {with_}", rates, "/s", "nsq", [f.rate for f in nsq], RATE_TARGET[subscribers]),
+        Row(SECTION, f"deliveries, {with_}", rates, "/s", "nsq", of_nsq, RATE_TARGET[subscribers]),
+        Row(SECTION, f"the same with {CORES} processes", of_all, "/s", "nsq", of_nsq, RATE_TARGET[subscribers]),
         Row(SECTION, f"deliveries, {with_}", rates, "/s", "bare HttpPoster loop", [f.rate for f in bare]),
         Row(
             SECTION,
@@ -59,9 +65,9 @@ def _rows(run: Run, subscribers: int) -> list[Row]:
     ]
 
 
-def _of_system(run: Run, name: str, subscribers: int) -> Figures:
+def _of_system(run: Run, name: str, subscribers: int, **fields: object) -> Figures:
     paths = [f"/s{number}" for number in range(subscribers)]
-    with run.sink() as sink, run.system(name, [sink.url(path) for path in paths]) as system:
+    with run.sink() as sink, run.system(name, [sink.url(path) for path in paths], **fields) as system:
         push(system, sink, paths, WARM_UP)
         return push(system, sink, paths, run.size.messages // (2 if subscribers > 1 else 1))
 

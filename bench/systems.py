@@ -12,6 +12,7 @@ from bench.usage import Usage
 from tests.harness.bus_process import BusProcess
 from tests.harness.http import PLAIN
 from tests.harness.process import Child, free_port
+from tests.harness.process_group import ProcessGroup
 from tests.harness.waiting import wait_until
 
 TOPIC = "bench"
@@ -140,7 +141,7 @@ class Nsq:
 
 
 class Pier:
-    """``bus up`` with one destination; ``fields`` are those of its subscriptions."""
+    """``bus up`` with one destination, of so many processes; ``fields`` are those of its subscriptions."""
 
     name = "bus"
 
@@ -151,13 +152,19 @@ class Pier:
         *,
         topic: str = TOPIC,
         transport: BenchedTransport = DIRECT,
+        processes: int = 1,
         **fields: object,
     ) -> None:
         self._urls = urls
         self._topic = topic
         self._transport = transport
         self._fields = {"max_concurrency": CONCURRENCY} | fields
-        self.bus = BusProcess(folder / "bus", log=folder / "bus.log", env=transport.env)
+        data, log = folder / "bus", folder / "bus.log"
+        self.bus = (
+            BusProcess(data, log=log, env=transport.env)
+            if processes == 1
+            else ProcessGroup(data, processes, log=log, env=transport.env)
+        )
         self.publish_url = f"{self.bus.url}/v1/messages/{topic}"
 
     @property
