@@ -25,9 +25,14 @@ from bus.transports.merged import MergedConsumer
 from bus.transports.router import TransportRouter
 from dispatcher.dependencies import Dependencies
 from dispatcher.metrics import Permits, fill_permits
+from dispatcher.moving import Hand, QueueMover
 from dispatcher.worker import SubscriptionWorker
 
 _log = logging.getLogger(__name__)
+
+
+async def _nobody(_: Subscription, __: Sequence[Message]) -> int:
+    return 0
 
 
 class _Running(NamedTuple):
@@ -40,11 +45,15 @@ class Dispatcher:
     """Starts, changes and ends a worker for each subscription, as the configuration says.
 
     It is the ``Dispatching`` to which the compensator of the same process hands leased deliveries. It uses its share of
-    each subscription's permits; without a share it does not consume that subscription's queues of the brokers.
+    each subscription's permits; without a share it does not consume that subscription's queues of the brokers, and has
+    what waits in its own queue handed (``hand``) to a dispatcher that has one.
     """
 
-    def __init__(self, router: TransportRouter, dependencies: Dependencies, shares: Shares) -> None:
+    def __init__(
+        self, router: TransportRouter, dependencies: Dependencies, shares: Shares, hand: Hand = _nobody
+    ) -> None:
         self._router = router
+        self._hand = hand
         self._dependencies = dependencies
         self._shares = shares
         self._catalog = Catalog()
@@ -53,6 +62,7 @@ class Dispatcher:
         self._shared = shares.state
         self._running: dict[tuple[str, str], _Running] = {}
         self._leaving: dict[tuple[str, str], _Running] = {}
+        self._moving: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._group: asyncio.TaskGroup | None = None
         self._changing = asyncio.Lock()
 
@@ -65,6 +75,7 @@ class Dispatcher:
             await stopping.wait()
             async with self._changing:
                 self._group = None
+                await self._stop_moving(list(self._moving))
             await self._stop_workers([*self._running.values(), *self._leaving.values()])
             await self._dependencies.outcomes.drain()
             for running in self._running.values():
@@ -95,7 +106,30 @@ class Dispatcher:
                 await self._change(self._running[key], destination, self._in_force(configured))
             else:
                 await self._start_worker(group, destination, self._in_force(configured))
+            await self._move_or_not(group, key)
             self._behind.discard(key)
+
+    async def _move_or_not(self, group: asyncio.TaskGroup, key: tuple[str, str]) -> None:
+        """Have what waits here for a subscription without a share moved, as long as it is without."""
+        configured, destination = self._catalog.subscriptions.get(key), self._catalog.destinations.get(key[0])
+        is_held = configured is None or destination is None or configured.paused or destination.paused
+        if configured is None or is_held or self._share(configured):
+            await self._stop_moving([key])
+        elif key not in self._moving:
+            consumer = await self._router.own(*key)
+            mover = QueueMover(consumer, partial(self._hand_over, key), self._dependencies.clock)
+            self._moving[key] = group.create_task(mover.run())
+
+    async def _hand_over(self, key: tuple[str, str], messages: Sequence[Message]) -> int:
+        configured = self._catalog.subscriptions.get(key)
+        return await self._hand(configured, messages) if configured is not None else 0
+
+    async def _stop_moving(self, keys: Iterable[tuple[str, str]]) -> None:
+        tasks = [self._moving.pop(key) for key in keys if key in self._moving]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
 
     async def reshare(self) -> None:
         """Put the current shares in force."""
@@ -133,6 +167,15 @@ class Dispatcher:
     async def offer(self, deliveries: Sequence[Delivery]) -> list[bool]:
         """Take leased deliveries for which a worker has room; return for each whether its lease is to stay."""
         return [self.take(delivery, is_leased=True) or self._has_room(delivery) for delivery in deliveries]
+
+    def delivers(self, key: tuple[str, str]) -> bool:
+        """Whether a subscription has permits here, and its subscriber answers."""
+        running = self._running.get(key)
+        return (
+            running is not None
+            and not running.worker.subscription.paused
+            and running.worker.breaker.state is BreakerState.CLOSED
+        )
 
     def carried(self) -> dict[tuple[str, str], Lag]:
         """Return what workers hold that is not acked on a transport, by subscription, where they hold any."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
 from bus.cluster.peer_app import PeerApp
-from bus.cluster.peers import DELIVERIES, MESSAGES, ROOM, PeerKey
+from bus.cluster.peers import DELIVERIES, MESSAGES, ROOM, WAITING, PeerKey
 from bus.cluster.sampling import SAMPLE, take_sample
 from bus.domain.catalog import Catalog
 from bus.domain.delivery.delivery import Delivery, decode_delivery
@@ -22,20 +22,43 @@ from bus.registry import Registry
 
 _log = logging.getLogger(__name__)
 _payloads: Final = msgspec.msgpack.Decoder(list[bytes])
+_waiting: Final = msgspec.msgpack.Decoder(tuple[str, list[bytes]])
+
+
+class Queue(Publisher, Protocol):
+    """The direct queue of this process."""
+
+    async def move_in(self, subscription: str, batch: Sequence[Outgoing]) -> bool:
+        """Take what waits elsewhere for a subscription; durable when it returns True."""
+        ...
+
+
+class Delivering(Dispatching, Protocol):
+    """The workers of this process."""
+
+    def delivers(self, key: tuple[str, str]) -> bool:
+        """Whether a subscription has permits here, and its subscriber answers."""
+        ...
 
 
 class HandoverApp(PeerApp):
     """What a dispatcher takes from the other processes; ``direct`` is this process's direct transport."""
 
     def __init__(
-        self, direct: Publisher, dispatching: Dispatching, sampling: Sampling, registry: Registry, key: PeerKey
+        self, direct: Queue, dispatching: Delivering, sampling: Sampling, registry: Registry, key: PeerKey
     ) -> None:
         self._direct = direct
         self._dispatching = dispatching
         self._sampling = sampling
         self._registry = registry
         self._removed: tuple[Catalog, set[tuple[str, str]]] = (registry.catalog, set())
-        calls = {MESSAGES: self._messages, DELIVERIES: self._deliveries, ROOM: self._room, SAMPLE: self._sample}
+        calls = {
+            MESSAGES: self._messages,
+            WAITING: self._waiting,
+            DELIVERIES: self._deliveries,
+            ROOM: self._room,
+            SAMPLE: self._sample,
+        }
         super().__init__(key, calls)
 
     async def _messages(self, body: bytes) -> list[bool | None]:
@@ -47,6 +70,14 @@ class HandoverApp(PeerApp):
         held = [item for item in batch if self._knows(item.message)]
         taken = {item.message.id: done for item, done in zip(held, await self._direct.publish(held), strict=True)}
         return [taken.get(item.message.id, False) for item in batch]
+
+    async def _waiting(self, body: bytes) -> bool:
+        """Take messages that wait for one subscription with a dispatcher without permits, all or none of them."""
+        name, payloads = _waiting.decode(body)
+        batch = [Outgoing(decode_message(payload), payload) for payload in payloads]
+        if not batch or not self._dispatching.delivers((batch[0].message.destination, name)):
+            return False
+        return await self._direct.move_in(name, batch)
 
     async def _catch_up(self, messages: Sequence[Message]) -> None:
         """Read the configuration again; subscriptions that are still unknown then were removed."""

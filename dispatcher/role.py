@@ -9,10 +9,12 @@ import secrets
 from collections.abc import Iterator
 
 from bus.bootstrap import Context, Offers
+from bus.cluster.handover import WaitingHandover
 from bus.cluster.peers import PREFIX
 from bus.domain.delivery.delivery import Delivery
 from bus.domain.subscription import PAUSED_BY_410, Subscription
 from bus.errors import BusError
+from bus.transports.direct import DirectTransport
 from dispatcher.dependencies import Dependencies
 from dispatcher.dispatcher import Dispatcher
 from dispatcher.handover import HandoverApp
@@ -45,14 +47,15 @@ class DispatcherService:
             passed=self._retrier.passed,
             may_start=lambda: context.members.may_start,
         )
-        self._dispatcher = Dispatcher(context.router, dependencies, context.members.shares)
+        waiting = WaitingHandover(context.members, context.peers)
+        self._dispatcher = Dispatcher(context.router, dependencies, context.members.shares, waiting.hand)
         registry = context.registry
         self._feed = context.feed
         self._feed.source(spool).written = self._retrier.written
         registry.listen(self._dispatcher.apply)
         context.members.beyond = self._dispatcher.beyond
         context.members.listen(self._dispatcher.reshare)
-        handover = HandoverApp(context.router.fallback, self._dispatcher, self._dispatcher, registry, context.peer_key)
+        handover = HandoverApp(_direct(context), self._dispatcher, self._dispatcher, registry, context.peer_key)
         self.offers = Offers(
             dispatching=self._dispatcher,
             sampling=self._dispatcher,
@@ -92,6 +95,14 @@ class DispatcherService:
                 await registry.pause(gone.key, PAUSED_BY_410)
             except BusError as error:
                 _log.warning("subscription %s of %s is paused at its next 410: %s", gone.name, gone.destination, error)
+
+
+def _direct(context: Context) -> DirectTransport:
+    """Return the transport whose queue is in this process, as it is in every dispatcher."""
+    found = context.router.fallback
+    if not isinstance(found, DirectTransport):
+        raise TypeError("a dispatcher has a direct queue")
+    return found
 
 
 def _attempt_ids() -> Iterator[str]:

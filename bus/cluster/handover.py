@@ -12,9 +12,11 @@ import msgspec
 
 from bus.cluster.member import Member
 from bus.cluster.members import Members
-from bus.cluster.peers import DELIVERIES, MESSAGES, ROOM, Peers
+from bus.cluster.peers import DELIVERIES, MESSAGES, ROOM, WAITING, Peers
 from bus.domain.delivery.delivery import Delivery, encode_delivery
 from bus.domain.destination import Destination, TransportName
+from bus.domain.message import Message, encode_message
+from bus.domain.subscription import Subscription
 from bus.errors import PeerUnavailable
 from bus.ports.clock import Clock
 from bus.ports.transport import Outgoing
@@ -23,6 +25,7 @@ from bus.sentences import Said, sentence
 _log = logging.getLogger(__name__)
 _ROOM_KEPT: Final = 0.2
 _BUNDLE: Final = 4 * 2**20
+_TAKEN: Final = msgspec.msgpack.encode(True)
 _results: Final = msgspec.msgpack.Decoder(list[bool | None])
 _rooms: Final = msgspec.msgpack.Decoder(list[tuple[str, str, int]])
 
@@ -74,6 +77,43 @@ class HandoverPublisher:
             except PeerUnavailable as error:
                 _log.warning("%d messages are not handed over: %s", len(payloads), error)
         return [False] * len(payloads)
+
+
+class WaitingHandover:
+    """Hands what waits here for a subscription to a dispatcher that has permits of it, when this one has none."""
+
+    def __init__(self, members: Members, peers: Peers) -> None:
+        self._members = members
+        self._peers = peers
+
+    async def hand(self, subscription: Subscription, messages: Sequence[Message]) -> int:
+        """Return how many of the messages, from the first on, are durable with a dispatcher that has permits.
+
+        A message whose answer was lost may be there as well; that dispatcher recognises it when it comes again.
+        """
+        handed = 0
+        holders = self._holders(subscription)
+        for payloads in _bundles([encode_message(message) for message in messages]) if holders else ():
+            if not await self._hand_bundle(holders, subscription, payloads):
+                break
+            handed += len(payloads)
+        return handed
+
+    def _holders(self, subscription: Subscription) -> list[Member]:
+        view, name = self._members.shares.view, "/".join(subscription.key)
+        others = [member for member in self._members.others if member.is_dispatcher]
+        return [member for member in others if view.share(member.owner, name, subscription.max_concurrency)]
+
+    async def _hand_bundle(self, holders: Sequence[Member], subscription: Subscription, payloads: list[bytes]) -> bool:
+        for member in holders:
+            try:
+                answer = await self._peers.call(member, WAITING, [subscription.name, payloads])
+            except PeerUnavailable as error:
+                _log.warning("%d messages wait for a permit here: %s", len(payloads), error)
+                continue
+            if answer == _TAKEN:
+                return True
+        return False
 
 
 class RemoteDispatching:

@@ -19,6 +19,11 @@ def accepted_lane(destination: str) -> str:
     return f"{destination}{_SEPARATOR}accepted"
 
 
+def moved_lane(destination: str, subscription: str) -> str:
+    """Return the lane of the direct queue for what another dispatcher had for a subscription, and no permits."""
+    return f"{destination}{_SEPARATOR}moved{_SEPARATOR}{subscription}"
+
+
 def destination_of(lane: str) -> str:
     """Return the destination that a lane belongs to; a code has no slash."""
     return lane.partition(_SEPARATOR)[0]

@@ -10,7 +10,7 @@ from typing import Final
 
 from bus.domain.delivery.quota import Room
 from bus.domain.destination import Destination, TransportName
-from bus.domain.lanes import STORE, accepted_lane
+from bus.domain.lanes import STORE, accepted_lane, moved_lane
 from bus.domain.message import Message, decode_message
 from bus.domain.subscription import Subscription
 from bus.errors import SpoolError, SpoolFull
@@ -21,6 +21,7 @@ from bus.sentences import Said
 _log = logging.getLogger(__name__)
 _RECENT_MESSAGES: Final = 2048
 _RECENT_BODY: Final = 16_384
+_MOVED_MOST: Final = 256
 
 
 class DirectTransport:
@@ -70,7 +71,7 @@ class DirectTransport:
     async def remove(self, destination: str, subscription: str) -> None:
         """Detach a subscription; messages that waited only for it leave the queue."""
         self._attached.get(destination, set()).discard(subscription)
-        for lane in _lanes(destination):
+        for lane in (*_lanes(destination), moved_lane(destination, subscription)):
             self._queue.detach(lane, subscription)
         await self._queue.settle()
 
@@ -92,6 +93,24 @@ class DirectTransport:
         stored = await self._append(taken) if taken else True
         answers = {id(item): None for item in wanted} | {id(item): stored for item in taken}
         return [answers.get(id(item), True) for item in batch]
+
+    async def move_in(self, subscription: str, batch: Sequence[Outgoing]) -> bool:
+        """Take messages of one destination that wait elsewhere for one subscription of it; durable when it returns.
+
+        False when enough waits for it here already, or the disk takes no more: then none is here.
+        """
+        code = batch[0].message.destination
+        lane = moved_lane(code, subscription)
+        waiting = sum(self._queue.pending(subscription, one) for one in (*_lanes(code), lane))
+        if waiting >= _MOVED_MOST or subscription not in self._attached.get(code, ()):
+            return False
+        try:
+            self._queue.attach(lane, subscription)
+            await self._queue.append([NewRecord(lane, item.payload, item.message.received_at) for item in batch])
+        except SpoolError as error:
+            _log.warning("direct queue takes nothing that waits elsewhere for %s/%s: %s", code, subscription, error)
+            return False
+        return True
 
     async def consume(self, destination: str, subscription: str) -> DirectConsumer:
         """Return the subscription's consumer."""
@@ -165,19 +184,23 @@ class DirectTransport:
 
 
 class DirectConsumer:
-    """One subscription's place in both lanes of its destination; they take turns."""
+    """One subscription's place in the lanes of its destination; they take turns.
+
+    What another dispatcher had is suspect: that one may have crashed between handing it over and its ack.
+    """
 
     def __init__(self, transport: DirectTransport, queue: Spool, destination: str, name: str) -> None:
         self._transport = transport
         self._queue = queue
-        self._lanes = _lanes(destination)
+        self._moved = moved_lane(destination, name)
+        self._lanes = (*_lanes(destination), self._moved)
         self._name = name
         self._held: dict[int, Record] = {}
 
     async def receive(self, limit: int) -> list[Incoming]:
         """Wait for records and claim up to ``limit`` of them."""
         while True:
-            self._lanes = self._lanes[::-1]
+            self._lanes = (*self._lanes[1:], self._lanes[0])
             for lane in self._lanes:
                 records = await self._queue.claim(self._name, limit, lane)
                 incoming = [found for record in records if (found := self._read(record)) is not None]
@@ -210,7 +233,8 @@ class DirectConsumer:
         if message is None:
             return None
         self._held[record.position] = record
-        return Incoming(message, record, self._queue.recovered(self._name, record))
+        is_suspect = record.lane == self._moved or self._queue.recovered(self._name, record)
+        return Incoming(message, record, is_suspect)
 
 
 def _lanes(destination: str) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from bus.domain.destination import Destination, TransportName
 from bus.domain.subscription import Subscription
 from bus.errors import InvalidDestination, InvalidMessage, TransportError, TransportRefused
 from bus.ports.clock import Clock
-from bus.ports.transport import Accepting, Lag, Publisher, Transport
+from bus.ports.transport import Accepting, Consumer, Lag, Publisher, Transport
 from bus.sentences import Said, Sentence, sentence
 from bus.transports.merged import MergedConsumer
 from bus.transports.preference import ClusterPreference
@@ -168,6 +168,10 @@ class TransportRouter:
         for name in added:
             merged.add(name, await self._transports[name].consume(destination.code, subscription))
         return bool(added)
+
+    async def own(self, destination: str, subscription: str) -> Consumer:
+        """Return another consumer of what this process's direct queue holds for a subscription."""
+        return await self._transports[TransportName.DIRECT].consume(destination, subscription)
 
     async def run(self) -> None:
         """Keep the transports up, and make what could not be made yet, until cancelled."""

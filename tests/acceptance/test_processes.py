@@ -91,6 +91,30 @@ def test_every_process_takes_messages_and_one_admin_shows_all_of_them(
     assert sorted(len(one["roles"]) for one in processes) == [3, 4]
 
 
+def test_what_comes_where_there_is_no_permit_is_delivered_where_there_is_one(
+    group: ProcessGroup, subscriber: SubscriberProcess
+) -> None:
+    group.admin.subscription("orders", "scarce", subscriber.url("/scarce"), max_concurrency=1)
+    before = _accepted_by_second(group)
+    ids = [_send_anew(group).json()["id"] for _ in range(20)]
+    group.admin.wait_drained("orders", ids, within=30)
+    deliveries = [delivery for one in ids for delivery in group.admin.trace(one)["deliveries"]]
+    nodes = [
+        attempt["node"]
+        for delivery in deliveries
+        if delivery["subscription"] == "scarce"
+        for attempt in delivery["attempts"]
+    ]
+    assert len(nodes) == len(ids)
+    # Who has the permit may change meanwhile, but never with each message.
+    assert sum(node.endswith(".1") for node in nodes) != _accepted_by_second(group) - before
+    assert max(call.in_flight for call in subscriber.calls("/scarce")) == 1
+
+
+def _accepted_by_second(group: ProcessGroup) -> float:
+    return _accepted(httpx.get(f"{group.places()[1][1]}/metrics", timeout=30, **PLAIN).text)
+
+
 def test_pages_and_admin_are_served_whoever_accepts_the_connection(group: ProcessGroup) -> None:
     for path in ("/admin", "/api/v1/destinations", "/metrics", "/readyz", "/openapi.json"):
         answers = [httpx.get(f"{group.url}{path}", timeout=30, follow_redirects=True, **PLAIN) for _ in range(6)]

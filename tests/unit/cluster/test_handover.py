@@ -8,11 +8,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from bus.cluster.handover import HandoverPublisher, RemoteDispatching
+from bus.cluster.handover import HandoverPublisher, RemoteDispatching, WaitingHandover
 from bus.cluster.member import Member
-from bus.cluster.peers import DELIVERIES, MESSAGES, ROOM
+from bus.cluster.peers import DELIVERIES, MESSAGES, ROOM, WAITING
 from bus.domain.delivery.delivery import Delivery, decode_delivery
+from bus.domain.delivery.shares import Shares, View
 from bus.domain.message import Message, decode_message, encode_message
+from bus.domain.subscription import Subscription
 from bus.errors import PeerUnavailable
 from bus.ports.transport import Outgoing
 from bus.testing.clock import ManualClock
@@ -36,7 +38,8 @@ class Crowd:
     """The members that a process knows of."""
 
     def __init__(self, *found: Member) -> None:
-        self.all = list(found)
+        self.all = self.others = list(found)
+        self.shares = Shares("here")
 
 
 class FakePeers:
@@ -198,3 +201,41 @@ async def test_an_answer_that_is_none_leaves_it_open(peers: FakePeers, answer: A
     await dispatching.room()
     peers.answers["a"] = lambda path, _: answer if path == DELIVERIES else []
     assert await dispatching.offer(deliveries(2)) == [True] * 2
+
+
+SCARCE = Subscription(destination=DESTINATION, name="billing", url="http://a.example/", max_concurrency=1)
+
+
+def handing_waiting(peers: FakePeers, *owners: str) -> WaitingHandover:
+    crowd = Crowd(member("r", "receiver"), *(member(owner) for owner in owners if owner != "here"))
+    # Of these views that with which the first one has the only permit.
+    turns = (View(tuple(sorted(owners)), turn) for turn in range(len(owners)))
+    crowd.shares.resume(next(view for view in turns if view.share(owners[0], f"{DESTINATION}/billing", 1)))
+    return WaitingHandover(crowd, peers)  # type: ignore[arg-type]
+
+
+async def test_what_waits_goes_to_the_dispatcher_that_has_the_permit(peers: FakePeers) -> None:
+    peers.answers["b"] = lambda *_: True
+    messages = [message(number) for number in range(3)]
+    assert await handing_waiting(peers, "b", "a", "here").hand(SCARCE, messages) == 3
+    ((owner, path, (name, payloads)),) = peers.calls
+    assert (owner, path, name) == ("b", WAITING, "billing")
+    assert [decode_message(payload) for payload in payloads] == messages
+
+
+@pytest.mark.parametrize("answer", [lambda *_: False, away(), away(indeterminate=True), lambda *_: b"?"])
+async def test_what_it_does_not_take_stays(peers: FakePeers, answer: Callable[[str, Any], Any]) -> None:
+    peers.answers["b"] = answer
+    assert await handing_waiting(peers, "b", "a", "here").hand(SCARCE, [message(1)]) == 0
+
+
+async def test_nothing_is_handed_while_this_one_has_the_permit_itself(peers: FakePeers) -> None:
+    assert await handing_waiting(peers, "here", "a").hand(SCARCE, [message(1)]) == 0
+    assert peers.calls == []
+
+
+async def test_behind_a_bundle_that_is_not_taken_none_is(peers: FakePeers) -> None:
+    taken = iter([True, False, True])
+    peers.answers["b"] = lambda *_: next(taken)
+    large = [message(number, body=b"x" * (3 << 20)) for number in range(3)]
+    assert await handing_waiting(peers, "b", "here").hand(SCARCE, large) == 1

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from bus.domain.catalog import Catalog
 from bus.domain.delivery.shares import Shares, View
 from bus.domain.destination import Destination, TransportName
+from bus.domain.message import Message, encode_message
+from bus.domain.subscription import Subscription
+from bus.ports.transport import Outgoing
 from bus.testing.spool import MemorySpool
 from bus.testing.transport import MemoryTransport
 from bus.testing.writes import DESTINATION
@@ -33,7 +36,27 @@ class Sharing:
         self.shares.resume(View(("a",)))
         self.may_start = True
         dependencies = world.dependencies(may_start=lambda: self.may_start)
-        self.dispatcher = Dispatcher(self.router, dependencies, self.shares)
+        self.handed: list[str] = []
+        self.takes = 0
+        self.dispatcher = Dispatcher(self.router, dependencies, self.shares, self._hand)
+
+    async def _hand(self, _: Subscription, messages: Sequence[Message]) -> int:
+        taken = messages[: self.takes]
+        self.handed += [message.id for message in taken]
+        return len(taken)
+
+    async def accept(self, count: int) -> list[str]:
+        """Put messages into this process's own queue."""
+        direct = self.router.fallback
+        messages = [fresh(number, self.world.clock) for number in range(count)]
+        taken = await direct.publish([Outgoing(message, encode_message(message)) for message in messages])
+        assert taken == [True] * count
+        await self.world.clock.settle()
+        return [message.id for message in messages]
+
+    async def without_share(self) -> None:
+        turn = next(turn for turn in range(2) if View(("a", "b"), turn).share("a", NAME, 1) == 0)
+        await self.go_by("a", "b", rotation=turn)
 
     async def go_by(self, *owners: str, rotation: int = 0) -> None:
         self.shares.resume(View(owners, rotation))
@@ -117,6 +140,43 @@ async def test_without_a_share_it_leaves_the_brokers_and_keeps_its_own_queue(wor
         await found.go_by("a", "b", rotation=turn + 1)
         assert [posted.headers["webhook-id"] for posted in world.poster.posted] == [sent.id]
         assert found.attached() == {TransportName.KAFKA, TransportName.DIRECT}
+
+
+async def test_what_waits_without_a_share_is_handed_to_who_has_one_and_acked_once_it_is_there(world: World) -> None:
+    async with sharing(world, max_concurrency=1) as found:
+        await found.without_share()
+        sent = await found.accept(3)
+        assert found.handed == []
+        found.takes = 2
+        await world.clock.advance(0.1)
+        assert found.handed == sent[:2]
+        assert found.queue.pending("billing", DESTINATION) == 1
+        await world.clock.advance(0.1)
+        assert found.handed == sent
+        assert found.queue.pending("billing", DESTINATION) == 0
+        assert world.poster.posted == []
+
+
+async def test_what_nobody_took_is_delivered_here_with_a_share_again(world: World) -> None:
+    async with sharing(world, max_concurrency=1) as found:
+        await found.without_share()
+        sent = await found.accept(3)
+        await found.go_by("a")
+        await world.clock.advance(1)
+        assert [posted.headers["webhook-id"] for posted in world.poster.posted] == sent
+        found.takes = 3
+        await world.clock.advance(1)
+        assert found.handed == []
+
+
+async def test_a_paused_subscription_keeps_what_waits(world: World) -> None:
+    async with sharing(world, max_concurrency=1, paused=True) as found:
+        found.takes = 3
+        await found.without_share()
+        await found.accept(3)
+        await world.clock.advance(1)
+        assert found.handed == []
+        assert not found.dispatcher.delivers((DESTINATION, "billing"))
 
 
 async def test_the_rate_is_shared_as_the_permits_are(world: World) -> None:

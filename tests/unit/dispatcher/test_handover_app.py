@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from bus.cluster.peers import DELIVERIES, MESSAGES, ROOM, PeerKey
+from bus.cluster.peers import DELIVERIES, MESSAGES, ROOM, WAITING, PeerKey
 from bus.cluster.sampling import SAMPLE
 from bus.domain.delivery.delivery import Delivery, encode_delivery
 from bus.domain.destination import Destination
@@ -50,6 +50,10 @@ class FakeDispatching:
 
     def __init__(self) -> None:
         self.offered: list[Delivery] = []
+        self.has_permits = True
+
+    def delivers(self, key: tuple[str, str]) -> bool:
+        return self.has_permits and key == (DESTINATION, "billing")
 
     async def room(self) -> dict[tuple[str, str], int]:
         return {(DESTINATION, "billing"): 7}
@@ -225,3 +229,31 @@ async def test_a_sample_is_sent_and_what_came_of_it_returned(world: World) -> No
     assert (await world.call(SAMPLE, b"\xc1"))[0] == 400
     assert (await world.call(SAMPLE, msgspec.msgpack.encode([b"x", "billing"])))[0] == 400
     assert (await world.call(SAMPLE, call, key="Bearer wrong"))[0] == 401
+
+
+async def test_what_waits_elsewhere_is_taken_for_one_subscription_while_it_has_permits(world: World) -> None:
+    await world.subscribe("audit")
+    await world.registry.refresh()
+    payload = encode_message(expecting(1, "billing"))
+    waiting = msgspec.msgpack.encode(("billing", [payload]))
+    assert await world.call(WAITING, waiting) == (200, True)
+    assert world.held() == {"billing": 1}
+    (taken,) = await (await world.direct.consume(DESTINATION, "billing")).receive(9)
+    assert taken.message == expecting(1, "billing")
+    assert taken.suspect  # whoever handed it over may have crashed before its ack, and hand it over again
+    world.dispatching.has_permits = False
+    assert await world.call(WAITING, waiting) == (200, False)
+    world.dispatching.has_permits = True
+    assert await world.call(WAITING, msgspec.msgpack.encode(("audit", [payload]))) == (200, False)
+    assert await world.call(WAITING, msgspec.msgpack.encode(("billing", []))) == (200, False)
+    world.queue.full = True
+    assert await world.call(WAITING, waiting) == (200, False)
+    assert world.held() == {"billing": 1}
+
+
+async def test_no_more_is_taken_than_a_few_batches_and_a_removed_subscription_leaves_none(world: World) -> None:
+    waiting = msgspec.msgpack.encode(("billing", [encode_message(expecting(n, "billing")) for n in range(200)]))
+    assert [await world.call(WAITING, waiting) for _ in range(3)] == [(200, True), (200, True), (200, False)]
+    assert world.held() == {"billing": 400}
+    await world.direct.remove(DESTINATION, "billing")
+    assert world.held() == {}

@@ -1,0 +1,44 @@
+"""What waits where there are no permits goes to a dispatcher that has some."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+from bus.domain.message import Message
+from bus.domain.subscription import Subscription
+from bus.ports.clock import Clock
+from bus.ports.transport import Consumer
+
+_BATCH: Final = 256
+_PAUSE: Final = 0.1
+Hand = Callable[[Subscription, Sequence[Message]], Awaitable[int]]
+"""Hands messages to a dispatcher with permits; returns how many, from the first on, are durable there."""
+
+
+class QueueMover:
+    """Moves what this process's direct queue holds for one subscription.
+
+    A message is acked here once it is durable there, so that a crash between repeats a batch and loses none.
+    """
+
+    def __init__(self, consumer: Consumer, hand: Callable[[Sequence[Message]], Awaitable[int]], clock: Clock) -> None:
+        self._consumer = consumer
+        self._hand = hand
+        self._clock = clock
+
+    async def run(self) -> None:
+        """Move until cancelled; what nobody takes is offered again in a moment."""
+        try:
+            while True:
+                incoming = await self._consumer.receive(_BATCH)
+                handed = 0
+                try:
+                    handed = await self._hand([item.message for item in incoming])
+                finally:
+                    self._consumer.ack(incoming[:handed])
+                    self._consumer.release(incoming[handed:])
+                if handed < len(incoming):
+                    await self._clock.sleep(_PAUSE)
+        finally:
+            await self._consumer.close()
