@@ -24,7 +24,9 @@ from bus.serving.gauges import spool_offers
 from bus.serving.passing import Passing, take_passed
 from bus.serving.place import Place, left_behind
 from bus.serving.server import Server, Shared, bind, config, url_of
+from bus.serving.watchdog import Watchdog
 from bus.settings import Settings
+from bus.telemetry import metrics
 from bus.telemetry.logs import configure_logs
 
 _log = logging.getLogger(__name__)
@@ -135,7 +137,8 @@ async def _serve(
             if door.channel is not None and door.is_first:
                 following.append(group.create_task(take_passed(door.channel, server.adopt)))
             announce(announcement(settings, roles, url_of(door.listeners[0]), context))
-            await stop.wait()
+            with Watchdog(metrics.LOOP_STALLS.observe):
+                await stop.wait()
             _log.info("stopping: requests in flight are finished, what waits stays on disk")
             for task in following:
                 task.cancel()

@@ -112,6 +112,12 @@ COMPENSATIONS: Final = Gauge(
     ["destination", "subscription"],
     registry=REGISTRY,
 )
+LOOP_STALLS: Final = Histogram(
+    "bus_loop_stall_seconds",
+    "How long the event loop was held up, if by 5 ms or more.",
+    buckets=(0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5),
+    registry=REGISTRY,
+)
 BUILD_INFO: Final = Gauge("bus_build_info", "Always 1.", ["version", "node"], registry=REGISTRY)
 
 # Set anew whenever somebody asks; cleared first, so that what is gone is not told of for ever.
