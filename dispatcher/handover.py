@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 import msgspec
 
@@ -25,6 +25,7 @@ _payloads: Final = msgspec.msgpack.Decoder(list[bytes])
 _waiting: Final = msgspec.msgpack.Decoder(tuple[str, list[bytes]])
 
 
+@runtime_checkable
 class Queue(Publisher, Protocol):
     """The direct queue of this process."""
 

@@ -14,10 +14,9 @@ from bus.cluster.peers import PREFIX
 from bus.domain.delivery.delivery import Delivery
 from bus.domain.subscription import PAUSED_BY_410, Subscription
 from bus.errors import BusError
-from bus.transports.direct import DirectTransport
 from dispatcher.dependencies import Dependencies
 from dispatcher.dispatcher import Dispatcher
-from dispatcher.handover import HandoverApp
+from dispatcher.handover import HandoverApp, Queue
 from dispatcher.outcomes import OutcomeLog
 from dispatcher.retrying import Retrier
 
@@ -97,10 +96,10 @@ class DispatcherService:
                 _log.warning("subscription %s of %s is paused at its next 410: %s", gone.name, gone.destination, error)
 
 
-def _direct(context: Context) -> DirectTransport:
+def _direct(context: Context) -> Queue:
     """Return the transport whose queue is in this process, as it is in every dispatcher."""
     found = context.router.fallback
-    if not isinstance(found, DirectTransport):
+    if not isinstance(found, Queue):
         raise TypeError("a dispatcher has a direct queue")
     return found
 

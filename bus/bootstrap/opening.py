@@ -86,7 +86,7 @@ async def open_context(
     async with AsyncExitStack() as opened:
         store, kept, keyring = await _open_store(settings, clock, opened)
         reserve = _reserve(settings)
-        spools = await open_spools(settings.data, roles, settings.spool_limit, reserve, left, opened)
+        spools = await open_spools(settings.data, roles, settings.spool_limit, reserve, opened, left)
         for gone in left:  # whoever gets this directory again begins anew
             (gone / _PERMITS).unlink(missing_ok=True)
         egress = _egress(settings)

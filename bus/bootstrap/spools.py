@@ -45,7 +45,7 @@ QUEUES: Final = (*_JOURNALS, "outcomes", "receiver", "direct")
 
 
 async def open_spools(
-    data: Path, roles: Sequence[str], limit: int, reserve: int, left: Sequence[Path], opened: AsyncExitStack
+    data: Path, roles: Sequence[str], limit: int, reserve: int, opened: AsyncExitStack, left: Sequence[Path] = ()
 ) -> dict[str, Spool]:
     """Open the spools that roles need, with all that is left of earlier processes, and close them with ``opened``.
 

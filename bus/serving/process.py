@@ -21,7 +21,6 @@ from bus.errors import BusError
 from bus.serving.announcement import Announcement, announcement
 from bus.serving.gateway import Gateway
 from bus.serving.gauges import spool_offers
-from bus.serving.passing import Passing, take_passed
 from bus.serving.place import Place, left_behind
 from bus.serving.server import Server, Shared, bind, config, url_of
 from bus.serving.watchdog import Watchdog
@@ -85,6 +84,8 @@ class _Door(NamedTuple):
     def shared(self) -> Shared | None:
         if self.channel is None or self.is_first:
             return None
+        from bus.serving.passing import Passing  # noqa: PLC0415 - of several processes only
+
         return Shared(self.listeners[0].getsockname()[1], Passing(self.channel))
 
 
@@ -135,6 +136,8 @@ async def _serve(
             ]
             _settle_memory()
             if door.channel is not None and door.is_first:
+                from bus.serving.passing import take_passed  # noqa: PLC0415 - of several processes only
+
                 following.append(group.create_task(take_passed(door.channel, server.adopt)))
             announce(announcement(settings, roles, url_of(door.listeners[0]), context))
             with Watchdog(metrics.LOOP_STALLS.observe):

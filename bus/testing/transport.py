@@ -72,6 +72,10 @@ class MemoryTransport:
         for subscription in subscriptions:
             self._queues.setdefault((destination.code, subscription.name), _Queue())
 
+    async def move_in(self, _: str, __: Sequence[Outgoing]) -> bool:
+        """Take nothing that waits elsewhere."""
+        return False
+
     async def remove(self, destination: str, subscription: str) -> None:
         """Delete a subscription's queue with what it holds."""
         self._reach()
