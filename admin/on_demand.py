@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from bus.garbage import lasting
+
 
 class OnDemand:
     """Makes an application at the first request, and passes all requests to it.
@@ -29,7 +31,7 @@ class OnDemand:
         await app(scope, receive, send)
 
     async def _wait(self) -> ASGIApp:
-        making = self._making = self._making or asyncio.create_task(asyncio.to_thread(self._make))
+        making = self._making = self._making or asyncio.create_task(asyncio.to_thread(self._make_to_last))
         try:
             # A cancelled request must not cancel the task that others await; the thread could not be stopped anyway.
             self._made = await asyncio.shield(making)
@@ -37,3 +39,7 @@ class OnDemand:
             if making.done() and self._making is making:
                 self._making = None
         return self._made
+
+    def _make_to_last(self) -> ASGIApp:
+        with lasting():
+            return self._make()

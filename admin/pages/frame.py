@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from admin.pages.assets import url_of
 from admin.pages.calls import Refused
 from admin.pages.parts.notes import refusal, tell
 from admin.pages.parts.tags import link, tag
+from admin.pages.unopened import await_socket
 from admin.pages.viewer import LANGUAGE, THEME, Viewer
 from admin.pages.words import LANGUAGES
 from bus.security.keys import Action
@@ -63,15 +65,19 @@ def page(path: str, title: str) -> Callable[[Build], Build]:
     def register(build: Build) -> Build:
         async def show(request: Request) -> Response | None:
             viewer: Viewer = request.scope["viewer"]
+            await_socket(ui.context.client)
             viewer.place = dict(request.path_params)
             _adopt(viewer)
             ui.page_title(f"{viewer.t(title)} · Pier")
             ui.on_exception(lambda error: _tell(viewer, error))
             with _frame(viewer, path):
+                await _others_go_on()
                 try:
                     return await build(viewer)
                 except Refused as error:
                     refusal(viewer, error)
+                finally:
+                    await _others_go_on()
             return None
 
         _PAGES.append((path, show))
@@ -92,6 +98,11 @@ def _adopt(viewer: Viewer) -> None:
     client.page = copy.copy(client.page)
     client.page.language = "zh-CN" if viewer.language == "zh" else "en-US"
     client.page.dark = viewer.dark
+
+
+async def _others_go_on() -> None:
+    """Let the event loop turn: a page's frame, content and answer take milliseconds each."""
+    await asyncio.sleep(0)
 
 
 def heading(text: str) -> ui.element:

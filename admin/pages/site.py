@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from admin.on_demand import OnDemand
 from admin.services import AdminServices
+from bus.garbage import lasting
 from bus.http.asgi import Refusal
 from bus.http.problem import problem
 from bus.waits import first_of
@@ -105,7 +106,8 @@ def _assets_or_pages(services: AdminServices, api: ASGIApp, page: ASGIApp) -> AS
 
 
 def _load() -> Any:
-    return importlib.import_module("admin.pages.build").make_pages()
+    with lasting():
+        return importlib.import_module("admin.pages.build").make_pages()
 
 
 async def _wanted_first(wanted: asyncio.Event, stopping: asyncio.Event) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import os
 import resource
@@ -16,6 +15,7 @@ from typing import Final, NamedTuple
 
 import uvloop
 
+from bus import garbage
 from bus.bootstrap import ROLES, Role, Service, compose, introspect, load_roles, offers_of, open_context
 from bus.errors import BusError
 from bus.serving.announcement import Announcement, announcement
@@ -31,7 +31,6 @@ from bus.telemetry.logs import configure_logs
 _log = logging.getLogger(__name__)
 # A COMMIT's thread waits at most this long for the interpreter while the event loop is busy.
 _SWITCH_INTERVAL: Final = 0.001
-_GC_THRESHOLDS: Final = (50_000, 20, 50)
 
 
 def serve(
@@ -134,7 +133,7 @@ async def _serve(
             following = [
                 group.create_task(follow(context.clock)) for follow in (context.keyring.follow, context.registry.follow)
             ]
-            _settle_memory()
+            garbage.settle()
             if door.channel is not None and door.is_first:
                 from bus.serving.passing import take_passed  # noqa: PLC0415 - of several processes only
 
@@ -177,13 +176,6 @@ def _allow_files() -> None:
     """Allow as many open files as the system lets a process have: each connection is one."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
-def _settle_memory() -> None:
-    """Exclude what lives as long as the process from garbage collection, and make collections rarer."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*_GC_THRESHOLDS)
 
 
 def _first(group: BaseExceptionGroup[BusError]) -> BusError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +12,7 @@ import typer
 from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl
 from bus.cli.output import print_json_line
 from bus.errors import ConfigurationError
+from bus.garbage import lasting
 
 if TYPE_CHECKING:
     from bus.serving import Announcement
@@ -46,16 +46,6 @@ def server_extra() -> Iterator[None]:
         ) from error
 
 
-@contextmanager
-def without_collecting() -> Iterator[None]:
-    """Disable garbage collection while importing: what modules make lives as long as the process."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
-
-
 def up(
     data: Data = None,
     host: Host = None,
@@ -71,7 +61,7 @@ def up(
     Ctrl-C or SIGTERM finishes what is in flight and exits 0; everything else waits on disk.
     SIGHUP to a bus of several processes replaces them one by one.
     """
-    with server_extra(), without_collecting():
+    with server_extra(), lasting():
         from bus.bootstrap import ROLES  # noqa: PLC0415
     overrides = {"data": data, "host": host, "port": port, "processes": processes}
     return _serve(ROLES, config, overrides, as_json=as_json)
@@ -96,7 +86,7 @@ def run(
 
 
 def _serve(roles: Sequence[str], config: Path | None, overrides: dict[str, Any], *, as_json: bool) -> int:
-    with server_extra(), without_collecting():
+    with server_extra(), lasting():
         from bus.serving import Place, serve  # noqa: PLC0415
         from bus.settings import load_settings  # noqa: PLC0415
 

@@ -135,6 +135,27 @@ def test_strangers_have_no_page_made_for_them(guarded: Guarded, stranger: httpx.
     assert (known.status_code, known.headers["content-type"]) == (404, "text/html; charset=utf-8")
 
 
+def test_pages_that_no_browser_opens_are_few(guarded: Guarded, stranger: httpx.Client) -> None:
+    cookie, home = guarded.root.cookie, guarded.bus.url
+
+    def handshake(client_id: str) -> dict[str, str]:
+        return {"client_id": client_id, "tab_id": client_id, "document_id": "d", "next_message_id": "0"}
+
+    opened = page_of(cookie, stranger)
+    with guarded.socket(home, cookie) as socket:
+        assert joined(socket).startswith("40{")
+        assert handshaken(socket, handshake(opened)) == "431[true]"
+        forgotten = page_of(cookie, stranger)
+        for _ in range(20):
+            last = page_of(cookie, stranger)
+        answers = {}
+        for client_id in (forgotten, last, opened):
+            with guarded.socket(home, cookie) as another:
+                assert joined(another).startswith("40{")
+                answers[client_id] = handshaken(another, handshake(client_id))
+    assert answers == {forgotten: "431[false]", last: "431[true]", opened: "431[true]"}
+
+
 @pytest.mark.parametrize("path", ["/", "/audit", "/access", "/account", "/login", "/destinations"])
 def test_no_page_can_be_framed(guarded: Guarded, stranger: httpx.Client, path: str) -> None:
     answer = stranger.get(f"/admin{path}", headers={"cookie": guarded.root.cookie})
