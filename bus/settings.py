@@ -10,7 +10,7 @@ import os
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -18,6 +18,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from bus.errors import ConfigurationError
 
 _PREFIX = "BUS_"
+_MOST_PROCESSES: Final = 64
 _PORTS = {"receiver": 8700, "admin": 8701}
 # Read by the SDK and the command line, not by the services.
 _CLIENT_VARIABLES = frozenset({"BUS_URL"})
@@ -104,7 +105,7 @@ class Settings(BaseSettings):
 
     host: str = "127.0.0.1"
     port: int | None = Field(default=None, ge=0, le=65535)
-    processes: Annotated[int, Field(ge=1, le=64)] | Literal["auto"] = 1
+    processes: Annotated[int, Field(ge=1, le=_MOST_PROCESSES)] | Literal["auto"] = 1
     advertise: str = ""
     data: Path = Path("data")
     store: str = ""
@@ -185,7 +186,7 @@ class Settings(BaseSettings):
     @property
     def number_of_processes(self) -> int:
         """How many processes serve the port together."""
-        return len(os.sched_getaffinity(0)) if self.processes == "auto" else self.processes
+        return min(len(os.sched_getaffinity(0)), _MOST_PROCESSES) if self.processes == "auto" else self.processes
 
     @property
     def is_loopback(self) -> bool:

@@ -8,7 +8,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -25,7 +25,7 @@ _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 5.0
 _LIVED: Final = 10.0
 """Seconds after which a process that dies was not one that cannot start."""
-_AFTER_DRAIN: Final = 10.0
+_AFTER_DRAIN: Final = 5.0
 
 
 def supervise(settings: Settings, announce: Callable[[Announcement], None]) -> int:
@@ -87,7 +87,7 @@ class Supervisor:
             replacing = group.create_task(self._replace())
             await self._stopping.wait()
             replacing.cancel()
-            await self._stop()
+            await self._end([child.process for child in self._children.values()])
             await asyncio.wait(keeping)
         return self._code
 
@@ -106,20 +106,18 @@ class Supervisor:
         self._announce(said)
 
     async def _keep(self, number: int) -> None:
-        """Have a process at a place until the stop."""
+        """Have a process at a place until the stop.
+
+        Only the first start of a place may end all: later, the others serve on while this one is tried again.
+        """
         loop = asyncio.get_running_loop()
-        pause = _FIRST_PAUSE
+        pause, has_served = _FIRST_PAUSE, False
         while not self._stopping.is_set():
             begun = loop.time()
-            child = self._children[number] = await self._start(number)
-            if await child.ready:
-                self._serves[number].set()
-            code = await child.process.wait()
-            if self._stopping.is_set():
+            code = await self._live(number)
+            has_served |= self._serves[number].is_set() or number in self._replaced
+            if self._stopping.is_set() or not (has_served or code < 0):
                 self._code = self._code or code
-                return
-            if not self._serves[number].is_set() and code > 0:  # it has said why it does not start
-                self._code = code
                 self._stopping.set()
                 return
             self._serves[number].clear()
@@ -129,6 +127,19 @@ class Supervisor:
             _log.warning("process %d of %d ended (%d); it is started again", number, len(self._own), code)
             pause = _FIRST_PAUSE if loop.time() - begun > _LIVED else min(pause * 2, _LONGEST_PAUSE)
             await self._rest(pause)
+
+    async def _live(self, number: int) -> int:
+        """Start a process and return the code with which it ended; ``EX_OSERR`` when the system starts none now."""
+        try:
+            child = self._children[number] = await self._start(number)
+        except OSError as error:
+            _log.error("process %d of %d cannot be started: %s", number, len(self._own), error)
+            return os.EX_OSERR
+        if self._stopping.is_set():  # it began after all were told
+            await self._end([child.process])
+        elif await child.ready:
+            self._serves[number].set()
+        return await child.process.wait()
 
     async def _rest(self, seconds: float) -> None:
         try:
@@ -174,21 +185,22 @@ class Supervisor:
                     return
                 self._replaced.add(number)
                 self._serves[number].clear()
-                self._children[number].process.terminate()
+                await self._end([self._children[number].process])
                 if not await self._until_serving(number):
                     return
             _log.info("all %d processes were replaced", len(self._own))
 
-    async def _stop(self) -> None:
-        """Have all drain, and end by force what does not."""
-        processes = [child.process for child in self._children.values() if child.process.returncode is None]
+    async def _end(self, processes: Sequence[asyncio.subprocess.Process]) -> None:
+        """Have processes drain, and end by force what does not."""
         for process in processes:
-            process.terminate()
+            if process.returncode is None:
+                process.terminate()
         waiting = [asyncio.ensure_future(process.wait()) for process in processes]
         if waiting:
             _, late = await asyncio.wait(waiting, timeout=self._settings.drain_timeout + _AFTER_DRAIN)
             for process in processes if late else ():
                 if process.returncode is None:
+                    _log.warning("pid %d does not end: killed; what it was doing is done again", process.pid)
                     process.kill()
 
 

@@ -1,0 +1,120 @@
+"""Whatever becomes of one process of a bus, the others serve on."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.harness.process import Child, module
+from tests.harness.waiting import wait_until
+
+
+class Supervised:
+    """A supervisor of two processes that do as they are told; ``lives`` has the ids of those that came to serve."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.child = Child(module("tests.integration.roles.supervised", folder, 2), log=folder / "log")
+
+    def tell(self, number: int, behaviour: str) -> None:
+        """Have a process behave so from its next start on."""
+        (self.folder / str(number)).write_text(behaviour)
+
+    def lives(self, number: int) -> list[int]:
+        """Return the ids of the processes that have served at a place."""
+        path = self.folder / f"{number}.lives"
+        return [int(line) for line in path.read_text().split()] if path.exists() else []
+
+    def await_lives(self, number: int, count: int) -> int:
+        """Wait until so many have served at a place; return the id of the last."""
+        wait_until(
+            lambda: len(self.lives(number)) >= count,
+            within=20,
+            what=f"life {count} of process {number}",
+            every=0.02,
+            state=self.child.output,
+        )
+        return self.lives(number)[-1]
+
+    def start(self) -> None:
+        """Start all and wait until they serve."""
+        self.child.start()
+        self._await_file("announced")
+
+    def _await_file(self, name: str) -> None:
+        wait_until((self.folder / name).exists, within=20, what=f"{name} is there", every=0.02, state=self.child.output)
+
+    def await_log(self, text: str) -> None:
+        """Wait until the supervisor has said something."""
+        wait_until(lambda: text in self.child.output(), within=20, what=text, every=0.02, state=self.child.output)
+
+
+@pytest.fixture
+def supervised(tmp_path: Path) -> Iterator[Supervised]:
+    made = Supervised(tmp_path)
+    yield made
+    made.child.kill()
+
+
+def test_a_start_that_is_not_possible_ends_all(supervised: Supervised) -> None:
+    supervised.tell(1, "refuse")
+    supervised.child.start()
+    assert supervised.child.wait(20) == 3
+    assert len(supervised.lives(0)) == 1
+
+
+def test_one_that_cannot_start_again_is_tried_again_while_the_others_serve(supervised: Supervised) -> None:
+    supervised.start()
+    supervised.tell(1, "refuse")
+    os.kill(supervised.lives(1)[0], signal.SIGKILL)
+    supervised.await_log("process 1 of 2 ended (3)")
+    supervised.tell(1, "")
+    supervised.await_lives(1, 2)
+    assert len(supervised.lives(0)) == 1
+    assert supervised.child.stop() == 0
+
+
+def test_a_system_that_starts_no_process_is_asked_again(supervised: Supervised) -> None:
+    supervised.start()
+    (supervised.folder / "full").touch()
+    os.kill(supervised.lives(0)[0], signal.SIGKILL)
+    supervised.await_log("process 0 of 2 cannot be started")
+    (supervised.folder / "full").unlink()
+    supervised.await_lives(0, 2)
+    assert len(supervised.lives(1)) == 1
+    assert supervised.child.stop() == 0
+
+
+def test_a_replacement_goes_on_once_the_first_that_did_not_start_does(supervised: Supervised) -> None:
+    supervised.start()
+    supervised.tell(0, "refuse")
+    os.kill(supervised.child.pid, signal.SIGHUP)
+    supervised.await_log("process 0 of 2 ended (3)")
+    assert len(supervised.lives(1)) == 1
+    supervised.tell(0, "")
+    supervised.await_lives(0, 2)
+    supervised.await_lives(1, 2)
+    assert supervised.child.stop() == 0
+
+
+def test_one_that_does_not_end_is_replaced_by_force(supervised: Supervised) -> None:
+    supervised.tell(0, "deaf")
+    supervised.start()
+    supervised.tell(0, "")
+    os.kill(supervised.child.pid, signal.SIGHUP)
+    supervised.await_lives(0, 2)
+    supervised.await_lives(1, 2)
+    assert "does not end: killed" in supervised.child.output()
+    assert supervised.child.stop() == 0
+
+
+def test_a_stop_while_one_is_started_again_ends_all(supervised: Supervised) -> None:
+    supervised.start()
+    supervised.tell(1, "refuse")
+    os.kill(supervised.lives(1)[0], signal.SIGKILL)
+    supervised.await_log("process 1 of 2 ended (3)")
+    assert supervised.child.stop() == 0
