@@ -46,34 +46,39 @@ class Recent:
 
     def begin(self, message_id: str, content: bytes | None, stored: Stored) -> None:
         """Note an id whose record is on its way to the disk; ``content`` as of ``content_of``, None for unknown."""
-        key = _key(message_id)
+        key = name_of(message_id)
         self._storing[key] = stored
         self._remember(key, content)
 
     def finish(self, message_id: str) -> None:
         """Note that the record is durable."""
-        key = _key(message_id)
+        key = name_of(message_id)
         self._storing.pop(key, None)
         if self._content(key) is None:  # forgotten meanwhile
             self._remember(key, None)
 
+    def note(self, message_id: str, content: bytes) -> None:
+        """Note an id that another process accepted."""
+        if not self.knows(message_id):
+            self._remember(name_of(message_id), content)
+
     def forget(self, message_id: str) -> None:
         """Take back an id whose record could not be stored."""
-        key = _key(message_id)
+        key = name_of(message_id)
         for ids in (self._storing, self._younger, self._older):
             ids.pop(key, None)
 
     def knows(self, message_id: str) -> bool:
         """Whether the id was accepted, or is being stored."""
-        return self._content(_key(message_id)) is not None
+        return self._content(name_of(message_id)) is not None
 
     def is_other(self, message_id: str, content: bytes) -> bool:
         """Whether a known id was accepted for another destination or body."""
-        return self._content(_key(message_id)) not in (None, _UNKNOWN, content)
+        return self._content(name_of(message_id)) not in (None, _UNKNOWN, content)
 
     def in_flight(self, message_id: str) -> Stored | None:
         """Return a future that ends when the id's record is stored or could not be; None when none is on its way."""
-        return self._storing.get(_key(message_id))
+        return self._storing.get(name_of(message_id))
 
     def is_doubtful(self, message_id: str) -> bool:
         """Whether only the store can say if the id was accepted: before a restart, or so long ago that it is forgotten.
@@ -91,7 +96,7 @@ class Recent:
         except StoreError:
             return
         if found is not None and not self.knows(message_id):
-            self._remember(_key(message_id), content_of(message.destination, message.body) if message else None)
+            self._remember(name_of(message_id), content_of(message.destination, message.body) if message else None)
 
     def _content(self, key: bytes) -> bytes | None:
         return self._younger.get(key) or self._older.get(key)
@@ -123,7 +128,8 @@ class Recent:
         return min(self._forgotten, then + MOST_AHEAD)
 
 
-def _key(message_id: str) -> bytes:
+def name_of(message_id: str) -> bytes:
+    """Return the bytes of an id, of which the first six are its time."""
     return bytes.fromhex(message_id.replace("-", ""))
 
 
@@ -172,6 +178,11 @@ class IdempotencyKeys:
         """Take the note back: the record could not be stored."""
         self._lately.pop(scope, None)
 
+    def note(self, scope: str, claim: Claim, now: int) -> None:
+        """Note the first use that another process accepted."""
+        if scope not in self._lately:
+            self._remember(scope, claim, None, age=now - claim.at)
+
     async def keep(self, scope: str, claim: Claim) -> None:
         """Write the first use, whose record is durable now; best effort: in memory it is known."""
         self._remember(scope, claim, None)
@@ -186,9 +197,7 @@ class IdempotencyKeys:
             except StoreError:
                 return
             if found is not None:
-                if scope not in self._lately:
-                    claim = msgspec.json.decode(found.value, type=Claim)
-                    self._remember(scope, claim, None, age=now - claim.at)
+                self.note(scope, msgspec.json.decode(found.value, type=Claim), now)
                 return
 
     def _remember(self, scope: str, claim: Claim, stored: Stored | None, *, age: int = 0) -> None:

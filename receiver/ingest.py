@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
+import msgspec
+
 from bus.domain.delivery.quota import Room
 from bus.domain.destination import Destination
 from bus.domain.identity import id_time, new_id
@@ -16,6 +18,7 @@ from bus.domain.message import Message, check_destination, check_size, encode_me
 from bus.domain.times import DAY
 from bus.domain.tracing import events as events_of
 from bus.errors import BusError, Conflict, InvalidDestination, InvalidMessage, StoreUnavailable
+from bus.ports.claims import Claims
 from bus.ports.clock import Clock
 from bus.ports.events import Events
 from bus.ports.spool import NewRecord, Waiter
@@ -23,10 +26,21 @@ from bus.registry import Registry
 from bus.security.principals import Principal
 from bus.telemetry import metrics
 from receiver.draft import Draft
-from receiver.duplicates import MOST_AHEAD, Claim, IdempotencyKeys, Recent, Stored, content_of, digest, scope_of
+from receiver.duplicates import (
+    MOST_AHEAD,
+    Claim,
+    IdempotencyKeys,
+    Recent,
+    Stored,
+    content_of,
+    digest,
+    name_of,
+    scope_of,
+)
 from receiver.placement import Candidate, Place, Placement
 from receiver.publishing import SpoolPublisher
 from receiver.quotas import Quotas
+from receiver.repetitions import Repetitions
 from receiver.source_counters import SourceCounters
 
 _PATIENCE: Final = 0.1
@@ -44,6 +58,7 @@ class Accepted(NamedTuple):
 class _Fresh(NamedTuple):
     message: Message
     record: NewRecord
+    content: bytes | None
     scope: str
     claim: Claim | None
 
@@ -92,6 +107,7 @@ class Ingest:
         placement: Placement,
         recent: Recent,
         keys: IdempotencyKeys,
+        claims: Claims | None,
         quotas: Quotas,
         publisher: SpoolPublisher,
         events: Events,
@@ -101,6 +117,7 @@ class Ingest:
         self._placement = placement
         self._recent = recent
         self._keys = keys
+        self._repetitions = Repetitions(recent, keys, claims, clock)
         self._quotas = quotas
         self._publisher = publisher
         self._events = events
@@ -157,13 +174,20 @@ class Ingest:
             The spool takes nothing now; nothing of this call was accepted.
         """
         scopes = [_scope(draft, principal) for draft in drafts]
-        await self._await_repetitions(drafts, scopes)
-        # Until the append nothing is awaited, so that no other call begins to store the same messages.
-        stored: Stored = asyncio.get_running_loop().create_future()
-        call = _Call(principal, self._place(drafts), stored, [], {})
-        answers = [self._consider(draft, scope, call) for draft, scope in zip(drafts, scopes, strict=True)]
-        if call.fresh:
-            await self._store(call)
+        claimed = await self._repetitions.known(drafts, scopes)
+        accepted: dict[bytes, bytes] = {}
+        try:
+            # Until the append nothing is awaited, so that no other call begins to store the same messages.
+            stored: Stored = asyncio.get_running_loop().create_future()
+            call = _Call(principal, self._place(drafts), stored, [], {})
+            answers = [self._consider(draft, scope, call) for draft, scope in zip(drafts, scopes, strict=True)]
+            if call.fresh:
+                await self._store(call)
+                accepted = _names(call.fresh)
+        finally:
+            self._repetitions.settle(claimed, accepted)
+        if claims := [(item.scope, item.claim) for item in call.fresh if item.claim is not None]:
+            await self._keep(claims)
         return answers
 
     def _place(self, drafts: Sequence[Draft | BusError]) -> Place:
@@ -174,22 +198,6 @@ class Ingest:
             for draft in drafts
             if isinstance(draft, Draft) and draft.destination in known
         )
-
-    async def _await_repetitions(self, drafts: Sequence[Draft | BusError], scopes: Sequence[str]) -> None:
-        """Recall from the store what memory lacks of these, and wait until no other call is storing one of them."""
-        now = self._clock.now()
-        ids = [draft.id for draft in drafts if isinstance(draft, Draft) and draft.id]
-        keys = [scope for scope in scopes if scope]
-        recalls = [self._recent.recall(known) for known in ids if self._recent.is_doubtful(known)]
-        recalls += [self._keys.recall(scope, now) for scope in keys if self._keys.find(scope) is None]
-        if recalls:
-            await asyncio.gather(*recalls)
-        while others := self._in_flight(ids, keys):
-            await asyncio.wait(others)
-
-    def _in_flight(self, ids: Sequence[str], keys: Sequence[str]) -> set[Stored]:
-        found = {self._recent.in_flight(known) for known in ids} | {self._keys.in_flight(scope) for scope in keys}
-        return {stored for stored in found if stored is not None}
 
     def _consider(self, draft: Draft | BusError, scope: str, call: _Call) -> Accepted | BusError:
         if isinstance(draft, BusError):
@@ -217,7 +225,7 @@ class Ingest:
         if scope:
             claim = Claim(message.id, digest(draft.body), now)
             self._keys.claim(scope, claim, call.stored)
-        call.fresh.append(_Fresh(message, record, scope, claim))
+        call.fresh.append(_Fresh(message, record, content, scope, claim))
         return Accepted(message.id, False)
 
     def _known(self, message_id: str, content: bytes) -> Accepted:
@@ -252,9 +260,6 @@ class Ingest:
                 self._note(call.place, item.message, position)
         finally:
             call.stored.set_result(None)
-        claims = [(item.scope, item.claim) for item in fresh if item.claim is not None]
-        if claims:
-            await self._keep(claims)
 
     async def _keep(self, claims: Sequence[tuple[str, Claim]]) -> None:
         """Write the first uses as well as the store can in a moment; in memory they are known anyway."""
@@ -294,6 +299,13 @@ class Ingest:
                 field="destination",
             )
         return destination
+
+
+def _names(fresh: Sequence[_Fresh]) -> dict[bytes, bytes]:
+    """Return what messages repeat under, with what is said of each to the other processes."""
+    names = {name_of(item.message.id): item.content for item in fresh if item.content is not None}
+    claims = {bytes.fromhex(item.scope): msgspec.json.encode(item.claim) for item in fresh if item.claim is not None}
+    return names | claims
 
 
 def _record(message: Message, payload: bytes, place: Place) -> NewRecord:

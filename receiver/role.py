@@ -37,6 +37,7 @@ class ReceiverService:
             Placement(spool, context.router),
             Recent(context.store, clock),
             IdempotencyKeys(context.store, clock),
+            context.claims,
             Quotas(turned_away, clock),
             self._publisher,
             context.events,

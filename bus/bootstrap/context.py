@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from bus.cluster.members import Members
 from bus.cluster.peers import PeerKey, Peers
+from bus.ports.claims import Claims
 from bus.ports.clock import Clock
 from bus.ports.events import Events
 from bus.ports.poster import Poster
@@ -25,7 +26,8 @@ from bus.transports.router import TransportRouter
 class Context:
     """What roles of one process share.
 
-    ``owner`` names its leases, also after a restart; ``spools`` has those that its roles need.
+    ``owner`` names its leases, also after a restart; ``spools`` has those that its roles need; ``claims`` are those of
+    all processes of one port.
     """
 
     settings: Settings
@@ -45,4 +47,5 @@ class Context:
     peers: Peers
     rollups: Rollups
     feed: StoreFeed
+    claims: Claims | None
     events: Events

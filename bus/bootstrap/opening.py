@@ -34,6 +34,7 @@ from bus.domain.catalog import Catalog
 from bus.errors import ConfigurationError, StoreError, StoreUnavailable
 from bus.events.emitter import Emitter
 from bus.files import make_directory
+from bus.ports.claims import Claims
 from bus.ports.clock import Clock
 from bus.ports.spool import Spool
 from bus.ports.store import Store
@@ -60,7 +61,13 @@ _POOL: Final = PoolLimits(per_host=2048, total=8192)
 
 @asynccontextmanager
 async def open_context(
-    settings: Settings, roles: Sequence[str], url: str, left: Sequence[Path] = (), *, is_first: bool = True
+    settings: Settings,
+    roles: Sequence[str],
+    url: str,
+    left: Sequence[Path] = (),
+    *,
+    is_first: bool = True,
+    shared: Path | None = None,
 ) -> AsyncIterator[Context]:
     """Open stores, spools and transports under the data directory, and close them in the opposite order.
 
@@ -74,6 +81,8 @@ async def open_context(
         Data directories of processes that do not come back.
     is_first
         Whether this process may take all permits while the store is away and it never shared them.
+    shared
+        Directory of what several processes of one port have together; None for a process alone.
 
     Raises
     ------
@@ -117,6 +126,7 @@ async def open_context(
             peer_key=peer_key,
             peers=peers,
             rollups=rollups,
+            claims=_claims(shared, me.owner, clock, opened),
             feed=make_feed(spools, store, registry, rollups, clock),
             events=open_events(settings, me, reserve, clock),
         )
@@ -139,6 +149,16 @@ async def _open_store(settings: Settings, clock: Clock, opened: AsyncExitStack) 
     await keyring.load()
     _refuse_open_bus(settings, is_open=keyring.is_open)
     return store, kept, keyring
+
+
+def _claims(shared: Path | None, owner: str, clock: Clock, opened: AsyncExitStack) -> Claims | None:
+    if shared is None:
+        return None
+    from bus.stores.sqlite.claims import SharedClaims  # noqa: PLC0415 - of several processes only
+
+    claims = SharedClaims(shared, owner, clock.now())
+    opened.callback(claims.close)
+    return claims
 
 
 def _member(settings: Settings, roles: Sequence[str], url: str, owner: str, clock: Clock) -> Member:

@@ -12,6 +12,7 @@ _OTHERS: Final = 0o077
 # What a bus of up to 64 processes keeps in its data directory; nothing else is looked at, whatever was given.
 _KEPT: Final = (
     *("configuration", "direct", "events", "journal", "journal-dispatcher", "journal-receiver", "outcomes"),
+    *("claims.db", "claims.db-shm", "claims.db-wal"),
     *("permits.json", "processes", "quarantine", "receiver", "store"),
     *(f"p{number}" for number in range(1, 64)),
 )

@@ -87,6 +87,10 @@ class Place(msgspec.Struct, frozen=True):
         with os.fdopen(self.ready, "wb") as file:
             file.write(msgspec.json.encode(found))
 
+    def common(self, data: Path) -> Path:
+        """Return the directory of what all processes have together, from this one's own."""
+        return data if self.is_first else data.parent
+
     def settings(self, common: Settings) -> Settings:
         """Return the settings of this process: its part of the disk, its name, and where the others reach it."""
         port = urlsplit(self.urls[self.number]).port

@@ -114,7 +114,8 @@ async def _serve(
     if door.is_first and set(roles) == set(ROLES):
         left = left_behind(settings.data, len(door.place.urls) if door.place is not None else 1)
     url = url_of(door.listeners[-1])
-    async with open_context(settings, roles, url, left, is_first=door.is_first) as context:
+    shared = door.place.common(settings.data) if door.place is not None else None
+    async with open_context(settings, roles, url, left, is_first=door.is_first, shared=shared) as context:
         services, offers = compose(context, wanted, offers_of(context) | spool_offers(context))
         introspection = introspect(context, offers)
         async with asyncio.TaskGroup() as group:

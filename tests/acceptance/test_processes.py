@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,6 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from bus.domain.identity import new_id
 from tests.harness.bus_process import BusProcess
 from tests.harness.http import PLAIN
 from tests.harness.kills import KillRun, Plan
@@ -89,6 +92,28 @@ def test_every_process_takes_messages_and_one_admin_shows_all_of_them(
     wait_until(lambda: _accepted(group.admin.metrics()) == len(sent), within=10, what="the metrics are those of all")
     processes = group.admin.call("GET", "/api/v1/processes").json()["items"]
     assert sorted(len(one["roles"]) for one in processes) == [3, 4]
+
+
+def test_what_is_sent_again_to_another_process_is_recognised(
+    group: ProcessGroup, subscriber: SubscriberProcess
+) -> None:
+    def send(body: bytes = b"{}", **headers: str) -> httpx.Response:
+        named = {"content-type": "application/json"} | {name.replace("_", "-"): said for name, said in headers.items()}
+        return httpx.post(f"{group.url}/v1/messages/orders", content=body, headers=named, timeout=30, **PLAIN)
+
+    ids = [new_id(time.time_ns() // 1_000_000) for _ in range(10)]
+    for one in ids:
+        answers = [send(bus_message_id=one) for _ in range(6)]
+        assert [answer.json()["duplicate"] for answer in answers] == [False, *[True] * 5]
+        assert {send(b"[]", bus_message_id=one).status_code for _ in range(4)} == {409}
+    with ThreadPoolExecutor(4) as pool:
+        for key in range(10):
+            answers = list(pool.map(lambda key: send(idempotency_key=f"key {key}"), [key] * 4))
+            assert len({answer.json()["id"] for answer in answers}) == 1
+            assert sorted(answer.json()["duplicate"] for answer in answers) == [False, True, True, True]
+    group.admin.wait_drained("orders", ids, within=30)
+    delivered = Counter(call.id for call in subscriber.calls("/shop"))
+    assert {one: delivered[one] for one in ids} == dict.fromkeys(ids, 1)
 
 
 def test_what_comes_where_there_is_no_permit_is_delivered_where_there_is_one(

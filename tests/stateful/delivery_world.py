@@ -154,6 +154,7 @@ class Life:
             peer_key=(peer_key := PeerKey(world.store, world.clock)),
             peers=Peers(peer_key),
             rollups=(rollups := Rollups(world.store, world.clock, "owner-1", lambda: None)),
+            claims=None,
             feed=make_feed(world.spools, world.store, self.registry, rollups, world.clock),
             events=MemoryEvents(),
         )

@@ -139,6 +139,7 @@ class World:
             peer_key=(peer_key := PeerKey(self.store, self.clock)),
             peers=Peers(peer_key),
             rollups=(rollups := Rollups(self.store, self.clock, "owner-1", lambda: None)),
+            claims=None,
             feed=make_feed(self.spools, self.store, registry, rollups, self.clock),
             events=self.events,
         )

@@ -76,7 +76,7 @@ async def _make() -> tuple[Gateway, str, dict[str, str]]:
     recent, keys = Recent(context.store, context.clock), IdempotencyKeys(context.store, context.clock)
     quotas, placement = Quotas(TurnedAway(context.clock), context.clock), Placement(spool, context.router)
     ingest = IngestApp(
-        Ingest(context.registry, placement, recent, keys, quotas, publisher, context.events, context.clock),
+        Ingest(context.registry, placement, recent, keys, None, quotas, publisher, context.events, context.clock),
         world.keyring,
         Rejections(context.clock),
     )

@@ -10,6 +10,7 @@ from bus.domain.identity import new_id
 from bus.domain.message import Message, decode_message
 from bus.domain.subscription import Subscription
 from bus.errors import StoreUnavailable
+from bus.ports.claims import Claims
 from bus.registry import Registry
 from bus.security.keyring import Keyring
 from bus.security.principals import ANYONE
@@ -68,6 +69,7 @@ class World:
         self.transport = MemoryTransport()
         self.router = TransportRouter([self.transport], self.clock)
         self.old = False
+        self.claims: Claims | None = None
         self.registry = Registry(self.store, SecretBox(None), lambda: self.old)
         self.registry.listen(self.router.apply)
         self.keyring = Keyring(self.store, self.clock.now)
@@ -88,6 +90,7 @@ class World:
             Placement(self.spool, self.router),
             Recent(self.store, self.clock),
             IdempotencyKeys(self.store, self.clock),
+            self.claims,
             Quotas(self.turned_away, self.clock),
             self.publisher,
             self.events,

@@ -1,0 +1,149 @@
+"""Claims in a file that the processes of one port share; nothing of it is synced, for what is lost may be asked for."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import apsw
+
+from bus.files import make_private
+from bus.ports.claims import Claimed
+from bus.stores.sqlite.errors import DAMAGED
+
+_log = logging.getLogger(__name__)
+NAME: Final = "claims.db"
+_MOST: Final = 200_000
+"""Names kept, some 20 MB; of ids older than the latest forgotten one the store is asked."""
+_BUSY_MS: Final = 20
+_ID_BYTES: Final = 16
+_TIME_BYTES: Final = 6  # the first of an id, milliseconds
+_STORING, _ACCEPTED, _DOUBTFUL = range(3)
+_SCHEMA: Final = """
+PRAGMA journal_mode = WAL;
+PRAGMA synchronous = OFF;
+BEGIN IMMEDIATE;
+CREATE TABLE IF NOT EXISTS claims (
+    n INTEGER PRIMARY KEY, name BLOB UNIQUE NOT NULL, owner TEXT NOT NULL, state INTEGER NOT NULL, said BLOB NOT NULL
+);
+CREATE TABLE IF NOT EXISTS horizon (only INTEGER PRIMARY KEY CHECK (only = 0), time INTEGER NOT NULL);
+COMMIT;
+"""
+
+
+class SharedClaims:
+    """The file, opened by one process.
+
+    A call takes microseconds, or waits for 20 ms at most. Of a file that cannot be used, nothing is known: then a
+    message may be accepted twice, and none is lost.
+
+    Parameters
+    ----------
+    owner
+        The process, the same after a restart: what it was storing when it ended is doubtful.
+    now
+        Milliseconds since the epoch; who makes the file knows nothing of ids of before.
+    """
+
+    def __init__(self, directory: Path, owner: str, now: int) -> None:
+        self._owner = owner
+        self._unsettled: list[tuple[int, bytes, bytes]] = []
+        path = directory / NAME
+        try:
+            self._connection = _open(path, owner, now)
+        except DAMAGED as error:
+            _log.warning("%s is damaged and made anew; a repetition may be accepted: %s", NAME, error)
+            for suffix in ("", "-wal", "-shm"):
+                path.with_name(f"{NAME}{suffix}").unlink(missing_ok=True)
+            self._connection = _open(path, owner, now)
+
+    def claim(self, names: Collection[bytes], asked: Collection[bytes]) -> Claimed:
+        """Claim names for the caller, if it can have all that are not accepted yet."""
+        try:
+            with self._connection:
+                self._write_settled()
+                claimed = self._claim(names, asked)
+            self._unsettled.clear()
+            return claimed  # noqa: TRY300 - the block before may raise at its end
+        except apsw.BusyError:
+            return Claimed({}, storing=names)
+        except apsw.Error as error:
+            self._tell(error)
+            return Claimed({})
+
+    def settle(self, accepted: Mapping[bytes, bytes], refused: Collection[bytes]) -> None:
+        """Say what became of claimed names."""
+        self._unsettled += [(_ACCEPTED, said, name) for name, said in accepted.items()]
+        self._unsettled += [(_DOUBTFUL, b"", name) for name in refused]
+        try:
+            with self._connection:
+                self._write_settled()
+            self._unsettled.clear()
+        except apsw.Error as error:
+            if not isinstance(error, apsw.BusyError):
+                self._tell(error)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._connection.close()
+
+    def _claim(self, names: Collection[bytes], asked: Collection[bytes]) -> Claimed:
+        rows: list[Any] = self._connection.executemany(
+            "SELECT name, state, said FROM claims WHERE name = ?", [(name,) for name in names]
+        ).fetchall()
+        known = {name: said for name, state, said in rows if state == _ACCEPTED}
+        found = {name for name, _, _ in rows}
+        doubtful = {name for name, state, _ in rows if state == _DOUBTFUL}
+        doubtful |= {name for name in names if name not in found and self._is_old(name)}
+        storing = {name for name, state, _ in rows if state == _STORING}
+        if storing - set(asked) or doubtful - set(asked):
+            return Claimed(known, doubtful - set(asked), storing - set(asked))
+        claimed = [(name, self._owner, _STORING) for name in names if name not in known]
+        self._connection.executemany(
+            "INSERT INTO claims (name, owner, state, said) VALUES (?, ?, ?, x'')"
+            " ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, state = excluded.state",
+            claimed,
+        )
+        self._forget()
+        return Claimed(known)
+
+    def _is_old(self, name: bytes) -> bool:
+        if len(name) != _ID_BYTES:
+            return False  # of a key the store was asked anyway
+        horizon: Any = self._connection.execute("SELECT time FROM horizon").get
+        return int.from_bytes(name[:_TIME_BYTES]) < int(horizon)
+
+    def _forget(self) -> None:
+        """Forget the oldest beyond the bound, and from when on no id was forgotten."""
+        gone: list[Any] = self._connection.execute(
+            "DELETE FROM claims WHERE n <= (SELECT max(n) FROM claims) - ? AND state != ? RETURNING name",
+            (_MOST, _STORING),
+        ).fetchall()
+        times = [int.from_bytes(name[:_TIME_BYTES]) for (name,) in gone if len(name) == _ID_BYTES]
+        if times:
+            self._connection.execute("UPDATE horizon SET time = max(time, ?)", (max(times) + 1,))
+
+    def _write_settled(self) -> None:
+        if self._unsettled:
+            self._connection.executemany("UPDATE claims SET state = ?, said = ? WHERE name = ?", self._unsettled)
+
+    def _tell(self, error: apsw.Error) -> None:
+        _log.warning("what the other processes accepted is not known, a repetition may be accepted: %s", error)
+
+
+def _open(path: Path, owner: str, now: int) -> apsw.Connection:
+    make_private(path)
+    connection = apsw.Connection(str(path))
+    try:
+        connection.set_busy_timeout(1000)
+        connection.execute(_SCHEMA).fetchall()
+        connection.execute("INSERT OR IGNORE INTO horizon VALUES (0, ?)", (now,))
+        connection.execute("UPDATE claims SET state = ? WHERE owner = ? AND state = ?", (_DOUBTFUL, owner, _STORING))
+        connection.set_busy_timeout(_BUSY_MS)
+        connection.transaction_mode = "IMMEDIATE"
+    except BaseException:
+        connection.close()
+        raise
+    return connection

@@ -1,0 +1,63 @@
+"""Two receivers of one port accept a repetition once, also when one of them dies or refuses."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bus.errors import Conflict
+from bus.stores.sqlite.claims import SharedClaims
+from receiver.duplicates import name_of
+from tests.unit.receiver.receiver_world import World
+
+
+@pytest.fixture
+def claims(tmp_path: Path) -> Iterator[list[SharedClaims]]:
+    made = [SharedClaims(tmp_path, owner, World().clock.now() - 1000) for owner in "ab"]
+    yield made
+    for one in made:
+        one.close()
+
+
+@pytest.fixture
+async def worlds(claims: list[SharedClaims]) -> list[World]:
+    made = []
+    for one in claims:
+        made.append(World())
+        made[-1].claims = one
+        made[-1].restart()
+        await made[-1].destination()
+    return made
+
+
+async def test_it_is_recognised_by_id_and_by_key_and_another_body_is_a_conflict(worlds: list[World]) -> None:
+    here, there = worlds
+    one = here.id()
+    assert not (await here.send(id=one)).duplicate
+    assert (await there.send(id=one)).duplicate
+    first = await here.send(idempotency_key="k")
+    assert await there.send(idempotency_key="k") == (first.id, True)
+    for again in ({"id": one}, {"idempotency_key": "k"}):
+        with pytest.raises(Conflict):
+            await there.send(b"[]", **again)
+
+
+async def test_what_one_refuses_the_other_may_accept(worlds: list[World]) -> None:
+    here, there = worlds
+    one = here.id()
+    with pytest.raises(Exception, match="nowhere"):
+        await here.send(id=one, destination="nowhere")
+    assert not (await there.send(id=one)).duplicate
+
+
+async def test_of_one_that_died_the_store_is_asked(worlds: list[World], claims: list[SharedClaims]) -> None:
+    there, one = worlds[1], worlds[1].id()
+    claims[0].claim([name_of(one)], ())
+    sending = asyncio.create_task(there.send(id=one))
+    await there.clock.advance(1.5)
+    assert not sending.done()
+    await there.clock.advance(1)
+    assert not (await sending).duplicate
