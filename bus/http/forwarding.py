@@ -76,7 +76,7 @@ class ForwardingProtocol(HttpProtocol):
         """Give the connection away, if that is why the parsing has ended."""
         if not self._moves:
             super().send_400_response(msg)
-        elif self._read is None or self._begun != 1 or not self._is_free():
+        elif self._read is None or self._begun != 1 or not self._is_free() or not self.transport.is_written():
             self._refuse(_ELSEWHERE)
         elif self._give_away(b"".join(self._read)):
             self._is_refused = True

@@ -91,6 +91,11 @@ class _Corked:
         self._flush()
         self._transport.close()
 
+    def is_written(self) -> bool:
+        """Whether the system has all that was written; what waits for the end of this turn has to wait no more."""
+        self._flush()
+        return self._transport.get_write_buffer_size() == 0
+
     def _flush(self) -> None:
         pieces, self._pieces = self._pieces, []
         if pieces and not self._transport.is_closing():  # a peer may be gone since
