@@ -186,9 +186,9 @@ class Dispatcher:
         return partial(
             fill_permits,
             [
-                Permits(key, worker.in_flight, worker.subscription.max_concurrency, worker.breaker.state)
+                Permits(key, running.worker.in_flight, self._share(configured), running.worker.breaker.state)
                 for key, running in self._running.items()
-                for worker in (running.worker,)
+                if (configured := self._catalog.subscriptions.get(key)) is not None
             ],
         )
 

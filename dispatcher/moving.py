@@ -11,7 +11,8 @@ from bus.ports.clock import Clock
 from bus.ports.transport import Consumer
 
 _BATCH: Final = 256
-_PAUSE: Final = 0.1
+_FIRST_PAUSE: Final = 0.1
+_LONGEST_PAUSE: Final = 2.0
 Hand = Callable[[Subscription, Sequence[Message]], Awaitable[int]]
 """Hands messages to a dispatcher with permits; returns how many, from the first on, are durable there."""
 
@@ -28,17 +29,19 @@ class QueueMover:
         self._clock = clock
 
     async def run(self) -> None:
-        """Move until cancelled; what nobody takes is offered again in a moment."""
+        """Move until cancelled; while nobody takes anything, one message is offered, and ever more rarely."""
+        pause = 0.0
         try:
             while True:
-                incoming = await self._consumer.receive(_BATCH)
+                incoming = await self._consumer.receive(1 if pause else _BATCH)
                 handed = 0
                 try:
                     handed = await self._hand([item.message for item in incoming])
                 finally:
                     self._consumer.ack(incoming[:handed])
                     self._consumer.release(incoming[handed:])
-                if handed < len(incoming):
-                    await self._clock.sleep(_PAUSE)
+                pause = 0.0 if handed == len(incoming) else min(2 * pause or _FIRST_PAUSE, _LONGEST_PAUSE)
+                if pause:
+                    await self._clock.sleep(pause)
         finally:
             await self._consumer.close()

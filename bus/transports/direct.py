@@ -97,12 +97,15 @@ class DirectTransport:
     async def move_in(self, subscription: str, batch: Sequence[Outgoing]) -> bool:
         """Take messages of one destination that wait elsewhere for one subscription of it; durable when it returns.
 
-        False when enough waits for it here already, or the disk takes no more: then none is here.
+        False when enough waits for it here already, or its destination's share or the disk takes no more: then none is
+        here.
         """
         code = batch[0].message.destination
         lane = moved_lane(code, subscription)
         waiting = sum(self._queue.pending(subscription, one) for one in (*_lanes(code), lane))
         if waiting >= _MOVED_MOST or subscription not in self._attached.get(code, ()):
+            return False
+        if len(self._within_shares(batch)) < len(batch):
             return False
         try:
             self._queue.attach(lane, subscription)

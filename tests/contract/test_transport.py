@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from bus.domain.message import encode_message
 from bus.errors import SpoolError
 from bus.ports.spool import NewRecord
-from bus.ports.transport import Transport
+from bus.ports.transport import Outgoing, Transport
 from bus.spool import AsyncSpool, Options
 from bus.testing.contracts.transport import TransportContract, ensure, numbers, publish, receive
 from bus.testing.spool import MemorySpool
@@ -71,6 +72,20 @@ class TestDirectTransport(TransportContract):
         consumer = await transport.consume(DESTINATION, "billing")
         consumer.ack(await receive(consumer, count=2))
         assert await publish(transport, bodies[2]) == [True]
+
+    async def test_what_waits_elsewhere_may_fill_the_share_of_its_destination_and_no_more(self) -> None:
+        transport = DirectTransport(MemorySpool(consumers=(), limit=10_000), lambda _: 0.5)
+        await ensure(transport, "billing", "shop")
+        waiting = [Outgoing(one, encode_message(one)) for one in (message(n, body=bytes(1000)) for n in range(4))]
+        assert await transport.move_in("billing", waiting[:2])
+        assert not await transport.move_in("shop", waiting)
+        assert await transport.move_in("shop", waiting[:1])
+        assert not await transport.move_in("nobody", waiting[:1])
+        found = [
+            await receive(await transport.consume(DESTINATION, name), count=count)
+            for name, count in (("billing", 2), ("shop", 1))
+        ]
+        assert [numbers(one) for one in found] == [["order-0", "order-1"], ["order-0"]]
 
     async def test_what_has_no_room_lets_nothing_behind_it_pass_and_is_told_once(
         self, caplog: pytest.LogCaptureFixture

@@ -147,7 +147,7 @@ async def test_what_waits_without_a_share_is_handed_to_who_has_one_and_acked_onc
         await found.without_share()
         sent = await found.accept(3)
         assert found.handed == []
-        found.takes = 2
+        found.takes = 1
         await world.clock.advance(0.1)
         assert found.handed == sent[:2]
         assert found.queue.pending("billing", DESTINATION) == 1
