@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
 
 from bus.bootstrap.brokers import open_kafka_events
@@ -18,11 +19,13 @@ from bus.settings import Settings
 DIRECTORY: Final = "events"
 
 
-def open_events(settings: Settings, me: Member, reserve: int, clock: Clock) -> Emitter | NoEvents:
+def open_events(settings: Settings, data: Path, me: Member, reserve: int, clock: Clock) -> Emitter | NoEvents:
     """Return the emitter that the settings ask for; it starts nothing before ``run``.
 
     Parameters
     ----------
+    data
+        Whose ``events`` takes files; processes may share it, and then share the limit.
     reserve
         Free bytes of the disk below which no event is written.
 
@@ -39,7 +42,7 @@ def open_events(settings: Settings, me: Member, reserve: int, clock: Clock) -> E
         sink = open_kafka_events(settings)
     else:
         limits = Limits(settings.events_limit, reserve)
-        sink = FileSink(settings.data / DIRECTORY, gathering.emitter, limits, clock)
+        sink = FileSink(data / DIRECTORY, gathering.emitter, limits, clock)
     return Emitter(sink, gathering, clock)
 
 

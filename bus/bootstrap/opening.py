@@ -128,7 +128,7 @@ async def open_context(
             rollups=rollups,
             claims=_claims(shared, me.owner, clock, opened),
             feed=make_feed(spools, store, registry, rollups, clock),
-            events=open_events(settings, me, reserve, clock),
+            events=open_events(settings, shared or settings.data, me, reserve, clock),
         )
         # Whatever is opened above may still refuse the start, with an error of its own.
         await _begin(context, kept, opened)

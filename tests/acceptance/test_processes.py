@@ -15,6 +15,8 @@ import httpx
 import pytest
 
 from bus.domain.identity import new_id
+from bus.domain.tracing.events import Stage
+from tests.harness import trace_events
 from tests.harness.bus_process import BusProcess
 from tests.harness.http import PLAIN
 from tests.harness.kills import KillRun, Plan
@@ -90,6 +92,13 @@ def test_every_process_takes_messages_and_one_admin_shows_all_of_them(
     assert {call.id for call in subscriber.calls("/shop")} >= set(sent)
     assert {row["id"] for row in group.admin.messages(destination="orders")} >= set(sent)
     wait_until(lambda: _accepted(group.admin.metrics()) == len(sent), within=10, what="the metrics are those of all")
+    wait_until(
+        lambda: (
+            set(sent) <= trace_events.ids(trace_events.told(trace_events.blocks(group.data), Stage.ACCEPTED)).keys()
+        ),
+        within=30,
+        what="the events of all are in one place",
+    )
     processes = group.admin.call("GET", "/api/v1/processes").json()["items"]
     assert sorted(len(one["roles"]) for one in processes) == [3, 4]
 
