@@ -31,6 +31,7 @@ from bus.telemetry.logs import configure_logs
 _log = logging.getLogger(__name__)
 # A COMMIT's thread waits at most this long for the interpreter while the event loop is busy.
 _SWITCH_INTERVAL: Final = 0.001
+_DELIVERING: Final = frozenset({"compensator", "dispatcher"})
 
 
 def serve(
@@ -145,6 +146,12 @@ async def _serve(
             _log.info("stopping: requests in flight are finished, what waits stays on disk")
             for task in following:
                 task.cancel()
+            if door.place is not None:
+                # What comes meanwhile to this process's part of the port is served on, and does not wait for slow
+                # subscribers and the next process.
+                for role, run in zip(reversed(roles), reversed(running), strict=False):
+                    if role in _DELIVERING:
+                        await _finish(run, settings.drain_timeout)
             server.stop()
             await serving
             for run in reversed(running):

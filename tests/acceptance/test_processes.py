@@ -63,10 +63,10 @@ def group(tmp_path_factory: pytest.TempPathFactory, subscriber: SubscriberProces
         yield bus
 
 
-def _send_anew(bus: BusProcess, body: bytes = b"{}") -> httpx.Response:
+def _send_anew(bus: BusProcess, body: bytes = b"{}", timeout: float = 30) -> httpx.Response:
     """Send over a connection of its own, which any of the processes may get."""
     headers = {"content-type": "application/json"}
-    return httpx.post(f"{bus.url}/v1/messages/orders", content=body, headers=headers, timeout=30, **PLAIN)
+    return httpx.post(f"{bus.url}/v1/messages/orders", content=body, headers=headers, timeout=timeout, **PLAIN)
 
 
 def _accepted(text: str) -> float:
@@ -145,6 +145,11 @@ def test_what_comes_where_there_is_no_permit_is_delivered_where_there_is_one(
     assert max(call.in_flight for call in subscriber.calls("/scarce")) == 1
 
 
+def _in_flight(group: ProcessGroup, subscription: str) -> float:
+    begin = f'bus_permits_in_use{{subscription="orders/{subscription}"}}'
+    return sum(float(line.split()[-1]) for line in group.admin.metrics().splitlines() if line.startswith(begin))
+
+
 def _accepted_by_second(group: ProcessGroup) -> float:
     return _accepted(httpx.get(f"{group.places()[1][1]}/metrics", timeout=30, **PLAIN).text)
 
@@ -200,6 +205,24 @@ def test_a_hangup_replaces_all_processes_one_by_one(group: ProcessGroup, subscri
     group.start()
     group.admin.wait_drained("orders", ids, within=30)
     assert {call.id for call in subscriber.calls("/shop")} >= set(ids)
+
+
+def test_what_comes_while_one_waits_for_a_slow_subscriber_does_not_wait(group: ProcessGroup, tmp_path: Path) -> None:
+    with SubscriberProcess(tmp_path) as slow:
+        slow.configure("/slow=hang")
+        group.admin.subscription("orders", "slow", slow.url("/slow"), timeout_seconds=300)
+        before = group.places()
+        for _, url in before.values():
+            httpx.post(f"{url}/v1/messages/orders", json={}, timeout=30, **PLAIN).raise_for_status()
+        wait_until(lambda: _in_flight(group, "slow") >= len(before), within=20, what="both wait for the subscriber")
+        os.kill(group.pid, signal.SIGHUP)
+        wait_until(lambda: "stopping" in group.child.output(), within=20, what="the first is stopping")
+        ids = [_send_anew(group, timeout=10).json()["id"] for _ in range(30)]
+        assert group.places() == before
+    group.admin.call("DELETE", "/api/v1/destinations/orders/subscriptions/slow")
+    wait_until(lambda: _are_replaced(group, {pid for pid, _ in before.values()}), within=60, what="all were replaced")
+    group.start()
+    group.admin.wait_drained("orders", ids, within=30)
 
 
 def test_what_waits_goes_on_with_another_number_of_processes(tmp_path: Path, subscriber: SubscriberProcess) -> None:
