@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Iterable
+from typing import Final
 
 from bus.ports.spool import NewRecord, Record, Spool
 
-_BATCH = 256
+_BATCH: Final = 256
+_MOST_PASSED: Final = 1024
 
 
 async def take_over(source: Spool, target: Spool) -> int:
@@ -15,6 +17,9 @@ async def take_over(source: Spool, target: Spool) -> int:
 
     A record is durable in the target before it leaves the source, so that a crash between repeats a batch and loses
     none. Nobody else may claim from either. What is damaged stays in the source.
+
+    Where more than ``_MOST_PASSED`` records wait in the target for a consumer, what it had finished in the source waits
+    for it again: to finish that, all of those would have to be claimed. A dispatcher asks the store about it.
     """
     lanes: defaultdict[str, list[str]] = defaultdict(list)
     for found in source.stats().consumers:
@@ -39,12 +44,13 @@ class _Lane:
     async def move(self) -> int:
         for consumer in self._heads:
             self._target.attach(self._name, consumer)
+        reached = [name for name in self._heads if self._target.pending(name, self._name) <= _MOST_PASSED]
         moved = 0
         while batch := await self._next():
             positions = await self._target.append(
                 [NewRecord(self._name, record.payload, record.time) for record, _ in batch], urgent=True
             )
-            for consumer in self._heads:
+            for consumer in reached:
                 finished = {
                     position for position, (_, waiting) in zip(positions, batch, strict=True) if consumer not in waiting
                 }

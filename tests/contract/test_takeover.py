@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bus.ports.spool import NewRecord, Spool
+from bus.ports.spool import NewRecord, Record, Spool
 from bus.spool import AsyncSpool, Options
 from bus.spool.takeover import take_over
 from bus.testing.spool import MemorySpool
@@ -79,6 +79,30 @@ async def test_many_records_on_disk(spools: tuple[AsyncSpool, AsyncSpool]) -> No
     found = {stats.consumer: (stats.records, stats.oldest) for stats in target.stats().consumers}
     assert found == {"paused": (3000, 0), "quick": (1000, 2000)}
     assert source.stats().records == 0
+
+
+async def test_what_waits_before_it_is_not_claimed_when_it_is_much(spools: tuple[AsyncSpool, AsyncSpool]) -> None:
+    source, target = spools
+    for spool in spools:
+        for consumer in ("ahead", "behind"):
+            spool.attach("orders", consumer)
+    await target.append([NewRecord("orders", b"there", 0)] * 2000)
+    await source.append([NewRecord("orders", b"%d" % number, number) for number in range(20)])
+    source.ack("ahead", await source.claim("ahead", 15, "orders"))
+    await source.settle()
+    claimed: list[int] = []
+    claim = target.claim
+
+    async def counted(consumer: str, limit: int, lane: str) -> list[Record]:
+        found = await claim(consumer, limit, lane)
+        claimed.append(len(found))
+        return found
+
+    target.claim = counted  # type: ignore[method-assign, assignment]
+    await take_over(source, target)
+    assert sum(claimed) == 0
+    found = {stats.consumer: stats.records for stats in target.stats().consumers}
+    assert found == {"ahead": 2020, "behind": 2020}
 
 
 async def test_cut_short_it_is_repeated_and_loses_none(spools: tuple[AsyncSpool, AsyncSpool]) -> None:
