@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from prometheus_client import generate_latest
 
 from bus.bootstrap import Context, Fill, Introspection
 from bus.serving.gauges import measured
 from bus.telemetry import metrics
+
+if TYPE_CHECKING:
+    from bus.serving.merging import Merger
 
 FRESH: Final = 1.0
 """Seconds for which a text is served again, at most."""
@@ -31,6 +34,7 @@ class Exposition:
         self._making = asyncio.Lock()
         self._text = b""
         self._fresh_until = 0.0
+        self._merger: Merger | None = None
 
     async def text(self) -> bytes:
         """Return the metrics of now, or of up to ``FRESH`` seconds ago when they take long to make."""
@@ -47,10 +51,11 @@ class Exposition:
         text = await asyncio.to_thread(_render, await measured(self._context, self._introspection))
         if not self._siblings:
             return text
-        from bus.serving.merging import fetched, merged  # noqa: PLC0415 - of several processes only
+        from bus.serving.merging import Merger, fetched  # noqa: PLC0415 - of several processes only
 
-        texts = await fetched(self._siblings, self._context.settings.metrics_key)
-        return await asyncio.to_thread(merged, [text, *texts])
+        self._merger = self._merger or Merger()
+        others = await fetched(self._siblings, self._context.settings.metrics_key)
+        return await asyncio.to_thread(self._merger.merged, text, others)
 
 
 def _render(fills: Iterable[Fill]) -> bytes:

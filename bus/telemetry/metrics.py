@@ -118,6 +118,9 @@ LOOP_STALLS: Final = Histogram(
     buckets=(0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5),
     registry=REGISTRY,
 )
+STARTED: Final = Gauge(
+    "process_start_time_seconds", "When this process began, seconds since the epoch.", registry=REGISTRY
+)
 BUILD_INFO: Final = Gauge("bus_build_info", "Always 1.", ["version", "node"], registry=REGISTRY)
 
 # Set anew whenever somebody asks; cleared first, so that what is gone is not told of for ever.

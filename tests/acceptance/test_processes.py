@@ -178,6 +178,18 @@ def test_a_process_that_is_killed_is_back_and_no_connection_is_refused(group: Pr
         assert group.places()[number][0] != before
 
 
+def test_what_the_metrics_count_never_goes_back_but_with_who_tells_them(group: ProcessGroup) -> None:
+    for _, url in group.places().values():
+        httpx.post(f"{url}/v1/messages/orders", json={}, timeout=30, **PLAIN).raise_for_status()
+    before = _accepted(group.admin.metrics())
+    assert before >= 2
+    group.kill_one(1)
+    assert _accepted(group.admin.metrics()) == before
+    group.start(within=20)
+    httpx.post(f"{group.places()[1][1]}/v1/messages/orders", json={}, timeout=30, **PLAIN).raise_for_status()
+    wait_until(lambda: _accepted(group.admin.metrics()) == before + 1, within=10, what="the new one counts on")
+
+
 def _are_replaced(group: ProcessGroup, before: set[int]) -> bool:
     now = {pid for pid, _ in group.places().values()}
     return len(now) == group.count and not before & now
