@@ -80,17 +80,16 @@ class Compensator:
             # What an earlier run had handed over to its own dispatcher was lost with it.
             await self._store.reclaim(self._owner)
             self._reclaimed = True
-        now = self._clock.now()
+        now, due = self._clock.now(), await self._store.next_due()
+        if due is None or due > now:
+            return _LONGEST if due is None else min(max((due - now) / 1000, _SHORTEST * 4), _LONGEST)
         room = await self._room()
         rows = await self._store.lease(now, now + self._lease_time(), room, _BATCH, owner=self._owner)
         if rows:
             await self._publish([row for row in rows if not row.subscription])
             await self._hand_over([row for row in rows if row.subscription])
             return _SHORTEST if len(rows) == _BATCH else _SHORTEST * 4
-        due = await self._store.next_due()
-        if due is None:
-            return _LONGEST
-        return min(max((due - now) / 1000, _SHORTEST * 4), _LONGEST)
+        return _SHORTEST * 4
 
     async def measure(self) -> Callable[[], None]:
         """Count unfinished deliveries; return the function that sets their gauge."""

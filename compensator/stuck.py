@@ -24,6 +24,8 @@ _BATCH: Final = 200
 _MOST_NAMED: Final = 3
 _SLACK: Final = 2_000
 _INTERVAL: Final = 5.0
+_AT_ONCE: Final = 200
+"""Subscriptions searched in one step, so that many cost no more than some."""
 # ms; less than the span of the recent outcomes that a dispatcher remembers (``_RECENT`` in outcomes.py).
 _BEHIND: Final = 5_000
 # Seconds after a jump of the clock, until the reports of other processes and the store's rows are newer than it.
@@ -49,6 +51,7 @@ class StuckSearch:
         self._clock = clock
         self._believed = BelievedTime(clock, _PATIENCE, _AT_START)
         self._passed_over: dict[tuple[str, str], float] = {}
+        self._turn = 0
 
     @property
     def trouble(self) -> Said:
@@ -74,7 +77,7 @@ class StuckSearch:
         await watch(self.step, self._clock, _INTERVAL, outage)
 
     async def step(self) -> int:
-        """Look through all subscriptions once; return how many deliveries were claimed."""
+        """Look through all subscriptions once, or the next of many; return how many deliveries were claimed."""
         unpublished = self._waiting.unpublished()
         unseen = self._waiting.unseen()
         # Read once, after ``unpublished``: what a transport holds only leaves it, what arrives was unpublished before.
@@ -84,7 +87,7 @@ class StuckSearch:
         now = self._believed.now()
         if now is None:
             return 0
-        for subscription in self._registry.catalog.subscriptions.values():
+        for subscription in self._in_turn():
             settled = now - min(_BEHIND, subscription.stuck_after // 2)
             if not self._is_held(subscription) and unseen.get(subscription.destination, settled) >= settled:
                 held = self._on_transports(subscription, lags) + self._waiting.held_elsewhere(*subscription.key)
@@ -94,6 +97,12 @@ class StuckSearch:
             else:
                 self._passed_over.pop(subscription.key, None)
         return claimed
+
+    def _in_turn(self) -> list[Subscription]:
+        known = list(self._registry.catalog.subscriptions.values())
+        begin = self._turn if self._turn < len(known) else 0
+        self._turn = begin + _AT_ONCE
+        return known[begin : self._turn]
 
     def _is_held(self, subscription: Subscription) -> bool:
         destination = self._registry.catalog.destinations.get(subscription.destination)

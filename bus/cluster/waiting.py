@@ -28,16 +28,20 @@ def figures(spools: Mapping[str, Spool], carried: Mapping[tuple[str, str], Lag])
     """Return what this process's spools hold and what waits in them, and what its workers have of other transports."""
     stats = {name: spool.stats() for name, spool in spools.items()}
     held = {f"{code}/{name}": Held(*lag) for (code, name), lag in carried.items()}
-    for (code, name), lag in queue_lags(stats["direct"]).items() if "direct" in stats else ():
+    for (code, name), lag in queue_lags(_waiting(stats["direct"])).items() if "direct" in stats else ():
         lane = f"{code}/{name}"
-        if lag.records:
-            held[lane] = _sum(held.get(lane, _NOTHING), Held(lag.records, lag.oldest, lag.records))
+        held[lane] = _sum(held.get(lane, _NOTHING), Held(lag.records, lag.oldest, lag.records))
     return Figures(
         unpublished=_oldest(stats.get("receiver"), "publish"),
         unseen=_oldest(stats.get("outcomes"), "store"),
         held=held,
         spools={name: spool_figures(found) for name, found in stats.items()},
     )
+
+
+def _waiting(stats: SpoolStats) -> SpoolStats:
+    """Return the same without consumers that wait for nothing, which most of many do."""
+    return stats._replace(consumers=[found for found in stats.consumers if found.records])
 
 
 def spool_figures(stats: SpoolStats) -> SpoolFigures:

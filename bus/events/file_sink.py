@@ -43,7 +43,8 @@ class FileSink:
 
     async def tend(self) -> None:
         """Rotate, and remove the oldest files beyond the limit."""
-        await self._run(self._files.tend)
+        if self._files.is_to_be_tended:
+            await self._run(self._files.tend)
 
     async def close(self) -> None:
         """Close the file; a disk that hangs is left alone after a moment, and the next process closes it then."""

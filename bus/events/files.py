@@ -117,6 +117,12 @@ class EventFiles:
                 hint=sentence("free disk, or set events = none"),
             ) from error
 
+    @property
+    def is_to_be_tended(self) -> bool:
+        """Whether ``tend`` has something to do; costs no disk access, and may be asked by another thread."""
+        now = self._monotonic()
+        return self._is_over or now >= self._look_at or (self._file is not None and now >= self._rotate_at)
+
     def tend(self) -> None:
         """Close the file when it is time to, and keep the directory within its limit."""
         if self._file is not None and self._monotonic() >= self._rotate_at:

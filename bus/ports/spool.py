@@ -63,6 +63,14 @@ class ConsumerStats(NamedTuple):
     oldest: int | None
 
 
+class SpoolTotals(NamedTuple):
+    """``bytes`` on disk, the size ``limit``, and ``damaged`` records set aside."""
+
+    bytes: int
+    limit: int
+    damaged: int
+
+
 class SpoolStats(NamedTuple):
     """``records`` and ``bytes`` on disk, the size ``limit``, ``damaged`` records set aside, and each consumer's."""
 
@@ -187,6 +195,10 @@ class Spool(Protocol):
 
     def pending(self, consumer: str, lane: str) -> int:
         """Return how many records of a lane wait for this consumer, or are claimed by it; costs no disk access."""
+        ...
+
+    def totals(self) -> SpoolTotals:
+        """Return what ``stats`` tells of the whole, at no cost however many lanes there are."""
         ...
 
     def stats(self) -> SpoolStats:

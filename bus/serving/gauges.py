@@ -90,9 +90,9 @@ def _fill_broker(name: str, clusters: Mapping[str, Said], lags: Mapping[tuple[st
 
 
 def _spool_trouble(spool: Spool) -> Said:
-    stats = spool.stats()
-    if stats.bytes >= stats.limit:
+    totals = spool.totals()
+    if totals.bytes >= totals.limit:
         return sentence("full: new messages are refused, nothing stored is lost")
-    if stats.damaged:
-        return sentence("{count} damaged records were set aside", count=stats.damaged)
+    if totals.damaged:
+        return sentence("{count} damaged records were set aside", count=totals.damaged)
     return ""

@@ -11,7 +11,7 @@ from typing import Self
 import apsw
 
 from bus.domain.delivery.quota import Room
-from bus.ports.spool import NewRecord, Record, SpoolStats, Waiter
+from bus.ports.spool import NewRecord, Record, SpoolStats, SpoolTotals, Waiter
 from bus.spool.cursors import WINDOW
 from bus.spool.driver import Driver
 from bus.spool.options import Options
@@ -141,6 +141,10 @@ class AsyncSpool:
     def pending(self, consumer: str, lane: str) -> int:
         """Return how many records of a lane wait for this consumer, or are claimed by it."""
         return self._section.pending(consumer, lane)
+
+    def totals(self) -> SpoolTotals:
+        """Return what the whole holds."""
+        return self._section.totals()
 
     def stats(self) -> SpoolStats:
         """Return counts kept in memory; ``oldest`` is the record's time, in milliseconds since the epoch."""

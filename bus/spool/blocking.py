@@ -13,7 +13,7 @@ import apsw
 
 from bus.domain.delivery.quota import Room
 from bus.errors import SpoolClosed
-from bus.ports.spool import NewRecord, Record, SpoolStats
+from bus.ports.spool import NewRecord, Record, SpoolStats, SpoolTotals
 from bus.spool.cursors import WINDOW
 from bus.spool.engine import Engine
 from bus.spool.faults import full_error, outcome
@@ -211,6 +211,12 @@ class BlockingSpool:
         self._check()
         with self._turn:
             return self._section.pending(consumer, lane)
+
+    def totals(self) -> SpoolTotals:
+        """Return what ``stats`` tells of the whole."""
+        self._check()
+        with self._turn:
+            return self._section.totals()
 
     def stats(self) -> SpoolStats:
         """Return counts kept in memory; ``oldest`` is the record's time, in milliseconds since the epoch."""

@@ -9,7 +9,7 @@ from heapq import heappop, heappush
 
 from bus.domain.delivery.quota import Room
 from bus.domain.lanes import destination_of
-from bus.ports.spool import ConsumerStats, SpoolStats
+from bus.ports.spool import ConsumerStats, SpoolStats, SpoolTotals
 from bus.spool.cache import TailCache
 from bus.spool.record import LANE_SHIFT, SEQUENCE_MASK
 
@@ -219,6 +219,10 @@ class Section:
         self.records += records
         self.bytes += size
 
+    def totals(self) -> SpoolTotals:
+        """Return what the whole holds."""
+        return SpoolTotals(self.bytes, self.limit, self.damaged)
+
     def stats(self) -> SpoolStats:
         """Return counts kept in memory; records not yet committed count too."""
         return SpoolStats(self.records, self.bytes, self.limit, self.damaged, list(self._consumers()))
@@ -227,11 +231,10 @@ class Section:
         for lane in self.lanes.values():
             for cursor in lane.cursors.values():
                 if not cursor.ending:
-                    yield ConsumerStats(lane.name, cursor.consumer, cursor.pending, self._oldest(cursor))
+                    oldest = self._oldest(cursor) if cursor.pending > 0 else None
+                    yield ConsumerStats(lane.name, cursor.consumer, cursor.pending, oldest)
 
     def _oldest(self, cursor: Cursor) -> int | None:
-        if cursor.pending <= 0:
-            return None
         times = [waiting[min(waiting)] for waiting in (cursor.held, cursor.back) if waiting]
         if cursor.next <= cursor.lane.committed:
             row = self._cache.get(cursor.next)

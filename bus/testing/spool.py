@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from bus.domain.delivery.quota import Room
 from bus.domain.lanes import destination_of
 from bus.errors import SpoolClosed, SpoolError, SpoolFull
-from bus.ports.spool import ConsumerStats, NewRecord, Record, SpoolStats, Waiter, tell
+from bus.ports.spool import ConsumerStats, NewRecord, Record, SpoolStats, SpoolTotals, Waiter, tell
 
 OVERHEAD = 32
 
@@ -188,6 +188,10 @@ class MemorySpool:
         """Return how many records of a lane wait for this consumer, or are claimed by it."""
         place = self._lanes.get(lane)
         return len(place.open.get(consumer, ())) if place is not None else 0
+
+    def totals(self) -> SpoolTotals:
+        """Return what the whole holds."""
+        return SpoolTotals(self._bytes, self._limit, 0)
 
     def stats(self) -> SpoolStats:
         """Return counts."""

@@ -212,6 +212,7 @@ class SpoolMachine(RuleBasedStateMachine):
         if not hasattr(self, "spool"):
             return
         stats = self.spool.stats()
+        assert self.spool.totals() == stats[1:4]
         assert stats.damaged <= self.damaged
         rooms = [self.spool.room(lane) for lane in LANES]
         assert sum(room.held for room in rooms) == stats.bytes
