@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from typing import Final
 
 import msgspec
@@ -10,8 +11,16 @@ from bus.domain.delivery.retry import RetryPolicy
 from bus.sentences import N_
 
 DEFAULT_STUCK_AFTER = 300_000
+MOST_IN_BATCH: Final = 100
 PAUSED_BY_410: Final = N_("the subscriber answered 410 Gone")
 PAUSED_BY_PERSON: Final = N_("paused by a person")
+
+
+class BatchFormat(enum.StrEnum):
+    """How the messages of a POST are written: an object a line, or one array of them."""
+
+    NDJSON = "ndjson"
+    JSON = "json"
 
 
 class Secret(msgspec.Struct, frozen=True):
@@ -36,6 +45,8 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
         A JMESPath expression over ``{body, headers, biz_id, key, source}``; None takes every message.
     headers
         Constant headers of each POST.
+    batch
+        Messages in a POST, at most. Above 1 every POST is a batch, in ``batch_format``, also one of a single message.
     stuck_after
         Milliseconds without an outcome after which a delivery that no transport holds is compensated.
     paused_reason
@@ -59,6 +70,8 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
     secrets: tuple[Secret, ...] = ()
     filter: str | None = None
     headers: dict[str, str] = {}
+    batch: int = 1
+    batch_format: BatchFormat = BatchFormat.NDJSON
     stuck_after: int = DEFAULT_STUCK_AFTER
     paused: bool = False
     paused_reason: str = ""

@@ -35,7 +35,7 @@ class PostResult(NamedTuple):
     """What came of one POST: either ``status`` is set, or ``failure`` and ``error``.
 
     The status counts once the answer's head is whole, though its body be cut off, late, or broken; ``response`` then
-    is what came of it. ``indeterminate`` is True when the request may have reached the subscriber though no answer
+    is what came of it, and ``is_whole`` False. ``indeterminate`` is True when the request may have reached the subscriber though no answer
     came back.
     """
 
@@ -48,6 +48,7 @@ class PostResult(NamedTuple):
     retry_after: str | None  # the header as sent
     response: bytes  # the first bytes of the answer's body, capped
     date: str | None = None  # the header as sent, beside a ``retry_after``
+    is_whole: bool = True  # the answer's body came to its end; at most the first bytes of a long one are kept
 
 
 class Trial(NamedTuple):
@@ -61,6 +62,8 @@ class Trial(NamedTuple):
         Of the answer, as sent; empty without one.
     answer_bytes
         How long the answer's body was, as far as it was read; ``result.response`` has the first of them.
+    body
+        Of the request.
     """
 
     url: str
@@ -68,6 +71,7 @@ class Trial(NamedTuple):
     result: PostResult
     answer_headers: list[tuple[str, str]]
     answer_bytes: int
+    body: bytes
 
 
 class Target(Protocol):

@@ -28,13 +28,13 @@ class AnswerLimits(NamedTuple):
     body
         Bytes of body that are read; past them the connection is closed.
     kept
-        Bytes of body that are kept for the trace.
+        Bytes of body that are kept: of a batch's answer all that may list its 100 messages, and why each has failed.
     """
 
     head: int = 32 * 1024
     fields: int = 128
     body: int = 64 * 1024
-    kept: int = 4 * 1024
+    kept: int = 16 * 1024
 
 
 class BadAnswer(Exception):
@@ -93,6 +93,11 @@ class Answer:
         if self._received > self._limits.head:
             self._check_size()
         return self.complete
+
+    def end(self) -> None:
+        """Take the end of the peer's bytes; where it gave no length, that is where its body is whole."""
+        if self.status and self._field(b"content-length") is None and self._field(b"transfer-encoding") is None:
+            self._cut()
 
     @property
     def retry_after(self) -> str | None:

@@ -192,6 +192,8 @@ class Connection(asyncio.Protocol):
 
     def eof_received(self) -> None:
         """End what is under way."""
+        if self._waiter is not None:
+            self.answer.end()
         self._end_of_input(None)
         self.abort()
 

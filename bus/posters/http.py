@@ -181,13 +181,13 @@ class HttpPoster:
             connection = await self._dialed(dial, begun + timeout)
         except DialFailed as error:
             result = _unsent(dial, error.failure, (self._clock() - begun) * 1000.0, reached=False)
-            return Trial(target.url, shown, result, [], 0)
+            return Trial(target.url, shown, result, [], 0, body)
         try:
             failure = await connection.exchange(*target.render(headers, body), self._clock(), begun + timeout)
         finally:
             connection.abort()
         result = _result(connection, failure, begun, dial, reached=False)
-        return Trial(target.url, shown, result, connection.answer.fields, connection.answer.stored)
+        return Trial(target.url, shown, result, connection.answer.fields, connection.answer.stored, body)
 
     async def close(self) -> None:
         """Close all connections; posts under way end as RESET."""
@@ -314,8 +314,8 @@ def _result(
     answer = connection.answer
     if failure is None:
         retry_after = answer.retry_after
-        date = answer.date if retry_after else None
-        return _new(PostResult, (answer.status, None, "", False, duration, phases, retry_after, answer.body, date))
+        date, whole = answer.date if retry_after else None, answer.complete
+        return _new(PostResult, (answer.status, None, "", False, duration, phases, retry_after, answer.body, date, whole))
     reached = reached or connection.sent > 0.0
     return PostResult(None, failure.kind, failure.error, reached, duration, phases, None, answer.body)
 

@@ -13,7 +13,7 @@ from bus.posters.target import HttpTarget
 from bus.waits import first_of
 
 _NOTHING = Phases(None, None, None, None, None, None)
-_KEPT = 4096
+_KEPT = 16_384
 _KEPT_OF_TRIAL = 65_536
 
 
@@ -28,6 +28,8 @@ class Reply(NamedTuple):
         There is no answer, for this reason; a ``TIMEOUT`` comes when the time is over.
     hold
         The answer waits for this event, as long as the time-out allows.
+    is_whole
+        Whether the answer's body comes to its end; else the connection ends behind what ``body`` has.
     """
 
     status: int = 200
@@ -35,6 +37,7 @@ class Reply(NamedTuple):
     body: bytes = b""
     failure: PostFailure | None = None
     hold: asyncio.Event | None = None
+    is_whole: bool = True
 
 
 class Posted(NamedTuple):
@@ -126,9 +129,9 @@ class MemoryPoster:
         result, reply = await self._exchange(target, headers, body, timeout)
         shown = target.shown(headers, body) if isinstance(target, MemoryTarget) else []
         if result.status is None:
-            return Trial(target.url, shown, result, [], 0)
+            return Trial(target.url, shown, result, [], 0, body)
         result = result._replace(response=reply.body[:_KEPT_OF_TRIAL])
-        return Trial(target.url, shown, result, list(reply.headers), len(reply.body))
+        return Trial(target.url, shown, result, list(reply.headers), len(reply.body), body)
 
     async def _exchange(
         self, target: Target, headers: list[tuple[str, str]], body: bytes, patience: float
@@ -165,7 +168,9 @@ class MemoryPoster:
         headers = {name.lower(): value for name, value in reply.headers}
         retry_after = headers.get("retry-after")
         date = headers.get("date") if retry_after else None
-        return PostResult(reply.status, None, "", False, 0.0, _NOTHING, retry_after, reply.body[:_KEPT], date)
+        return PostResult(
+            reply.status, None, "", False, 0.0, _NOTHING, retry_after, reply.body[:_KEPT], date, reply.is_whole
+        )
 
     async def _released(self, hold: asyncio.Event | None, patience: float) -> bool:
         """Wait for the event or for the time to be over, whichever is first."""

@@ -7,7 +7,7 @@ States: ``pending -> delivered | retrying | skipped | canceled``;
 from __future__ import annotations
 
 import enum
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -66,6 +66,13 @@ class Origin(enum.StrEnum):
     RESEND = "resend"
 
 
+class BatchMark(NamedTuple):
+    """Which POST a message went with: the ``webhook-id`` of the POST, and how many messages it had."""
+
+    id: str
+    count: int
+
+
 class Attempt(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One POST.
 
@@ -89,6 +96,8 @@ class Attempt(msgspec.Struct, frozen=True, array_like=True, gc=False):
         That of its delivery: which resend it belongs to, 0 for none.
     taken_at
         When the dispatcher took the delivery from the transport (ms); 0 when it was handed over instead.
+    batch
+        The POST that it was part of, of a subscription that takes batches.
     """
 
     id: str
@@ -103,6 +112,7 @@ class Attempt(msgspec.Struct, frozen=True, array_like=True, gc=False):
     node: str
     generation: int = 0
     taken_at: int = 0
+    batch: BatchMark | None = None
 
 
 class Resend(msgspec.Struct, frozen=True, array_like=True, gc=False):

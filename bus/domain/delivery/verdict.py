@@ -13,7 +13,10 @@ GONE: Final = 410
 
 
 class Answer(NamedTuple):
-    """The part of a POST's result that decides: a status, or an error in words; ``retry_after`` in milliseconds."""
+    """The part of a POST's result that decides: a status, or an error in words; ``retry_after`` in milliseconds.
+
+    A 2xx with an error is that of a batch: the subscriber answered, but did not take this message.
+    """
 
     status: int | None
     error: str
@@ -22,7 +25,7 @@ class Answer(NamedTuple):
     @property
     def succeeded(self) -> bool:
         """Any 2xx is success; a 3xx is a failure, since the bus never follows redirects."""
-        return self.status is not None and 200 <= self.status < 300  # noqa: PLR2004 - HTTP's own classes
+        return self.status is not None and 200 <= self.status < 300 and not self.error  # noqa: PLR2004 - HTTP's own
 
     @property
     def reason(self) -> str:

@@ -46,7 +46,7 @@ from tests.integration.poster.peers import OK
         (OK + b"garbage", 200, b"ok", False),
         (OK + b"H", 200, b"ok", False),
         (b"\r\n" + OK, 200, b"ok", True),
-        (b"HTTP/1.1 200 OK\r\ncontent-length: 999999\r\n\r\n" + b"z" * 100_000, 200, b"z" * 4096, False),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 999999\r\n\r\n" + b"z" * 100_000, 200, b"z" * 16_384, False),
         (
             b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 3\r\n\r\n\x1f\x8b\x08",
             200,
@@ -177,6 +177,40 @@ async def test_limits_can_be_set(hostile, make_poster, send, answer_with):
     port = await hostile.start(answer_with(b"HTTP/1.1 200 OK\r\ncontent-length: 12\r\n\r\nabcdefghijkl"))
     result = await send(port, by=poster)
     assert (result.status, result.response, poster.idle) == (200, b"abc", 0)
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_whole"),
+    [
+        (OK, True),
+        (b"HTTP/1.1 204 No\r\n\r\n", True),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n", False),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nok", False),
+        (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n", False),
+        (b"HTTP/1.0 200 OK\r\n\r\nok", True),
+        (b"HTTP/1.0 200 OK\r\nserver: simple\r\n\r\n", True),
+        (b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\nok", True),
+    ],
+)
+async def test_it_is_known_whether_a_body_came_to_its_end(hostile, send, request_of, answer, is_whole):
+    async def script(reader, writer, number):
+        await request_of(reader)
+        writer.write(answer)
+        await writer.drain()
+        writer.close()
+
+    result = await send(await hostile.start(script))
+    assert (result.status // 100, result.is_whole) == (2, is_whole)
+
+
+async def test_a_body_that_never_ends_is_not_whole(hostile, send, request_of):
+    async def script(reader, writer, number):
+        await request_of(reader)
+        writer.write(b"HTTP/1.0 200 OK\r\n\r\nok")
+        await reader.read()
+
+    result = await send(await hostile.start(script), timeout=0.2)
+    assert (result.status, result.response, result.is_whole) == (200, b"ok", False)
 
 
 async def test_a_slow_trickle_ends_at_the_deadline_and_its_status_counts(hostile, send, poster, request_of):
