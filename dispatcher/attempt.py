@@ -1,19 +1,21 @@
-"""One attempt at a delivery: the request, and what came of it."""
+"""Attempts at a subscription's deliveries: the requests, and what came of them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+from bus.domain.delivery.batch import read_batch_answer
 from bus.domain.delivery.delivery import Attempt, Delivery
 from bus.domain.delivery.retry import parse_retry_after
 from bus.domain.delivery.verdict import Answer
 from bus.domain.message import Message
 from bus.domain.subscription import Subscription
 from bus.errors import EgressDenied
-from bus.ports.poster import Ongoing, Phases, PostFailure, PostResult, Trial
+from bus.ports.poster import Phases, PostFailure, PostResult, Trial
 from bus.ports.sampling import SAMPLE_HEADER
 from dispatcher.dependencies import Dependencies
+from dispatcher.exchange import Exchange, Load, Made, Post
 from dispatcher.metrics import SubscriptionMetrics
 from dispatcher.request import RequestMaker
 
@@ -21,66 +23,32 @@ _RESPONSE_KEPT: Final = 4096
 _BROKEN_URL_PAUSE: Final = 1.0
 
 
-class Made(NamedTuple):
-    """An attempt, the answer to it, and whether the connection was refused."""
-
-    attempt: Attempt
-    answer: Answer
-    refused: bool
-
-
-class Exchange:
-    """An attempt under way on a kept connection, without a task: it tells when it is made.
+class AttemptMaker:
+    """Calls one subscriber's URL.
 
     Attributes
     ----------
-    ongoing
-        What the poster does for it.
+    told
+        Called with an exchange that was begun without a task, and what came of it.
+    go_on
+        Called with what has to be awaited before, in a task.
     """
-
-    __slots__ = ("_delivery", "_go_on", "_made", "_maker", "_started", "ongoing")
 
     def __init__(
         self,
-        maker: AttemptMaker,
-        delivery: Delivery,
-        started: int,
-        made: Callable[[Made], None],
+        subscription: Subscription,
+        dependencies: Dependencies,
+        metrics: SubscriptionMetrics,
+        told: Callable[[Exchange, Made], None],
         go_on: Callable[[Coroutine[Any, Any, None]], object],
     ) -> None:
-        self._maker = maker
-        self._delivery = delivery
-        self._started = started
-        self._made = made
-        self._go_on = go_on
-        self.ongoing: Ongoing | None = None
-
-    def set_result(self, result: PostResult, /) -> None:
-        """Tell what came of it."""
-        self._made(self._maker.made(self._delivery, self._started, result))
-
-    def go_on(self, post: Coroutine[Any, Any, PostResult], /) -> None:
-        """Have the rest awaited, and then told."""
-        self._go_on(self._await(post))
-
-    async def _await(self, post: Coroutine[Any, Any, PostResult]) -> None:
-        self.set_result(await post)
-
-    def cancel(self) -> None:
-        """End it without telling."""
-        if self.ongoing is not None:
-            self.ongoing.cancel()
-
-
-class AttemptMaker:
-    """Calls one subscriber's URL."""
-
-    def __init__(self, subscription: Subscription, dependencies: Dependencies, metrics: SubscriptionMetrics) -> None:
         self._dependencies = dependencies
         self._metrics = metrics
         self._requests: RequestMaker | None = None
         self._broken = ""
         self._subscription = subscription
+        self.told = told
+        self.go_on = go_on
 
     def update(self, subscription: Subscription) -> None:
         """Use another configuration; if its URL is denied, each attempt fails with the reason."""
@@ -91,41 +59,34 @@ class AttemptMaker:
         except (EgressDenied, ValueError) as error:
             self._requests, self._broken = None, str(error)
 
-    async def attempt(self, delivery: Delivery) -> Made:
-        """Make one attempt; network trouble is an answer as well."""
-        clock, n = self._dependencies.clock, delivery.attempts + 1
-        started = clock.now()
-        requests = self._current(started)
+    def prepare(self, load: Load, *, is_probe: bool) -> Exchange:
+        """Make an attempt ready: to be begun, or attempted."""
+        started = self._dependencies.clock.now()
+        exchange, requests = Exchange(self, load, started, is_probe=is_probe), self._current(started)
         if requests is None:
-            await clock.sleep(_BROKEN_URL_PAUSE)
-            result = _unsent(self._broken)
-        else:
-            result = await self._post(requests, delivery.message, n, started)
-        return self.made(delivery, started, result)
+            return exchange
+        if self._subscription.batch == 1:
+            delivery = load[0].delivery
+            headers = requests.headers(delivery.message, delivery.attempts + 1, started)
+            exchange.post = self._post(requests, headers, delivery.message.body)
+            return exchange
+        attempts = [(entry.delivery.message, entry.delivery.attempts + 1) for entry in load]
+        batch = requests.batch(attempts, self._dependencies.attempt_ids, started)
+        exchange.post, exchange.mark = self._post(requests, batch.headers, batch.body), batch.mark
+        return exchange
 
-    def begin(
-        self,
-        delivery: Delivery,
-        made: Callable[[Made], None],
-        go_on: Callable[[Coroutine[Any, Any, None]], object],
-    ) -> Exchange | None:
-        """Begin an attempt on a kept connection; None where there is none, or the request cannot be made.
-
-        ``made`` is called when it is made; ``go_on`` with what has to be awaited before, in a task.
-        """
-        started, message = self._dependencies.clock.now(), delivery.message
-        requests = self._current(started)
-        if requests is None:
-            return None
-        exchange = Exchange(self, delivery, started, made, go_on)
+    async def attempt(self, exchange: Exchange) -> Made:
+        """Make an attempt that could not be begun; network trouble is an answer as well."""
+        if exchange.post is None:
+            await self._dependencies.clock.sleep(_BROKEN_URL_PAUSE)
+            return self.made(exchange, _unsent(self._broken))
         try:
-            headers = requests.headers(message, delivery.attempts + 1, started)
-            exchange.ongoing = self._dependencies.poster.begin(
-                requests.target, headers, message.body, self._subscription.timeout / 1000, exchange
-            )
-        except ValueError:
-            return None
-        return exchange if exchange.ongoing is not None else None
+            return self.made(exchange, await self._dependencies.poster.post(*exchange.post))
+        except ValueError as error:
+            return self.made(exchange, _unsent(str(error)))
+
+    def _post(self, requests: RequestMaker, headers: list[tuple[str, str]], body: bytes) -> Post:
+        return requests.target, headers, body, self._subscription.timeout / 1000
 
     def _current(self, now: int) -> RequestMaker | None:
         """Return what makes the requests now; None for a URL that is denied."""
@@ -133,49 +94,64 @@ class AttemptMaker:
             self.update(self._subscription)
         return self._requests
 
-    def made(self, delivery: Delivery, started: int, result: PostResult) -> Made:
-        """Return the attempt that began at ``started`` (ms) and of which this came."""
-        clock, n = self._dependencies.clock, delivery.attempts + 1
+    def made(self, exchange: Exchange, result: PostResult) -> Made:
+        """Return the attempts of an exchange of which this came."""
         self._metrics.attempted(result.duration)
-        answer = Answer(result.status, result.error, parse_retry_after(result.retry_after, clock.now(), result.date))
-        attempt = Attempt(
+        retry_after = parse_retry_after(result.retry_after, self._dependencies.clock.now(), result.date)
+        answer = Answer(result.status, result.error, retry_after)
+        is_refused = result.failure is PostFailure.REFUSED
+        if exchange.mark is None:
+            return Made(
+                ((self._attempt(exchange, exchange.load[0].delivery, result, answer), answer),), answer, is_refused
+            )
+        attempts = []
+        said = read_batch_answer(result.response, is_whole=result.is_whole) if answer.succeeded else None
+        for entry in exchange.load:
+            error = said.error_of(entry.delivery.message.id) if said is not None else ""
+            own = answer._replace(error=error) if error else answer
+            attempts.append((self._attempt(exchange, entry.delivery, result, own), own))
+        return Made(attempts, answer, is_refused)
+
+    def _attempt(self, exchange: Exchange, delivery: Delivery, result: PostResult, answer: Answer) -> Attempt:
+        return Attempt(
             id=next(self._dependencies.attempt_ids),
-            n=n,
+            n=delivery.attempts + 1,
             by=delivery.by,
-            started_at=started,
+            started_at=exchange.started,
             duration=result.duration,
             phases=result.phases,
             status_code=result.status,
-            error=result.error,
+            error=answer.error,
             response=b"" if answer.succeeded else result.response[:_RESPONSE_KEPT],
             node=self._dependencies.node,
             generation=delivery.generation,
             taken_at=0 if delivery.handed_over else delivery.since,
+            batch=exchange.mark,
         )
-        return Made(attempt, answer, result.failure is PostFailure.REFUSED)
 
     async def sample(self, message: Message) -> Trial:
-        """POST a message that a person wants to try, marked as a sample."""
+        """POST a message that a person wants to try, marked as a sample; as a batch of one where batches are sent."""
         now = self._dependencies.clock.now()
         requests, error = self._current(now), self._broken
         if requests is not None:
-            headers = [*requests.headers(message, 1, now), (SAMPLE_HEADER, "true")]
             try:
-                return await self._dependencies.poster.trial(
-                    requests.target, headers, message.body, self._subscription.timeout / 1000
-                )
+                return await self._try(requests, message, now)
             except ValueError as denied:
                 error = str(denied)
-        return Trial(self._subscription.url, [], _unsent(error), [], 0)
+        return Trial(self._subscription.url, [], _unsent(error), [], 0, message.body)
 
-    async def _post(self, requests: RequestMaker, message: Message, n: int, now: int) -> PostResult:
-        try:
-            headers = requests.headers(message, n, now)
-            return await self._dependencies.poster.post(
-                requests.target, headers, message.body, self._subscription.timeout / 1000
-            )
-        except ValueError as error:
-            return _unsent(str(error))
+    async def _try(self, requests: RequestMaker, message: Message, now: int) -> Trial:
+        is_batch, patience = self._subscription.batch > 1, self._subscription.timeout / 1000
+        if is_batch:
+            _, headers, body = requests.batch([(message, 1)], self._dependencies.attempt_ids, now)
+        else:
+            headers, body = requests.headers(message, 1, now), message.body
+        marked = [*headers, (SAMPLE_HEADER, "true")]
+        trial = await self._dependencies.poster.trial(requests.target, marked, body, patience)
+        if not is_batch or not Answer(trial.result.status, trial.result.error, None).succeeded:
+            return trial
+        said = read_batch_answer(trial.result.response, is_whole=trial.result.is_whole)
+        return trial._replace(result=trial.result._replace(error=said.error_of(message.id)))
 
 
 def _unsent(error: str) -> PostResult:

@@ -241,6 +241,7 @@ class Dispatcher:
         return Sampled(
             url=trial.url,
             headers=trial.headers,
+            body=trial.body if configured.batch > 1 else None,
             status=result.status,
             failure=result.failure or "",
             error=result.error,

@@ -28,6 +28,8 @@ class PendingDeliveries:
     ----------
     waiting
         deliveries that are not in flight, in the order in which they are to be delivered.
+    body_bytes
+        what the bodies of all of them take, waiting, in flight or with an outcome that is not durable.
     """
 
     def __init__(self, consumer: Consumer) -> None:
@@ -37,6 +39,10 @@ class PendingDeliveries:
         # By message id of deliveries that came by a transport: when the message was received (ms).
         self._carried: dict[str, int] = {}
         self.waiting: deque[Pending] = deque()
+        self.body_bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._held)
 
     def __contains__(self, message_id: str) -> bool:
         return message_id in self._held
@@ -55,6 +61,7 @@ class PendingDeliveries:
         """Add a delivery to those that wait."""
         message = entry.delivery.message
         self._held[message.id] = []
+        self.body_bytes += len(message.body)
         if entry.incoming is not None:
             self._carried[message.id] = message.received_at
         self.waiting.append(entry)
@@ -97,5 +104,10 @@ class PendingDeliveries:
             self.release(entry)
 
     def _forget(self, entry: Pending) -> list[Incoming]:
-        self._carried.pop(entry.delivery.message.id, None)
-        return self._held.pop(entry.delivery.message.id, [])
+        message = entry.delivery.message
+        self._carried.pop(message.id, None)
+        copies = self._held.pop(message.id, None)
+        if copies is None:
+            return []
+        self.body_bytes -= len(message.body)
+        return copies

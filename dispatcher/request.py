@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
+from bus.domain.delivery.batch import batch_body, batch_entry, batch_headers
+from bus.domain.delivery.delivery import BatchMark
 from bus.domain.delivery.request import constant_headers, message_headers
 from bus.domain.message import Message
 from bus.domain.subscription import Subscription
 from bus.ports.poster import Poster, Target
 from bus.security.signatures import Signer
+
+
+class BatchRequest(NamedTuple):
+    """A POST of several messages."""
+
+    mark: BatchMark
+    headers: list[tuple[str, str]]
+    body: bytes
 
 
 class RequestMaker:
@@ -30,6 +42,7 @@ class RequestMaker:
         self._made_at, self._until = now, min(expiries, default=sys.maxsize)
         secrets = subscription.signing_secrets(now)
         self._signer = Signer(secrets) if secrets else None
+        self._format = subscription.batch_format
 
     def holds(self, now: int) -> bool:
         """Whether it signs with the secrets valid at ``now`` (ms); False too for a time before it was made."""
@@ -37,6 +50,18 @@ class RequestMaker:
 
     def headers(self, message: Message, attempt: int, now: int) -> list[tuple[str, str]]:
         """Return the headers of one attempt; ``now`` in milliseconds since the epoch."""
-        signer = self._signer
-        signature = "" if signer is None else signer.sign(message.id, now // 1000, message.body)
-        return message_headers(message, attempt, now, signature, self._constant)
+        return message_headers(message, attempt, now, self._signature(message.id, now, message.body), self._constant)
+
+    def batch(self, attempts: Sequence[tuple[Message, int]], ids: Iterator[str], now: int) -> BatchRequest:
+        """Return the POST of several messages, each with the number of its attempt.
+
+        It has an id of its own from ``ids``: the same messages never go together again for sure, and who takes a
+        POST with a known id for a repetition would lose what is new in it.
+        """
+        mark = BatchMark(f"batch-{next(ids)}", len(attempts))
+        body = batch_body([batch_entry(message, n) for message, n in attempts], self._format)
+        headers = batch_headers(mark, self._format, now, self._signature(mark.id, now, body))
+        return BatchRequest(mark, headers, body)
+
+    def _signature(self, of: str, now: int, body: bytes) -> str:
+        return "" if self._signer is None else self._signer.sign(of, now // 1000, body)

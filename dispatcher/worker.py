@@ -4,38 +4,39 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sys
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from functools import partial
+from collections.abc import Coroutine, Sequence
 from typing import Any, Final
 
 from bus.domain.delivery.breaker import Breaker, BreakerState
 from bus.domain.delivery.delivery import Delivery, Outcome, Status
 from bus.domain.delivery.filters import Filter
-from bus.domain.delivery.rate import TokenBucket
 from bus.domain.delivery.reasons import FILTERED
 from bus.domain.delivery.verdict import GONE, Answer, judge, without_post
 from bus.domain.message import Message
 from bus.domain.subscription import Subscription
 from bus.ports.poster import Trial
 from bus.ports.transport import Consumer, Lag
-from dispatcher.attempt import AttemptMaker, Exchange, Made
+from dispatcher.attempt import AttemptMaker
+from dispatcher.batching import Window, gather
 from dispatcher.delivered import AlreadyDelivered
 from dispatcher.dependencies import Dependencies
+from dispatcher.exchange import Exchange, Load, Made
+from dispatcher.gate import Gate
 from dispatcher.metrics import SubscriptionMetrics
 from dispatcher.pending import Pending, PendingDeliveries
+from dispatcher.reminder import Reminder
 from dispatcher.sample_slot import SampleSlot
 
 _log = logging.getLogger(__name__)
-_LOOK_AGAIN: Final = 0.2
 _AT_ONCE: Final = 32
 
 
 class SubscriptionWorker:
     """Delivers one subscription's messages until it is stopped.
 
-    At most ``max_concurrency`` requests are in flight, and as many outcomes wait to be recorded. Tasks live only
-    while there is work, so an idle subscription costs one waiting task.
+    At most ``max_concurrency`` requests are in flight, each with ``batch`` messages at most, and the outcomes of as
+    many messages wait to be recorded. Tasks live only while there is work, so an idle subscription costs one waiting
+    task.
     """
 
     def __init__(self, subscription: Subscription, consumer: Consumer, dependencies: Dependencies) -> None:
@@ -43,8 +44,9 @@ class SubscriptionWorker:
         self._dependencies = dependencies
         self._delivered = AlreadyDelivered(dependencies)
         self._pending = PendingDeliveries(consumer)
-        # Deliveries under way by message, each with its exchange when it has one, else in a task.
-        self._started: dict[str, tuple[Pending, Exchange | None]] = {}
+        # POSTs under way, by the first message of each, and how many messages they have.
+        self._started: dict[str, Exchange] = {}
+        self._sent = 0
         self._sampling = 0
         self._quiet = asyncio.Event()
         self._is_spawning = False
@@ -55,14 +57,17 @@ class SubscriptionWorker:
         self._wake = asyncio.Event()
         self._group: asyncio.TaskGroup | None = None
         self._pumping: asyncio.Task[None] | None = None
-        self._later: asyncio.Task[None] | None = None
-        self._later_at = 0.0
-        self._rate = TokenBucket(subscription.rate)
-        self.breaker = Breaker()
+        self._reminder = Reminder(dependencies.clock, self._spawn)
+        self._gate = Gate(subscription, dependencies, self._reminder)
         self.subscription = subscription
         self._metrics = SubscriptionMetrics(subscription)
-        self._attempts = AttemptMaker(subscription, dependencies, self._metrics)
+        self._attempts = AttemptMaker(subscription, dependencies, self._metrics, self._told, self._go_on)
         self.update(subscription)
+
+    @property
+    def breaker(self) -> Breaker:
+        """What stops the attempts while the subscriber is down."""
+        return self._gate.breaker
 
     @property
     def in_flight(self) -> int:
@@ -77,7 +82,7 @@ class SubscriptionWorker:
     @property
     def rate_wait(self) -> float:
         """For how many seconds the rate holds the waiting deliveries; 0 when it does not."""
-        return self._rate.wait(self._dependencies.clock.monotonic()) if self._pending.waiting else 0.0
+        return self._gate.rate_wait(self._dependencies.clock.monotonic()) if self._pending.waiting else 0.0
 
     @property
     def carried(self) -> Lag:
@@ -101,8 +106,9 @@ class SubscriptionWorker:
     def update(self, subscription: Subscription) -> None:
         """Put another configuration of the same subscription in force."""
         self.subscription = subscription
-        self._window = 2 * subscription.max_concurrency
-        self._rate.change(subscription.rate)
+        self._window = Window(subscription)
+        self._at_once = max(1, _AT_ONCE // subscription.batch)
+        self._gate.update(subscription)
         self._filter = Filter(subscription.filter) if subscription.filter else None
         self._attempts.update(subscription)
         if subscription.paused:
@@ -142,7 +148,7 @@ class SubscriptionWorker:
             self._spawn()
 
     async def _sample(self, message: Message) -> Trial:
-        self._rate.take(1)
+        self._gate.take(1)
         self._sampling += 1
         try:
             return await self._attempts.sample(message)
@@ -155,13 +161,13 @@ class SubscriptionWorker:
         try:
             async with asyncio.TaskGroup() as group:
                 self._group = group
+                self._reminder.start(group)
                 self._pumping = group.create_task(self._pump())
                 self._spawn()
                 try:
                     await self._stopping.wait()
                     self._pumping.cancel()
-                    if self._later is not None:
-                        self._later.cancel()
+                    self._reminder.stop()
                     while self._started:
                         self._quiet.clear()
                         await self._quiet.wait()
@@ -171,10 +177,9 @@ class SubscriptionWorker:
                 finally:
                     self._stopping.set()
         finally:
-            for entry, exchange in list(self._started.values()):
-                if exchange is not None:
-                    exchange.cancel()
-                self._give_up(entry)
+            for exchange in list(self._started.values()):
+                exchange.cancel()
+                self._give_up(exchange)
             # Only now: a probe that failed meanwhile has put its message back.
             self._pending.release_waiting()
 
@@ -205,18 +210,18 @@ class SubscriptionWorker:
 
     @property
     def _free(self) -> int:
-        return self._window - len(self._pending.waiting) - self.in_flight
+        return self._window.most - len(self._pending.waiting) - self._sent - self._sampling
 
     async def _pump(self) -> None:
         while True:
-            free = self._free
-            if self.subscription.paused or free < self.subscription.max_concurrency:
+            wanted = 0 if self.subscription.paused else self._window.pull(self._free, self._pending)
+            if not wanted:
                 if self.subscription.paused:
                     self._pending.release_waiting()
                 self._wake.clear()
                 await self._wake.wait()
                 continue
-            incoming = await self._consumer.receive(free)
+            incoming = await self._consumer.receive(wanted)
             try:
                 done, fresh = await self._delivered.split(self.subscription, incoming, self._pending)
             except asyncio.CancelledError:
@@ -234,7 +239,7 @@ class SubscriptionWorker:
         """Start as many deliveries as there is work and permits; of many, some in each turn of the loop."""
         if self._group is None or self._stopping.is_set() or self.subscription.paused:
             return
-        for _ in range(_AT_ONCE):
+        for _ in range(self._at_once):
             if not self._may_start():
                 return
             self._start(self._group, self._pending.waiting.popleft())
@@ -247,21 +252,22 @@ class SubscriptionWorker:
         self._spawn()
 
     def _start(self, group: asyncio.TaskGroup, entry: Pending) -> None:
-        """Start a delivery: on a kept connection without a task, else in one."""
-        if len(self._pending.waiting) < self.subscription.max_concurrency:
+        """Start a POST of a delivery, and of others with it: on a kept connection without a task, else in one."""
+        if len(self._pending.waiting) < self._window.half:
             self._wake.set()
-        if self._filter is not None and not self._wants(entry.delivery):
-            self._skip(entry)
+        if self._filter is not None and not self._wants(entry):
             return
-        self._rate.take(1)
-        key = entry.delivery.message.id
-        self._started[key] = entry, None
-        probing = self.breaker.state is BreakerState.HALF_OPEN
-        exchange = self._attempts.begin(entry.delivery, partial(self._told, entry, probing), self._go_on)
-        if exchange is None:
-            group.create_task(self._attempt(entry, probing))
-        else:
-            self._started[key] = entry, exchange
+        load: Load = (entry,) if self.subscription.batch == 1 else self._gather(entry)
+        self._gate.take(len(load))
+        exchange = self._attempts.prepare(load, is_probe=self._gate.is_probing)
+        self._started[entry.delivery.message.id] = exchange
+        self._sent += len(load)
+        if not exchange.begin(self._dependencies.poster):
+            group.create_task(self._attempt(exchange))
+
+    def _gather(self, first: Pending) -> Load:
+        now = self._dependencies.clock.monotonic()
+        return gather(first, self._pending, self._gate.most(now), now, self._wants)
 
     def _go_on(self, rest: Coroutine[Any, Any, None]) -> None:
         """Await the rest of an attempt; a worker that is being cancelled gives its delivery back."""
@@ -270,88 +276,66 @@ class SubscriptionWorker:
         else:
             self._group.create_task(rest)
 
-    async def _attempt(self, entry: Pending, probing: bool) -> None:
+    async def _attempt(self, exchange: Exchange) -> None:
         try:
-            made = await self._attempts.attempt(entry.delivery)
+            made = await self._attempts.attempt(exchange)
         except asyncio.CancelledError:
-            self._give_up(entry)
+            self._give_up(exchange)
             raise
-        self._made(entry, probing, made)
+        self._made(exchange, made)
 
-    def _told(self, entry: Pending, probing: bool, made: Made) -> None:
-        """Go on with an attempt from a callback; a defect, which would only be logged there, ends the worker."""
+    def _told(self, exchange: Exchange, made: Made) -> None:
+        """Go on with a POST from a callback; a defect, which would only be logged there, ends the worker."""
         try:
-            self._made(entry, probing, made)
+            self._made(exchange, made)
         except Exception as error:  # noqa: BLE001 - raised in the group
             self._go_on(_raising(error))
 
-    def _made(self, entry: Pending, probing: bool, made: Made) -> None:
-        """Judge an attempt that was made, record what came of it, and start the next one."""
-        self._end(entry)
-        self._conclude(entry, made, probing=probing)
+    def _made(self, exchange: Exchange, made: Made) -> None:
+        """Judge a POST that was made, record what came of it, and start the next one."""
+        self._end(exchange)
+        self._conclude(exchange, made)
         self._slot.look_again()
         self._wake.set()
         self._spawn()
 
-    def _end(self, entry: Pending) -> None:
-        del self._started[entry.delivery.message.id]
+    def _end(self, exchange: Exchange) -> None:
+        load = exchange.load
+        del self._started[load[0].delivery.message.id]
+        self._sent -= len(load)
         if not self._started:
             self._quiet.set()
 
-    def _give_up(self, entry: Pending) -> None:
-        """Give a delivery back that was cut off."""
-        self._end(entry)
-        self._pending.release(entry)
+    def _give_up(self, exchange: Exchange) -> None:
+        """Give deliveries back whose POST was cut off."""
+        self._end(exchange)
+        for entry in exchange.load:
+            self._pending.release(entry)
         self.breaker.abandoned(self._dependencies.clock.monotonic())
 
     def _may_start(self) -> bool:
-        """Whether the next delivery may start; if not, tasks are started again once the reason is over."""
+        """Whether the next POST may start; if not, it is looked at again once the reason is over."""
         waiting, now = self._pending.waiting, self._dependencies.clock.monotonic()
         if waiting and waiting[0].until < now:
             self._pending.drop_overdue(now)
         if not waiting or self._stopping.is_set() or self.subscription.paused or not self._dependencies.may_start():
             return False
-        most = self.subscription.max_concurrency
-        if len(self._started) + self._slot.count >= most or self._unrecorded >= most:
+        if len(self._started) + self._slot.count >= self.subscription.max_concurrency:
             return False
-        if not self._may_record(now):
-            return False
-        if self.subscription.rate is not None and (wait := self._rate.wait(now)) > 0:
-            self._spawn_in(now, wait)
-            return False
-        if self.breaker.allows(now):
-            return True
-        if self.breaker.state is BreakerState.OPEN:
-            self._spawn_in(now, self.breaker.probe_in(now))
-        return False
+        return self._unrecorded < self._window.half and self._gate.opens(now)
 
-    def _may_record(self, now: float) -> bool:
-        """Whether an outcome could be recorded; if not, tasks are started again once it can be."""
-        outcomes = self._dependencies.outcomes
-        if not outcomes.has_room:
-            self._spawn_when(sys.float_info.max, outcomes.room)
-            return False
-        if not outcomes.has_room_for(self.subscription.destination):
-            self._spawn_in(now, _LOOK_AGAIN)
-            return False
-        return True
-
-    def _skip(self, entry: Pending) -> None:
-        """Record that the subscription's filter does not want a message."""
-        self.breaker.abandoned(self._dependencies.clock.monotonic())
-        now = self._dependencies.clock.now()
-        self._record(without_post(entry.delivery, self.subscription, Status.SKIPPED, FILTERED, now), entry)
-
-    def _conclude(self, entry: Pending, made: Made, *, probing: bool) -> None:
-        attempt, answer, refused = made
+    def _conclude(self, exchange: Exchange, made: Made) -> None:
+        attempts, answer, refused = made
         self._count(answer, refused=refused)
-        if probing and answer.status is None:
+        if exchange.is_probe and answer.status is None:
             # Nobody answered, so no attempt is spent; the next probe is another message.
             self._metrics.probe_failed()
-            self._pending.waiting.append(entry)
+            self._pending.waiting.extend(exchange.load)
             return
-        now, noise = self._dependencies.clock.now(), self._dependencies.noise()
-        self._record(judge(entry.delivery, self.subscription, attempt, answer, now=now, noise=noise), entry)
+        now = self._dependencies.clock.now()
+        for entry, (attempt, own) in zip(exchange.load, attempts, strict=True):
+            noise = self._dependencies.noise()
+            self._record(judge(entry.delivery, self.subscription, attempt, own, now=now, noise=noise), entry)
         if answer.status == GONE:
             self._dependencies.gone(self.subscription)
 
@@ -369,37 +353,25 @@ class SubscriptionWorker:
     def _record(self, outcome: Outcome, entry: Pending) -> None:
         self._unrecorded += 1
         # With half of them unrecorded, the next request may have to wait for that.
-        hurries = 2 * self._unrecorded >= self.subscription.max_concurrency
+        hurries = 2 * self._unrecorded >= self._window.half
         self._dependencies.outcomes.record(outcome, entry.delivery.message, self, entry, hurries=hurries)
         self._metrics.decided(outcome, entry.delivery.message.received_at)
 
-    def _wants(self, delivery: Delivery) -> bool:
+    def _wants(self, entry: Pending) -> bool:
+        """Whether the subscription's filter wants a message; that it does not is recorded."""
         if self._filter is None:
             return True
         try:
-            return self._filter.wants(delivery.message)
+            if self._filter.wants(entry.delivery.message):
+                return True
         except ValueError as error:
             self._metrics.filter_failed()
-            _log.warning("%s; it is delivered", error, extra={"message_id": delivery.message.id})
+            _log.warning("%s; it is delivered", error, extra={"message_id": entry.delivery.message.id})
             return True
-
-    def _spawn_in(self, now: float, seconds: float) -> None:
-        """Start tasks after some seconds, when the breaker's probe is due, or the rate or the spool may have room."""
-        self._spawn_when(now + seconds, partial(self._dependencies.clock.sleep, seconds))
-
-    def _spawn_when(self, at: float, wait: Callable[[], Awaitable[None]]) -> None:
-        """Start tasks when the wait is over, unless they are started earlier anyway."""
-        if self._group is None or (self._later is not None and not self._later.done() and self._later_at <= at):
-            return
-        if self._later is not None:
-            self._later.cancel()
-        self._later_at = at
-        self._later = self._group.create_task(self._spawn_after(wait))
-
-    async def _spawn_after(self, wait: Callable[[], Awaitable[None]]) -> None:
-        await wait()
-        self._later = None
-        self._spawn()
+        self.breaker.abandoned(self._dependencies.clock.monotonic())
+        now = self._dependencies.clock.now()
+        self._record(without_post(entry.delivery, self.subscription, Status.SKIPPED, FILTERED, now), entry)
+        return False
 
 
 async def _raising(error: Exception) -> None:

@@ -26,7 +26,7 @@ from bus.domain.durations import format_duration, parse_duration
 from bus.domain.message import DEFAULT_MAX_BYTES
 from bus.domain.routing_pattern import EVERY_KEY, check_pattern
 from bus.domain.searching.masking import MOST_RULES, check_rules
-from bus.domain.subscription import PAUSED_BY_PERSON, Secret, Subscription
+from bus.domain.subscription import MOST_IN_BATCH, PAUSED_BY_PERSON, BatchFormat, Secret, Subscription
 
 MOST_SUBSCRIPTIONS = 10_000
 
@@ -116,7 +116,8 @@ class SubscriptionBody(Body):
     secret: str | None = None
     filter: str | None = None
     headers: dict[str, str] = Field(default_factory=dict, max_length=64)
-    batch: Literal[1] = 1
+    batch: Whole = Field(default=1, ge=1, le=MOST_IN_BATCH)
+    batch_format: BatchFormat = BatchFormat.NDJSON
     on_failure: Literal["block"] = "block"
     routing_pattern: Annotated[str, AfterValidator(check_pattern)] = EVERY_KEY
     stuck_after: Duration = "5m"
@@ -139,6 +140,8 @@ class SubscriptionBody(Body):
             secrets=secrets,
             filter=self.filter or None,
             headers=self.headers,
+            batch=self.batch,
+            batch_format=self.batch_format,
             routing_pattern=self.routing_pattern,
             stuck_after=parse_duration(self.stuck_after),
             paused=self.paused,
@@ -168,6 +171,8 @@ class SubscriptionBody(Body):
             dead_on=list(subscription.dead_on),
             filter=subscription.filter,
             headers=subscription.headers,
+            batch=subscription.batch,
+            batch_format=subscription.batch_format,
             routing_pattern=subscription.routing_pattern,
             stuck_after=format_duration(subscription.stuck_after),
             paused=subscription.paused,

@@ -14,6 +14,7 @@ from admin.deps import Configurer, ServicesDep
 from admin.models.base import Body, Code
 from admin.models.responses.samples import SampleRequestView, SampleResponseView, SampleView, SentBodyView
 from admin.requests.audited import AuditedRoute, NotingDep
+from bus.domain.delivery.verdict import Answer
 from bus.domain.headers import check_headers
 from bus.domain.identity import new_id
 from bus.domain.message import Message, check_size
@@ -43,10 +44,11 @@ async def send_sample(
     """Send one message to the subscriber now, and return the exact request and what came of it.
 
     A dispatcher sends it as it sends deliveries: within ``max_concurrency``, to no address that is denied, signed with
-    the subscription's secrets, with ``bus-sample: true`` and a message id of its own. It is sent once, also while the
+    the subscription's secrets, with ``bus-sample: true`` and a message id of its own, as a batch of one where the
+    subscription takes batches. It is sent once, also while the
     subscription or its destination is paused or its breaker is open, whatever the filter says. It leaves no trace, is
     in no statistics, and neither opens nor closes the breaker. ``response`` is null when no answer came; ``error`` says
-    why. The signature that is shown is good for this message only.
+    why, or that a batch was taken without this message. The signature that is shown is good for this message only.
 
     503 when nothing was sent: no dispatcher is alive, or no permit became free within 2 s; the detail says so when it
     is not known whether it was sent.
@@ -101,6 +103,7 @@ def _headers(body: SampleBody) -> dict[str, str]:
 
 
 def _view(message: Message, sampled: Sampled) -> SampleView:
+    sent = message.body if sampled.body is None else sampled.body
     return SampleView(
         id=message.id,
         node=sampled.node,
@@ -108,7 +111,7 @@ def _view(message: Message, sampled: Sampled) -> SampleView:
             method="POST",
             url=sampled.url,
             headers=sampled.headers,
-            **msgspec.structs.asdict(_body_view(message.body, len(message.body))),
+            **msgspec.structs.asdict(_body_view(sent, len(sent))),
         ),
         response=SampleResponseView(
             status=sampled.status,
@@ -117,7 +120,7 @@ def _view(message: Message, sampled: Sampled) -> SampleView:
         )
         if sampled.status is not None
         else None,
-        delivered=sampled.status is not None and 200 <= sampled.status < 300,  # noqa: PLR2004 - HTTP's own border
+        delivered=Answer(sampled.status, sampled.error, None).succeeded,
         error=sampled.error or None,
         failure=sampled.failure or None,
         duration_ms=round(sampled.duration, 3),

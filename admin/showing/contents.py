@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 
 from admin.models.responses.messages import PrettyView, ResponseView
+from bus.domain.delivery.batch import batch_headers
 from bus.domain.delivery.delivery import Attempt
 from bus.domain.delivery.request import constant_headers, message_headers
 from bus.domain.message import Message
@@ -68,7 +69,10 @@ def request_headers(message: Message, subscription: Subscription, attempt: Attem
     constant = constant_headers(subscription)
     signature = _SIGNED if subscription.signing_secrets(attempt.started_at) else ""
     taken = frozenset(name.lower() for name in constant)
-    own = message_headers(message, attempt.n, attempt.started_at, signature, taken)
+    if attempt.batch is not None:
+        own = batch_headers(attempt.batch, subscription.batch_format, attempt.started_at, signature)
+    else:
+        own = message_headers(message, attempt.n, attempt.started_at, signature, taken)
     visible = headers_of(message)
     shown = [(name, visible.get(name, value)) for name, value in own]
     return [(name, _HIDDEN if name in subscription.headers else value) for name, value in constant.items()] + shown

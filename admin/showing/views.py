@@ -10,6 +10,7 @@ import msgspec
 from admin.models.base import optional_time
 from admin.models.responses.messages import (
     AttemptView,
+    BatchView,
     CauseView,
     DeliveryView,
     EditView,
@@ -222,4 +223,5 @@ def attempt_view(attempt: Attempt) -> AttemptView:
         node=attempt.node,
         generation=attempt.generation,
         taken_at=optional_time(attempt.taken_at),
+        batch=BatchView(**attempt.batch._asdict()) if attempt.batch is not None else None,
     )

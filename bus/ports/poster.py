@@ -35,8 +35,8 @@ class PostResult(NamedTuple):
     """What came of one POST: either ``status`` is set, or ``failure`` and ``error``.
 
     The status counts once the answer's head is whole, though its body be cut off, late, or broken; ``response`` then
-    is what came of it, and ``is_whole`` False. ``indeterminate`` is True when the request may have reached the subscriber though no answer
-    came back.
+    is what came of it, and ``is_whole`` False. ``indeterminate`` is True when the request may have reached the
+    subscriber though no answer came back.
     """
 
     status: int | None

@@ -21,6 +21,8 @@ class Sampled(msgspec.Struct, frozen=True, kw_only=True):
     ----------
     headers
         Of the request, all of them, as they went over the wire; the signature among them.
+    body
+        Of the request, where it is not the message's own: a batch of one.
     status, error, failure
         The answer's status; or what went wrong, and its kind.
     duration, phases
@@ -34,6 +36,7 @@ class Sampled(msgspec.Struct, frozen=True, kw_only=True):
     refused: str = ""
     url: str = ""
     headers: list[tuple[str, str]] = []
+    body: bytes | None = None
     status: int | None = None
     failure: str = ""
     error: str = ""

@@ -315,7 +315,9 @@ def _result(
     if failure is None:
         retry_after = answer.retry_after
         date, whole = answer.date if retry_after else None, answer.complete
-        return _new(PostResult, (answer.status, None, "", False, duration, phases, retry_after, answer.body, date, whole))
+        return _new(
+            PostResult, (answer.status, None, "", False, duration, phases, retry_after, answer.body, date, whole)
+        )
     reached = reached or connection.sent > 0.0
     return PostResult(None, failure.kind, failure.error, reached, duration, phases, None, answer.body)
 

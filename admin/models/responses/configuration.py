@@ -10,7 +10,7 @@ from admin.models.configuration import DestinationBody, SubscriptionBody
 from admin.models.responses.base import Listing, View
 from bus.domain.audit import Change
 from bus.domain.destination import Destination, TransportName
-from bus.domain.subscription import Subscription
+from bus.domain.subscription import BatchFormat, Subscription
 from bus.sentences import Sentence
 
 
@@ -61,6 +61,7 @@ class SubscriptionView(View, kw_only=True):
     filter: str | None
     headers: dict[str, str]
     batch: int
+    batch_format: BatchFormat
     on_failure: str
     routing_pattern: str
     stuck_after: str

@@ -63,8 +63,15 @@ class MessageView(MessageRow, kw_only=True):
     retention_days: int
 
 
+class BatchView(View, kw_only=True):
+    """The POST that several messages went in: its ``webhook-id``, and how many they were."""
+
+    id: str
+    size: int
+
+
 class AttemptView(View, kw_only=True):
-    """One POST; ``phases`` are those that happened, in milliseconds."""
+    """One POST; ``phases`` are those that happened, in milliseconds; ``batch`` is null for a message alone."""
 
     id: str
     n: int
@@ -78,6 +85,7 @@ class AttemptView(View, kw_only=True):
     node: str
     generation: int
     taken_at: str | None
+    batch: BatchView | None
 
 
 class ResendOfView(View, kw_only=True):

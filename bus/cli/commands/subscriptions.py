@@ -27,6 +27,8 @@ def set_subscription(
     name: Name,
     target: Annotated[str | None, typer.Option("--url", help="Where messages are POSTed.")] = None,
     max_concurrency: Annotated[int | None, typer.Option(help="Requests in flight at once.")] = None,
+    batch: Annotated[int | None, typer.Option(help="Messages in one POST at most; above 1 each is a batch.")] = None,
+    batch_format: Annotated[str | None, typer.Option(help="Of batches: ndjson, or json for one array.")] = None,
     timeout: Annotated[float | None, typer.Option(help="Seconds for one POST.")] = None,
     rate: Annotated[float | None, typer.Option(help="Deliveries a second.")] = None,
     retry: Annotated[
@@ -55,6 +57,8 @@ def set_subscription(
     fields = {
         "url": target,
         "max_concurrency": max_concurrency,
+        "batch": batch,
+        "batch_format": batch_format,
         "timeout_seconds": timeout,
         "rate": rate,
         "retry": _retry(retry),

@@ -80,7 +80,8 @@ def _held(delivery: dict[str, Any]) -> str:
 
 
 def _attempt(attempt: dict[str, Any]) -> Text:
-    ended = str(attempt["status_code"]) if attempt.get("status_code") else plain(attempt.get("error") or "no answer")
+    known = (attempt.get("status_code"), attempt.get("error"))  # both where a batch was taken without this message
+    ended = plain(": ".join(str(part) for part in known if part) or "no answer")
     line = _line("", attempt.get("started_at"), f"#{attempt.get('n')}", ended, f"{attempt.get('duration_ms')} ms")
     phases = attempt.get("phases") or {}
     line.append("  " + " ".join(f"{name}={value}" for name, value in phases.items()), "dim")

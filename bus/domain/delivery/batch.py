@@ -18,7 +18,9 @@ BATCH_BYTES: Final = 2**20
 LISTED: Final = "the subscriber listed it as failed"
 COUNT: Final = "bus-batch"
 _CUT_OFF: Final = "the answer was cut off, so that it is not known what the subscriber listed as failed"
-_UNREADABLE: Final = "the answer begins as a JSON object that is broken or too long, so that it is not known which it lists as failed"
+_UNREADABLE: Final = (
+    "the answer begins as a JSON object that is broken or too long, so that it is not known which it lists as failed"
+)
 _NO_LIST: Final = "failed in the answer is no list of ids, so that it is not known which"
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _SPACED: Final = bytes.maketrans(b"\r\n", b"  ")
@@ -108,7 +110,7 @@ def batch_headers(mark: BatchMark, written: BatchFormat, now: int, signature: st
         ("content-type", _CONTENT_TYPES[written]),
         ("webhook-id", mark.id),
         ("webhook-timestamp", str(now // 1000)),
-        (COUNT, str(mark.count)),
+        (COUNT, str(mark.size)),
     ]
     if signature:
         headers.append((SIGNATURE, signature))

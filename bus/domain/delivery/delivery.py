@@ -70,7 +70,7 @@ class BatchMark(NamedTuple):
     """Which POST a message went with: the ``webhook-id`` of the POST, and how many messages it had."""
 
     id: str
-    count: int
+    size: int
 
 
 class Attempt(msgspec.Struct, frozen=True, array_like=True, gc=False):

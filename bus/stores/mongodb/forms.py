@@ -160,6 +160,7 @@ def _attempt_form(attempt: Attempt) -> Form:
     form = structs.asdict(attempt)
     form["by"] = attempt.by.value
     form["phases"] = list(attempt.phases)
+    form["batch"] = attempt.batch and list(attempt.batch)
     return form
 
 

@@ -1,0 +1,86 @@
+"""How many messages a worker holds, and which of them go out in one POST."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from bus.domain.delivery.batch import BATCH_BYTES, size_in_batch
+from bus.domain.subscription import Subscription
+from dispatcher.pending import Pending, PendingDeliveries
+
+MOST_HELD: Final = 10_000
+"""Messages that are held at once so that batches can fill."""
+HELD_BYTES: Final = 32 * 2**20
+"""Bytes of bodies from which on nothing more is pulled to fill batches."""
+
+
+class Window:
+    """How many messages of a subscription are here at once, waiting or in flight.
+
+    As many as two POSTs for each permit take. To fill batches these are ``MOST_HELD`` at most; and while bodies of
+    ``HELD_BYTES`` are held nothing is pulled, so that there are no more of them than these and those of one pull.
+
+    Attributes
+    ----------
+    most
+        The most there are.
+    half
+        Those of one POST for each permit; so many outcomes may wait to be recorded.
+    """
+
+    def __init__(self, subscription: Subscription) -> None:
+        rate, permits = subscription.rate, subscription.max_concurrency
+        self._is_batched = subscription.batch > 1
+        fill = subscription.batch if rate is None else min(subscription.batch, max(1, int(rate)))
+        self._permits = permits
+        self.half = max(permits, min(permits * fill, MOST_HELD // 2))
+        self.most = 2 * self.half
+
+    def pull(self, free: int, pending: PendingDeliveries) -> int:
+        """Return how many messages to ask a transport for while so many are free; 0 for none."""
+        if free < self.half:
+            return 0
+        if not self._is_batched:
+            return free
+        left, least = HELD_BYTES - pending.body_bytes, 2 * self._permits
+        if left <= 0:
+            return 0
+        if not len(pending):
+            return min(free, least)
+        mean = pending.body_bytes // len(pending) + 1
+        return min(free, max(least, left // mean))
+
+
+def gather(
+    first: Pending, pending: PendingDeliveries, most: int, now: float, wants: Callable[[Pending], bool]
+) -> list[Pending]:
+    """Return the first delivery, and of those that wait behind it what fits into the same POST.
+
+    Nothing is waited for, and what does not fit goes first the next time.
+
+    Parameters
+    ----------
+    most
+        Messages in the POST.
+    now
+        Monotonic seconds; what may not start any more is dropped.
+    wants
+        Whether a message is to be delivered; one that is not was dealt with.
+    """
+    load, size, waiting, skipped = [first], size_in_batch(first.delivery.message), pending.waiting, 0
+    while waiting and len(load) < most and skipped < most:
+        entry = waiting[0]
+        if entry.until < now:
+            pending.drop_overdue(now)
+            continue
+        size += size_in_batch(entry.delivery.message)
+        if size > BATCH_BYTES:
+            break
+        waiting.popleft()
+        if wants(entry):
+            load.append(entry)
+        else:
+            size -= size_in_batch(entry.delivery.message)
+            skipped += 1
+    return load

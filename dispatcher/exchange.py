@@ -1,0 +1,100 @@
+"""One POST under way, of one delivery or of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from bus.domain.delivery.delivery import Attempt, BatchMark
+from bus.domain.delivery.verdict import Answer
+from bus.ports.poster import Ongoing, Poster, PostResult, Target
+from dispatcher.pending import Pending
+
+Load = Sequence[Pending]
+"""The deliveries of one POST."""
+Post = tuple[Target, list[tuple[str, str]], bytes, float]
+"""What a poster is given: target, headers, body and time-out in seconds."""
+
+
+class Made(NamedTuple):
+    """What came of a POST.
+
+    Attributes
+    ----------
+    attempts
+        For each delivery of the load its attempt, and the answer to it.
+    answer
+        To the POST as a whole.
+    refused
+        Whether the connection was refused.
+    """
+
+    attempts: Sequence[tuple[Attempt, Answer]]
+    answer: Answer
+    refused: bool
+
+
+class Maker(Protocol):
+    """Who makes attempts, and has them told."""
+
+    told: Callable[[Exchange, Made], None]
+    go_on: Callable[[Coroutine[Any, Any, None]], object]
+
+    def made(self, exchange: Exchange, result: PostResult) -> Made:
+        """Return what came of an exchange."""
+        ...
+
+
+class Exchange:
+    """A POST: without a task where a connection is kept, else awaited in one.
+
+    Attributes
+    ----------
+    load
+        The deliveries that it carries.
+    is_probe
+        Whether it tries a subscriber that is taken to be down.
+    started
+        Milliseconds since the epoch.
+    post
+        What is sent; None for a URL that is denied.
+    mark
+        Which batch it is; None for a message alone.
+    """
+
+    __slots__ = ("_maker", "_ongoing", "is_probe", "load", "mark", "post", "started")
+
+    def __init__(self, maker: Maker, load: Load, started: int, *, is_probe: bool) -> None:
+        self._maker = maker
+        self._ongoing: Ongoing | None = None
+        self.load = load
+        self.is_probe = is_probe
+        self.started = started
+        self.post: Post | None = None
+        self.mark: BatchMark | None = None
+
+    def begin(self, poster: Poster) -> bool:
+        """Begin it on a kept connection, and tell once it is made; False where none is, or it cannot be sent."""
+        if self.post is None:
+            return False
+        try:
+            self._ongoing = poster.begin(*self.post, self)
+        except ValueError:
+            return False
+        return self._ongoing is not None
+
+    def set_result(self, result: PostResult, /) -> None:
+        """Tell what came of it."""
+        self._maker.told(self, self._maker.made(self, result))
+
+    def go_on(self, post: Coroutine[Any, Any, PostResult], /) -> None:
+        """Have the rest awaited, and then told."""
+        self._maker.go_on(self._await(post))
+
+    async def _await(self, post: Coroutine[Any, Any, PostResult]) -> None:
+        self.set_result(await post)
+
+    def cancel(self) -> None:
+        """End it without telling, where it has no task."""
+        if self._ongoing is not None:
+            self._ongoing.cancel()
