@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
 from bus.domain.delivery.batch import read_batch_answer
@@ -99,18 +99,19 @@ class AttemptMaker:
         self._metrics.attempted(result.duration)
         retry_after = parse_retry_after(result.retry_after, self._dependencies.clock.now(), result.date)
         answer = Answer(result.status, result.error, retry_after)
-        is_refused = result.failure is PostFailure.REFUSED
-        if exchange.mark is None:
-            return Made(
-                ((self._attempt(exchange, exchange.load[0].delivery, result, answer), answer),), answer, is_refused
-            )
-        attempts = []
-        said = read_batch_answer(result.response, is_whole=result.is_whole) if answer.succeeded else None
-        for entry in exchange.load:
-            error = said.error_of(entry.delivery.message.id) if said is not None else ""
-            own = answer._replace(error=error) if error else answer
-            attempts.append((self._attempt(exchange, entry.delivery, result, own), own))
-        return Made(attempts, answer, is_refused)
+        answers = self._answers(exchange, result, answer)
+        attempts = [
+            (self._attempt(exchange, entry.delivery, result, own), own)
+            for entry, own in zip(exchange.load, answers, strict=True)
+        ]
+        return Made(attempts, answer, result.failure is PostFailure.REFUSED)
+
+    def _answers(self, exchange: Exchange, result: PostResult, answer: Answer) -> Sequence[Answer]:
+        """Return the answer to each delivery of an exchange: that of a batch can name some that have failed."""
+        if exchange.mark is None or not answer.succeeded:
+            return (answer,) * len(exchange.load)
+        said = read_batch_answer(result.response, is_whole=result.is_whole)
+        return [answer._replace(error=said.error_of(entry.delivery.message.id)) for entry in exchange.load]
 
     def _attempt(self, exchange: Exchange, delivery: Delivery, result: PostResult, answer: Answer) -> Attempt:
         return Attempt(

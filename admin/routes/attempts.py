@@ -48,7 +48,9 @@ async def get_attempt(
     ``(signed)``, values of the subscription's constant headers as ``***``. ``changed_at`` is when the subscription was
     last changed after the attempt, so that it may have been sent otherwise; with ``changes_known`` false the log was
     too long to be sure. ``curl`` sends it again, with the body in a file named by the message's id and the signature to
-    be filled in. ``masked``: headers that masking rules name are ``***``, and the answer's body is withheld.
+    be filled in. Of a batch, which ``attempt.batch`` names, ``headers`` are those of the batch and the body is the
+    message's own: the others of it are not known. ``masked``: headers that masking rules name are ``***``, and the
+    answer's body is withheld.
     """
     trace = masks.trace(await trace_of(services, message_id, principal, "read"))
     delivery = trace.deliveries.get(subscription)

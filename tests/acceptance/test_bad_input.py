@@ -199,7 +199,7 @@ def test_a_bad_or_denied_url_is_422(ready: Ready, url: str) -> None:
         ("retry", []),
         ("filter", "body.["),
         ("secret", "not-a-secret"),
-        ("batch", 10),
+        ("batch", 1000),
         ("headers", {"X": "a\r\nb: c"}),
     ],
 )

@@ -74,7 +74,12 @@ class _Attempt:
         with tag("p", "pier-row-of"):
             body = t("the body, {size}", size=size(request.body_bytes))
             link(t("Download {what}", what=body), request.body, download="", title=_audited(self._viewer))
-        self._curl(request.curl)
+        batch = self._attempt.batch
+        if batch is None:
+            self._curl(request.curl)
+        else:
+            said = t("{count} messages went in this request; the body is that of this one.", count=batch.size)
+            note(t("It was a batch"), said)
 
     def _changes(self, request: RequestView) -> None:
         t = self._viewer.t

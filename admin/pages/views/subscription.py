@@ -20,6 +20,7 @@ from admin.pages.parts.tags import link, tag
 from admin.pages.parts.times import took
 from admin.pages.parts.volume import volume_charts
 from admin.pages.viewer import Viewer
+from bus.domain.subscription import BatchFormat
 from bus.security.keys import Action
 from bus.sentences import N_
 
@@ -174,7 +175,8 @@ def _settings(viewer: Viewer, found: SubscriptionView) -> None:
             [
                 (t("URL"), found.url),
                 (t("Requests at once"), count(found.max_concurrency)),
-                (t("Requests a second"), count(found.rate) if found.rate else t("no limit")),
+                (t("Messages in a request"), _batch(viewer, found)),
+                (t("Messages a second"), count(found.rate) if found.rate else t("no limit")),
                 (t("Time-out"), f"{found.timeout_seconds:g} s"),
                 (t("Retried after"), waits),
                 (t("Given up after"), _ends(viewer, found)),
@@ -185,6 +187,14 @@ def _settings(viewer: Viewer, found: SubscriptionView) -> None:
                 (t("Taken for stuck after"), found.stuck_after),
             ]
         )
+
+
+def _batch(viewer: Viewer, found: SubscriptionView) -> str:
+    if found.batch == 1:
+        return viewer.t("one")
+    if found.batch_format is BatchFormat.JSON:
+        return viewer.t("up to {count}, as one JSON array", count=found.batch)
+    return viewer.t("up to {count}, a line of JSON for each", count=found.batch)
 
 
 def _ends(viewer: Viewer, found: SubscriptionView) -> str:

@@ -16,6 +16,7 @@ from admin.pages.parts.forms import Form
 from admin.pages.parts.secret_shown_once import kept
 from admin.pages.parts.tags import tag
 from admin.pages.viewer import Viewer
+from bus.domain.subscription import BatchFormat
 from bus.security.keys import Action
 from bus.sentences import N_
 
@@ -66,10 +67,18 @@ def _target(viewer: Viewer, form: Form, known: SubscriptionView) -> None:
     t = viewer.t
     form.text("url", t("URL"), known.url, hint=t("Gets a POST for each message; any 2xx is success."))
     form.number("max_concurrency", t("Requests at once"), known.max_concurrency, hint=t("Over the whole bus."))
-    form.number("rate", t("Requests a second"), known.rate, hint=t("Empty for no limit."))
+    form.number("rate", t("Messages a second"), known.rate, hint=t("Empty for no limit."))
     form.number("timeout_seconds", t("Time-out (seconds)"), known.timeout_seconds, hint=t("Of one request, in all."))
     choices = {_AUTO: t("signed, the bus makes the secret"), _NONE: t("not signed")}
     form.choice("secret", t("Signature"), choices, _AUTO if known.secret else _NONE)
+    form.number(
+        "batch",
+        t("Messages in a request"),
+        known.batch,
+        hint=t("1 to 100. Above 1 each request is a batch, which the subscriber must read as one."),
+    )
+    written = {BatchFormat.NDJSON: t("a line of JSON for each message"), BatchFormat.JSON: t("one JSON array")}
+    form.choice("batch_format", t("A batch is"), dict(written), known.batch_format)
 
 
 def _retries(viewer: Viewer, form: Form, known: SubscriptionView) -> None:
@@ -136,8 +145,9 @@ def _wanted(viewer: Viewer, form: Form) -> dict[str, object]:
         "secret": _AUTO if form.value("secret") == _AUTO else None,
         "filter": form.value("filter"),
         "headers": _headers(viewer, str(form.value("headers") or "")),
+        "batch_format": form.value("batch_format"),
     }
-    defaults = {"max_concurrency": 16, "retry_max_age": "7d", "routing_pattern": "#", "stuck_after": "5m"}
+    defaults = {"max_concurrency": 16, "batch": 1, "retry_max_age": "7d", "routing_pattern": "#", "stuck_after": "5m"}
     return wanted | {name: form.whole(name) or default for name, default in defaults.items()}
 
 

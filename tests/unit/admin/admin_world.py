@@ -50,6 +50,7 @@ SUBSCRIPTION = {
     "filter": None,
     "headers": {},
     "batch": 1,
+    "batch_format": "ndjson",
     "on_failure": "block",
     "paused": False,
     "routing_pattern": "#",

@@ -38,6 +38,8 @@ async def test_a_subscription_takes_every_field(client: httpx.AsyncClient) -> No
         "paused": True,
         "routing_pattern": "eu.*.shoes",
         "stuck_after": "90s",
+        "batch": 100,
+        "batch_format": "json",
     }
     expected = SUBSCRIPTION | fields | {"paused_reason": "paused by a person"}
     assert await made(client, **fields) == expected
@@ -47,8 +49,10 @@ async def test_a_subscription_takes_every_field(client: httpx.AsyncClient) -> No
 BAD_FIELDS: list[tuple[str, object]] = [
     *(
         ("nonsense", 1),
-        ("batch", 2),
+        ("batch", 101),
         ("batch", 0),
+        ("batch", "2"),
+        ("batch_format", "xml"),
         ("on_failure", "park"),
         ("routing_pattern", ""),
         ("routing_pattern", "a..b"),

@@ -113,6 +113,7 @@ async def test_the_trace_tells_the_whole_life(world: World, client: httpx.AsyncC
         "node": "node-1",
         "generation": 0,
         "taken_at": None,
+        "batch": None,
     }
     nobody = "no dispatcher has a share of the permits yet"
     assert mail == {
