@@ -6,12 +6,15 @@ The roles are the real ones. A crash drops all objects of a life and keeps what 
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import itertools
 import random
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
+
+import msgspec
 
 from admin.repair.resender import Cause, Resender
 from bus.bootstrap import Context, Offers, compose
@@ -48,9 +51,12 @@ from receiver.draft import Draft
 from receiver.role import ReceiverService
 
 CODE = "orders"
-PERMITS = {"billing": 1, "mail": 3}
+PERMITS = {"billing": 1, "mail": 3, "packed": 2}
+BATCH = {"packed": 4}
 ATTEMPTS = 4
 GOOD = Reply(200)
+SOME = Reply(200, body=b"some")
+"""Of a batch every other message has failed; a message alone is delivered."""
 
 
 def url(name: str) -> str:
@@ -116,8 +122,8 @@ class Poster(MemoryPoster):
     async def post(self, target, headers, body: bytes, timeout: float) -> PostResult:  # noqa: ASYNC109
         assert isinstance(target, MemoryTarget)
         name = target.url.rsplit("/", 1)[1]
-        message_id = dict(headers)["webhook-id"]
-        self.bodies[message_id] = body
+        bodies = _entries(body) if name in BATCH else {dict(headers)["webhook-id"]: body}
+        self.bodies |= bodies
         self.under_way[name] += 1
         self.most[name] = max(self.most[name], self.under_way[name])
         try:
@@ -126,8 +132,16 @@ class Poster(MemoryPoster):
         finally:
             self.under_way[name] -= 1
         if result.status == 200:
-            self.delivered[message_id, name] += 1
+            failed = list(bodies)[::2] if name in BATCH and result.response == SOME.body else []
+            self.delivered.update((message_id, name) for message_id in bodies.keys() - set(failed))
+            result = result._replace(response=msgspec.json.encode({"failed": failed}))
         return result
+
+
+def _entries(body: bytes) -> dict[str, bytes]:
+    entries = [msgspec.json.decode(line) for line in body.splitlines()]
+    assert len(entries) <= max(BATCH.values())
+    return {entry["id"]: base64.b64decode(entry["body_base64"]) for entry in entries}
 
 
 class Life:
@@ -205,6 +219,7 @@ class World:
         retry = RetryPolicy(Schedule((1000, 2000)), 86_400_000, ATTEMPTS)
         fields: dict[str, Any] = {"destination": CODE, "name": name, "url": url(name), "retry": retry}
         fields |= {"timeout": 2000, "stuck_after": 20_000, "max_concurrency": PERMITS[name]}
+        fields["batch"] = BATCH.get(name, 1)
         version = known.version if known else 0
         await self.life.registry.put_subscription(Subscription(**fields | changes, version=version))
 

@@ -14,12 +14,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from bus.domain.delivery.delivery import RANK, Status
 from bus.ports.poster import PostFailure
 from bus.testing.poster import Reply
-from tests.stateful.delivery_world import ATTEMPTS, CODE, GOOD, PERMITS, Poster, World, url
+from tests.stateful.delivery_world import ATTEMPTS, CODE, GOOD, PERMITS, SOME, Poster, World, url
 
 NAMES = st.sampled_from(sorted(PERMITS))
 ANSWERS = st.lists(
     st.sampled_from(
-        [GOOD, GOOD, Reply(500), Reply(302), Reply(503, (("retry-after", "3"),))]
+        [GOOD, GOOD, SOME, Reply(500), Reply(302), Reply(503, (("retry-after", "3"),))]
         + [Reply(failure=kind) for kind in (PostFailure.REFUSED, PostFailure.RESET, PostFailure.TIMEOUT)]
     ),
     min_size=1,
