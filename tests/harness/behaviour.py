@@ -26,6 +26,8 @@ class Behaviour(msgspec.Struct, kw_only=True):
         Share of calls whose answer ends within its first line, with the connection.
     trickle
         Seconds in which each answer comes, byte by byte.
+    fail_each
+        Share of the messages of a batch that its answer lists as failed.
     retry_after
         Seconds for the Retry-After header of a failing answer.
     secret
@@ -41,6 +43,7 @@ class Behaviour(msgspec.Struct, kw_only=True):
     stall: float = 0.0
     cut: float = 0.0
     trickle: float = 0.0
+    fail_each: float = 0.0
     retry_after: int | None = None
     secret: str | None = None
     seed: int = 0

@@ -29,7 +29,7 @@ EARLIEST, LATEST = 0.05, 0.9
 class Plan:
     """How many messages at which rate, how often each side is killed, and when what a queue lost is found missing.
 
-    ``timeout`` is that of a POST in seconds.
+    ``timeout`` is that of a POST in seconds, ``batch`` how many messages it has at most.
     """
 
     messages: int
@@ -37,6 +37,7 @@ class Plan:
     kills: int
     seed: int
     max_concurrency: int = 16
+    batch: int = 1
     stuck_after: str = "5m"
     timeout: float = 10.0
     drain_within: float = 60.0
@@ -200,6 +201,7 @@ class KillRun:
         for path in self._paths:
             fields = {
                 "max_concurrency": self.plan.max_concurrency,
+                "batch": self.plan.batch,
                 "retry": ["200ms", "1s"],
                 "stuck_after": self.plan.stuck_after,
                 "timeout_seconds": self.plan.timeout,
@@ -251,9 +253,9 @@ class KillRun:
     def _judge(self, *, drained: bool) -> Judgement:
         history = merge(read_history(self._history), self.subscriber.calls())
         write_history(self.folder / "history.jsonl", history)
-        # In flight at a crash: requests, and outcomes that wait for their commit, each at most max_concurrency.
+        # In flight at a crash: messages of requests, and outcomes that wait for their commit, each as many at most.
         crashes = self.plan.kills + sum(harm.times * harm.crashes for harm in self.harms)
-        faults = Faults(crashes=crashes, window=2 * self.plan.max_concurrency)
+        faults = Faults(crashes=crashes, window=2 * self.plan.max_concurrency * self.plan.batch)
         found = check(history, subscriptions=self._paths, drained=drained, faults=faults)
         if not self._is_planted:  # which loses messages on purpose
             note(self._figures(found))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -14,7 +14,10 @@ TAIL_BYTES = 65_536
 
 
 class Call(msgspec.Struct, kw_only=True):
-    """One call that was answered; ``t`` is when it arrived, in seconds since the epoch."""
+    """One message of a call that was answered; ``t`` is when it arrived, in seconds since the epoch.
+
+    Of a batch ``status`` is 0 for a message that was listed as failed, and ``batch`` is the call's ``webhook-id``.
+    """
 
     t: float
     path: str
@@ -30,6 +33,7 @@ class Call(msgspec.Struct, kw_only=True):
     content_type: str = ""
     seq: int | None = None
     signature: bool | None = None
+    batch: str = ""
 
 
 _decoder = msgspec.json.Decoder(Call)
@@ -66,9 +70,9 @@ class Recorder:
         self._waiting: list[Callable[[], None]] = []
         self._busy = False
 
-    def add(self, call: Call, then: Callable[[], None]) -> None:
-        """Write a record soon, then call ``then``."""
-        self._lines.append(self._encode(call))
+    def add(self, calls: Iterable[Call], then: Callable[[], None]) -> None:
+        """Write records soon, then call ``then``."""
+        self._lines += map(self._encode, calls)
         self._waiting.append(then)
         if not self._busy:
             self._busy = True

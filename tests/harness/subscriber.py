@@ -1,7 +1,7 @@
 """A real subscriber process: ``python -m tests.harness.subscriber --port 0 --record FILE --path /slow=delay:0.2``.
 
-With ``--record`` each call is a line of JSON, written (and with ``--fsync`` durable) before it is answered 2xx. With
-``--tally`` it is a cheap sink for benchmarks that keeps only sequence numbers and times in memory. It prints
+With ``--record`` each message of a call is a line of JSON, written (and with ``--fsync`` durable) before it is answered
+2xx. With ``--tally`` it is a cheap sink for benchmarks that keeps only sequence numbers and times in memory. It prints
 ``{"port": N}`` when it serves, and exits 0 on SIGTERM.
 
 Control calls, beside the paths of subscriptions: ``GET /_count?PATH``, ``GET /_tally?PATH`` (see ``load_tally``),
@@ -14,13 +14,15 @@ import argparse
 import asyncio
 import hashlib
 import json
+import re
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal, cast
 
 import httptools
+import msgspec
 import uvloop
 from standardwebhooks import Webhook, WebhookVerificationError
 
@@ -30,6 +32,11 @@ from tests.harness.records import Call, Recorder, Tally
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
 UNSIGNED = b"HTTP/1.1 401 Unsigned\r\ncontent-length: 0\r\n\r\n"
 SEQ_PREFIX = b'{"seq":'
+BATCHED_SEQ = re.compile(rb',"body":\{"seq": *(\d+)')
+BATCH_OF = {
+    "application/x-ndjson": bytes.splitlines,
+    "application/json": msgspec.json.Decoder(list[msgspec.Raw]).decode,
+}
 Fate = Literal["answer", "refuse", "cut", "stall"]
 
 
@@ -39,6 +46,22 @@ def parse_seq(body: bytes) -> int | None:
         return None
     number = body[len(SEQ_PREFIX) : body.find(b",", len(SEQ_PREFIX), 40)].strip()
     return int(number) if number.isdigit() else None
+
+
+class Entry(msgspec.Struct):
+    """A message of a batch."""
+
+    id: str
+    attempt: int
+    destination: str
+    content_type: str
+    key: str = ""
+    biz_id: str = ""
+    body: msgspec.Raw = msgspec.Raw()
+    body_base64: bytes = b""
+
+
+_read_entry = msgspec.json.Decoder(Entry).decode
 
 
 class Route:
@@ -69,6 +92,10 @@ class Route:
                 return fate
             roll -= share
         return "answer"
+
+    def fails_one(self) -> bool:
+        """Decide about one message of a batch."""
+        return self._dice.random() < self.behaviour.fail_each
 
     def signed(self, body: bytes, headers: dict[str, str]) -> bool | None:
         """Whether the signature is right; None when there is no secret to tell."""
@@ -191,6 +218,18 @@ class TallyConnection(Connection):
             self.later(path, lambda: self.answer(OK))
 
 
+class BatchTallyConnection(Connection):
+    """Keeps the sequence number of each message of a batch, one a line with its body at the end."""
+
+    def called(self, path: Route, body: bytes) -> None:
+        now = time.monotonic()
+        found = [int(number) for number in BATCHED_SEQ.findall(body)]
+        path.tally.times.extend([now] * len(found))
+        path.tally.seqs.extend(found)
+        path.count += len(found)
+        self.later(path, lambda: self.answer(OK))
+
+
 class RecordConnection(Connection):
     """Verifies the signature, and writes a record before it answers."""
 
@@ -212,14 +251,50 @@ class RecordConnection(Connection):
         path.in_flight += 1
         signature = path.signed(body, self._headers)
         status, response = (401, UNSIGNED) if signature is False else self._answers(path)[fate]
-        call = self._call(path, body, status, signature)
-        self.later(path, lambda: self._record(path, call, response))
+        calls = [self._call(path, body, status, signature)]
+        if "bus-batch" in self._headers:
+            calls = [self._of_batch(calls[0], bytes(entry)) for entry in self._entries(body)]
+            if response is OK:
+                response = self._list_failed(path, calls)
+        self.later(path, lambda: self._record(path, calls, status, response))
 
     def _answers(self, path: Route) -> dict[Fate, tuple[int, bytes]]:
         """Return status and bytes of each answer; one that is cut off has no status."""
         return {"answer": (200, OK), "refuse": (path.behaviour.status, path.refusal), "cut": (0, OK[:10])}
 
-    def _record(self, path: Route, call: Call, response: bytes) -> None:
+    def _entries(self, body: bytes) -> Sequence[bytes | msgspec.Raw]:
+        entries = BATCH_OF[self._headers["content-type"]](body)
+        if len(entries) != int(self._headers["bus-batch"]):
+            raise ValueError(f"bus-batch is not {len(entries)}")
+        return entries
+
+    @staticmethod
+    def _of_batch(call: Call, entry: bytes) -> Call:
+        found = _read_entry(entry)
+        body = bytes(found.body) or found.body_base64
+        return msgspec.structs.replace(
+            call,
+            id=found.id,
+            sha256=hashlib.sha256(body).hexdigest(),
+            attempt=found.attempt,
+            destination=found.destination,
+            bytes=len(body),
+            key=found.key,
+            biz_id=found.biz_id,
+            content_type=found.content_type,
+            seq=parse_seq(body),
+            batch=call.id,
+        )
+
+    @staticmethod
+    def _list_failed(path: Route, calls: list[Call]) -> bytes:
+        failed = [call for call in calls if path.fails_one()]
+        for call in failed:
+            call.status = 0
+        body = json.dumps({"failed": [call.id for call in failed]}).encode()
+        return b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body)
+
+    def _record(self, path: Route, calls: list[Call], status: int, response: bytes) -> None:
         def answer() -> None:
             path.in_flight -= 1
             path.count += 1
@@ -227,13 +302,13 @@ class RecordConnection(Connection):
                 self._trickle(response, path.behaviour.trickle / len(response))
             else:
                 self.answer(response)
-            if not call.status:
+            if not status:
                 self.transport.close()
 
         if self._server.recorder is None:
             answer()
         else:
-            self._server.recorder.add(call, answer)
+            self._server.recorder.add(calls, answer)
 
     def _trickle(self, response: bytes, pause: float) -> None:
         if len(response) == 1:
@@ -274,7 +349,8 @@ async def serve(arguments: argparse.Namespace) -> None:
     )
     recorder = Recorder(arguments.record, fsync=arguments.fsync) if arguments.record else None
     server = Server(default, parse_paths(arguments.path, default), recorder)
-    connection = TallyConnection if arguments.tally else RecordConnection
+    tally = BatchTallyConnection if arguments.batches else TallyConnection
+    connection = tally if arguments.tally else RecordConnection
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -293,6 +369,7 @@ def main() -> None:
     parser.add_argument("--record", type=Path, help="file for a JSON line per call")
     parser.add_argument("--fsync", action="store_true", help="records are durable before the answer")
     parser.add_argument("--tally", action="store_true", help="only numbers and times, in memory")
+    parser.add_argument("--batches", action="store_true", help="with --tally: each call is a batch")
     parser.add_argument("--delay", type=float, default=0.0, help="seconds before each answer")
     parser.add_argument("--fail-rate", type=float, default=0.0, help="share of calls answered 503")
     parser.add_argument("--hang", action="store_true", help="never answer")

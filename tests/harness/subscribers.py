@@ -22,14 +22,26 @@ class SubscriberProcess:
         Where its record and its log go.
     paths
         Specifications such as ``/slow=delay:0.2``; other paths answer 200 at once.
+    batches
+        Of a tally: each call is a batch, which a record tells by itself.
     """
 
     def __init__(
-        self, folder: Path, *paths: str, name: str = "subscriber", tally: bool = False, fsync: bool = True
+        self,
+        folder: Path,
+        *paths: str,
+        name: str = "subscriber",
+        tally: bool = False,
+        batches: bool = False,
+        fsync: bool = True,
     ) -> None:
         self.record = folder / f"{name}.jsonl"
         self._specs = [argument for path in paths for argument in ("--path", path)]
-        self._mode = ["--tally"] if tally else ["--record", str(self.record), *(["--fsync"] if fsync else [])]
+        self._mode = (
+            ["--tally", *(["--batches"] if batches else [])]
+            if tally
+            else ["--record", str(self.record), *(["--fsync"] if fsync else [])]
+        )
         self._log = folder / f"{name}.log"
         self.child = Child([], log=self._log)
         self.port = 0
