@@ -19,8 +19,8 @@ SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 BEHAVIOURS = {"lines": "", "array": "", "some": "fail_each:0.2,seed:5,"}
 COUNT = 240
 BATCH = 50
-KILLED = ("/whole", "/some=fail_each:0.2", "/flaky=fail_each:0.05,fail:0.2,cut:0.05")
-SMALL = Plan(messages=1_200, rate=600, kills=2, seed=20261125, max_concurrency=4, batch=BATCH)
+KILLED = ("/whole", "/some=fail_each:0.1", "/flaky=fail_each:0.03,fail:0.05,cut:0.03")
+SMALL = Plan(messages=1_000, rate=600, kills=2, seed=20261125, max_concurrency=4, batch=BATCH)
 FULL = Plan(messages=20_000, rate=600, kills=20, seed=7, max_concurrency=4, batch=BATCH, drain_within=180)
 
 
