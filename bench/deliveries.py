@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from bench.report import Row
 from bench.run import Run
 from bench.sending import Arrivals, Sending, wait_arrived
-from bench.systems import System
+from bench.systems import Pier, System
 from tests.harness.process import Child, module
 from tests.harness.subscribers import SubscriberProcess
 
 SECTION = "end to end"
 WARM_UP = 500
+BATCH = 100
+BATCH_PERMITS = 16
 CORES = len(os.sched_getaffinity(0))
 # Deliveries a second and processor time beside nsqd + nsq_to_http, by number of subscribers (docs/performance.md).
 RATE_TARGET = {1: 1.2, 4: 1.4}
@@ -29,8 +32,8 @@ class Figures(NamedTuple):
 
 
 def measure(run: Run) -> list[Row]:
-    """Return the rows for 1 and 4 subscribers."""
-    return [row for subscribers in (1, 4) for row in _rows(run, subscribers)]
+    """Return the rows for 1 and 4 subscribers, and for one that takes batches."""
+    return [row for subscribers in (1, 4) for row in _rows(run, subscribers)] + _batch_rows(run)
 
 
 def _rows(run: Run, subscribers: int) -> list[Row]:
@@ -65,9 +68,49 @@ def _rows(run: Run, subscribers: int) -> list[Row]:
     ]
 
 
+def _batch_rows(run: Run) -> list[Row]:
+    """Return what batches make of it, for messages that come and those that waited; the permits let them fill."""
+    batches = {"batch": BATCH, "max_concurrency": BATCH_PERMITS}
+    found: dict[str, list[Figures]] = {"coming": [], "waiting": [], "coming alone": [], "waiting alone": []}
+    for round_ in range(run.size.rounds):
+        run.step(f"end to end, batches of {BATCH}, round {round_ + 1}")
+        found["coming"].append(_of_system(run, "bus", 1, **batches))
+        found["coming alone"].append(_of_system(run, "bus", 1))
+        found["waiting"].append(_of_backlog(run, **batches))
+        found["waiting alone"].append(_of_backlog(run))
+    rows = []
+    for figure, what in (("deliveries", "coming"), ("deliveries of a backlog", "waiting")):
+        of, alone = found[what], found[f"{what} alone"]
+        name = f"{figure}, 1 subscriber, batch {BATCH}"
+        rows.append(Row(SECTION, name, [one.rate for one in of], "/s", "one at a time", [one.rate for one in alone]))
+        cpu = [one.cpu for one in of], [one.cpu for one in alone]
+        rows.append(Row(SECTION, f"CPU for 1,000 {name}", cpu[0], "s", "one at a time", cpu[1], lower=True))
+    return rows
+
+
+def _of_backlog(run: Run, **fields: object) -> Figures:
+    """Return how fast what waited while the subscription was paused is delivered."""
+    with run.sink(batches="batch" in fields) as sink, run.system("bus", [sink.url("/s0")], **fields) as system:
+        if not isinstance(system, Pier):
+            raise TypeError("only the bus pauses")
+        push(system, sink, ["/s0"], WARM_UP)
+        system.pause(is_paused=True)
+        sink.reset()
+        Sending(system.publish_url, run.size.messages).result()
+        began, before = time.monotonic(), system.usage.cpu()
+        system.pause(is_paused=False)
+        wait_arrived(sink, ["/s0"], run.size.messages)
+        cpu = system.usage.cpu() - before
+        ended = max(Arrivals(sink, "/s0").first.values())
+    return Figures(run.size.messages / (ended - began), cpu / run.size.messages * 1000)
+
+
 def _of_system(run: Run, name: str, subscribers: int, **fields: object) -> Figures:
     paths = [f"/s{number}" for number in range(subscribers)]
-    with run.sink() as sink, run.system(name, [sink.url(path) for path in paths], **fields) as system:
+    with (
+        run.sink(batches="batch" in fields) as sink,
+        run.system(name, [sink.url(path) for path in paths], **fields) as system,
+    ):
         push(system, sink, paths, WARM_UP)
         return push(system, sink, paths, run.size.messages // (2 if subscribers > 1 else 1))
 

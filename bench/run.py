@@ -38,9 +38,9 @@ class Run:
     step: Callable[[str], None]
 
     @contextmanager
-    def sink(self, *paths: str) -> Iterator[SubscriberProcess]:
-        """Run a subscriber that only counts."""
-        with self.place() as folder, SubscriberProcess(folder, *paths, tally=True) as sink:
+    def sink(self, *paths: str, batches: bool = False) -> Iterator[SubscriberProcess]:
+        """Run a subscriber that only counts, messages of ``batches`` if so."""
+        with self.place() as folder, SubscriberProcess(folder, *paths, tally=True, batches=batches) as sink:
             yield sink
 
     @contextmanager

@@ -178,6 +178,11 @@ class Pier:
             self.bus.admin.subscription(self._topic, f"s{number}", url, **self._fields)
         return self
 
+    def pause(self, *, is_paused: bool) -> None:
+        """Hold what its subscriptions get, or deliver it."""
+        for number in range(len(self._urls)):
+            self.bus.admin.pause(self._topic, f"s{number}", paused=is_paused)
+
     def kill(self) -> None:
         self.bus.kill()
 
