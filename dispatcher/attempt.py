@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from bus.domain.delivery.batch import read_batch_answer
@@ -15,7 +15,7 @@ from bus.errors import EgressDenied
 from bus.ports.poster import Phases, PostFailure, PostResult, Trial
 from bus.ports.sampling import SAMPLE_HEADER
 from dispatcher.dependencies import Dependencies
-from dispatcher.exchange import Exchange, Load, Made, Post
+from dispatcher.exchange import Exchange, Load, Made
 from dispatcher.metrics import SubscriptionMetrics
 from dispatcher.request import RequestMaker
 
@@ -47,12 +47,14 @@ class AttemptMaker:
         self._requests: RequestMaker | None = None
         self._broken = ""
         self._subscription = subscription
+        self._timeout = subscription.timeout / 1000
         self.told = told
         self.go_on = go_on
 
     def update(self, subscription: Subscription) -> None:
         """Use another configuration; if its URL is denied, each attempt fails with the reason."""
         self._subscription = subscription
+        self._timeout = subscription.timeout / 1000
         try:
             self._requests = RequestMaker(subscription, self._dependencies.poster, self._dependencies.clock.now())
             self._broken = ""
@@ -68,11 +70,12 @@ class AttemptMaker:
         if self._subscription.batch == 1:
             delivery = load[0].delivery
             headers = requests.headers(delivery.message, delivery.attempts + 1, started)
-            exchange.post = self._post(requests, headers, delivery.message.body)
+            exchange.post = requests.target, headers, delivery.message.body, self._timeout
             return exchange
         attempts = [(entry.delivery.message, entry.delivery.attempts + 1) for entry in load]
         batch = requests.batch(attempts, self._dependencies.attempt_ids, started)
-        exchange.post, exchange.mark = self._post(requests, batch.headers, batch.body), batch.mark
+        exchange.post = requests.target, batch.headers, batch.body, self._timeout
+        exchange.mark = batch.mark
         return exchange
 
     async def attempt(self, exchange: Exchange) -> Made:
@@ -85,9 +88,6 @@ class AttemptMaker:
         except ValueError as error:
             return self.made(exchange, _unsent(str(error)))
 
-    def _post(self, requests: RequestMaker, headers: list[tuple[str, str]], body: bytes) -> Post:
-        return requests.target, headers, body, self._subscription.timeout / 1000
-
     def _current(self, now: int) -> RequestMaker | None:
         """Return what makes the requests now; None for a URL that is denied."""
         if self._requests is None or not self._requests.holds(now):
@@ -99,19 +99,16 @@ class AttemptMaker:
         self._metrics.attempted(result.duration)
         retry_after = parse_retry_after(result.retry_after, self._dependencies.clock.now(), result.date)
         answer = Answer(result.status, result.error, retry_after)
-        answers = self._answers(exchange, result, answer)
-        attempts = [
-            (self._attempt(exchange, entry.delivery, result, own), own)
-            for entry, own in zip(exchange.load, answers, strict=True)
-        ]
+        said = None
+        if exchange.mark is not None and answer.succeeded:
+            said = read_batch_answer(result.response, is_whole=result.is_whole)
+        attempts = []
+        for entry in exchange.load:
+            delivery, own = entry.delivery, answer
+            if said is not None and (error := said.error_of(delivery.message.id)):
+                own = answer._replace(error=error)
+            attempts.append((self._attempt(exchange, delivery, result, own), own))
         return Made(attempts, answer, result.failure is PostFailure.REFUSED)
-
-    def _answers(self, exchange: Exchange, result: PostResult, answer: Answer) -> Sequence[Answer]:
-        """Return the answer to each delivery of an exchange: that of a batch can name some that have failed."""
-        if exchange.mark is None or not answer.succeeded:
-            return (answer,) * len(exchange.load)
-        said = read_batch_answer(result.response, is_whole=result.is_whole)
-        return [answer._replace(error=said.error_of(entry.delivery.message.id)) for entry in exchange.load]
 
     def _attempt(self, exchange: Exchange, delivery: Delivery, result: PostResult, answer: Answer) -> Attempt:
         return Attempt(
@@ -142,13 +139,13 @@ class AttemptMaker:
         return Trial(self._subscription.url, [], _unsent(error), [], 0, message.body)
 
     async def _try(self, requests: RequestMaker, message: Message, now: int) -> Trial:
-        is_batch, patience = self._subscription.batch > 1, self._subscription.timeout / 1000
+        is_batch = self._subscription.batch > 1
         if is_batch:
             _, headers, body = requests.batch([(message, 1)], self._dependencies.attempt_ids, now)
         else:
             headers, body = requests.headers(message, 1, now), message.body
         marked = [*headers, (SAMPLE_HEADER, "true")]
-        trial = await self._dependencies.poster.trial(requests.target, marked, body, patience)
+        trial = await self._dependencies.poster.trial(requests.target, marked, body, self._timeout)
         if not is_batch or not Answer(trial.result.status, trial.result.error, None).succeeded:
             return trial
         said = read_batch_answer(trial.result.response, is_whole=trial.result.is_whole)

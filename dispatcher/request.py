@@ -50,7 +50,9 @@ class RequestMaker:
 
     def headers(self, message: Message, attempt: int, now: int) -> list[tuple[str, str]]:
         """Return the headers of one attempt; ``now`` in milliseconds since the epoch."""
-        return message_headers(message, attempt, now, self._signature(message.id, now, message.body), self._constant)
+        signer = self._signer
+        signature = "" if signer is None else signer.sign(message.id, now // 1000, message.body)
+        return message_headers(message, attempt, now, signature, self._constant)
 
     def batch(self, attempts: Sequence[tuple[Message, int]], ids: Iterator[str], now: int) -> BatchRequest:
         """Return the POST of several messages, each with the number of its attempt.
@@ -60,8 +62,5 @@ class RequestMaker:
         """
         mark = BatchMark(f"batch-{next(ids)}", len(attempts))
         body = batch_body([batch_entry(message, n) for message, n in attempts], self._format)
-        headers = batch_headers(mark, self._format, now, self._signature(mark.id, now, body))
-        return BatchRequest(mark, headers, body)
-
-    def _signature(self, of: str, now: int, body: bytes) -> str:
-        return "" if self._signer is None else self._signer.sign(of, now // 1000, body)
+        signature = "" if self._signer is None else self._signer.sign(mark.id, now // 1000, body)
+        return BatchRequest(mark, batch_headers(mark, self._format, now, signature), body)

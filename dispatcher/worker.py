@@ -7,7 +7,7 @@ import logging
 from collections.abc import Coroutine, Sequence
 from typing import Any, Final
 
-from bus.domain.delivery.breaker import Breaker, BreakerState
+from bus.domain.delivery.breaker import BreakerState
 from bus.domain.delivery.delivery import Delivery, Outcome, Status
 from bus.domain.delivery.filters import Filter
 from bus.domain.delivery.reasons import FILTERED
@@ -59,15 +59,11 @@ class SubscriptionWorker:
         self._pumping: asyncio.Task[None] | None = None
         self._reminder = Reminder(dependencies.clock, self._spawn)
         self._gate = Gate(subscription, dependencies, self._reminder)
+        self.breaker = self._gate.breaker
         self.subscription = subscription
         self._metrics = SubscriptionMetrics(subscription)
         self._attempts = AttemptMaker(subscription, dependencies, self._metrics, self._told, self._go_on)
         self.update(subscription)
-
-    @property
-    def breaker(self) -> Breaker:
-        """What stops the attempts while the subscriber is down."""
-        return self._gate.breaker
 
     @property
     def in_flight(self) -> int:
@@ -259,7 +255,7 @@ class SubscriptionWorker:
             return
         load: Load = (entry,) if self.subscription.batch == 1 else self._gather(entry)
         self._gate.take(len(load))
-        exchange = self._attempts.prepare(load, is_probe=self._gate.is_probing)
+        exchange = self._attempts.prepare(load, is_probe=self.breaker.state is BreakerState.HALF_OPEN)
         self._started[entry.delivery.message.id] = exchange
         self._sent += len(load)
         if not exchange.begin(self._dependencies.poster):

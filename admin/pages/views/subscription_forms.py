@@ -77,8 +77,11 @@ def _target(viewer: Viewer, form: Form, known: SubscriptionView) -> None:
         known.batch,
         hint=t("1 to 100. Above 1 each request is a batch, which the subscriber must read as one."),
     )
-    written = {BatchFormat.NDJSON: t("a line of JSON for each message"), BatchFormat.JSON: t("one JSON array")}
-    form.choice("batch_format", t("A batch is"), dict(written), known.batch_format)
+    written: dict[str, str] = {
+        BatchFormat.NDJSON: t("a line of JSON for each message"),
+        BatchFormat.JSON: t("one JSON array"),
+    }
+    form.choice("batch_format", t("A batch is"), written, known.batch_format)
 
 
 def _retries(viewer: Viewer, form: Form, known: SubscriptionView) -> None:
