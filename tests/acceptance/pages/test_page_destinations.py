@@ -82,6 +82,27 @@ def test_an_exponential_schedule_and_headers_come_back_as_they_were_written(look
     assert changed == {**stored, "max_concurrency": 3}
 
 
+def test_a_subscription_takes_batches(look: Look, open_bus: BusProcess) -> None:
+    open_bus.admin.destination("page.batch")
+    open_bus.admin.subscription("page.batch", "mail", "http://127.0.0.1:9/x")
+    looker = look()
+    page = looker.open("/destinations/page.batch/subscriptions/mail")
+    expect(page.get_by_text("Messages in a request")).to_be_visible()
+    looker.open("/destinations/page.batch/subscriptions/mail/edit")
+    expect(page.get_by_label("Messages in a request")).to_have_value("1")
+    field(page, "Messages in a request", "50")
+    page.get_by_label("A batch is").click()
+    page.get_by_role("option", name="one JSON array").click()
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("up to 50, as one JSON array")).to_be_visible()
+    stored = open_bus.admin.call("GET", "/api/v1/destinations/page.batch/subscriptions/mail").json()
+    assert (stored["batch"], stored["batch_format"]) == (50, "json")
+    looker.open("/destinations/page.batch/subscriptions/mail/edit")
+    field(page, "Messages in a request", "101")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("less than or equal to 100")).to_be_visible()
+
+
 def test_pausing_and_removing_ask_first(look: Look, open_bus: BusProcess) -> None:
     open_bus.admin.destination("page.pause")
     open_bus.admin.subscription("page.pause", "mail", "http://127.0.0.1:9/x")

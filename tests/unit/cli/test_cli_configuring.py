@@ -179,6 +179,14 @@ def test_a_key_made_offline_is_in_the_store_that_is_configured(
     assert not data.exists()
 
 
+def test_a_subscription_takes_batches(cli: Cli, bus: FakeBus) -> None:
+    bus.on("PUT", SHOP, lambda asked: asked.body)
+    given = ("--url", "http://a/", "--batch", "50", "--batch-format", "json")
+    assert cli("subscription", "set", "orders", "shop", *given).code == 0
+    assert bus.asked[-1].body == {"url": "http://a/", "batch": 50, "batch_format": "json"}
+    assert cli("subscription", "set", "orders", "shop", "--batch", "many").code == 2
+
+
 def test_statuses_that_end_a_delivery_are_numbers(cli: Cli, bus: FakeBus) -> None:
     bus.on("PUT", SHOP, lambda asked: asked.body)
     assert cli("subscription", "set", "orders", "shop", "--url", "http://a/", "--dead-on", "400, 422").code == 0

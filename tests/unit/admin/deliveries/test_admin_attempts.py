@@ -58,6 +58,23 @@ async def test_the_request_is_the_one_that_a_dispatcher_sends(
     assert shown["body"] == f"/api/v1/messages/{sent.id}/body"
 
 
+async def test_the_request_of_a_batch_is_the_one_that_a_dispatcher_sends(
+    world: World, client: httpx.AsyncClient
+) -> None:
+    await client.put(BILLING, json={"url": URL, "secret": "auto", "batch": 10, "batch_format": "json"})
+    await world.clock.advance(1)
+    sent = message(1, key="k", headers={"x-own": "1"})
+    subscription = world.registry.subscription("orders", "billing")
+    maker = RequestMaker(subscription, world.context.poster, world.clock.now())
+    batch = maker.batch([(sent, 2), (message(2), 1)], iter(["7"]), world.clock.now() + 1_000)
+    await failed(world, sent, batch=batch.mark)
+    found = await look(client, sent.id)
+    assert found["attempt"]["batch"] == {"id": "batch-7", "size": 2}
+    headers = {header["name"]: header["value"] for header in found["request"]["headers"]}
+    expected = dict(batch.headers) | {"webhook-signature": "(signed)"}
+    assert headers == expected | {"user-agent": "Pier/1", "bus-destination": "orders"}
+
+
 async def test_the_answer_and_how_much_of_it_is_kept(world: World, client: httpx.AsyncClient) -> None:
     sent = message(1)
     attempt_id = await failed(world, sent)
