@@ -19,7 +19,8 @@ class Window:
     """How many messages of a subscription are here at once, waiting or in flight.
 
     As many as two POSTs for each permit take. To fill batches these are ``MOST_HELD`` at most; and while bodies of
-    ``HELD_BYTES`` are held nothing is pulled, so that there are no more of them than these and those of one pull.
+    ``HELD_BYTES`` are held nothing is pulled or handed over, so that there are no more of them than these and those
+    that came at once.
 
     Attributes
     ----------
@@ -39,10 +40,12 @@ class Window:
 
     def pull(self, free: int, pending: PendingDeliveries) -> int:
         """Return how many messages to ask a transport for while so many are free; 0 for none."""
-        if free < self.half:
-            return 0
-        if not self._is_batched:
-            return free
+        return self.room(free, pending) if free >= self.half else 0
+
+    def room(self, free: int, pending: PendingDeliveries) -> int:
+        """Return how many messages may come while so many are free."""
+        if not self._is_batched or free <= 0:
+            return max(0, free)
         left, least = HELD_BYTES - pending.body_bytes, 2 * self._permits
         if left <= 0:
             return 0

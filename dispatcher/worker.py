@@ -97,7 +97,7 @@ class SubscriptionWorker:
             return 0
         if self.breaker.state is not BreakerState.CLOSED:
             return 0 if self._pending.waiting or self.in_flight else 1
-        return max(0, self._free)
+        return self._window.room(self._free, self._pending)
 
     def update(self, subscription: Subscription) -> None:
         """Put another configuration of the same subscription in force."""

@@ -21,8 +21,9 @@ class _Handler(BaseHTTPRequestHandler):
         """Print one delivery and answer."""
         body = self.rfile.read(int(self.headers.get("content-length") or 0))
         shown = body[:_SHOWN].decode("utf-8", "replace")
-        attempt, message_id = self.headers.get("bus-attempt"), self.headers.get("webhook-id")
-        sys.stdout.write(f"{self.path}  {message_id}  attempt {attempt}  {shown}\n")
+        attempt, batch = self.headers.get("bus-attempt"), self.headers.get("bus-batch")
+        which = f"{batch} messages" if batch else f"attempt {attempt}"
+        sys.stdout.write(f"{self.path}  {self.headers.get('webhook-id')}  {which}  {shown}\n")
         sys.stdout.flush()
         self.send_response(self.status)
         self.send_header("content-length", "0")
