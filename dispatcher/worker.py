@@ -173,8 +173,10 @@ class SubscriptionWorker:
                 finally:
                     self._stopping.set()
         finally:
-            for exchange in list(self._started.values()):
+            left = list(self._started.values())
+            for exchange in left:  # each, before anything of them is given back: a transport may have trouble with that
                 exchange.cancel()
+            for exchange in left:
                 self._give_up(exchange)
             # Only now: a probe that failed meanwhile has put its message back.
             self._pending.release_waiting()
