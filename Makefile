@@ -20,6 +20,8 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## Show the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 14
 
+# The fastest Python of this machine, unless one is named or there is a virtual environment already.
+run: PYTHON = $(shell python3 bench/fastest.py)
 run: $(SERVER) ## Start the bus with its embedded default.
 	$(BIN)/bus up --data $(DATA) --port $(PORT)
 
