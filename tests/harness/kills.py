@@ -158,12 +158,12 @@ class KillRun:
         env = {**(env or {}), **(clock.env if clock else {})}
         data = data or folder / "data"
         self.bus: BusProcess | Cluster
+        instead = ("tests.harness.planted", planted) if planted else instead
         if apart:
             self.bus = Cluster(folder, env=env)
         elif processes > 1:
-            self.bus = ProcessGroup(data, processes, log=folder / "bus.log", env=env)
+            self.bus = ProcessGroup(data, processes, log=folder / "bus.log", env=env, instead=instead)
         else:
-            instead = ("tests.harness.planted", planted) if planted else instead
             self.bus = BusProcess(data, log=folder / "bus.log", env=env, instead=instead)
         self.subscriber = SubscriberProcess(folder, *(path for path in paths if "=" in path))
         self._producer = Child([], log=folder / "producer.log")

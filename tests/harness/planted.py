@@ -9,9 +9,11 @@ from typing import Any
 
 from bus.cli import main
 from bus.domain.delivery.delivery import Compensation, Outcome
+from bus.domain.delivery.shares import Shares
 from bus.ports.spool import tell
 from bus.spool import AsyncSpool
 from bus.stores.sqlite import writing
+from dispatcher.outcomes import OutcomeLog
 from dispatcher.worker import SubscriptionWorker
 
 # What a busy disk or subscriber might take; without it the window between the ack and what it promises is hard to hit.
@@ -48,6 +50,31 @@ def ack_before_outcome() -> None:
     SubscriptionWorker._start = hasty  # type: ignore[method-assign]
 
 
+def ack_before_commit() -> None:
+    """The dispatcher acks the transport when an outcome is written, before that is on disk."""
+    write = OutcomeLog._write
+
+    def hasty(self: OutcomeLog) -> None:
+        batch, self._pending = self._pending, []
+        self._is_scheduled = False
+        if batch:
+            self._writing += 1
+            self.stored(batch)
+            self._pending = [*batch, *self._pending]
+            asyncio.get_running_loop().call_later(SLOW_DISK, write, self)
+
+    OutcomeLog._write = hasty  # type: ignore[method-assign]
+
+
+def permits_of_two() -> None:
+    """Each process takes all permits of a subscription for its own."""
+
+    def greedy(_: Shares, __: str, configured: int) -> int:
+        return configured
+
+    Shares.of = greedy  # type: ignore[method-assign]
+
+
 def no_compensation_row() -> None:
     """A failed delivery leaves no row behind that would have it tried again."""
 
@@ -58,9 +85,11 @@ def no_compensation_row() -> None:
 
 
 BUGS: dict[str, Callable[[], None]] = {
+    "ack-before-commit": ack_before_commit,
     "ack-before-fsync": ack_before_fsync,
     "ack-before-outcome": ack_before_outcome,
     "no-compensation-row": no_compensation_row,
+    "permits-of-two": permits_of_two,
 }
 
 if __name__ == "__main__":

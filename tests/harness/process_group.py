@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -22,9 +22,15 @@ class ProcessGroup(BusProcess):
     """A supervisor and its processes; used like one ``BusProcess``, of which a kill is that of one of them in turn."""
 
     def __init__(
-        self, data: Path, count: int, *, log: Path | None = None, env: Mapping[str, str] | None = None
+        self,
+        data: Path,
+        count: int,
+        *,
+        log: Path | None = None,
+        env: Mapping[str, str] | None = None,
+        instead: Sequence[object] = (),
     ) -> None:
-        super().__init__(data, log=log, env={**(env or {}), "BUS_PROCESSES": str(count)})
+        super().__init__(data, log=log, env={**(env or {}), "BUS_PROCESSES": str(count)}, instead=instead)
         self.count = count
         self._victims = itertools.cycle([*range(count), None])
 
