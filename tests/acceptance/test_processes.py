@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
@@ -47,6 +48,43 @@ def test_nothing_is_lost_and_no_permit_doubled_when_processes_are_killed(
     assert found.passed, found.complaints
     for path in ("/fast", "/slow", "/flaky"):
         assert max(call.in_flight for call in run.subscriber.calls(path)) <= MOST
+
+
+@pytest.mark.proof
+@pytest.mark.timeout(1800)
+def test_permits_hold_while_processes_are_killed_and_every_one_of_them_has_work(tmp_path: Path) -> None:
+    limits = {"/one": 1, "/three": 3, "/nine": 9}  # each of these takes 45 messages a second
+    with SubscriberProcess(tmp_path) as subscriber, ProcessGroup(tmp_path / "data", 4) as bus:
+        bus.admin.destination("orders")
+        for path, most in limits.items():
+            subscriber.configure(f"{path}=delay:{most / 45}")
+            bus.admin.subscription("orders", path[1:], subscriber.url(path), max_concurrency=most)
+        ids: list[str] = []
+        over = threading.Event()
+
+        def send() -> None:
+            while not over.is_set():
+                with suppress(httpx.TransportError):  # of a process that was killed meanwhile
+                    ids.append(_send_anew(bus).json()["id"])
+                over.wait(0.2)
+
+        with ThreadPoolExecutor(8) as pool:
+            sending = [pool.submit(send) for _ in range(8)]
+            try:
+                for kill in range(100):
+                    bus.kill_one(kill % 4)
+                    bus.start(within=60)
+            finally:
+                over.set()
+            for one in sending:
+                one.result()
+        bus.admin.wait_drained("orders", ids, within=300)
+        peaks = {path: max(call.in_flight for call in subscriber.calls(path)) for path in limits}
+        got = {path: Counter(call.id for call in subscriber.calls(path)) for path in limits}
+    repeated = {path: sum(count - 1 for count in found.values()) for path, found in got.items()}
+    print(f"100 kills, {len(ids)} messages, most in flight {peaks}, repeated {repeated}")
+    assert all(1 < peaks[path] <= most or peaks[path] == most for path, most in limits.items())
+    assert all(set(ids) <= found.keys() for found in got.values())
 
 
 @pytest.fixture(scope="module")
