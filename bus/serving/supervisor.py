@@ -26,6 +26,10 @@ _LONGEST_PAUSE: Final = 5.0
 _LIVED: Final = 10.0
 """Seconds after which a process that dies was not one that cannot start."""
 _AFTER_DRAIN: Final = 5.0
+_ASKED_EVERY: Final = 5.0
+_MISSES: Final = 4
+"""So many questions in a row that a process does not answer, each for ``_ASKED_EVERY`` seconds, are its end."""
+_QUESTION: Final = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
 
 
 def supervise(settings: Settings, announce: Callable[[Announcement], None]) -> int:
@@ -84,9 +88,11 @@ class Supervisor:
                 keeping += [group.create_task(self._keep(number)) for number in range(1, len(self._own))]
                 if all([await self._until_serving(number) for number in range(1, len(self._own))]):
                     await self._tell()
-            replacing = group.create_task(self._replace())
+            others = [group.create_task(self._watch(number)) for number in range(len(self._own))]
+            others.append(group.create_task(self._replace()))
             await self._stopping.wait()
-            replacing.cancel()
+            for task in others:
+                task.cancel()
             await self._end([child.process for child in self._children.values()])
             await asyncio.wait(keeping)
         return self._code
@@ -127,6 +133,22 @@ class Supervisor:
             _log.warning("process %d of %d ended (%d); it is started again", number, len(self._own), code)
             pause = _FIRST_PAUSE if loop.time() - begun > _LIVED else min(pause * 2, _LONGEST_PAUSE)
             await self._rest(pause)
+
+    async def _watch(self, number: int) -> None:
+        """Kill a process that serves and stands still: its part of the port's connections would wait for ever."""
+        misses = 0
+        while await self._until_serving(number):
+            process = self._children[number].process
+            answers = await _answers(self._own[number])
+            if process is not self._children[number].process or not self._serves[number].is_set():
+                misses = 0  # another one by now, or one that drains
+                continue
+            misses = 0 if answers else misses + 1
+            if misses == _MISSES and process.returncode is None:
+                _log.error("process %d of %d stands still: killed, and started again", number, len(self._own))
+                process.kill()
+                misses = 0
+            await self._rest(_ASKED_EVERY)
 
     async def _live(self, number: int) -> int:
         """Start a process and return the code with which it ended; ``EX_OSERR`` when the system starts none now."""
@@ -216,6 +238,20 @@ def _listeners(host: str, port: int, count: int) -> list[socket.socket]:
     bind(host, port).close()
     first = bind(host, port, shares=True)
     return [first, *(bind(host, first.getsockname()[1], shares=True) for _ in range(count - 1))]
+
+
+async def _answers(listener: socket.socket) -> bool:
+    """Whether a process answers on the socket of its own within a moment, whatever."""
+    try:
+        async with asyncio.timeout(_ASKED_EVERY):
+            reader, writer = await asyncio.open_connection(*listener.getsockname()[:2])
+            try:
+                writer.write(_QUESTION)
+                return bool(await reader.read(1))
+            finally:
+                writer.close()
+    except (OSError, TimeoutError):
+        return False
 
 
 async def _read_all(descriptor: int) -> bytes:

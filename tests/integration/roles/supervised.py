@@ -1,7 +1,7 @@
 """A supervisor whose processes do nothing but what a file says: ``python -m ... FOLDER NUMBER-OF-PROCESSES``.
 
-The file with a process's number has ``refuse`` (it does not start) or ``deaf`` (SIGTERM does not end it); without one
-it serves. While there is a file ``full``, the system starts no process.
+The file with a process's number has ``refuse`` (it does not start), ``deaf`` (SIGTERM does not end it) or ``still`` (it
+answers nobody); without one it serves. While there is a file ``full``, the system starts no process.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ import errno
 import json
 import os
 import signal
+import socket
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ def main(folder: Path, processes: str) -> int:
     """Supervise, or be one of the processes."""
     if place := os.environ.get("PIER_PLACE"):
         return _be_one(folder, json.loads(place))
-    from bus.serving.supervisor import supervise  # noqa: PLC0415 - the processes need none of it
+    from bus.serving import supervisor  # noqa: PLC0415 - the processes need none of it
     from bus.settings import load_settings  # noqa: PLC0415
 
     start = asyncio.create_subprocess_exec
@@ -32,7 +34,8 @@ def main(folder: Path, processes: str) -> int:
 
     asyncio.create_subprocess_exec = start_unless_full  # type: ignore[assignment]
     settings = load_settings(None, {"data": folder, "port": 0, "processes": processes, "drain_timeout": 0.1})
-    return supervise(settings, lambda _: (folder / "announced").touch())
+    supervisor._ASKED_EVERY = 0.3
+    return supervisor.supervise(settings, lambda _: (folder / "announced").touch())
 
 
 def _be_one(folder: Path, place: dict[str, Any]) -> int:
@@ -45,8 +48,19 @@ def _be_one(folder: Path, place: dict[str, Any]) -> int:
     os.close(place["ready"])
     with (folder / f"{place['number']}.lives").open("a") as lives:
         lives.write(f"{os.getpid()}\n")
+    if behaviour != "still":
+        threading.Thread(target=_answer, args=(socket.socket(fileno=place["own"]),), daemon=True).start()
     os.read(place["leash"], 1)  # until the supervisor is gone, or a signal
     return 0
+
+
+def _answer(listener: socket.socket) -> None:
+    listener.setblocking(True)
+    while True:
+        connection, _ = listener.accept()
+        with connection:
+            connection.recv(1000)
+            connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
 
 
 if __name__ == "__main__":

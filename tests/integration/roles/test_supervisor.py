@@ -118,3 +118,12 @@ def test_a_stop_while_one_is_started_again_ends_all(supervised: Supervised) -> N
     os.kill(supervised.lives(1)[0], signal.SIGKILL)
     supervised.await_log("process 1 of 2 ended (3)")
     assert supervised.child.stop() == 0
+
+
+def test_one_that_stands_still_is_replaced(supervised: Supervised) -> None:
+    supervised.start()
+    os.kill(supervised.lives(1)[0], signal.SIGSTOP)
+    supervised.await_lives(1, 2)
+    assert "process 1 of 2 stands still" in supervised.child.output()
+    assert len(supervised.lives(0)) == 1
+    assert supervised.child.stop() == 0
