@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import hashlib
-import itertools
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 
@@ -14,8 +11,13 @@ import msgspec
 import pytest
 
 from bus.domain.destination import Destination
+from bus.domain.identity import new_id
+from bus.domain.message import Message, encode_message
 from bus.domain.subscription import Subscription
+from bus.domain.times import DAY
+from bus.ports.spool import NewRecord
 from bus.registry import DESTINATIONS, SUBSCRIPTIONS
+from tests.integration.roles.loop_holds import limit, longest_hold
 from tests.integration.roles.roles_world import Bus, running
 
 SUBSCRIBED = 400
@@ -51,31 +53,6 @@ async def closed(tmp_path: Path) -> AsyncIterator[Bus]:
         yield bus
 
 
-def limit() -> float:
-    """Return the CPU time of what takes about 20 ms on the machine that the bus was measured on."""
-    begun = time.thread_time()
-    for number in range(20_000):
-        hashlib.sha256(b"%d" % number).hexdigest()
-    return time.thread_time() - begun
-
-
-async def longest_hold(call: Callable[[], Awaitable[object]]) -> float:
-    """Return the most CPU time that the loop's thread took between two turns of something else, during a call."""
-    turns: list[float] = []
-
-    async def look() -> None:
-        while True:
-            turns.append(time.thread_time())
-            await asyncio.sleep(0)
-
-    looking = asyncio.create_task(look())
-    await asyncio.sleep(0)
-    await call()
-    await asyncio.sleep(0)
-    looking.cancel()
-    return max(later - earlier for earlier, later in itertools.pairwise(turns))
-
-
 @pytest.mark.usefixtures("_quiet_collector")
 async def test_nothing_that_a_stranger_may_ask_holds_the_loop(closed: Bus) -> None:
     allowed = limit()
@@ -93,3 +70,68 @@ def _quiet_collector() -> Iterator[None]:
     gc.disable()
     yield
     gc.enable()
+
+
+@pytest.mark.usefixtures("_quiet_collector")
+@pytest.mark.parametrize(
+    "stored", [20_000, pytest.param(1_000_000, marks=[pytest.mark.proof, pytest.mark.timeout(1200)])]
+)
+async def test_nothing_that_the_bus_does_with_much_in_its_store_holds_the_loop(tmp_path: Path, stored: int) -> None:
+    async with running(tmp_path) as bus:
+        store, now = bus.context.store, bus.context.clock.now()
+        await bus.api("PUT", "/destinations/orders", {})
+        for first in range(0, stored, 1000):
+            # The first tenth is past its retention.
+            at = now - 40 * DAY if first < stored // 10 else now - DAY + first
+            await store.write([_stored(at + number) for number in range(1000)])
+
+        async def get(path: str) -> None:
+            answer = await bus.client.get(path, follow_redirects=True)
+            assert answer.status_code == 200, answer.text
+
+        async def post(path: str, body: bytes, kind: str) -> None:
+            assert (await bus.client.post(path, content=body, headers={"content-type": kind})).status_code in (200, 202)
+
+        async def expire() -> None:
+            dropped.extend((await store.expire(now))[0])
+
+        async def checkpoint() -> None:
+            # A log of more than 4 MB is emptied into the file.
+            for _ in range(10):
+                records = [NewRecord("orders", encode_message(_stored(now)), now) for _ in range(500)]
+                await bus.context.spools["receiver"].append(records)
+
+        dropped: list[str] = []
+        lines = b"\n".join(b'{"destination":"orders","body":%d}' % number for number in range(250))
+        sources: dict[str, Callable[[], Awaitable[object]]] = {
+            "expiry": expire,
+            "search": lambda: get("/api/v1/messages?destination=orders&limit=200"),
+            "search for a text": lambda: get("/api/v1/messages?q=4711&limit=50"),
+            "statistics": lambda: get("/api/v1/stats"),
+            "overview": lambda: get("/api/v1/overview"),
+            "failures": lambda: get("/api/v1/failures"),
+            "metrics": lambda: get("/metrics"),
+            "a checkpoint": checkpoint,
+            "a body of 1 MB": lambda: post("/v1/messages/orders", b'"%s"' % (b"x" * 1_000_000), "application/json"),
+            "a batch of 250": lambda: post("/v1/messages", lines, "application/x-ndjson"),
+        }
+        allowed = limit()
+        held = {}
+        for source, call in sources.items():
+            again = [await longest_hold(call) for _ in range(3)]
+            held[source] = again[0] if source == "expiry" else min(again[1:])
+        print({source: f"{took * 1000:.1f} ms" for source, took in held.items()}, f"allowed {allowed * 1000:.1f} ms")
+        assert len(dropped) == 1
+        assert {source: took for source, took in held.items() if took > allowed} == {}
+
+
+def _stored(at: int) -> Message:
+    return Message(
+        id=new_id(at),
+        destination="orders",
+        body=b'{"number":%d}' % at,
+        content_type="application/json",
+        sent_at=at,
+        received_at=at,
+        biz_id=f"order-{at}",
+    )
