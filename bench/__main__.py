@@ -1,11 +1,14 @@
-"""``python -m bench [--quick | --full] [--json FILE] [SECTION]...``: what the bus reaches beside its references."""
+"""``python -m bench [--quick | --full] [SECTION]...``: what the bus reaches beside its references.
+
+Figures also go to ``--json FILE`` and ``--markdown FILE``, curves to ``--pictures DIRECTORY``.
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -27,6 +30,8 @@ from bench import (
     telling,
     transports,
 )
+from bench.curves import backlog, load, processes, subscribers
+from bench.machine import Machine
 from bench.report import Report, Row
 from bench.run import FULL, NORMAL, QUICK, Run
 from tests.servers import KNOWN, InstallFailed
@@ -47,22 +52,31 @@ SECTIONS: dict[str, Callable[[Run], list[Row]]] = {
     "pipeline": pipeline.measure,
     "freshness": freshness.measure,
     "events": telling.measure,
+    "subscribers": subscribers.measure,
+    "backlog": backlog.measure,
+    "processes": processes.measure,
+    "load": load.measure,
 }
+GROUPS: dict[str, Sequence[str]] = {"curves": ("subscribers", "backlog", "processes", "load")}
+KNOWN_NAMES = [*SECTIONS, *GROUPS]
+PICTURES = Path("build/performance")
 
 
 def parse() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="python -m bench", description="Every figure is a ratio within this run.")
-    parser.add_argument("section", nargs="*", help=f"some of: {', '.join(SECTIONS)} (default: all)")
+    parser.add_argument("section", nargs="*", help=f"some of: {', '.join(KNOWN_NAMES)} (default: all)")
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--quick", dest="size", action="store_const", const=QUICK, default=NORMAL, help="small and short")
     size.add_argument("--full", dest="size", action="store_const", const=FULL, help="a backlog of 1,000,000 messages")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there too")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables there as Markdown")
+    parser.add_argument("--pictures", type=Path, default=PICTURES, metavar="DIRECTORY", help="where curves are drawn")
     parser.add_argument("--directory", type=Path, help="where data goes while it runs (default: the system's)")
     given = parser.parse_args()
-    unknown = set(given.section) - set(SECTIONS)
+    unknown = set(given.section) - set(KNOWN_NAMES)
     if unknown:
-        parser.error(f"unknown: {', '.join(sorted(unknown))}; there are: {', '.join(SECTIONS)}")
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; there are: {', '.join(KNOWN_NAMES)}")
     return given
 
 
@@ -76,21 +90,23 @@ def main() -> int:
     except InstallFailed as error:
         console.print(f"nsq could not be installed: {error}", markup=False)
         return 1
-    report = Report()
+    report = Report(Machine.here())
     columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
     with (
         Progress(*columns, console=Console(stderr=True), transient=True) as progress,
         tempfile.TemporaryDirectory(prefix="bus-bench-", dir=given.directory) as folder,
     ):
-        names = given.section or list(SECTIONS)
+        names = [name for asked in given.section for name in GROUPS.get(asked, [asked])] or list(SECTIONS)
         task = progress.add_task("starting", total=len(names))
-        run = Run(Path(folder), given.size, nsq, lambda text: progress.update(task, description=text))
+        run = Run(Path(folder), given.size, nsq, lambda text: progress.update(task, description=text), given.pictures)
         for name in names:
             _measure(report, name, run)
             progress.advance(task)
     report.show(console)
     if given.json:
         report.save(given.json)
+    if given.markdown:
+        report.save_markdown(given.markdown)
     return int(bool(report.failures))
 
 

@@ -10,12 +10,14 @@ from typing import NamedTuple
 from bench.report import Row
 from bench.run import Run
 from bench.sending import Arrivals, Sending, wait_arrived
-from bench.systems import Pier, System
+from bench.systems import System
 from tests.harness.process import Child, module
 from tests.harness.subscribers import SubscriberProcess
 
 SECTION = "end to end"
 WARM_UP = 500
+LEAST = 100
+"""Messages of a round, however many deliveries each of them makes."""
 BATCH = 100
 BATCH_PERMITS = 16
 CORES = len(os.sched_getaffinity(0))
@@ -43,9 +45,9 @@ def _rows(run: Run, subscribers: int) -> list[Row]:
     bare: list[Figures] = []
     for round_ in range(run.size.rounds):
         run.step(f"end to end, {subscribers} subscribers, round {round_ + 1}")
-        bus.append(_of_system(run, "bus", subscribers))
-        all_cores.append(_of_system(run, "bus", subscribers, processes=CORES))
-        nsq.append(_of_system(run, "nsq", subscribers))
+        bus.append(deliver(run, "bus", subscribers))
+        all_cores.append(deliver(run, "bus", subscribers, processes=CORES))
+        nsq.append(deliver(run, "nsq", subscribers))
         bare.append(_of_bare_loop(run, subscribers))
     with_ = f"{subscribers} subscriber{'s' if subscribers > 1 else ''}"
     rates = [figures.rate for figures in bus]
@@ -74,10 +76,10 @@ def _batch_rows(run: Run) -> list[Row]:
     found: dict[str, list[Figures]] = {"coming": [], "waiting": [], "coming alone": [], "waiting alone": []}
     for round_ in range(run.size.rounds):
         run.step(f"end to end, batches of {BATCH}, round {round_ + 1}")
-        found["coming"].append(_of_system(run, "bus", 1, **batches))
-        found["coming alone"].append(_of_system(run, "bus", 1))
-        found["waiting"].append(_of_backlog(run, **batches))
-        found["waiting alone"].append(_of_backlog(run))
+        found["coming"].append(deliver(run, "bus", 1, **batches))
+        found["coming alone"].append(deliver(run, "bus", 1))
+        found["waiting"].append(drain(run, "bus", run.size.messages, **batches))
+        found["waiting alone"].append(drain(run, "bus", run.size.messages))
     rows = []
     for figure, what in (("deliveries", "coming"), ("deliveries of a backlog", "waiting")):
         of, alone = found[what], found[f"{what} alone"]
@@ -88,31 +90,36 @@ def _batch_rows(run: Run) -> list[Row]:
     return rows
 
 
-def _of_backlog(run: Run, **fields: object) -> Figures:
-    """Return how fast what waited while the subscription was paused is delivered."""
-    with run.sink(batches="batch" in fields) as sink, run.system("bus", [sink.url("/s0")], **fields) as system:
-        if not isinstance(system, Pier):
-            raise TypeError("only the bus pauses")
-        push(system, sink, ["/s0"], WARM_UP)
-        system.pause(is_paused=True)
-        sink.reset()
-        Sending(system.publish_url, run.size.messages).result()
-        began, before = time.monotonic(), system.usage.cpu()
-        system.pause(is_paused=False)
-        wait_arrived(sink, ["/s0"], run.size.messages)
-        cpu = system.usage.cpu() - before
-        ended = max(Arrivals(sink, "/s0").first.values())
-    return Figures(run.size.messages / (ended - began), cpu / run.size.messages * 1000)
+def messages_of(deliveries: int, subscribers: int) -> int:
+    """Return how many messages a round sends: as many deliveries, and twice as many to several subscribers."""
+    return max(LEAST, deliveries * (2 if subscribers > 1 else 1) // subscribers)
 
 
-def _of_system(run: Run, name: str, subscribers: int, **fields: object) -> Figures:
+def deliver(run: Run, name: str, subscribers: int, **fields: object) -> Figures:
+    """Start a system and return how fast it delivers what is sent as fast as it is taken."""
     paths = [f"/s{number}" for number in range(subscribers)]
     with (
         run.sink(batches="batch" in fields) as sink,
         run.system(name, [sink.url(path) for path in paths], **fields) as system,
     ):
         push(system, sink, paths, WARM_UP)
-        return push(system, sink, paths, run.size.messages // (2 if subscribers > 1 else 1))
+        return push(system, sink, paths, messages_of(run.size.messages, subscribers))
+
+
+def drain(run: Run, name: str, backlog: int, **fields: object) -> Figures:
+    """Start a system and return how fast it delivers what waited while its subscriber was paused."""
+    with run.sink(batches="batch" in fields) as sink, run.system(name, [sink.url("/s0")], **fields) as system:
+        push(system, sink, ["/s0"], WARM_UP)
+        system.pause(is_paused=True)
+        sink.reset()
+        Sending(system.publish_url, backlog).result()
+        before = system.usage.cpu()
+        began = time.monotonic()
+        system.pause(is_paused=False)
+        wait_arrived(sink, ["/s0"], backlog)
+        cpu = system.usage.cpu() - before
+        ended = max(Arrivals(sink, "/s0").first.values())
+    return Figures(backlog / (ended - began), cpu / backlog * 1000)
 
 
 def push(system: System, sink: SubscriberProcess, paths: Sequence[str], count: int) -> Figures:
@@ -131,7 +138,7 @@ def push(system: System, sink: SubscriberProcess, paths: Sequence[str], count: i
 def _of_bare_loop(run: Run, subscribers: int) -> Figures:
     with run.sink() as sink, run.place() as folder:
         urls = [sink.url(f"/s{number}") for number in range(subscribers)]
-        count = run.size.messages // (2 if subscribers > 1 else 1)
+        count = messages_of(run.size.messages, subscribers)
         with Child(module("bench.bare_loop", "--count", count, *urls), log=folder / "log") as loop:
             found = loop.ready_line(120)
     return Figures(found["per_second"], found["cpu_per_1000"])

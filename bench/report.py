@@ -12,6 +12,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from bench.machine import Machine
+
+COLUMNS = ("section", "figure", "value", "beside", "reference", "ratio", "target", "")
+NUMERIC = {"value", "reference", "ratio", "target"}
+
 
 @dataclass
 class Row:
@@ -62,20 +67,23 @@ def against_limit(section: str, figure: str, values: Sequence[float], unit: str,
 
 
 class Report:
-    """All rows of a run, and what could not be measured."""
+    """All rows of a run, what it was measured on, and what could not be measured."""
 
-    def __init__(self) -> None:
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
         self.rows: list[Row] = []
         self.failures: dict[str, str] = {}
 
     def show(self, console: Console) -> None:
         """Print the table."""
+        console.print(str(self.machine), markup=False, highlight=False)
         table = Table(title="Pier beside its references, each pair measured in this run", show_lines=False)
-        for name in ("section", "figure", "value", "beside", "reference", "ratio", "target", ""):
-            numeric = name in {"value", "reference", "ratio", "target"}
-            table.add_column(name, justify="right" if numeric else "left", no_wrap=numeric)
+        for name in COLUMNS:
+            table.add_column(name, justify="right" if name in NUMERIC else "left", no_wrap=name in NUMERIC)
         for row in self.rows:
-            table.add_row(*_cells(row))
+            *cells, verdict = _cells(row)
+            colour = {"met": "green", "missed": "red"}.get(verdict)
+            table.add_row(*cells, f"[{colour}]{verdict}[/{colour}]" if colour else verdict)
         console.print(table)
         for section, reason in self.failures.items():
             console.print(f"[red]{section} was not measured:[/red] {reason}", markup=True, highlight=False)
@@ -83,13 +91,26 @@ class Report:
     def save(self, path: Path) -> None:
         """Write everything as JSON."""
         rows = [{**asdict(row), "met": row.met} for row in self.rows]
-        path.write_text(json.dumps({"rows": rows, "failures": self.failures}, indent=2) + "\n")
+        document = {"machine": self.machine._asdict(), "rows": rows, "failures": self.failures}
+        path.write_text(json.dumps(document, indent=2) + "\n")
+
+    def save_markdown(self, path: Path) -> None:
+        """Write a table for each section, as docs have them."""
+        parts = [f"{self.machine}.\n"]
+        for section in dict.fromkeys(row.section for row in self.rows):
+            rows = [_cells(row)[1:] for row in self.rows if row.section == section]
+            rules = ["---:" if name in NUMERIC else "---" for name in COLUMNS[1:]]
+            lines = "".join(f"| {' | '.join(cells)} |\n" for cells in ([*COLUMNS[1:]], rules, *rows))
+            parts.append(f"## {section}\n\n{lines}")
+        parts += [f"{section} was not measured: {reason}\n" for section, reason in self.failures.items()]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("\n".join(parts))
 
 
 def _cells(row: Row) -> list[str]:
     sign = "<=" if row.lower else ">="
     target = "" if row.target is None else f"{sign} {row.target:.2f}"
-    verdict = {None: "", True: "[green]met[/green]", False: "[red]missed[/red]"}[row.met]
+    verdict = {None: "", True: "met", False: "missed"}[row.met]
     figure = f"{row.figure} ({row.note})" if row.note else row.figure
     return [
         row.section,
@@ -97,7 +118,7 @@ def _cells(row: Row) -> list[str]:
         f"{_number(row.value)} {row.unit}",
         row.beside,
         _number(row.reference),
-        f"{row.ratio:.2f}",
+        "" if math.isnan(row.ratio) else f"{row.ratio:.2f}",
         target,
         verdict,
     ]

@@ -15,27 +15,41 @@ from tests.harness.subscribers import SubscriberProcess
 
 @dataclass(frozen=True)
 class Size:
-    """How much is measured: messages of a throughput round, seconds of a paced one, the backlog, rounds."""
+    """How much is measured.
+
+    Attributes
+    ----------
+    messages
+        Of a throughput round.
+    seconds
+        Of a paced one.
+    backlog, subscribers, processes, rate
+        The most of each; curves go up to it.
+    """
 
     messages: int
     seconds: float
     backlog: int
     rounds: int = 3
+    subscribers: int = 64
+    processes: int = 4
+    rate: int = 50_000
 
 
-QUICK = Size(messages=5_000, seconds=2.0, backlog=50_000)
+QUICK = Size(messages=5_000, seconds=2.0, backlog=50_000, subscribers=4, processes=2, rate=1_000)
 NORMAL = Size(messages=20_000, seconds=5.0, backlog=200_000)
 FULL = Size(messages=20_000, seconds=10.0, backlog=1_000_000)
 
 
 @dataclass(frozen=True)
 class Run:
-    """One run of the benchmarks; ``nsq`` is the folder of its programs."""
+    """One run of the benchmarks; ``nsq`` is the folder of its programs, ``pictures`` that of what curves draw."""
 
     folder: Path
     size: Size
     nsq: Path
     step: Callable[[str], None]
+    pictures: Path | None = None
 
     @contextmanager
     def sink(self, *paths: str, batches: bool = False) -> Iterator[SubscriberProcess]:

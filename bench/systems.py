@@ -43,6 +43,10 @@ class System(Protocol):
 
     def start(self) -> Self: ...
 
+    def pause(self, *, is_paused: bool) -> None:
+        """Hold what its subscriptions get, or deliver it."""
+        ...
+
     def kill(self) -> None:
         """SIGKILL the part that holds the messages."""
         ...
@@ -82,6 +86,11 @@ class Nsq:
             poster.start()
         wait_until(self._consumed, within=START_WITHIN, what="nsq_to_http connected")
         return self
+
+    def pause(self, *, is_paused: bool) -> None:
+        verb = "pause" if is_paused else "unpause"
+        for number in range(len(self._posters)):
+            self._call(f"channel/{verb}", topic=TOPIC, channel=f"c{number}")
 
     def kill(self) -> None:
         self._nsqd.kill()
@@ -179,7 +188,6 @@ class Pier:
         return self
 
     def pause(self, *, is_paused: bool) -> None:
-        """Hold what its subscriptions get, or deliver it."""
         for number in range(len(self._urls)):
             self.bus.admin.pause(self._topic, f"s{number}", paused=is_paused)
 
