@@ -25,8 +25,8 @@ from tests.servers.running import LocalServer
 SECTION = "broker loss"
 TRANSPORTS = ("kafka", "rabbitmq", "nsq")
 RATE = 100
-KILLED_AFTER = 0.5
-"""Seconds of load before the kill, and before the start."""
+HARMED_AFTER, HARMED_AFTER_SHARE = 0.5, 0.25
+"""Seconds of load before the kill and before the start, and the most of the window that they may be."""
 RETURNING = 15.0
 """Seconds of load while the broker starts and the bus finds it again."""
 WARM_UP = 200
@@ -129,7 +129,7 @@ class _Loss:
         sending = self._send(RATE * seconds)
         before = self._sink.count("/s0")
         wait_until(lambda: self._sink.count("/s0") > before, within=ARRIVED_WITHIN, what="the load has begun")
-        time.sleep(KILLED_AFTER)
+        time.sleep(min(HARMED_AFTER, seconds * HARMED_AFTER_SHARE))
         for server in self._broker.servers:
             harm(server)
         return sending.result()

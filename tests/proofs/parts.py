@@ -18,6 +18,7 @@ _WORDS: Final = {
         "degradation",
         "live_switch",
         "bench_transports",
+        "bench_loss",
     ),
 }
 _OTHERWISE: Final = "kills"
