@@ -22,7 +22,7 @@ from bench.sending import Arrivals, Sending, percentile, wait_arrived
 from bench.systems import Nsq, Pier, System
 from tests.harness.subscribers import SubscriberProcess
 
-POINTS = (50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000)
+POINTS = (50, 100, 200, 500, 1_000, 2_000, 3_000, 4_000, 5_000, 7_000, 10_000, 15_000, 20_000, 30_000, 50_000)
 """Messages a second."""
 IN_TIME = 0.95
 """The share of messages that must arrive in time for a system to keep up."""

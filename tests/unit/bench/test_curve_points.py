@@ -12,6 +12,7 @@ from bench.curves.load import Window, keeps_up, lateness, window_of
 from bench.curves.picture import draw, short, spread
 from bench.deliveries import messages_of
 from bench.load import FIRST_SEQ
+from bench.systems import concurrency_of
 
 MOST_BYTES = 60_000
 
@@ -40,6 +41,10 @@ def test_a_run_goes_to_the_points_of_its_size() -> None:
     assert up_to(4, 1, 2, 4, 8) == [1, 2, 4]
     assert [messages_of(20_000, subscribers) for subscribers in (1, 2, 4, 64)] == [20_000, 20_000, 10_000, 625]
     assert messages_of(500, 64) == 100
+
+
+def test_many_subscribers_share_the_connections_that_the_sink_can_take() -> None:
+    assert [concurrency_of(subscribers) for subscribers in (0, 1, 16, 32, 64)] == [100, 100, 100, 50, 25]
 
 
 def test_the_systems_take_turns() -> None:
