@@ -75,8 +75,8 @@ SECTIONS := $(wordlist 2,$(words $(MAKECMDGOALS)),$(MAKECMDGOALS))
 $(SECTIONS): bench ;@:
 endif
 
-bench: servers ## Measure; every figure is a ratio within one run. Some of it: make bench counts latency.
-	$(BIN)/python -m bench $(SECTIONS)
+bench: servers ## Measure; every figure is a ratio within one run. Some: make bench curves OPTIONS=--quick.
+	$(BIN)/python -m bench $(SECTIONS) $(OPTIONS)
 
 million: $(STAMP) ## Put 1,000,000 messages (COUNT) into the store of DATA.
 	$(BIN)/python -m bench.million --data $(DATA) --count $(COUNT)
