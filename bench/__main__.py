@@ -9,6 +9,7 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -71,6 +72,7 @@ def parse() -> argparse.Namespace:
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--quick", dest="size", action="store_const", const=QUICK, default=NORMAL, help="small and short")
     size.add_argument("--full", dest="size", action="store_const", const=FULL, help="a backlog of 1,000,000 messages")
+    parser.add_argument("--rounds", type=int, metavar="N", help="how often each pair is measured (default: 3)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there too")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables there as Markdown")
     parser.add_argument("--pictures", type=Path, default=PICTURES, metavar="DIRECTORY", help="where curves are drawn")
@@ -100,7 +102,8 @@ def main() -> int:
     ):
         names = [name for asked in given.section for name in GROUPS.get(asked, [asked])] or list(SECTIONS)
         task = progress.add_task("starting", total=len(names))
-        run = Run(Path(folder), given.size, nsq, lambda text: progress.update(task, description=text), given.pictures)
+        size = replace(given.size, rounds=given.rounds) if given.rounds else given.size
+        run = Run(Path(folder), size, nsq, lambda text: progress.update(task, description=text), given.pictures)
         for name in names:
             _measure(report, name, run)
             progress.advance(task)
