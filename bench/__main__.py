@@ -38,7 +38,7 @@ from bench.report import Report, Row
 from bench.run import FULL, NORMAL, QUICK, Run
 from tests.servers import KNOWN, InstallFailed
 
-WIDTH = 150
+WIDTH = 165
 SECTIONS: dict[str, Callable[[Run], list[Row]]] = {
     "parts": parts.measure,
     "counts": counts.measure,

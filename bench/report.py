@@ -27,7 +27,7 @@ class Row:
     values, references
         One for each round, measured side by side; a limit is a reference that does not change.
     target
-        The ratio to reach, None for a figure that is only shown.
+        The ratio to reach in the median of the rounds, None for a figure that is only shown.
     lower
         Whether less is better, so that the target is the most allowed.
     """
@@ -44,13 +44,14 @@ class Row:
     value: float = field(init=False)
     reference: float = field(init=False)
     ratio: float = field(init=False)
+    ratios: Sequence[float] = field(init=False)
 
     def __post_init__(self) -> None:
         self.value = statistics.median(self.values)
         self.reference = statistics.median(self.references)
         pairs = zip(self.values, self.references, strict=True)
-        ratios = [value / reference for value, reference in pairs if reference]
-        self.ratio = statistics.median(ratios) if ratios else math.nan
+        self.ratios = [value / reference for value, reference in pairs if reference]
+        self.ratio = statistics.median(self.ratios) if self.ratios else math.nan
 
     @property
     def met(self) -> bool | None:
@@ -118,10 +119,18 @@ def _cells(row: Row) -> list[str]:
         f"{_number(row.value)} {row.unit}",
         row.beside,
         _number(row.reference),
-        "" if math.isnan(row.ratio) else f"{row.ratio:.2f}",
+        _ratio(row),
         target,
         verdict,
     ]
+
+
+def _ratio(row: Row) -> str:
+    """Return the median of all rounds, and between which they were."""
+    if math.isnan(row.ratio):
+        return ""
+    low, high = min(row.ratios), max(row.ratios)
+    return f"{row.ratio:.2f} ({low:.2f}-{high:.2f})" if f"{low:.2f}" != f"{high:.2f}" else f"{row.ratio:.2f}"
 
 
 def _number(value: float) -> str:

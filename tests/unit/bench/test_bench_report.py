@@ -60,7 +60,7 @@ def test_what_is_saved_names_the_machine_and_has_a_table_for_each_section(tmp_pa
         "## speed\n\n"
         "| figure | value | beside | reference | ratio | target |  |\n"
         "| --- | ---: | --- | ---: | ---: | ---: | --- |\n"
-        "| deliveries | 20.00 /s | nsq | 10.00 | 2.00 | >= 1.50 | met |\n"
+        "| deliveries | 20.00 /s | nsq | 10.00 | 2.00 (1.00-3.00) | >= 1.50 | met |\n"
         "| one process | 5.00 /s | none | 0.00 |  |  |  |\n"
         "\n## rest\n\n"
         "| figure | value | beside | reference | ratio | target |  |\n"
