@@ -42,16 +42,6 @@ class Cursors:
         self.changes = 0
         self._next_lane = 1
 
-    @property
-    def bytes(self) -> int:
-        """Bytes that the records of all sections take."""
-        return sum(section.bytes for section in self.sections.values())
-
-    @property
-    def queued(self) -> int:
-        """Bytes that are being appended."""
-        return sum(section.queued for section in self.sections.values())
-
     # Lanes and consumers
 
     def restore(self, lane: Lane) -> None:

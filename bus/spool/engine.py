@@ -70,6 +70,7 @@ class Engine:
         self._room_total = 0
         try:
             self.cursors = Cursors(options.plan, options.cache_bytes)
+            self._sections = tuple(self.cursors.sections.values())
             self.file, unmarked = restore.restore(directory, options, self.cursors)
             self.damage = Damage(self.cursors, options.now)
             self.gathered = Transactions(self.cursors, self.damage, unmarked=unmarked)
@@ -99,7 +100,10 @@ class Engine:
         return section.room(lane, self._free() - self.options.reserve - added)
 
     def _total(self) -> int:
-        return self.cursors.bytes + self.cursors.queued
+        total = 0
+        for section in self._sections:  # for each message, several times
+            total += section.bytes + section.queued
+        return total
 
     def enter(self, section: Section, records: Sequence[NewRecord], urgent: bool) -> Entry:
         """Queue records for the next transaction; nothing is queued when this raises."""
