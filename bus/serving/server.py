@@ -124,8 +124,8 @@ def _socket(sockets: Sockets, deadline: float, **fields: Any) -> asyncio.Protoco
     return PageSocket(sockets, deadline, **fields)
 
 
-def bind(host: str, port: int, *, shares: bool = False) -> socket.socket:
-    """Return a socket that listens; others of this user may listen on the same port if it ``shares``.
+def bind(host: str, port: int, *, shares: bool = False, listens: bool = True) -> socket.socket:
+    """Return a socket that ``listens``; others of this user may listen on the same port if it ``shares``.
 
     Raises
     ------
@@ -139,7 +139,8 @@ def bind(host: str, port: int, *, shares: bool = False) -> socket.socket:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     try:
         listener.bind((host, port))
-        listener.listen(_BACKLOG)
+        if listens:
+            listener.listen(_BACKLOG)
     except OSError as error:
         listener.close()
         reason = "in use" if error.errno == errno.EADDRINUSE else (error.strerror or str(error))

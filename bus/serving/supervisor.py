@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from bus.errors import ConfigurationError
 from bus.serving.announcement import Announcement
 from bus.serving.place import Place
 from bus.serving.server import bind, url_of
@@ -121,18 +122,32 @@ class Supervisor:
         while not self._stopping.is_set():
             begun = loop.time()
             code = await self._live(number)
-            has_served |= self._serves[number].is_set() or number in self._replaced
-            if self._stopping.is_set() or not (has_served or code < 0):
+            served = self._serves[number].is_set() or number in self._replaced
+            has_served |= served
+            if self._stopping.is_set() or (code > 0 and not has_served):
                 self._code = self._code or code
                 self._stopping.set()
                 return
             self._serves[number].clear()
+            if not served:
+                self._withdraw(number)
             if number in self._replaced:
                 self._replaced.discard(number)
                 continue
             _log.warning("process %d of %d ended (%d); it is started again", number, len(self._own), code)
             pause = _FIRST_PAUSE if loop.time() - begun > _LIVED else min(pause * 2, _LONGEST_PAUSE)
             await self._rest(pause)
+
+    def _withdraw(self, number: int) -> None:
+        """Have new connections go to the other places, until a process comes to listen at this one again."""
+        host, port = self._listeners[number].getsockname()[:2]
+        try:
+            silent = bind(host, port, shares=True, listens=False)
+        except ConfigurationError as error:  # no socket is to be had now
+            _log.warning("connections to process %d wait for it: %s", number, error)
+            return
+        self._listeners[number].close()
+        self._listeners[number] = silent
 
     async def _watch(self, number: int) -> None:
         """Kill a process that serves and stands still: its part of the port's connections would wait for ever."""

@@ -46,15 +46,18 @@ def _be_one(folder: Path, place: dict[str, Any]) -> int:
     signal.signal(signal.SIGTERM, signal.SIG_IGN if behaviour == "deaf" else lambda *_: os._exit(0))
     os.write(place["ready"], json.dumps(["http://127.0.0.1:1", [], "data", False, []]).encode())
     os.close(place["ready"])
+    (folder / "port").write_text(str(place["port"]))
     with (folder / f"{place['number']}.lives").open("a") as lives:
         lives.write(f"{os.getpid()}\n")
     if behaviour != "still":
-        threading.Thread(target=_answer, args=(socket.socket(fileno=place["own"]),), daemon=True).start()
+        for number in (place["own"], place["listener"]):
+            threading.Thread(target=_answer, args=(socket.socket(fileno=number),), daemon=True).start()
     os.read(place["leash"], 1)  # until the supervisor is gone, or a signal
     return 0
 
 
 def _answer(listener: socket.socket) -> None:
+    listener.listen(100)
     listener.setblocking(True)
     while True:
         connection, _ = listener.accept()

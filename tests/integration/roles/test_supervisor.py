@@ -7,8 +7,10 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
+from tests.harness.http import PLAIN
 from tests.harness.process import Child, module
 from tests.harness.waiting import wait_until
 
@@ -48,6 +50,11 @@ class Supervised:
     def _await_file(self, name: str) -> None:
         wait_until((self.folder / name).exists, within=20, what=f"{name} is there", every=0.02, state=self.child.output)
 
+    def answers(self, count: int) -> int:
+        """Return how many of so many connections to the common port are answered."""
+        url = f"http://127.0.0.1:{(self.folder / 'port').read_text()}/"
+        return sum(httpx.get(url, timeout=5, **PLAIN).is_success for _ in range(count))
+
     def await_log(self, text: str) -> None:
         """Wait until the supervisor has said something."""
         wait_until(lambda: text in self.child.output(), within=20, what=text, every=0.02, state=self.child.output)
@@ -69,11 +76,15 @@ def test_a_start_that_is_not_possible_ends_all(supervised: Supervised) -> None:
 
 def test_one_that_cannot_start_again_is_tried_again_while_the_others_serve(supervised: Supervised) -> None:
     supervised.start()
+    assert supervised.answers(20) == 20
     supervised.tell(1, "refuse")
     os.kill(supervised.lives(1)[0], signal.SIGKILL)
     supervised.await_log("process 1 of 2 ended (3)")
+    # New connections go to the one that serves.
+    assert supervised.answers(20) == 20
     supervised.tell(1, "")
     supervised.await_lives(1, 2)
+    assert supervised.answers(20) == 20
     assert len(supervised.lives(0)) == 1
     assert supervised.child.stop() == 0
 

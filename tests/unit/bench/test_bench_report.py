@@ -21,7 +21,7 @@ MACHINE = Machine("CPython 3.13.1", "PGO and LTO", 2, "Some Processor 9", 8 * 10
         ("", "-O3 -fprofile-instr-use=code.profclangd", "PGO"),
         ("'--with-lto=thin'", "-O3", "LTO"),
         ("'--with-lto' '--with-lto=no'", "-O3", "neither PGO nor LTO"),
-        ("'--prefix=/root/--enable-optimizations-not'", "-O3 -fwrapv", "neither PGO nor LTO"),
+        ("'--prefix=/opt/--enable-optimizations-not'", "-O3 -fwrapv", "neither PGO nor LTO"),
         ("", "", "neither PGO nor LTO"),
     ],
 )
