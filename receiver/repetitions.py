@@ -56,17 +56,18 @@ class Repetitions:
                 return frozenset()
             claimed = self._claims.claim(names, asked)
             self._note({names[name]: said for name, said in claimed.known.items()}, ids)
-            doubtful = set(claimed.doubtful)
-            if self._clock.monotonic() > until:
-                doubtful |= set(claimed.storing)
+            is_late = self._clock.monotonic() > until
+            doubtful = ({*claimed.doubtful, *claimed.storing} if is_late else set(claimed.doubtful)) - asked
             if doubtful:
                 told = [names[name] for name in doubtful]
                 await self._recall([one for one in told if one in ids], [one for one in told if one in keys])
                 asked |= doubtful
-            elif claimed.storing:
-                await self._clock.sleep(_LOOK_AGAIN)
-            else:
+            elif not claimed.storing:
                 return frozenset(names.keys() - claimed.known.keys())
+            elif is_late:  # nobody gets at the claims, and the store was asked
+                return frozenset()
+            else:
+                await self._clock.sleep(_LOOK_AGAIN)
 
     def settle(self, claimed: Collection[bytes], accepted: Mapping[bytes, bytes]) -> None:
         """Say of all names that `known` returned what became of them; ``accepted`` are durable."""

@@ -156,7 +156,11 @@ def _claims(shared: Path | None, owner: str, clock: Clock, opened: AsyncExitStac
         return None
     from bus.stores.sqlite.claims import SharedClaims  # noqa: PLC0415 - of several processes only
 
-    claims = SharedClaims(shared, owner, clock.now())
+    try:
+        claims = SharedClaims(shared, owner, clock.now())
+    except StoreError as error:
+        _log.warning("what the other processes of this port accept is not known here: %s", error)
+        return None
     opened.callback(claims.close)
     return claims
 

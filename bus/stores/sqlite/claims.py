@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -11,13 +12,16 @@ import apsw
 
 from bus.files import make_private
 from bus.ports.claims import Claimed
-from bus.stores.sqlite.errors import DAMAGED
+from bus.stores.sqlite.errors import DAMAGED, translating
+from bus.telemetry.outage import Outage
 
 _log = logging.getLogger(__name__)
 NAME: Final = "claims.db"
 _MOST: Final = 200_000
 """Names kept, some 20 MB; of ids older than the latest forgotten one the store is asked."""
-_BUSY_MS: Final = 20
+_BUSY_MS: Final = 5
+_MOST_UNSETTLED: Final = 10_000
+"""Names kept to be settled while that is not possible; of the others the store is asked."""
 _ID_BYTES: Final = 16
 _TIME_BYTES: Final = 6  # the first of an id, milliseconds
 _STORING, _ACCEPTED, _DOUBTFUL = range(3)
@@ -36,7 +40,7 @@ COMMIT;
 class SharedClaims:
     """The file, opened by one process.
 
-    A call takes microseconds, or waits for 20 ms at most. Of a file that cannot be used, nothing is known: then a
+    A call takes microseconds, or waits for 5 ms at most. Of a file that cannot be used, nothing is known: then a
     message may be accepted twice, and none is lost.
 
     Parameters
@@ -45,19 +49,26 @@ class SharedClaims:
         The process, the same after a restart: what it was storing when it ended is doubtful.
     now
         Milliseconds since the epoch; who makes the file knows nothing of ids of before.
+
+    Raises
+    ------
+    StoreError
+        The file cannot be made.
     """
 
     def __init__(self, directory: Path, owner: str, now: int) -> None:
         self._owner = owner
-        self._unsettled: list[tuple[int, bytes, bytes]] = []
+        self._unsettled: deque[tuple[int, bytes, bytes]] = deque(maxlen=_MOST_UNSETTLED)
+        self._outage = Outage(_log, "what the other processes accepted is not known, a repetition may be accepted")
         path = directory / NAME
-        try:
-            self._connection = _open(path, owner, now)
-        except DAMAGED as error:
-            _log.warning("%s is damaged and made anew; a repetition may be accepted: %s", NAME, error)
-            for suffix in ("", "-wal", "-shm"):
-                path.with_name(f"{NAME}{suffix}").unlink(missing_ok=True)
-            self._connection = _open(path, owner, now)
+        with translating(NAME):
+            try:
+                self._connection = _open(path, owner, now)
+            except DAMAGED as error:
+                _log.warning("%s is damaged and made anew; a repetition may be accepted: %s", NAME, error)
+                for suffix in ("", "-wal", "-shm"):
+                    path.with_name(f"{NAME}{suffix}").unlink(missing_ok=True)
+                self._connection = _open(path, owner, now)
 
     def claim(self, names: Collection[bytes], asked: Collection[bytes]) -> Claimed:
         """Claim names for the caller, if it can have all that are not accepted yet."""
@@ -65,25 +76,26 @@ class SharedClaims:
             with self._connection:
                 self._write_settled()
                 claimed = self._claim(names, asked)
-            self._unsettled.clear()
+            self._settled()
             return claimed  # noqa: TRY300 - the block before may raise at its end
         except apsw.BusyError:
             return Claimed({}, storing=names)
         except apsw.Error as error:
-            self._tell(error)
+            self._outage.goes_on(error)
             return Claimed({})
 
     def settle(self, accepted: Mapping[bytes, bytes], refused: Collection[bytes]) -> None:
         """Say what became of claimed names."""
-        self._unsettled += [(_ACCEPTED, said, name) for name, said in accepted.items()]
-        self._unsettled += [(_DOUBTFUL, b"", name) for name in refused]
+        self._unsettled.extend((_ACCEPTED, said, name) for name, said in accepted.items())
+        self._unsettled.extend((_DOUBTFUL, b"", name) for name in refused)
         try:
             with self._connection:
                 self._write_settled()
-            self._unsettled.clear()
+            self._settled()
+        except apsw.BusyError:
+            return  # with the next call
         except apsw.Error as error:
-            if not isinstance(error, apsw.BusyError):
-                self._tell(error)
+            self._outage.goes_on(error)
 
     def close(self) -> None:
         """Close the file."""
@@ -129,8 +141,9 @@ class SharedClaims:
         if self._unsettled:
             self._connection.executemany("UPDATE claims SET state = ?, said = ? WHERE name = ?", self._unsettled)
 
-    def _tell(self, error: apsw.Error) -> None:
-        _log.warning("what the other processes accepted is not known, a repetition may be accepted: %s", error)
+    def _settled(self) -> None:
+        self._unsettled.clear()
+        self._outage.is_over()
 
 
 def _open(path: Path, owner: str, now: int) -> apsw.Connection:

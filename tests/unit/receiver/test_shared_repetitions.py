@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 from bus.errors import Conflict
+from bus.ports.claims import Claimed
 from bus.stores.sqlite.claims import SharedClaims
 from receiver.duplicates import name_of
 from tests.unit.receiver.receiver_world import World
@@ -61,3 +62,24 @@ async def test_of_one_that_died_the_store_is_asked(worlds: list[World], claims: 
     assert not sending.done()
     await there.clock.advance(1)
     assert not (await sending).duplicate
+
+
+class Locked:
+    """Claims that nobody gets at."""
+
+    def claim(self, names: Collection[bytes], _: Collection[bytes]) -> Claimed:
+        return Claimed({}, storing=names)
+
+    def settle(self, accepted: Mapping[bytes, bytes], refused: Collection[bytes]) -> None:
+        raise AssertionError(f"{accepted} and {refused} were not claimed")
+
+
+async def test_claims_that_nobody_gets_at_hold_a_message_up_for_a_moment_only(worlds: list[World]) -> None:
+    world = worlds[0]
+    world.claims = Locked()
+    world.restart()
+    one = world.id()
+    sending = asyncio.create_task(world.send(id=one))
+    await world.clock.advance(2.1)
+    assert not (await sending).duplicate
+    assert (await world.send(id=one)).duplicate
