@@ -10,7 +10,7 @@ import os
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Any, Final, Literal
 
 from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -105,7 +105,7 @@ class Settings(BaseSettings):
 
     host: str = "127.0.0.1"
     port: int | None = Field(default=None, ge=0, le=65535)
-    processes: Annotated[int, Field(ge=1, le=_MOST_PROCESSES)] | Literal["auto"] = 1
+    processes: int | Literal["auto"] = 1
     advertise: str = ""
     data: Path = Path("data")
     store: str = ""
@@ -165,6 +165,16 @@ class Settings(BaseSettings):
     drain_timeout: float = Field(default=30.0, gt=0)
     sockets: int = Field(default=1000, ge=1)
     sockets_per_address: int = Field(default=100, ge=1)
+
+    @field_validator("processes", mode="before")
+    @classmethod
+    def _is_number_or_auto(cls, value: object) -> object:
+        if value == "auto":
+            return value
+        text = str(value)
+        if not (text.isdecimal() and 1 <= int(text) <= _MOST_PROCESSES):
+            raise ValueError(f"a number from 1 to {_MOST_PROCESSES}, or auto")
+        return int(text)
 
     @field_validator("trusted_proxies")
     @classmethod
