@@ -9,12 +9,13 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from fastapi import FastAPI, Request, Response
-from nicegui import core, ui
+from nicegui import Client, core, ui
 
 import admin.pages.views
 from admin.pages.calls import Refused
 from admin.pages.frame import serve_pages
 from admin.pages.socket_owner import bind_sockets
+from admin.pages.unopened import await_socket
 
 ROOT: Final = "/admin"
 _RECONNECT: Final = 20.0
@@ -68,7 +69,10 @@ def _missing(page_of: Callable[..., Any]) -> Callable[..., Awaitable[Response]]:
     async def answer(request: Request, error: Exception) -> Response:
         if "viewer" not in request.scope:
             return Response("there is no such file", 404)
+        before = set(Client.instances)
         found: Response = await page_of(request, error)
+        for made in Client.instances.keys() - before:
+            await_socket(Client.instances[made])
         return found
 
     return answer

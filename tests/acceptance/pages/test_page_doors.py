@@ -50,9 +50,9 @@ def stranger(guarded: Guarded) -> Iterator[httpx.Client]:
         yield client
 
 
-def page_of(cookie: str, client: httpx.Client) -> str:
+def page_of(cookie: str, client: httpx.Client, path: str = "/account") -> str:
     """Open a page; return the id by which its socket names it."""
-    answer = client.get("/admin/account", headers={"cookie": cookie})
+    answer = client.get(f"/admin{path}", headers={"cookie": cookie})
     return re.findall(r"""["']client_id["']: ["']([^"']+)""", answer.text)[0]
 
 
@@ -135,7 +135,8 @@ def test_strangers_have_no_page_made_for_them(guarded: Guarded, stranger: httpx.
     assert (known.status_code, known.headers["content-type"]) == (404, "text/html; charset=utf-8")
 
 
-def test_pages_that_no_browser_opens_are_few(guarded: Guarded, stranger: httpx.Client) -> None:
+@pytest.mark.parametrize("path", ["/account", "/nowhere"])
+def test_pages_that_no_browser_opens_are_few(guarded: Guarded, stranger: httpx.Client, path: str) -> None:
     cookie, home = guarded.root.cookie, guarded.bus.url
 
     def handshake(client_id: str) -> dict[str, str]:
@@ -147,7 +148,7 @@ def test_pages_that_no_browser_opens_are_few(guarded: Guarded, stranger: httpx.C
         assert handshaken(socket, handshake(opened)) == "431[true]"
         forgotten = page_of(cookie, stranger)
         for _ in range(20):
-            last = page_of(cookie, stranger)
+            last = page_of(cookie, stranger, path)
         answers = {}
         for client_id in (forgotten, last, opened):
             with guarded.socket(home, cookie) as another:
