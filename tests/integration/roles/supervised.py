@@ -44,11 +44,11 @@ def _be_one(folder: Path, place: dict[str, Any]) -> int:
     if behaviour == "refuse":
         return 3
     signal.signal(signal.SIGTERM, signal.SIG_IGN if behaviour == "deaf" else lambda *_: os._exit(0))
-    os.write(place["ready"], json.dumps(["http://127.0.0.1:1", [], "data", False, []]).encode())
-    os.close(place["ready"])
     (folder / "port").write_text(str(place["port"]))
     with (folder / f"{place['number']}.lives").open("a") as lives:
         lives.write(f"{os.getpid()}\n")
+    os.write(place["ready"], json.dumps(["http://127.0.0.1:1", [], "data", False, []]).encode())
+    os.close(place["ready"])
     if behaviour != "still":
         for number in (place["own"], place["listener"]):
             threading.Thread(target=_answer, args=(socket.socket(fileno=number),), daemon=True).start()
