@@ -80,7 +80,8 @@ async def list_compensations(
     """Return what waits for another attempt, by subscription, the most first; without one, messages for later.
 
     ``due`` can be handed to a dispatcher now, and waits for room there; the others wait for their time, or are being
-    delivered. ``next_due`` is when the next one can be handed over.
+    delivered. ``next_due`` is when the next one can be handed over,
+    null where all wait for an earlier message of their key.
     """
     if destination is not None:
         principal.require("read", destination)
@@ -96,7 +97,7 @@ async def list_compensations(
             subscription=name or None,
             waiting=rows.rows,
             due=rows.due,
-            next_due=format_time(rows.next_at),
+            next_due=format_time(rows.next_at) if rows.next_at is not None else None,
         )
         for (code, name), rows in sorted(found.items(), key=lambda one: (-one[1].rows, one[0]))
     ]

@@ -26,6 +26,20 @@ class TransportName(enum.StrEnum):
     NSQ = "nsq"
 
 
+class Ordering(enum.StrEnum):
+    """Which messages reach each subscriber one after another, in the order in which they were sent."""
+
+    NONE = "none"
+    KEY = "key"
+    STRICT = "strict"
+
+    def key_of(self, key: str) -> str | None:
+        """Return the key by which a message with this one is kept in order: one for all when it is strict, or None."""
+        if self is Ordering.STRICT:
+            return ""
+        return key if self is Ordering.KEY and key else None
+
+
 class FormerTransport(msgspec.Struct, frozen=True):
     """A transport that a destination has left; consumed until it is empty, and at least until ``until``."""
 
@@ -43,6 +57,8 @@ class Destination(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
+    ordering
+        Which of its messages are delivered in order.
     retention_days
         How long messages are kept after they were received.
     store_rate
@@ -64,6 +80,7 @@ class Destination(msgspec.Struct, frozen=True, kw_only=True):
     code: str
     transport: TransportName = TransportName.DIRECT
     cluster: str | None = None
+    ordering: Ordering = Ordering.NONE
     retention_days: int = 30
     store_rate: float | None = None
     spool_share: float = DEFAULT_SHARE

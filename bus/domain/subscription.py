@@ -23,6 +23,17 @@ class BatchFormat(enum.StrEnum):
     JSON = "json"
 
 
+class OnFailure(enum.StrEnum):
+    """What becomes of the later messages of a key once one of them is given up."""
+
+    BLOCK = "block"
+    """They wait until a person resends or skips it."""
+    PARK = "park"
+    """It is set aside, and they go on."""
+    SKIP = "skip"
+    """It is dead, and they go on."""
+
+
 class Secret(msgspec.Struct, frozen=True):
     """A signing secret; ``expires_at`` (ms) is set on the old one during a rotation, 0 means never."""
 
@@ -47,6 +58,8 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
         Constant headers of each POST.
     batch
         Messages in a POST, at most. Above 1 every POST is a batch, in ``batch_format``, also one of a single message.
+    on_failure
+        What becomes of a key once one of its messages is given up; only where the destination keeps an order.
     stuck_after
         Milliseconds without an outcome after which a delivery that no transport holds is compensated.
     paused_reason
@@ -72,6 +85,7 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
     headers: dict[str, str] = {}
     batch: int = 1
     batch_format: BatchFormat = BatchFormat.NDJSON
+    on_failure: OnFailure = OnFailure.BLOCK
     stuck_after: int = DEFAULT_STUCK_AFTER
     paused: bool = False
     paused_reason: str = ""

@@ -22,6 +22,9 @@ from bus.errors import Conflict
 from bus.sentences import sentence
 
 MOST_GROUPS: Final = 1_000
+MOST_KEYS: Final = 1_000
+NEVER: Final = 2**53 - 1
+"""When (ms) a row can be leased that keeps an order."""
 Ended = Callable[[Sequence[Outcome]], None]
 """Is told of deliveries that ended; returns at once and never raises."""
 
@@ -75,11 +78,22 @@ class Page(NamedTuple):
 
 
 class Unfinished(NamedTuple):
-    """The rows of one subscription: how many, how many of them can be leased now, and when (ms) the first can be."""
+    """The rows of one subscription: how many, how many of them can be leased now, and when (ms) the first can be.
+
+    None where none can be, since all keep an order.
+    """
 
     rows: int
     due: int
-    next_at: int
+    next_at: int | None
+
+
+class KeyRows(NamedTuple):
+    """The rows of a subscription that keep the order of one key: how many, and the place of the last."""
+
+    order_key: str
+    rows: int
+    last: int
 
 
 class TraceStore(Protocol):
@@ -230,6 +244,25 @@ class CompensationStore(Protocol):
         """Return the earliest time (ms) at which a row can be leased, None when there are none."""
         ...
 
+    async def ordered_keys(
+        self, destination: str, subscription: str, *, after: str | None = None, limit: int = MOST_KEYS
+    ) -> list[KeyRows]:
+        """Return the keys with rows that keep an order, those after one; costs their index, not the rows.
+
+        A row keeps its place when one of a greater (generation, attempts) without a place replaces it.
+        """
+        ...
+
+    async def ordered_rows(
+        self, destination: str, subscription: str, order_key: str, *, after: int = 0, limit: int
+    ) -> list[Compensation]:
+        """Return the rows of a key behind a place, in the order of their places."""
+        ...
+
+
+class DeliveryStore(TraceStore, CompensationStore, Protocol):
+    """What a dispatcher needs."""
+
 
 class Document(NamedTuple):
     """A document with the version that a compare-and-set names."""
@@ -283,7 +316,7 @@ class DocumentStore(Protocol):
         ...
 
 
-class Store(TraceStore, CompensationStore, DocumentStore, Protocol):
+class Store(DeliveryStore, DocumentStore, Protocol):
     """Everything a store does."""
 
     async def close(self) -> None:

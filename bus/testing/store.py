@@ -21,6 +21,7 @@ from bus.domain.tracing.trace import (
     Trace,
     finished_generation,
     is_finished,
+    is_overtaken,
     matches,
     merge_message,
     merge_outcome,
@@ -30,9 +31,12 @@ from bus.domain.tracing.trace import (
 from bus.errors import Conflict, NotFound
 from bus.ports.store import (
     MOST_GROUPS,
+    MOST_KEYS,
+    NEVER,
     DeliveryKey,
     Document,
     Ended,
+    KeyRows,
     Page,
     Searched,
     Stop,
@@ -168,8 +172,7 @@ class MemoryStore:
         for row in rows:
             present = self._rows.get((row.message_id, row.subscription))
             if present is None or (row.generation, row.attempts) > (present.generation, present.attempts):
-                epoch = present.epoch if present is not None else 0
-                self._rows[row.message_id, row.subscription] = msgspec.structs.replace(row, epoch=epoch, lease_until=0)
+                self._rows[row.message_id, row.subscription] = _replacing(present, row)
 
     async def lease(
         self, now: int, until: int, room: dict[tuple[str, str], int], limit: int, *, owner: str = ""
@@ -259,13 +262,37 @@ class MemoryStore:
         found: dict[tuple[str, str], Unfinished] = {}
         for row in self._rows.values():
             lane, ready_at = (row.destination, row.subscription), _ready_at(row)
-            rows, due, next_at = found.get(lane, Unfinished(0, 0, ready_at))
-            found[lane] = Unfinished(rows + 1, due + (ready_at <= now), min(next_at, ready_at))
+            rows, due, next_at = found.get(lane, Unfinished(0, 0, None))
+            first = ready_at if next_at is None else min(next_at, ready_at)
+            found[lane] = Unfinished(rows + 1, due + (ready_at <= now), None if row.place else first)
         return found
 
     async def next_due(self) -> int | None:
         """Return the earliest time (ms) at which a row can be leased, None when there are none."""
-        return min(map(_ready_at, self._rows.values()), default=None)
+        return min((_ready_at(row) for row in self._rows.values() if not row.place), default=None)
+
+    async def ordered_keys(
+        self, destination: str, subscription: str, *, after: str | None = None, limit: int = MOST_KEYS
+    ) -> builtins.list[KeyRows]:
+        """Return the keys with rows that keep an order, those after one."""
+        found: dict[str, builtins.list[int]] = {}
+        for row in self._rows.values():
+            if row.place and (row.destination, row.subscription) == (destination, subscription):
+                found.setdefault(row.order_key, []).append(row.place)
+        chosen = [name for name in sorted(found) if after is None or name > after][:limit]
+        return [KeyRows(name, len(found[name]), max(found[name])) for name in chosen]
+
+    async def ordered_rows(
+        self, destination: str, subscription: str, order_key: str, *, after: int = 0, limit: int
+    ) -> builtins.list[Compensation]:
+        """Return the rows of a key behind a place, in order."""
+        rows = [
+            row
+            for row in self._rows.values()
+            if (row.destination, row.subscription, row.order_key) == (destination, subscription, order_key)
+            and row.place > after
+        ]
+        return sorted(rows, key=lambda row: row.place)[:limit]
 
     async def get(self, collection: str, key: str) -> Document | None:
         """Return one document."""
@@ -310,10 +337,10 @@ class MemoryStore:
             self._end(name, finished_generation(outcome))
             return
         present = self._rows.get(name)
-        if is_finished(self._traces[outcome.message_id], outcome.subscription, outcome.generation):
+        if is_overtaken(self._traces[outcome.message_id], outcome):
             return
         if present is None or (row.generation, row.attempts) > (present.generation, present.attempts):
-            self._rows[name] = msgspec.structs.replace(row, epoch=present.epoch if present is not None else 0)
+            self._rows[name] = _replacing(present, row)
 
     def _end(self, name: tuple[str, str], generation: int) -> None:
         row = self._rows.get(name)
@@ -335,8 +362,16 @@ def _copy(trace: Trace) -> Trace:
     return msgspec.structs.replace(trace, deliveries=deliveries)
 
 
+def _replacing(present: Compensation | None, row: Compensation) -> Compensation:
+    """Return a row as it takes the place of another, if there is one: in the order as well, unless it has its own."""
+    if present is None:
+        return msgspec.structs.replace(row, epoch=0, lease_until=0)
+    key, place = (row.order_key, row.place) if row.place else (present.order_key, present.place)
+    return msgspec.structs.replace(row, epoch=present.epoch, lease_until=0, order_key=key, place=place)
+
+
 def _ready_at(row: Compensation) -> int:
-    return max(row.due_at, row.lease_until)
+    return NEVER if row.place else max(row.due_at, row.lease_until)
 
 
 def _fence(row: Compensation) -> tuple[int, int, int]:

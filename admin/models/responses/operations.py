@@ -151,7 +151,7 @@ class DueView(View, kw_only=True):
     subscription: str | None
     waiting: int
     due: int
-    next_due: str
+    next_due: str | None
 
 
 class CompensationsView(Listing[DueView], kw_only=True):

@@ -154,6 +154,8 @@ class Delivery(msgspec.Struct, frozen=True, gc=False):
         When this generation began, in milliseconds since the epoch; retries' age counts from here.
     handed_over
         It did not come by the transport, so the store is asked before the POST whether it is finished.
+    order_key, place
+        Where it stands in the order of its key (`bus.domain.destination.Ordering`); ``place`` 0 for one in no order.
     """
 
     message: Message
@@ -164,6 +166,8 @@ class Delivery(msgspec.Struct, frozen=True, gc=False):
     since: int = 0
     by: Origin = Origin.TRANSPORT
     handed_over: bool = False
+    order_key: str = ""
+    place: int = 0
 
 
 class Outcome(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -180,11 +184,15 @@ class Outcome(msgspec.Struct, frozen=True, array_like=True, gc=False):
     due_at
         When to try again; 0 unless the status is ``retrying`` or ``resend``.
     message
-        The whole encoded message while the delivery is unfinished, so that a retry never waits for a store write.
+        The whole encoded message while the delivery is unfinished, or holds up others, so that a retry never waits for
+        a store write.
     ready_at
         When the message could be delivered first, with the first success of the transport; else 0.
     resend
         Where it comes from, when it is the beginning of a resend.
+    order_key, place
+        Where it stands in an order, ``place`` 0 for one that is in none. With a place, an outcome that carries the
+        message holds up those behind it: one that is dead, until a person has decided.
     """
 
     message_id: str
@@ -204,6 +212,8 @@ class Outcome(msgspec.Struct, frozen=True, array_like=True, gc=False):
     message: bytes = b""
     ready_at: int = 0
     resend: Resend | None = None
+    order_key: str = ""
+    place: int = 0
 
 
 class Compensation(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -211,6 +221,9 @@ class Compensation(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     While ``lease_until`` is ahead, ``epoch`` fences the one who leased it. ``set_at`` is when ``due_at`` or
     ``lease_until`` was set; where that is ahead, the clock was put back since.
+
+    A row with a ``place`` belongs to the dispatcher that keeps the order of ``order_key``, and is never leased;
+    ``due_at`` 0 says that it is dead and holds up those behind it.
     """
 
     message_id: str
@@ -227,6 +240,8 @@ class Compensation(msgspec.Struct, frozen=True, array_like=True, gc=False):
     epoch: int = 0
     lease_until: int = 0
     set_at: int = 0
+    order_key: str = ""
+    place: int = 0
 
 
 _outcome_encoder: Final = msgspec.msgpack.Encoder()
@@ -295,9 +310,12 @@ def rewound(row: Compensation, now: int) -> Compensation:
     return msgspec.structs.replace(row, due_at=due_at, lease_until=max(0, row.lease_until - ahead), set_at=now)
 
 
+_CARRIED_ON_BY: Final = {Status.RESEND: Origin.RESEND, Status.PENDING: Origin.TRANSPORT}
+
+
 def compensation_of(outcome: Outcome) -> Compensation | None:
-    """Return the row that carries an unfinished delivery on, or None when the outcome finishes it."""
-    if outcome.status not in (Status.RETRYING, Status.RESEND):
+    """Return the row that carries an unfinished delivery on, or holds up its key; None when the outcome ends both."""
+    if outcome.status not in (Status.RETRYING, Status.RESEND) and not (outcome.place and outcome.message):
         return None
     return Compensation(
         message_id=outcome.message_id,
@@ -309,7 +327,9 @@ def compensation_of(outcome: Outcome) -> Compensation | None:
         tries=outcome.tries,
         since=outcome.since,
         due_at=outcome.due_at,
-        by=Origin.RESEND if outcome.status is Status.RESEND else Origin.RETRY,
+        by=_CARRIED_ON_BY.get(outcome.status, Origin.RETRY),
         message=outcome.message,
         set_at=outcome.at,
+        order_key=outcome.order_key,
+        place=outcome.place,
     )

@@ -14,6 +14,7 @@ from bus.sentences import N_, Said, sentence
 
 FILTERED: Final = N_("filter")
 PAUSED: Final = N_("paused")
+BEHIND: Final = N_("waits for an earlier message of its key")
 RESENT: Final = N_("resent by a person")
 ON_ITS_WAY: Final = N_("still pending: it is on its way")
 ENDED_SINCE: Final = N_("it has ended since")
@@ -29,7 +30,7 @@ _EXHAUSTED: Final = re.compile(r"(.+); retries exhausted after (\d+)", re.DOTALL
 REASONS: Final = frozenset(
     {
         *(PAUSED, N_("scheduled"), N_("the destination is paused")),
-        *(FILTERED, REMOVED, PAUSED_BY_410, PAUSED_BY_PERSON),
+        *(FILTERED, REMOVED, PAUSED_BY_410, PAUSED_BY_PERSON, BEHIND),
         *(RESENT, ON_ITS_WAY, ENDED_SINCE, EXPIRED, RESENT_SINCE, NOT_RESENT, OUTCOME_UNKNOWN),
     }
 )

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from bus.domain.delivery.delivery import Attempt, Delivery, Outcome, Status
 from bus.domain.delivery.reasons import NOT_AGAIN
 from bus.domain.message import encode_message
-from bus.domain.subscription import Subscription
+from bus.domain.subscription import OnFailure, Subscription
 
 GONE: Final = 410
 
@@ -69,6 +69,7 @@ def _failed(
     tries = delivery.tries + 1
     since = delivery.since or now
     is_final = answer.status in subscription.dead_on
+    holds_up = delivery.place and subscription.on_failure is OnFailure.BLOCK
     due = None
     if not is_final:
         due = subscription.retry.next_due(
@@ -82,7 +83,7 @@ def _failed(
         subscription=subscription.name,
         retention_days=message.retention_days,
         url=subscription.url,
-        status=Status.DEAD if due is None else Status.RETRYING,
+        status=_ended(delivery, subscription) if due is None else Status.RETRYING,
         generation=delivery.generation,
         at=now,
         reason=answer.reason if due is not None else f"{answer.reason}{ending}",
@@ -91,8 +92,15 @@ def _failed(
         attempts=attempt.n,
         tries=tries,
         since=since,
-        message=b"" if due is None else encode_message(message),
+        message=b"" if due is None and not holds_up else encode_message(message),
+        order_key=delivery.order_key,
+        place=delivery.place,
     )
+
+
+def _ended(delivery: Delivery, subscription: Subscription) -> Status:
+    """Return what a delivery is that is given up."""
+    return Status.PARKED if delivery.place and subscription.on_failure is OnFailure.PARK else Status.DEAD
 
 
 def without_post(delivery: Delivery, subscription: Subscription, status: Status, reason: str, now: int) -> Outcome:

@@ -160,6 +160,14 @@ def is_finished(trace: Trace, subscription: str, generation: int) -> bool:
     return delivery.generation > generation or (delivery.generation == generation and delivery.status in FINAL)
 
 
+def is_overtaken(trace: Trace, outcome: Outcome) -> bool:
+    """Whether the trace, with this outcome merged, knows of an end or a newer generation, so that it makes no row."""
+    delivery = trace.deliveries.get(outcome.subscription)
+    if delivery is not None and delivery.status is outcome.status and delivery.generation == outcome.generation:
+        return False
+    return is_finished(trace, outcome.subscription, outcome.generation)
+
+
 def finished_generation(outcome: Outcome) -> int:
     """Return the greatest generation that needs no further POST once this outcome is known; -1 for none."""
     return outcome.generation if outcome.status in FINAL else outcome.generation - 1

@@ -13,7 +13,7 @@ from msgspec import structs
 from pymongo import DeleteMany, UpdateOne
 
 from bus.domain.delivery.delivery import Compensation, rewound
-from bus.ports.store import Unfinished
+from bus.ports.store import NEVER, KeyRows, Unfinished
 from bus.stores.mongodb.bodies import Bodies, Reference, reference_of
 from bus.stores.mongodb.connection import Connection, Form
 from bus.stores.mongodb.damaged import DamagedDocuments
@@ -28,6 +28,9 @@ Ending = tuple[str, str, int]  # the message's id, the subscription, and the gen
 _FIELDS: Final = tuple(name for name in Compensation.__struct_fields__ if name not in {"message", "by"})
 _BARE: Final = tuple(name for name in Compensation.__struct_fields__ if name != "message")
 _FEW_READY: Final = 256
+_AT_ONCE: Final = 16
+_ADDED: Final = {"set_at": 0, "order_key": "", "place": 0}  # what rows of earlier versions have not
+_ORDER: Final = frozenset({"order_key", "place", "ready_at"})
 _KEPT: Final = frozenset({"_id", "epoch"})  # what a newer row of the same delivery takes over
 
 
@@ -114,8 +117,7 @@ class Compensations:
         for lane, count in rows.items():
             # Each is one look into the index; an accumulator for the least would look at all.
             next_at = await self._first({"lane": lane_name(*lane)})
-            if next_at is not None:
-                found[lane] = Unfinished(count, due.get(lane, 0), next_at)
+            found[lane] = Unfinished(count, due.get(lane, 0), next_at)
         return found
 
     async def _count(self, ready_at: Form) -> dict[LaneKey, int]:
@@ -128,13 +130,41 @@ class Compensations:
 
     async def _first(self, condition: Form) -> int | None:
         """Return when the first of the rows that meet a condition can be leased."""
-        wanted = {"ready_at": {"$gte": 0}, **condition}
+        wanted = {"ready_at": {"$gte": 0, "$lt": NEVER}, **condition}
         first = await self._connection.find(COMPENSATIONS, wanted, fields=["ready_at"], sort=[("ready_at", 1)], limit=1)
         return int(first[0]["ready_at"]) if first else None
 
     async def next_due(self) -> int | None:
         """Return when the next row can be leased."""
         return await self._first({})
+
+    async def ordered_keys(self, lane: LaneKey, after: str | None, limit: int) -> list[KeyRows]:
+        """Return the keys with rows that keep an order."""
+        wanted: Form = {"lane": lane_name(*lane), "place": {"$gt": 0}}
+        if after is not None:
+            wanted["order_key"] = {"$gt": after}
+        group: Form = {"_id": "$order_key", "rows": {"$sum": 1}}
+        async with self._connection.exchange(f"count {COMPENSATIONS}"):
+            stages: list[Form] = [{"$match": wanted}, {"$group": group}, {"$sort": {"_id": 1}}, {"$limit": limit}]
+            groups = await (await self._rows.aggregate(stages)).to_list(None)
+        found: list[KeyRows] = []
+        for piece in slices(groups, most=_AT_ONCE):
+            last = await asyncio.gather(*(self._last_place(lane, each["_id"]) for each in piece))
+            found += [KeyRows(each["_id"], int(each["rows"]), place) for each, place in zip(piece, last, strict=True)]
+        return found
+
+    async def _last_place(self, lane: LaneKey, order_key: str) -> int:
+        """Return the greatest place of a key, by one look into the index; an accumulator would look at all rows."""
+        wanted: Form = {"lane": lane_name(*lane), "order_key": order_key, "place": {"$gt": 0}}
+        last = await self._connection.find(
+            COMPENSATIONS, wanted, fields=["place"], sort=[("order_key", -1), ("place", -1)], limit=1
+        )
+        return int(last[0]["place"]) if last else 0
+
+    async def ordered_rows(self, lane: LaneKey, order_key: str, after: int, limit: int) -> list[Compensation]:
+        """Return the rows of a key behind a place, in order."""
+        wanted: Form = {"lane": lane_name(*lane), "order_key": order_key, "place": {"$gt": max(after, 0)}}
+        return await self._read(await self._connection.find(COMPENSATIONS, wanted, sort=[("place", 1)], limit=limit))
 
     async def rows_of(self, lane: LaneKey, limit: int) -> AsyncIterator[list[Compensation]]:
         """Give the rows of a subscription, so many at a time, without what they carry."""
@@ -175,7 +205,7 @@ class Compensations:
             present = await insert_new(self._connection, COMPENSATIONS, list(forms.values()), _size)
             gone: set[str] = set()
             for piece in slices([forms[name] for name in sorted(present)], _size):
-                if await self._update([_replace(form) for form in piece]) < len(piece):
+                if await self._update([update for form in piece for update in _replace(form)]) < len(piece):
                     gone |= await self._gone([form["_id"] for form in piece])
             forms = {name: forms[name] for name in gone}
 
@@ -304,14 +334,14 @@ def _form(row: Compensation) -> Form:
         "message_bytes": len(row.message),
         "epoch": 0,
         "lease_until": 0,
-        "ready_at": row.due_at,
+        "ready_at": NEVER if row.place else row.due_at,
         "owner": "",
         "claim": "",
     }
 
 
 def _row(form: Form) -> Compensation:
-    given = {"message": b"", "set_at": 0} | form  # rows of earlier versions have no set_at
+    given = {"message": b"", **_ADDED} | form
     try:
         if "message" in form:
             msgspec.convert([given["message_ref"], given["message_bytes"]], tuple[str, int])
@@ -350,11 +380,20 @@ def _give_back(form: Form) -> UpdateOne:
 def _rewind(form: Form, row: Compensation, now: int) -> UpdateOne:
     set_again = rewound(row, now)
     times = {name: getattr(set_again, name) for name in ("due_at", "lease_until", "set_at")}
-    ready_at = max(set_again.due_at, set_again.lease_until)
+    ready_at = NEVER if row.place else max(set_again.due_at, set_again.lease_until)
     as_read = {name: {"$eq": form.get(name)} for name in ("set_at", "lease_until")}  # a lease may have been ended since
     return UpdateOne(_unchanged(form) | as_read, {"$set": times | {"ready_at": ready_at}})
 
 
-def _replace(form: Form) -> UpdateOne:
-    newer = {"_id": form["_id"], "order": {"$lt": form["order"]}}
-    return UpdateOne(newer, {"$set": {name: value for name, value in form.items() if name not in _KEPT}})
+def _replace(form: Form) -> list[UpdateOne]:
+    """Return the updates of which one replaces an older row; what keeps an order keeps its place in it."""
+    older: Form = {"_id": form["_id"], "order": {"$lt": form["order"]}}
+    changes = {name: value for name, value in form.items() if name not in _KEPT}
+    if form["place"]:
+        return [UpdateOne(older, {"$set": changes})]
+    kept = {name: value for name, value in changes.items() if name not in _ORDER}
+    is_ordered = {"place": {"$gt": 0}}
+    return [
+        UpdateOne(older | is_ordered, {"$set": kept}),
+        UpdateOne(older | {"place": {"$not": is_ordered["place"]}}, {"$set": changes}),
+    ]

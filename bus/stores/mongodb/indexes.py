@@ -33,6 +33,7 @@ ROWS: Final = [
     IndexModel([("ready_at", ASCENDING)]),
     IndexModel([("owner", ASCENDING)]),
     IndexModel([("set_at", ASCENDING)]),
+    IndexModel([("lane", ASCENDING), ("order_key", ASCENDING), ("place", ASCENDING)]),
 ]
 
 OPEN: Final = (Status.PENDING, Status.RETRYING, Status.RESEND)

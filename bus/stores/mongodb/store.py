@@ -18,7 +18,17 @@ from bus.domain.tracing.partition import PartitionLabel
 from bus.domain.tracing.trace import Trace
 from bus.errors import ConfigurationError, StoreUnavailable
 from bus.ports.clock import Clock
-from bus.ports.store import MOST_GROUPS, DeliveryKey, Document, Ended, Page, Unfinished, untold
+from bus.ports.store import (
+    MOST_GROUPS,
+    MOST_KEYS,
+    DeliveryKey,
+    Document,
+    Ended,
+    KeyRows,
+    Page,
+    Unfinished,
+    untold,
+)
 from bus.stores.gathering import Gathering
 from bus.stores.mongodb.bodies import Bodies
 from bus.stores.mongodb.compensations import Compensations
@@ -207,6 +217,18 @@ class MongodbStore:
     async def next_due(self) -> int | None:
         """Return the earliest time (ms) at which a row can be leased."""
         return await self._compensations.next_due()
+
+    async def ordered_keys(
+        self, destination: str, subscription: str, *, after: str | None = None, limit: int = MOST_KEYS
+    ) -> list[KeyRows]:
+        """Return the keys with rows that keep an order, those after one."""
+        return await self._compensations.ordered_keys((destination, subscription), after, limit)
+
+    async def ordered_rows(
+        self, destination: str, subscription: str, order_key: str, *, after: int = 0, limit: int
+    ) -> list[Compensation]:
+        """Return the rows of a key behind a place, in the order of their places."""
+        return await self._compensations.ordered_rows((destination, subscription), order_key, after, limit)
 
     async def get(self, collection: str, key: str) -> Document | None:
         """Return one document."""

@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Final
 
-from bus.domain.delivery.delivery import Compensation, Outcome, Status, compensation_of
+from bus.domain.delivery.delivery import Compensation, Outcome, compensation_of
 from bus.domain.message import Message
-from bus.domain.tracing.trace import finished_generation, is_finished
+from bus.domain.tracing.trace import finished_generation, is_overtaken
 from bus.errors import StoreUnavailable
 from bus.sentences import sentence
 from bus.stores.mongodb.bodies import Bodies
@@ -103,14 +103,14 @@ class TraceWriter:
             for outcome in merge.outcomes:
                 held = merge.held[outcome.message_id]
                 name = (outcome.message_id, outcome.subscription)
-                if outcome.status not in (Status.RETRYING, Status.RESEND):
+                row = compensation_of(outcome)
+                if row is None:
                     if (ended := finished_generation(outcome)) >= 0:
                         endings.append((*name, ended))
-                elif not is_finished(held.trace, outcome.subscription, outcome.generation):
-                    if row := compensation_of(outcome):
-                        rows.append(row)
-                        held.touched = True
-                        made.add(name)
+                elif not is_overtaken(held.trace, outcome):
+                    rows.append(row)
+                    held.touched = True
+                    made.add(name)
                 elif name in made:
                     endings.append((*name, outcome.generation))
         await self._compensations.change(rows, endings)

@@ -11,7 +11,7 @@ import apsw
 import msgspec
 
 from bus.domain.delivery.delivery import Compensation
-from bus.ports.store import Unfinished
+from bus.ports.store import NEVER, KeyRows, Unfinished
 from bus.stores.sqlite import control_sql as sql
 from bus.stores.sqlite.control import Control
 from bus.stores.sqlite.keys import id_key
@@ -44,12 +44,12 @@ class Compensations:
 
     async def unfinished(self, now: int) -> dict[LaneKey, Unfinished]:
         """Return the rows of each subscription that has some."""
-        found = await self._control.read(sql.UNFINISHED, (now,))
+        found = await self._control.read(sql.UNFINISHED, (now, NEVER))
         return {(row[0], row[1]): Unfinished(row[2], row[3], row[4]) for row in found}
 
     async def next_due(self) -> int | None:
         """Return when the next row can be leased."""
-        rows = await self._control.read(sql.NEXT_READY)
+        rows = await self._control.read(sql.NEXT_READY, (NEVER,))
         earliest: int | None = rows[0][0]
         return earliest
 
@@ -85,6 +85,18 @@ class Compensations:
     async def unlease(self, rows: Sequence[Compensation]) -> None:
         """Give rows back that no later lease has taken."""
         await self._control.run(partial(_unlease, rows=rows))
+
+    async def ordered_keys(self, lane: LaneKey, after: str | None, limit: int) -> list[KeyRows]:
+        """Return the keys with rows that keep an order."""
+        return [KeyRows(*row) for row in await self._control.read(sql.ORDERED_KEYS, (*lane, after, limit))]
+
+    async def ordered_rows(self, lane: LaneKey, order_key: str, after: int, limit: int) -> list[Compensation]:
+        """Return the rows of a key behind a place, in order."""
+        found = await self._control.read(sql.ORDERED_ROWS, (*lane, order_key, after, limit))
+        return [
+            msgspec.structs.replace(_decoder.decode(rest), order_key=order_key, place=place)
+            for rest, order_key, place in found
+        ]
 
     async def rows_of(self, lane: LaneKey, after: Place, limit: int) -> tuple[list[Compensation], Place]:
         """Return the next rows of a subscription in the order in which they are ready, and the place of the last."""
@@ -146,7 +158,11 @@ def _number(connection: apsw.Connection, lane: LaneKey) -> int | None:
 def _put(connection: apsw.Connection, row: Compensation, number: int) -> int:
     """Insert a row, or replace the present one by a newer; return how many rows were added: 1 or 0."""
     rest = _encoder.encode(row)
-    bindings = (id_key(row.message_id), number, row.due_at, row.generation, row.attempts, rest, row.set_at)
+    due_at = NEVER if row.place else row.due_at
+    bindings = (
+        *(id_key(row.message_id), number, due_at, row.generation, row.attempts, rest, row.set_at),
+        *(row.order_key, row.place),
+    )
     connection.execute(sql.INSERT_COMPENSATION, bindings)
     if connection.changes():
         return 1

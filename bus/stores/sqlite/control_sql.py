@@ -44,6 +44,11 @@ INSERT INTO served VALUES ('', '');
 ALTER TABLE compensation ADD COLUMN set_at INTEGER NOT NULL DEFAULT 0;
 CREATE INDEX compensation_set ON compensation (set_at);
 """,
+    """
+ALTER TABLE compensation ADD COLUMN order_key TEXT NOT NULL DEFAULT '';
+ALTER TABLE compensation ADD COLUMN place INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX compensation_order ON compensation (lane, order_key, place) WHERE place > 0;
+""",
 )
 
 NUMBER_OF_LANE: Final = "SELECT number FROM lane WHERE destination = ? AND subscription = ?"
@@ -54,17 +59,23 @@ WAITING: Final = "SELECT destination, subscription, waiting, number FROM lane WH
 UNFINISHED: Final = """
 SELECT destination, subscription, waiting,
     (SELECT count(*) FROM compensation INDEXED BY compensation_lane_ready WHERE lane = number AND ready_at <= ?),
-    (SELECT min(ready_at) FROM compensation INDEXED BY compensation_lane_ready WHERE lane = number)
+    (SELECT min(ready_at) FROM compensation INDEXED BY compensation_lane_ready WHERE lane = number AND ready_at < ?2)
 FROM lane WHERE waiting > 0
 """
 
 INSERT_COMPENSATION: Final = """
-INSERT INTO compensation (message_id, lane, due_at, generation, attempts, lease_until, epoch, rest, set_at)
-VALUES (?1, ?2, ?3, ?4, ?5, 0, 0, ?6, ?7)
+INSERT INTO compensation
+    (message_id, lane, due_at, generation, attempts, lease_until, epoch, rest, set_at, order_key, place)
+VALUES (?1, ?2, ?3, ?4, ?5, 0, 0, ?6, ?7, ?8, ?9)
 ON CONFLICT DO NOTHING
 """
+# A row that keeps an order keeps its place, and can never be leased.
 REPLACE_COMPENSATION: Final = """
-UPDATE compensation SET due_at = ?3, generation = ?4, attempts = ?5, lease_until = 0, rest = ?6, set_at = ?7
+UPDATE compensation
+SET due_at = CASE WHEN place > 0 AND ?9 = 0 THEN due_at ELSE ?3 END,
+    generation = ?4, attempts = ?5, lease_until = 0, rest = ?6, set_at = ?7,
+    order_key = CASE WHEN ?9 > 0 THEN ?8 ELSE order_key END,
+    place = CASE WHEN ?9 > 0 THEN ?9 ELSE place END
 WHERE message_id = ?1 AND lane = ?2 AND (generation, attempts) < (?4, ?5)
 """
 DELETE_COMPENSATION: Final = "DELETE FROM compensation WHERE message_id = ? AND lane = ? AND generation <= ?"
@@ -85,14 +96,26 @@ LAST_SET: Final = "SELECT max(set_at) FROM compensation INDEXED BY compensation_
 REWIND: Final = """
 UPDATE compensation INDEXED BY compensation_set
 SET due_at = CASE
-        WHEN lane IN (SELECT number FROM lane WHERE subscription = '') THEN due_at
+        WHEN place > 0 OR lane IN (SELECT number FROM lane WHERE subscription = '') THEN due_at
         ELSE due_at - set_at + ?1
     END,
     lease_until = max(0, lease_until - set_at + ?1),
     set_at = ?1
 WHERE set_at > ?2
 """
-NEXT_READY: Final = "SELECT min(ready_at) FROM compensation INDEXED BY compensation_ready"
+NEXT_READY: Final = "SELECT min(ready_at) FROM compensation INDEXED BY compensation_ready WHERE ready_at < ?"
+ORDERED_KEYS: Final = """
+SELECT order_key, count(*), max(place) FROM compensation INDEXED BY compensation_order
+WHERE lane = (SELECT number FROM lane WHERE destination = ?1 AND subscription = ?2) AND place > 0
+    AND (?3 IS NULL OR order_key > ?3)
+GROUP BY order_key ORDER BY order_key LIMIT ?4
+"""
+ORDERED_ROWS: Final = """
+SELECT rest, order_key, place FROM compensation INDEXED BY compensation_order
+WHERE lane = (SELECT number FROM lane WHERE destination = ?1 AND subscription = ?2)
+    AND order_key = ?3 AND place > 0 AND place > ?4
+ORDER BY place LIMIT ?5
+"""
 ROWS_OF_LANE: Final = """
 SELECT ready_at, row, rest FROM compensation INDEXED BY compensation_lane_ready
 WHERE lane = (SELECT number FROM lane WHERE destination = ?1 AND subscription = ?2) AND (ready_at, row) > (?3, ?4)

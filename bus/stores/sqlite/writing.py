@@ -9,8 +9,8 @@ from concurrent.futures import Executor
 
 import apsw
 
-from bus.domain.delivery.delivery import Compensation, Status, compensation_of
-from bus.domain.tracing.trace import finished_generation, is_finished
+from bus.domain.delivery.delivery import Compensation, compensation_of
+from bus.domain.tracing.trace import finished_generation, is_overtaken
 from bus.stores.sqlite.compensations import Compensations, Ending, LaneKey
 from bus.stores.sqlite.connection import patiently
 from bus.stores.sqlite.errors import translating
@@ -87,9 +87,8 @@ class TraceWriter:
         endings: defaultdict[LaneKey, list[Ending]] = defaultdict(list)
         for merge in merges:
             for key, outcome in merge.outcomes:
-                if outcome.status in (Status.RETRYING, Status.RESEND):
-                    row = compensation_of(outcome)
-                    if row and not is_finished(merge.held[key].trace, outcome.subscription, outcome.generation):
+                if (row := compensation_of(outcome)) is not None:
+                    if not is_overtaken(merge.held[key].trace, outcome):
                         rows.append(row)
                 elif (ended := finished_generation(outcome)) >= 0:
                     lane = (outcome.destination, outcome.subscription)

@@ -1,8 +1,8 @@
 """What every store does. Subclass ``StoreContract``, give a ``store`` fixture, and pytest checks yours.
 
 The fixture yields a new, empty store. The parts are in ``store_traces``, ``store_conditions``,
-``store_compensations``, ``store_documents``, ``store_drops``, ``store_failures`` and ``store_rollups``, for an adapter
-that has only one of them.
+``store_compensations``, ``store_ordering``, ``store_documents``, ``store_drops``, ``store_failures`` and
+``store_rollups``, for an adapter that has only one of them.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from bus.testing.contracts.store_conditions import ConditionContract
 from bus.testing.contracts.store_documents import DocumentContract
 from bus.testing.contracts.store_drops import DropContract
 from bus.testing.contracts.store_failures import FailureContract
+from bus.testing.contracts.store_ordering import OrderingContract
 from bus.testing.contracts.store_rollups import RollupContract
 from bus.testing.contracts.store_traces import SearchContract, WriteContract
 
@@ -23,6 +24,7 @@ class StoreContract(
     FailureContract,
     DropContract,
     CompensationContract,
+    OrderingContract,
     DocumentContract,
     RollupContract,
 ):
