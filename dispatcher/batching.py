@@ -18,7 +18,8 @@ HELD_BYTES: Final = 32 * 2**20
 class Window:
     """How many messages of a subscription are here at once, waiting or in flight.
 
-    As many as two POSTs for each permit take. To fill batches these are ``MOST_HELD`` at most; and while bodies of
+    As many as two POSTs for each permit take; ``MOST_HELD`` where an order is kept, since what waits for others of its
+    key uses no permit. To fill batches these are ``MOST_HELD`` at most; and while bodies of
     ``HELD_BYTES`` are held nothing is pulled or handed over, so that there are no more of them than these and those
     that came at once.
 
@@ -30,13 +31,13 @@ class Window:
         Those of one POST for each permit; so many outcomes may wait to be recorded.
     """
 
-    def __init__(self, subscription: Subscription) -> None:
+    def __init__(self, subscription: Subscription, *, is_ordered: bool = False) -> None:
         rate, permits = subscription.rate, subscription.max_concurrency
-        self._is_batched = subscription.batch > 1
+        self._is_bounded = is_ordered or subscription.batch > 1
         fill = subscription.batch if rate is None else min(subscription.batch, max(1, int(rate)))
         self._permits = permits
         self.half = max(permits, min(permits * fill, MOST_HELD // 2))
-        self.most = 2 * self.half
+        self.most = max(2 * self.half, MOST_HELD if is_ordered else 0)
 
     def pull(self, free: int, pending: PendingDeliveries) -> int:
         """Return how many messages to ask a transport for while so many are free; 0 for none."""
@@ -44,7 +45,7 @@ class Window:
 
     def room(self, free: int, pending: PendingDeliveries) -> int:
         """Return how many messages may come while so many are free."""
-        if not self._is_batched or free <= 0:
+        if not self._is_bounded or free <= 0:
             return max(0, free)
         left, least = HELD_BYTES - pending.body_bytes, 2 * self._permits
         if left <= 0:

@@ -9,7 +9,7 @@ from bus.domain.delivery.delivery import Delivery
 from bus.domain.subscription import Subscription
 from bus.ports.clock import Clock
 from bus.ports.poster import Poster
-from bus.ports.store import TraceStore
+from bus.ports.store import DeliveryStore
 from dispatcher.outcomes import OutcomeLog
 
 
@@ -23,7 +23,7 @@ class Dependencies(NamedTuple):
 
     poster: Poster
     outcomes: OutcomeLog
-    store: TraceStore
+    store: DeliveryStore
     clock: Clock
     noise: Callable[[], float]
     node: str

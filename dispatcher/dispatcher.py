@@ -102,7 +102,7 @@ class Dispatcher:
                     self._leaving[key].worker.stop()
             elif (destination := self._catalog.destinations.get(configured.destination)) is None:
                 _log.error("subscription %s has no destination %s", configured.name, configured.destination)
-            elif key in self._running:
+            elif key in self._running and self._running[key].worker.ordering is destination.ordering:
                 await self._change(self._running[key], destination, self._in_force(configured))
             else:
                 await self._start_worker(group, destination, self._in_force(configured))
@@ -301,9 +301,13 @@ class Dispatcher:
         if (former := self._leaving.pop(subscription.key, None)) is not None:
             former.task.cancel()
             await self._stop_workers([former])
+        if (former := self._running.pop(subscription.key, None)) is not None:
+            # It keeps another order: what it holds comes again, to this one.
+            await self._stop_workers([former])
+            await former.worker.close()
         merged = MergedConsumer()
         await self._follow_transports(merged, destination, subscription)
-        worker = SubscriptionWorker(subscription, merged, self._dependencies)
+        worker = SubscriptionWorker(subscription, merged, self._dependencies, destination.ordering)
         self._running[subscription.key] = _Running(worker, merged, group.create_task(worker.run()))
 
     async def _follow_transports(

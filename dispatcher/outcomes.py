@@ -20,6 +20,7 @@ from dispatcher.recent_outcomes import RecentOutcomes
 _log = logging.getLogger(__name__)
 RETRY: Final = "retry"
 """The consumer that holds unfinished outcomes until the store has them or their next attempt is recorded."""
+_FEED: Final = "store"
 _RETRY: Final = 0.2
 
 
@@ -123,6 +124,11 @@ class OutcomeLog:
     def has_room_for(self, destination: str) -> bool:
         """Whether a destination's outcomes are within its share of the spool; else it gets no POSTs for now."""
         return self._spool.room(destination).moves(self._share_of(destination), 0)
+
+    def unstored(self, destination: str, subscription: str) -> int:
+        """Return how many outcomes of a subscription, or of its destination's that are final, the store lacks."""
+        lanes = (destination, unfinished_lane(destination, subscription))
+        return sum(self._spool.pending(_FEED, lane) for lane in lanes)
 
     async def room(self) -> None:
         """Return when the disk takes outcomes again."""

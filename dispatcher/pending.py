@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from bus.domain.delivery.delivery import Delivery
+from bus.domain.delivery.delivery import Delivery, Outcome
 from bus.ports.transport import Consumer, Incoming, Lag
 
 
@@ -14,11 +14,25 @@ class Pending(NamedTuple):
     """A delivery, and the record to ack for it on its transport; None when it was handed over.
 
     A leased delivery must start before ``until`` (monotonic seconds): then its lease ends, and another may have it.
+    One that keeps an order has its last outcome in ``unstored``, unless the store has its row from before;
+    ``holds_up`` marks one that stays here once that is durable.
     """
 
     delivery: Delivery
     incoming: Incoming | None
     until: float = float("inf")
+    unstored: Outcome | None = None
+    holds_up: bool = False
+
+    @property
+    def place(self) -> int:
+        """Where it stands in the order of its key."""
+        return self.delivery.place
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether the store has a row of it as it is now."""
+        return self.incoming is None and self.unstored is None
 
 
 class PendingDeliveries:
@@ -59,12 +73,17 @@ class PendingDeliveries:
 
     def add(self, entry: Pending) -> None:
         """Add a delivery to those that wait."""
+        self.hold(entry)
+        self.waiting.append(entry)
+
+    def hold(self, entry: Pending) -> None:
+        """Hold a delivery that may not go out yet; it may be held already, as it came by another way."""
         message = entry.delivery.message
-        self._held[message.id] = []
-        self.body_bytes += len(message.body)
+        if message.id not in self._held:
+            self._held[message.id] = []
+            self.body_bytes += len(message.body)
         if entry.incoming is not None:
             self._carried[message.id] = message.received_at
-        self.waiting.append(entry)
 
     def add_copy(self, item: Incoming) -> bool:
         """Keep a further copy of a message that is here, to ack or release it with the first; False if none is."""
@@ -83,6 +102,19 @@ class PendingDeliveries:
                 done.append(entry.incoming)
         self._consumer.ack(done)
 
+    def settle(self, entries: Iterable[Pending]) -> None:
+        """Ack deliveries on their transports, with their copies, that stay here since they hold up others."""
+        done: list[Incoming] = []
+        for entry in entries:
+            message_id = entry.delivery.message.id
+            self._carried.pop(message_id, None)
+            if (copies := self._held.get(message_id)) is not None:
+                done += copies
+                copies.clear()
+            if entry.incoming is not None:
+                done.append(entry.incoming)
+        self._consumer.ack(done)
+
     def release(self, entry: Pending) -> None:
         """Release a delivery that was not attempted to its transport, with its copies."""
         copies = self._forget(entry)
@@ -97,11 +129,16 @@ class PendingDeliveries:
         self.waiting.clear()
         self.waiting.extend(kept)
 
-    def drop_overdue(self, now: float) -> None:
-        """Drop waiting deliveries whose lease allows no start any more; copies from a transport are released to it."""
-        for entry in [entry for entry in self.waiting if entry.until < now]:
+    def drop_overdue(self, now: float) -> list[Pending]:
+        """Drop waiting deliveries whose lease allows no start any more, and return them.
+
+        Copies from a transport are released to it.
+        """
+        overdue = [entry for entry in self.waiting if entry.until < now]
+        for entry in overdue:
             self.waiting.remove(entry)
             self.release(entry)
+        return overdue
 
     def _forget(self, entry: Pending) -> list[Incoming]:
         message = entry.delivery.message

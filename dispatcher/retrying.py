@@ -153,4 +153,6 @@ def _delivery(outcome: Outcome) -> Delivery:
         since=outcome.since,
         by=Origin.RESEND if outcome.status is Status.RESEND else Origin.RETRY,
         handed_over=True,
+        order_key=outcome.order_key,
+        place=outcome.place,
     )

@@ -12,6 +12,7 @@ from bus.domain.delivery.delivery import Delivery, Outcome, Status
 from bus.domain.delivery.filters import Filter
 from bus.domain.delivery.reasons import FILTERED
 from bus.domain.delivery.verdict import GONE, Answer, judge, without_post
+from bus.domain.destination import Ordering
 from bus.domain.message import Message
 from bus.domain.subscription import Subscription
 from bus.ports.poster import Trial
@@ -22,6 +23,7 @@ from dispatcher.delivered import AlreadyDelivered
 from dispatcher.dependencies import Dependencies
 from dispatcher.exchange import Exchange, Load, Made
 from dispatcher.gate import Gate
+from dispatcher.in_order import InOrder
 from dispatcher.metrics import SubscriptionMetrics
 from dispatcher.pending import Pending, PendingDeliveries
 from dispatcher.reminder import Reminder
@@ -39,7 +41,13 @@ class SubscriptionWorker:
     task.
     """
 
-    def __init__(self, subscription: Subscription, consumer: Consumer, dependencies: Dependencies) -> None:
+    def __init__(
+        self,
+        subscription: Subscription,
+        consumer: Consumer,
+        dependencies: Dependencies,
+        ordering: Ordering = Ordering.NONE,
+    ) -> None:
         self._consumer = consumer
         self._dependencies = dependencies
         self._delivered = AlreadyDelivered(dependencies)
@@ -60,6 +68,12 @@ class SubscriptionWorker:
         self._reminder = Reminder(dependencies.clock, self._spawn)
         self._gate = Gate(subscription, dependencies, self._reminder)
         self.breaker = self._gate.breaker
+        self.ordering = ordering
+        self._in_order: InOrder | None = None
+        if ordering is not Ordering.NONE:
+            self._in_order = InOrder(
+                subscription, ordering, self._pending, dependencies, self._is_crowded, self.look_again
+            )
         self.subscription = subscription
         self._metrics = SubscriptionMetrics(subscription)
         self._attempts = AttemptMaker(subscription, dependencies, self._metrics, self._told, self._go_on)
@@ -95,6 +109,8 @@ class SubscriptionWorker:
         """How many handed-over deliveries it takes now."""
         if self.subscription.paused or self._stopping.is_set():
             return 0
+        if self._in_order is not None and not self._in_order.is_ready:
+            return 0
         if self.breaker.state is not BreakerState.CLOSED:
             return 0 if self._pending.waiting or self.in_flight else 1
         return self._window.room(self._free, self._pending)
@@ -102,13 +118,15 @@ class SubscriptionWorker:
     def update(self, subscription: Subscription) -> None:
         """Put another configuration of the same subscription in force."""
         self.subscription = subscription
-        self._window = Window(subscription)
+        self._window = Window(subscription, is_ordered=self._in_order is not None)
+        if self._in_order is not None:
+            self._in_order.subscription = subscription
         self._at_once = max(1, _AT_ONCE // subscription.batch)
         self._gate.update(subscription)
         self._filter = Filter(subscription.filter) if subscription.filter else None
         self._attempts.update(subscription)
         if subscription.paused:
-            self._pending.release_waiting()
+            self._release_waiting()
         self.look_again()
 
     def look_again(self) -> None:
@@ -122,12 +140,25 @@ class SubscriptionWorker:
         It is dropped if its POST cannot start before ``until`` (monotonic seconds).
         """
         if delivery.message.id in self._pending:
-            self._pending.drop_overdue(self._dependencies.clock.monotonic())
+            self._drop_overdue(self._dependencies.clock.monotonic())
         if not self.room or delivery.message.id in self._pending:
             return False
-        self._pending.add(Pending(delivery, None, until))
+        if self._in_order is None:
+            self._pending.add(Pending(delivery, None, until))
+        elif not self._in_order.offer(delivery, until):
+            return False
         self._spawn()
         return True
+
+    def _drop_overdue(self, now: float) -> None:
+        dropped = self._pending.drop_overdue(now)
+        if self._in_order is not None:
+            self._in_order.dropped(dropped)
+
+    def _release_waiting(self) -> None:
+        """Give back what waits while the subscription is paused; what keeps an order stays, or it would come twice."""
+        if self._in_order is None:
+            self._pending.release_waiting()
 
     async def sample(self, message: Message) -> Trial | None:
         """POST a message beside the deliveries, within the permits; None when none became free in time.
@@ -159,10 +190,13 @@ class SubscriptionWorker:
                 self._group = group
                 self._reminder.start(group)
                 self._pumping = group.create_task(self._pump())
+                ordering = group.create_task(self._in_order.run()) if self._in_order is not None else None
                 self._spawn()
                 try:
                     await self._stopping.wait()
                     self._pumping.cancel()
+                    if ordering is not None:
+                        ordering.cancel()
                     self._reminder.stop()
                     while self._started:
                         self._quiet.clear()
@@ -180,6 +214,8 @@ class SubscriptionWorker:
                 self._give_up(exchange)
             # Only now: a probe that failed meanwhile has put its message back.
             self._pending.release_waiting()
+            if self._in_order is not None:
+                self._in_order.release()
 
     def listen_again(self) -> None:
         """Call the consumer's ``receive`` anew: the transports that it merges may have changed."""
@@ -199,7 +235,8 @@ class SubscriptionWorker:
         """Ack on the transport what is now durable in the outcome spool."""
         entries = [token for token in tokens if isinstance(token, Pending)]
         self._unrecorded -= len(entries)
-        self._pending.ack(entries)
+        self._pending.ack([entry for entry in entries if not entry.holds_up])
+        self._pending.settle([entry for entry in entries if entry.holds_up])
         for entry in entries:
             if entry.incoming is None:
                 self._dependencies.passed(entry.delivery)
@@ -208,6 +245,8 @@ class SubscriptionWorker:
 
     @property
     def _free(self) -> int:
+        if self._in_order is not None:
+            return self._window.most - len(self._pending) - self._sampling
         return self._window.most - len(self._pending.waiting) - self._sent - self._sampling
 
     async def _pump(self) -> None:
@@ -215,7 +254,7 @@ class SubscriptionWorker:
             wanted = 0 if self.subscription.paused else self._window.pull(self._free, self._pending)
             if not wanted:
                 if self.subscription.paused:
-                    self._pending.release_waiting()
+                    self._release_waiting()
                 self._wake.clear()
                 await self._wake.wait()
                 continue
@@ -228,10 +267,17 @@ class SubscriptionWorker:
             if done:
                 self._consumer.ack(done)
             for item in fresh:
-                if not self._pending.add_copy(item):
-                    delivery = Delivery(item.message, self.subscription.name, since=self._dependencies.clock.now())
-                    self._pending.add(Pending(delivery, item))
+                if self._pending.add_copy(item):
+                    continue
+                if self._in_order is not None:
+                    self._in_order.take(item)
+                    continue
+                delivery = Delivery(item.message, self.subscription.name, since=self._dependencies.clock.now())
+                self._pending.add(Pending(delivery, item))
             self._spawn()
+
+    def _is_crowded(self) -> bool:
+        return 2 * len(self._pending) > self._window.most
 
     def _spawn(self) -> None:
         """Start as many deliveries as there is work and permits; of many, some in each turn of the loop."""
@@ -315,8 +361,10 @@ class SubscriptionWorker:
         """Whether the next POST may start; if not, it is looked at again once the reason is over."""
         waiting, now = self._pending.waiting, self._dependencies.clock.monotonic()
         if waiting and waiting[0].until < now:
-            self._pending.drop_overdue(now)
+            self._drop_overdue(now)
         if not waiting or self._stopping.is_set() or self.subscription.paused or not self._dependencies.may_start():
+            return False
+        if self._in_order is not None and not self._in_order.is_ready:
             return False
         if len(self._started) + self._slot.count >= self.subscription.max_concurrency:
             return False
@@ -352,7 +400,10 @@ class SubscriptionWorker:
         self._unrecorded += 1
         # With half of them unrecorded, the next request may have to wait for that.
         hurries = 2 * self._unrecorded >= self._window.half
-        self._dependencies.outcomes.record(outcome, entry.delivery.message, self, entry, hurries=hurries)
+        token = entry
+        if self._in_order is not None and self._in_order.concluded(entry, outcome):
+            token = entry._replace(holds_up=True)
+        self._dependencies.outcomes.record(outcome, entry.delivery.message, self, token, hurries=hurries)
         self._metrics.decided(outcome, entry.delivery.message.received_at)
 
     def _wants(self, entry: Pending) -> bool:

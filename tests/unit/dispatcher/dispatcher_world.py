@@ -11,7 +11,7 @@ from typing import Any
 
 from bus.domain.delivery.delivery import Delivery, Outcome, Status, decode_outcome
 from bus.domain.delivery.retry import RetryPolicy, Schedule
-from bus.domain.destination import Destination
+from bus.domain.destination import Destination, Ordering
 from bus.domain.message import Message, encode_message
 from bus.domain.subscription import Subscription
 from bus.ports.transport import Outgoing
@@ -82,13 +82,14 @@ class World:
         )
 
     @asynccontextmanager
-    async def worker(self, of: Subscription | None = None, **dependencies: Any) -> AsyncIterator[SubscriptionWorker]:
+    async def worker(
+        self, of: Subscription | None = None, ordering: Ordering = Ordering.NONE, **dependencies: Any
+    ) -> AsyncIterator[SubscriptionWorker]:
         """Run a worker and the outcome log; stopped in order at the end."""
         chosen = of or subscription()
         await self.ensure(chosen.name)
-        worker = SubscriptionWorker(
-            chosen, await self.transport.consume(*chosen.key), self.dependencies(**dependencies)
-        )
+        consumer = await self.transport.consume(*chosen.key)
+        worker = SubscriptionWorker(chosen, consumer, self.dependencies(**dependencies), ordering)
         recording = asyncio.create_task(self.log.run())
         running = asyncio.create_task(worker.run())
         await self.clock.settle()
@@ -103,6 +104,13 @@ class World:
             await asyncio.gather(recording, return_exceptions=True)
             await worker.close()
             running.result()
+
+    async def feed(self) -> None:
+        """Move what is durable in the outcome spool into the store."""
+        for lane in self.spool.lanes("store"):
+            records = await self.spool.claim("store", 10_000, lane)
+            await self.store.write([decode_outcome(record.payload) for record in records])
+            self.spool.ack("store", records)
 
     async def outcomes(self) -> list[Outcome]:
         """Return what is durable in the outcome spool and was not returned before."""

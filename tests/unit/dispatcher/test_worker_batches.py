@@ -447,7 +447,8 @@ async def test_what_is_pulled_to_fill_batches_is_bounded_in_bytes(world: World) 
     assert window.pull(199, pending) == 0
 
     def hold(count: int, size: int) -> list[Pending]:
-        made = [Pending(handed(fresh(n, world.clock, body=b"x" * size)), None) for n in range(count)]
+        numbers = (next(world.made) for _ in range(count))
+        made = [Pending(handed(fresh(n, world.clock, body=b"x" * size)), None) for n in numbers]
         for entry in made:
             pending.add(entry)
         return made

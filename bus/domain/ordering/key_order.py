@@ -1,0 +1,277 @@
+"""Which deliveries of a subscription may go out: of each key one at a time, in the order in which they came.
+
+What a key has in memory may be followed by rows in the store; what comes while it has some goes behind them, so that a
+key that is held up for days takes neither memory nor the window of a transport.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+from collections import deque
+from collections.abc import Sequence
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
+
+NEVER: Final = math.inf
+
+
+class Ordered(Protocol):
+    """A delivery with its place in the order of its key."""
+
+    @property
+    def place(self) -> int:
+        """Where it stands; a later one has a greater place."""
+        ...
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether the store has a row of it as it is now, so that memory may forget it."""
+        ...
+
+
+Item = TypeVar("Item", bound=Ordered)
+
+
+class Wanted(NamedTuple):
+    """A key whose rows behind a place are to be read."""
+
+    key: str
+    after: int
+
+
+class Held(NamedTuple, Generic[Item]):
+    """A key that is held up, and by which delivery."""
+
+    key: str
+    by: Item
+
+
+class _Key(Generic[Item]):
+    """One key.
+
+    ``waiting`` is in memory, in order, without what is out. While ``held_by`` is set, its first may not go out before
+    ``until``. ``has_rows`` says that the store has rows behind ``after``, and all that comes is ``to_store``.
+    """
+
+    __slots__ = ("after", "has_rows", "held_by", "is_out", "to_store", "until", "waiting")
+
+    def __init__(self) -> None:
+        self.waiting: deque[Item] = deque()
+        self.is_out = False
+        self.held_by: Item | None = None
+        self.until = 0.0
+        self.has_rows = False
+        self.after = 0
+        self.to_store: deque[Item] = deque()
+
+
+class KeyOrder(Generic[Item]):
+    """The order of one subscription's deliveries.
+
+    What a method returns is out from then on, until `passed`, `held_up` or `put_back` is called for it. Times are
+    monotonic seconds.
+    """
+
+    def __init__(self) -> None:
+        self._keys: dict[str, _Key[Item]] = {}
+        self._held: dict[str, None] = {}
+        self._due: list[tuple[float, str]] = []
+        self._wanted: dict[str, None] = {}
+        self._storing: dict[str, None] = {}
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def is_free(self, key: str) -> bool:
+        """Whether nothing of a key waits or is out."""
+        return key not in self._keys
+
+    def take(self, key: str, item: Item) -> list[Item]:
+        """Take what came; return it if it may go out."""
+        found = self._keys.get(key)
+        if found is None:
+            found = self._keys[key] = _Key()
+        if found.has_rows:
+            found.to_store.append(item)
+            self._storing[key] = None
+            return []
+        found.waiting.append(item)
+        return self._next(key, found)
+
+    def restore(self, key: str) -> None:
+        """Take note of rows that the store has of a key from before."""
+        found = self._keys.setdefault(key, _Key())
+        found.has_rows = True
+        self._wanted[key] = None
+
+    def passed(self, key: str) -> list[Item]:
+        """Go on behind what was out, or behind what a person has decided about; return what may go out."""
+        found = self._keys[key]
+        found.is_out = False
+        self._let_go(key, found)
+        return self._next(key, found)
+
+    def held_up(self, key: str, item: Item, until: float) -> None:
+        """Keep what was out in its place, and those behind it waiting."""
+        found = self._keys[key]
+        found.is_out = False
+        found.waiting.appendleft(item)
+        self._hold(key, found, item, until)
+
+    def skip(self, key: str) -> list[Item]:
+        """Leave out what holds up a key; return what may go out."""
+        self._leave(key, self._keys[key])
+        return self.passed(key)
+
+    def resume(self, key: str, item: Item) -> list[Item]:
+        """Put another form of what holds up a key in its place; return it, as it may go out."""
+        found = self._keys[key]
+        self._leave(key, found)
+        self._let_go(key, found)
+        found.is_out = True
+        return [item]
+
+    def due(self, now: float) -> list[tuple[str, list[Item]]]:
+        """Return of each key that is held up no longer what may go out."""
+        ready: list[tuple[str, list[Item]]] = []
+        while self._due and self._due[0][0] <= now:
+            until, key = heapq.heappop(self._due)
+            found = self._keys.get(key)
+            if found is not None and found.held_by is not None and found.until == until:
+                self._let_go(key, found)
+                ready.append((key, self._next(key, found)))
+        return ready
+
+    @property
+    def next_due(self) -> float:
+        """When `due` has something again; `NEVER` for nothing."""
+        return self._due[0][0] if self._due else NEVER
+
+    def held(self, limit: int) -> list[Held[Item]]:
+        """Return keys that are held up, those that were returned longest ago first."""
+        chosen = list(itertools.islice(self._held, limit))
+        for key in chosen:
+            del self._held[key]
+            self._held[key] = None
+        return [Held(key, by) for key in chosen if (by := self._keys[key].held_by) is not None]
+
+    def is_held_by(self, key: str, item: Item) -> bool:
+        """Whether a key is held up by this delivery."""
+        found = self._keys.get(key)
+        return found is not None and found.held_by is item
+
+    @property
+    def needs_store(self) -> bool:
+        """Whether anything is to be stored or read."""
+        return bool(self._storing or self._wanted)
+
+    def want(self, key: str) -> None:
+        """Have the rows of a key read again, since that failed."""
+        self._wanted[key] = None
+
+    def relieve(self, after: float) -> None:
+        """Let keys that are held up until after a time wait in the store alone."""
+        for key in self._held:
+            found = self._keys[key]
+            if found.until > after and found.waiting:
+                self._move_out(key, found)
+
+    def to_store(self, limit: int) -> list[tuple[str, Item]]:
+        """Return what is to be written as rows, of each key in order; it stays until it is `stored`."""
+        chosen: list[tuple[str, Item]] = []
+        for key in self._storing:
+            for item in self._keys[key].to_store:
+                if len(chosen) == limit:
+                    return chosen
+                chosen.append((key, item))
+        return chosen
+
+    def stored(self, items: Sequence[tuple[str, Item]]) -> list[Item]:
+        """Forget what has a row now; return what was really still waiting for that."""
+        done: list[Item] = []
+        for key, item in items:
+            found = self._keys.get(key)
+            if found is not None and found.to_store and found.to_store[0] is item:
+                done.append(found.to_store.popleft())
+                if not found.to_store:
+                    self._storing.pop(key, None)
+        return done
+
+    def wanted(self) -> list[Wanted]:
+        """Return which keys need rows, now that all there was to store is stored."""
+        chosen = [Wanted(key, self._keys[key].after) for key in self._wanted if not self._keys[key].to_store]
+        for one in chosen:
+            del self._wanted[one.key]
+        return chosen
+
+    def loaded(self, key: str, items: Sequence[Item], until: float, *, is_all: bool) -> list[Item]:
+        """Take the next rows of a key; return what may go out.
+
+        Parameters
+        ----------
+        until
+            Before when the first must not go out.
+        is_all
+            Whether the store has none behind them, of those that were to be stored before they were read.
+        """
+        found = self._keys[key]
+        found.waiting.extend(items)
+        if items:
+            found.after = items[-1].place
+        if is_all:
+            found.has_rows = False
+            found.waiting.extend(found.to_store)
+            found.to_store.clear()
+            self._storing.pop(key, None)
+        if found.waiting and until > 0:
+            self._hold(key, found, found.waiting[0], until)
+            return []
+        return self._next(key, found)
+
+    def in_memory(self) -> list[Item]:
+        """Return all that waits in memory, of each key in order."""
+        return [item for found in self._keys.values() for item in (*found.waiting, *found.to_store)]
+
+    def _next(self, key: str, found: _Key[Item]) -> list[Item]:
+        if found.is_out or found.held_by is not None:
+            return []
+        if found.waiting:
+            found.is_out = True
+            return [found.waiting.popleft()]
+        if found.has_rows:
+            self._wanted[key] = None
+        else:
+            del self._keys[key]
+        return []
+
+    def _hold(self, key: str, found: _Key[Item], item: Item, until: float) -> None:
+        found.held_by, found.until = item, until
+        self._held[key] = None
+        if until < NEVER:
+            heapq.heappush(self._due, (until, key))
+
+    def _let_go(self, key: str, found: _Key[Item]) -> None:
+        found.held_by = None
+        self._held.pop(key, None)
+
+    def _leave(self, key: str, found: _Key[Item]) -> None:
+        """Take what holds up a key out of what waits, wherever it is."""
+        if found.held_by is None:
+            return
+        for queue in (found.waiting, found.to_store):
+            if queue and queue[0] is found.held_by:
+                queue.popleft()
+        if not found.to_store:
+            self._storing.pop(key, None)
+        found.after = max(found.after, found.held_by.place)
+
+    def _move_out(self, key: str, found: _Key[Item]) -> None:
+        """Have the store keep all that waits; behind rows that it has already, in the same order."""
+        first = found.waiting[0]
+        found.to_store.extendleft(reversed([item for item in found.waiting if not item.is_stored]))
+        found.waiting.clear()
+        found.has_rows = True
+        found.after = first.place - 1
+        if found.to_store:
+            self._storing[key] = None

@@ -1,0 +1,264 @@
+"""Keeps the order of a subscription's deliveries: in memory, and in the store what is held up for long."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Final
+
+from bus.domain.delivery.delivery import Compensation, Delivery, Outcome
+from bus.domain.destination import Ordering
+from bus.domain.ordering.key_order import NEVER, Held, KeyOrder, Wanted
+from bus.domain.subscription import Subscription
+from bus.errors import StoreError
+from bus.ports.transport import Incoming
+from bus.telemetry.outage import Outage
+from bus.waits import first_of
+from dispatcher.dependencies import Dependencies
+from dispatcher.order_rows import after, decided, delivery_of, names_of, row_outcome
+from dispatcher.pending import Pending, PendingDeliveries
+from dispatcher.reminder import Reminder
+
+_log = logging.getLogger(__name__)
+_KEYS: Final = 10_000
+_LOADED: Final = 64
+_WRITTEN: Final = 512
+_WATCHED: Final = 64
+_INTERVAL: Final = 1.0
+_SOON: Final = 10.0
+_LOOK: Final = 0.05
+_STANDS_STILL: Final = 30.0
+
+
+class InOrder:
+    """The deliveries of one subscription that keep an order; what may go out is put among those that wait.
+
+    Nothing goes out before the store has told which keys are held up from before, and has all outcomes of an earlier
+    life of this process. From then on the store may be away: only keys that are held up need it, once they are for more
+    than a moment or fill the window.
+
+    Attributes
+    ----------
+    subscription
+        As it is in force.
+    is_ready
+        Whether anything may go out.
+
+    Parameters
+    ----------
+    is_crowded
+        Whether the worker's window is so full that what is held up should not be in it.
+    start
+        Starts what may go out.
+    """
+
+    def __init__(
+        self,
+        subscription: Subscription,
+        ordering: Ordering,
+        pending: PendingDeliveries,
+        dependencies: Dependencies,
+        is_crowded: Callable[[], bool],
+        start: Callable[[], None],
+    ) -> None:
+        self.subscription = subscription
+        self.is_ready = False
+        self._ordering = ordering
+        self._pending = pending
+        self._dependencies = dependencies
+        self._is_crowded = is_crowded
+        self._start = start
+        self._order: KeyOrder[Pending] = KeyOrder()
+        self._reminder = Reminder(dependencies.clock, self._go_on)
+        self._place = 0
+        self._work = asyncio.Event()
+        self._outage = Outage(_log, "keys that are held up wait for the store")
+
+    def take(self, item: Incoming) -> None:
+        """Take what came by the transport."""
+        key, since = self._ordering.key_of(item.message.key), self._dependencies.clock.now()
+        if key is None:
+            self._pending.add(Pending(Delivery(item.message, self.subscription.name, since=since), item))
+            return
+        self._place += 1
+        delivery = Delivery(item.message, self.subscription.name, since=since, order_key=key, place=self._place)
+        entry = Pending(delivery, item)
+        self._pending.hold(entry)
+        self._put_out(key, self._order.take(key, entry))
+
+    def offer(self, delivery: Delivery, until: float) -> bool:
+        """Take what is handed over, if nothing of its key is under way: it comes out of order, and holds up nobody."""
+        key = self._ordering.key_of(delivery.message.key)
+        if not self.is_ready or delivery.place or not (key is None or self._order.is_free(key)):
+            return False
+        entry = Pending(delivery, None, until)
+        if key is None:
+            self._pending.add(entry)
+        else:
+            self._pending.hold(entry)
+            self._put_out(key, self._order.take(key, entry))
+        return True
+
+    def concluded(self, entry: Pending, outcome: Outcome) -> bool:
+        """Go on behind what has an outcome, or have it hold up its key; whether it does."""
+        key = self._key_of(entry)
+        if key is None:
+            return False
+        if not (outcome.place and outcome.message):
+            self._put_out(key, self._order.passed(key))
+            return False
+        wait = (outcome.due_at - outcome.at) / 1000 if outcome.due_at else NEVER
+        until = self._dependencies.clock.monotonic() + max(0.0, wait)
+        self._order.held_up(key, Pending(after(entry.delivery, outcome), None, unstored=outcome), until)
+        self._look_ahead()
+        return True
+
+    def dropped(self, entries: Iterable[Pending]) -> None:
+        """Go on behind what could not start in time."""
+        for entry in entries:
+            if (key := self._key_of(entry)) is not None:
+                self._put_out(key, self._order.passed(key))
+
+    def release(self) -> None:
+        """Give back to the transport what waits in memory."""
+        for entry in self._order.in_memory():
+            self._pending.release(entry)
+
+    async def run(self) -> None:
+        """Read what is held up from before; then store what is for long, read it again, and see what people decide."""
+        async with asyncio.TaskGroup() as group:
+            self._reminder.start(group)
+            while not await self._persisted(self._restore):
+                await self._dependencies.clock.sleep(_INTERVAL)
+            self.is_ready = True
+            self._start()
+            while True:
+                if await self._persisted(self._step):
+                    await first_of(self._work.wait(), self._dependencies.clock.sleep(_INTERVAL))
+                    self._work.clear()
+                else:
+                    await self._dependencies.clock.sleep(_INTERVAL)
+
+    async def _persisted(self, step: Callable[[], Awaitable[None]]) -> bool:
+        """Do something with the store; False while that is away."""
+        try:
+            await step()
+        except StoreError as error:
+            self._outage.goes_on(error)
+            return False
+        self._outage.is_over()
+        return True
+
+    async def _restore(self) -> None:
+        """Take note of all keys with rows, once no outcome of an earlier life is still on its way to the store."""
+        await self._wait_for_outcomes()
+        found, last = await self._dependencies.store.ordered_keys(*self.subscription.key, limit=_KEYS), None
+        while found:
+            for one in found:
+                self._order.restore(one.order_key)
+                self._place = max(self._place, one.last)
+            last = found[-1].order_key
+            found = await self._dependencies.store.ordered_keys(*self.subscription.key, after=last, limit=_KEYS)
+
+    async def _wait_for_outcomes(self) -> None:
+        clock, outcomes = self._dependencies.clock, self._dependencies.outcomes
+        least, since = math.inf, clock.monotonic()
+        while left := outcomes.unstored(*self.subscription.key):
+            if left < least:
+                least, since = left, clock.monotonic()
+            elif clock.monotonic() - since > _STANDS_STILL:
+                await self._dependencies.store.next_due()  # raises while the store is away
+                _log.error("the store refuses %d outcomes of %s/%s; their keys go on", left, *self.subscription.key)
+                return
+            await clock.sleep(_LOOK)
+
+    async def _step(self) -> None:
+        now = self._dependencies.clock.monotonic()
+        self._order.relieve(now if self._is_crowded() else now + _SOON)
+        while chosen := self._order.to_store(_WRITTEN):
+            at = self._dependencies.clock.now()
+            await self._dependencies.store.write([row_outcome(entry, self.subscription, at) for _, entry in chosen])
+            self._pending.ack(self._order.stored(chosen))
+        for wanted in self._order.wanted():
+            await self._load(wanted)
+        for held in self._order.held(_WATCHED):
+            await self._ask(held)
+
+    async def _load(self, wanted: Wanted) -> None:
+        """Read the next rows of a key, but those whose delivery is finished."""
+        store, rows = self._dependencies.store, list[Compensation]()
+        try:
+            rows = await store.ordered_rows(*self.subscription.key, wanted.key, after=wanted.after, limit=_LOADED)
+            finished = await store.finished(names_of(rows))
+            await store.finish([row for row, name in zip(rows, names_of(rows), strict=True) if name in finished])
+        except BaseException:
+            self._order.want(wanted.key)
+            raise
+        left = [row for row, name in zip(rows, names_of(rows), strict=True) if name not in finished]
+        entries = [Pending(delivery_of(row), None) for row in left]
+        for entry in entries:
+            self._pending.hold(entry)
+        until = self._until(left[0]) if left else 0.0
+        self._put_out(wanted.key, self._order.loaded(wanted.key, entries, until, is_all=len(rows) < _LOADED))
+        self._look_ahead()
+        self._start()
+
+    def _until(self, row: Compensation) -> float:
+        """Return before when the first row of a key must not go out; 0 when it may at once."""
+        if not row.due_at:
+            return NEVER
+        wait = (row.due_at - self._dependencies.clock.now()) / 1000
+        return self._dependencies.clock.monotonic() + wait if row.attempts and wait > 0 else 0.0
+
+    async def _ask(self, held: Held[Pending]) -> None:
+        """See whether a person has resent or set aside what holds up a key."""
+        entry = held.by
+        trace = await self._dependencies.store.trace(entry.delivery.message.id)
+        known = trace.deliveries.get(self.subscription.name) if trace is not None else None
+        if known is None or not self._order.is_held_by(held.key, entry):
+            return
+        again = decided(entry.delivery, known)
+        if again is None:
+            return
+        if again is entry.delivery:
+            self._pending.ack([entry])
+            self._put_out(held.key, self._order.skip(held.key))
+        else:
+            self._put_out(held.key, self._order.resume(held.key, Pending(again, None)))
+        self._start()
+
+    def _go_on(self) -> None:
+        for key, entries in self._order.due(self._dependencies.clock.monotonic()):
+            self._put_out(key, entries)
+        self._look_ahead()
+        self._start()
+
+    def _look_ahead(self) -> None:
+        """Have the store worked on where it is needed, and be reminded of the next that is due."""
+        now, due = self._dependencies.clock.monotonic(), self._order.next_due
+        if due < NEVER:
+            self._reminder.after(now, max(0.0, due - now))
+        if self._order.needs_store or self._is_crowded():
+            self._work.set()
+
+    def _put_out(self, key: str, entries: Sequence[Pending]) -> None:
+        """Have deliveries wait that may go out, but for those with a later outcome, a copy of which came again."""
+        out = deque(entries)
+        while out:
+            entry = out.popleft()
+            delivery = entry.delivery
+            if self._dependencies.outcomes.recent.has_later(
+                *self.subscription.key, delivery.message.id, delivery.generation, delivery.attempts
+            ):
+                self._pending.ack([entry])
+                out.extend(self._order.passed(key))
+            else:
+                self._pending.waiting.append(entry)
+        if self._order.needs_store:
+            self._work.set()
+
+    def _key_of(self, entry: Pending) -> str | None:
+        return self._ordering.key_of(entry.delivery.message.key)
