@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from contextlib import suppress
 from pathlib import Path
 from threading import Condition, Event
@@ -16,7 +16,7 @@ from bus.client.gate import GATE
 from bus.client.http import ReceiverClient, Reply
 from bus.client.lanes import CONSUMER, REJECTED
 from bus.client.options import REQUEST_LINES, Options
-from bus.client.sender import Batch, Sender, waiting
+from bus.client.sender import Batch, Sender, oldest, waiting, waiting_lanes
 from bus.errors import SpoolClosed, SpoolError, SpoolFull
 from bus.ports.spool import NewRecord
 
@@ -43,6 +43,7 @@ class Daemon:
         self._outage = self._backoff()
         self._most = REQUEST_LINES
         self._next_sweep = 0.0
+        self._has_more = False
         self._bell = Event()
         self._hurried = False
         self._stopping = False
@@ -141,20 +142,26 @@ class Daemon:
                 yield due
 
     def _round(self) -> bool:
-        """Send one batch from each spool; return whether there was any."""
-        sent = self._deliver(self._own)
-        for directory, (adopted, sender) in list(self._adopted.items()):
+        """Send one batch from each spool; return whether there was any.
+
+        To each destination what an earlier process of the same source left goes before what this one has: a restart
+        does not change the order of its messages.
+        """
+        sent, earlier = False, set[str]()
+        for directory, (adopted, sender) in sorted(self._adopted.items(), key=_age):
             if self._stopping or self._outage.failures:
-                break
+                return sent
             try:
-                sent = self._deliver(sender) or sent
+                sent = self._deliver(sender, earlier) or sent
+                if home.is_of(directory, self._options.source):
+                    earlier |= waiting_lanes(sender.stats())
                 self._let_go(directory, adopted, sender)
             except SpoolError as error:
                 self._drop(directory, adopted, error)
-        return sent
+        return (not self._has_more and self._deliver(self._own, earlier)) or sent
 
-    def _deliver(self, sender: Sender) -> bool:
-        batch = sender.gather(self._most)
+    def _deliver(self, sender: Sender, held: Container[str]) -> bool:
+        batch = sender.gather(self._most, held)
         if not batch.records:
             return False
         try:
@@ -196,9 +203,11 @@ class Daemon:
 
     def _sweep(self, now: float) -> None:
         self._next_sweep = now + self._options.sweep_seconds * (0.75 + self._options.random() / 2)
+        self._has_more = False
         for directory in home.orphans(self._options.root, self._clock.now() / 1000):
             if len(self._adopted) >= MOST_ADOPTED:
-                return
+                self._has_more |= home.is_of(directory, self._options.source)
+                continue
             try:
                 self._adopt(directory)
             except (SpoolError, OSError) as error:
@@ -250,3 +259,9 @@ class Daemon:
             self._receiver.close()
         self.has_ended = True
         self._tell()
+
+
+def _age(adopted: tuple[Path, tuple[spool.BlockingSpool, Sender]]) -> int:
+    """Return the time (ms) of the oldest message that waits in an adopted spool, by which they go in turn."""
+    _, (_, sender) = adopted
+    return min(oldest(sender.stats()), default=0)

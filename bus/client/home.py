@@ -31,12 +31,20 @@ def open_home(root: Path, source: str, options: Options) -> BlockingSpool:
     SpoolFailed
         The disk failed.
     """
-    prefix = _UNSAFE.sub("_", source).lstrip(".-")[:40] or "bus"
     for _ in range(_TRIES):
-        directory = root / f"{prefix}-{os.getpid()}-{os.urandom(4).hex()}.sdk"
+        directory = root / f"{_prefix(source)}-{os.getpid()}-{os.urandom(4).hex()}.sdk"
         with suppress(SpoolLocked), GATE:  # a sweeper took it for an orphan before it was locked
             return BlockingSpool(directory, options)
     raise SpoolLocked(f"every new spool directory under {root} was taken by another process", hint="Try again.")
+
+
+def _prefix(source: str) -> str:
+    return _UNSAFE.sub("_", source).lstrip(".-")[:40] or "bus"
+
+
+def is_of(directory: Path, source: str) -> bool:
+    """Whether a directory was made by a process of this source."""
+    return bool(_NAME.fullmatch(directory.name)) and directory.name.rsplit("-", 2)[0] == _prefix(source)
 
 
 def homes(root: Path) -> list[Path]:

@@ -46,6 +46,7 @@ class Prepared(NamedTuple):
     bytes: int
     biz_id: str
     source: str
+    key: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,7 +19,7 @@ from bus.client.http import THREAD
 from bus.client.lanes import CONSUMER, OUT
 from bus.client.line import Line, encode_line
 from bus.client.options import REQUEST_BYTES, Options, Prepared
-from bus.client.sender import oldest, rejected, waiting
+from bus.client.sender import oldest, rejected, waiting, waiting_lanes
 from bus.errors import MessageTooLarge, SpoolError
 from bus.ports.spool import NewRecord, SpoolStats
 
@@ -79,6 +79,13 @@ class Outbox:
         """Return the spool's counts."""
         with GATE:
             return self._spool.stats()
+
+    def waits(self, destination: str) -> bool:
+        """Whether messages to a destination wait here; True when the disk cannot tell."""
+        try:
+            return OUT + destination in waiting_lanes(self.stats())
+        except SpoolError:
+            return True
 
     @property
     def pending(self) -> int:

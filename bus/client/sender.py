@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -61,11 +61,11 @@ class Sender:
         self._most: dict[str, int] = {}
         self._unsettled = False
 
-    def gather(self, most: int = REQUEST_LINES) -> Batch:
-        """Claim what fits into one request, from all lanes that are due; may be empty."""
+    def gather(self, most: int = REQUEST_LINES, held: Container[str] = ()) -> Batch:
+        """Claim what fits into one request, from all lanes that are due and not held; may be empty."""
         batch = Batch([], [])
         with GATE:
-            lanes = self._due_lanes()
+            lanes = [lane for lane in self._due_lanes() if lane not in held]
             share = max(1, most // len(lanes)) if lanes else 0
             room = REQUEST_BYTES
             for lane in lanes:
@@ -237,6 +237,11 @@ class Sender:
         """Return the spool's counts."""
         with GATE:
             return self.spool.stats()
+
+
+def waiting_lanes(stats: SpoolStats) -> set[str]:
+    """Return the lanes in which records wait to be sent."""
+    return {consumer.lane for consumer in stats.consumers if consumer.lane.startswith(OUT) and consumer.records}
 
 
 def waiting(stats: SpoolStats) -> int:

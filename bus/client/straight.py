@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as TooLate
 from threading import Lock, Thread
@@ -24,10 +24,16 @@ class Straight:
 
     One thread posts, all that waits in one request, so that a hung network holds one thread however many send. It is
     started when there is something to send and ends when there is not.
+
+    Parameters
+    ----------
+    waits
+        Whether messages to a destination wait on disk, which one with a key must not pass.
     """
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, waits: Callable[[str], bool]) -> None:
         self._options = options
+        self._waits = waits
         self._begin()
 
     def _begin(self) -> None:
@@ -72,6 +78,9 @@ class Straight:
         verdict = Verdict()
         if not self.seconds:
             verdict.set_result("fallback_timeout is 0, so it was not tried")
+            return verdict
+        if prepared.key and self._waits(prepared.destination):
+            verdict.set_result("others to its destination wait on disk, and one with a key passes none")
             return verdict
         with self._lock:
             self._tell(refusal)

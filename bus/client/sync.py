@@ -110,7 +110,7 @@ class Bus:
         )
         self._outbox: Outbox | None = None
         self._closed = False
-        self.straight = Straight(self._options)
+        self.straight = Straight(self._options, self._waits)
         self._resume()
 
     def __enter__(self) -> Self:
@@ -135,7 +135,8 @@ class Bus:
 
         Does not wait for the network, and messages of one thread to one destination leave in the order of the calls.
         Only a message that the disk refuses goes at once to the receiver, past those that wait on disk: this returns
-        when the receiver has it durably, within ``fallback_timeout`` seconds.
+        when the receiver has it durably, within ``fallback_timeout`` seconds. One with a ``key`` passes none: it is
+        refused while others to its destination wait.
 
         Parameters
         ----------
@@ -223,7 +224,7 @@ class Bus:
             body_base64=msgspec.UNSET if content.is_json else content.body,
         )
         record = record_of(line, now)
-        return Prepared(line.id, record, destination, len(content.body), line.biz_id, line.source)
+        return Prepared(line.id, record, destination, len(content.body), line.biz_id, line.source, line.key)
 
     def store(self, prepared: Sequence[Prepared]) -> None:
         """Store prepared messages, all or none, durably on disk, or raise ``SpoolError``. Not for applications."""
@@ -293,6 +294,10 @@ class Bus:
     def sent_straight(self) -> int:
         """How many messages of this process the receiver took straight from `send`, since the disk refused them."""
         return self.straight.count
+
+    def _waits(self, destination: str) -> bool:
+        outbox = self.present()
+        return outbox is not None and outbox.waits(destination)
 
     def present(self) -> Outbox | None:
         """Return the outbox when there is one and it is this process's own."""

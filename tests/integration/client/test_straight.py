@@ -14,7 +14,7 @@ import pytest
 from bus import AsyncBus, Bus, SpoolFull
 from bus.client.outbox import Outbox
 from bus.errors import ConfigurationError, SpoolError, SpoolFailed
-from tests.integration.client.fake_receiver import FakeReceiver, Request, refuse, status
+from tests.integration.client.fake_receiver import FakeReceiver, Request, accept, refuse, status
 from tests.integration.client.test_bus_processes import fork
 
 FULL: dict[str, Any] = {"disk_reserve": 1 << 62}
@@ -165,3 +165,24 @@ async def test_tasks_share_requests_and_each_has_its_own_error(receiver: FakeRec
         found = await asyncio.gather(*(bus.send("a", n) for n in range(5)), return_exceptions=True)
         assert all(isinstance(error, SpoolError) for error in found)
         assert len({id(error) for error in found}) == 5
+
+
+def test_one_with_a_key_passes_none_that_waits_on_disk(
+    receiver: FakeReceiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    receiver.judge = refuse(429)
+    with Bus(receiver.url, spool=tmp_path, **PATIENT) as bus:
+        bus.send("a", 1, key="k")
+
+        def fail(self: Outbox, prepared: object) -> None:
+            raise SpoolFull("the disk is full")
+
+        monkeypatch.setattr(Outbox, "append", fail)
+        with pytest.raises(SpoolFull, match="one with a key passes none"):
+            bus.send("a", 2, key="k")
+        receiver.judge = accept
+        bus.send("b", 3, key="k")
+        assert bus.sent_straight == 1
+        assert bus.flush(30)
+        bus.send("a", 2, key="k")
+        assert bus.sent_straight == 2

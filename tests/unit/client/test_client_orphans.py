@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from bus.client.lanes import CONSUMER
 from bus.errors import SpoolFailed
 from bus.spool import BlockingSpool, is_live
 from bus.spool import Options as SpoolOptions
-from tests.unit.client.world import World, refused, world
+from tests.unit.client.world import World, accepted, refused, world
 
 
 @pytest.fixture
@@ -25,8 +26,8 @@ def here(tmp_path: Path) -> Iterator[World]:
         yield made
 
 
-def orphan(here: World, root: Path, count: int = 1, destination: str = "a") -> Path:
-    spool = home.open_home(root, "old", SpoolOptions(consumers=(CONSUMER,)))
+def orphan(here: World, root: Path, count: int = 1, destination: str = "a", source: str = "old") -> Path:
+    spool = home.open_home(root, source, SpoolOptions(consumers=(CONSUMER,)))
     for _ in range(count):
         here.send(destination, spool=spool)
     spool.close()
@@ -160,3 +161,68 @@ def test_rejected_records_stay_where_they_are_when_there_is_no_room(tmp_path: Pa
         here.work()
         assert here.counts() == (0, 0)
         assert spool.directory.exists()
+
+
+def bodies(here: World) -> list[str]:
+    return [
+        f"{line['destination']}{base64.b64decode(line['body_base64']).decode()}"
+        for each in here.requests
+        for line in each
+    ]
+
+
+def leave(here: World, root: Path, *named: str, source: str = "") -> None:
+    """Leave messages as a process does that is gone."""
+    spool = home.open_home(root, source, SpoolOptions(consumers=(CONSUMER,)))
+    for name in named:
+        here.send(name[0], body=name[1:].encode(), spool=spool)
+    spool.close()
+
+
+def test_what_an_earlier_process_left_for_a_destination_goes_first(here: World, tmp_path: Path) -> None:
+    here.time.elapsed = 5.0
+    leave(here, tmp_path, "a3", "a4", "b1")
+    here.time.elapsed = 1.0
+    leave(here, tmp_path, "a1", "a2")
+    here.time.elapsed = 9.0
+    for name in ("a5", "c1", "a6"):
+        here.send(name[0], body=name[1:].encode())
+    here.work()
+    assert [one for one in bodies(here) if one[0] == "a"] == ["a1", "a2", "a3", "a4", "a5", "a6"]
+    assert sorted(bodies(here))[-2:] == ["b1", "c1"]
+
+
+def test_it_stays_first_while_the_receiver_does_not_take_it(here: World, tmp_path: Path) -> None:
+    leave(here, tmp_path, "a1", "a2")
+    here.send("a", body=b"3")
+    here.send("c", body=b"1")
+    here.judge = lambda line: refused(line, 429) if line["destination"] == "a" else accepted(line)
+    for _ in range(3):
+        here.work()
+        here.time.elapsed += 40
+    assert "a3" not in bodies(here)
+    assert "c1" in bodies(here)
+    here.judge = accepted
+    here.requests.clear()
+    here.work()
+    assert bodies(here) == ["a1", "a2", "a3"]
+
+
+def test_another_source_holds_up_nothing(here: World, tmp_path: Path) -> None:
+    leave(here, tmp_path, "a1", source="other")
+    here.send("a", body=b"2")
+    here.judge = lambda line: refused(line, 429) if base64.b64decode(line["body_base64"]) == b"1" else accepted(line)
+    here.work()
+    assert "a2" in bodies(here)
+
+
+def test_what_cannot_be_adopted_yet_goes_before_as_well(here: World, tmp_path: Path) -> None:
+    for number in range(MOST_ADOPTED + 3):
+        here.time.elapsed = float(number)
+        leave(here, tmp_path, f"a{number:02}")
+    here.send("a", body=b"99")
+    for _ in range(4):
+        here.work()
+        here.time.elapsed += 2
+    assert bodies(here)[-1] == "a99"
+    assert len(bodies(here)) == MOST_ADOPTED + 4

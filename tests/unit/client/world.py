@@ -78,6 +78,7 @@ class World:
         return self.answer(lines)
 
     def send(self, destination: str = "a", *, body: bytes = b"x", spool: BlockingSpool | None = None) -> str:
+        """Store a message in the process's own spool, or in another one."""
         line = Line(id=new_id(self.time.now()), destination=destination, body_base64=body)
         (spool or self.spool).append([record_of(line, self.time.now())])
         return line.id
