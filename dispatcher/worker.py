@@ -109,7 +109,7 @@ class SubscriptionWorker:
         """How many handed-over deliveries it takes now."""
         if self.subscription.paused or self._stopping.is_set():
             return 0
-        if self._in_order is not None and not self._in_order.is_ready:
+        if not self._is_ready:
             return 0
         if self.breaker.state is not BreakerState.CLOSED:
             return 0 if self._pending.waiting or self.in_flight else 1
@@ -244,6 +244,10 @@ class SubscriptionWorker:
         self._spawn()
 
     @property
+    def _is_ready(self) -> bool:
+        return self._in_order is None or self._in_order.is_ready
+
+    @property
     def _free(self) -> int:
         if self._in_order is not None:
             return self._window.most - len(self._pending) - self._sampling
@@ -251,7 +255,8 @@ class SubscriptionWorker:
 
     async def _pump(self) -> None:
         while True:
-            wanted = 0 if self.subscription.paused else self._window.pull(self._free, self._pending)
+            is_held = self.subscription.paused or not self._is_ready
+            wanted = 0 if is_held else self._window.pull(self._free, self._pending)
             if not wanted:
                 if self.subscription.paused:
                     self._release_waiting()
@@ -363,8 +368,6 @@ class SubscriptionWorker:
         if waiting and waiting[0].until < now:
             self._drop_overdue(now)
         if not waiting or self._stopping.is_set() or self.subscription.paused or not self._dependencies.may_start():
-            return False
-        if self._in_order is not None and not self._in_order.is_ready:
             return False
         if len(self._started) + self._slot.count >= self.subscription.max_concurrency:
             return False

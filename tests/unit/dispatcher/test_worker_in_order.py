@@ -237,6 +237,20 @@ async def test_outcomes_of_an_earlier_life_reach_the_store_first(world: World) -
         assert bodies(world) == ["a1", "a1", "a2"]
 
 
+async def test_what_came_before_the_start_waits_behind_what_is_held_up(world: World) -> None:
+    Scripted(world, "a1")
+    async with world.worker(of(retry=SLOW), Ordering.KEY):
+        await publish(world, "a1")
+        await world.clock.advance(1)
+    await world.feed()
+    await publish(world, "a2", "b1")
+    async with world.worker(of(retry=SLOW), Ordering.KEY):
+        await world.clock.advance(2)
+        assert bodies(world) == ["a1", "b1"]
+        await world.clock.advance(61)
+        assert bodies(world) == ["a1", "b1", "a1", "a2"]
+
+
 async def test_keys_that_are_well_need_no_store(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     Scripted(world, "a1", "a1")
     async with world.worker(of(), Ordering.KEY):
