@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from bus.domain.delivery.quota import Room
-from bus.domain.destination import Destination
+from bus.domain.destination import Destination, Ordering
 from bus.domain.identity import id_time, new_id
 from bus.domain.message import Message, check_destination, check_size, encode_message
 from bus.domain.times import DAY
@@ -57,6 +57,7 @@ class Accepted(NamedTuple):
 
 class _Fresh(NamedTuple):
     message: Message
+    place: Place
     record: NewRecord
     content: bytes | None
     scope: str
@@ -64,13 +65,18 @@ class _Fresh(NamedTuple):
 
 
 class _Call(NamedTuple):
-    """What one call accepts; ``stored`` ends with its append; ``rooms`` is what it leaves of the spool's shares."""
+    """What one call accepts; ``stored`` ends with its appends; ``rooms`` is what it leaves of the spools' shares.
+
+    ``places`` has, by destination, where its messages are kept. ``held_up`` has, by destination that keeps an order,
+    why one of its messages was refused for now: those behind it are refused as well, since they would overtake it.
+    """
 
     principal: Principal
-    place: Place
+    places: dict[str, Place]
     stored: Stored
     fresh: list[_Fresh]
     rooms: dict[str, Room]
+    held_up: dict[str, BusError]
 
 
 class _Storing:
@@ -168,10 +174,12 @@ class Ingest:
     async def accept(self, drafts: Sequence[Draft | BusError], principal: Principal) -> list[Accepted | BusError]:
         """Accept many messages with one fsync and answer for each, in order; a refused one does not stop the others.
 
+        Messages of destinations that keep an order are kept where those before them are, which may take another fsync.
+
         Raises
         ------
         SpoolError
-            The spool takes nothing now; nothing of this call was accepted.
+            The spool takes nothing now; nothing of this call is answered for, and all of it may be sent again.
         """
         scopes = [_scope(draft, principal) for draft in drafts]
         claimed = await self._repetitions.known(drafts, scopes)
@@ -179,7 +187,7 @@ class Ingest:
         try:
             # Until the append nothing is awaited, so that no other call begins to store the same messages.
             stored: Stored = asyncio.get_running_loop().create_future()
-            call = _Call(principal, self._place(drafts), stored, [], {})
+            call = _Call(principal, self._places(drafts), stored, [], {}, {})
             answers = [self._consider(draft, scope, call) for draft, scope in zip(drafts, scopes, strict=True)]
             if call.fresh:
                 await self._store(call)
@@ -190,22 +198,35 @@ class Ingest:
             await self._keep(claims)
         return answers
 
-    def _place(self, drafts: Sequence[Draft | BusError]) -> Place:
-        """Return where all that one call accepts is kept; what is refused anyway has no say in it."""
+    def _places(self, drafts: Sequence[Draft | BusError]) -> dict[str, Place]:
+        """Return by destination where what one call accepts is kept; what is refused anyway has no say in it.
+
+        It is one place for all that keep no order.
+        """
         known = self._registry.catalog.destinations
-        return self._placement.of(
-            Candidate(known[draft.destination], len(draft.body), draft.deliver_at)
-            for draft in drafts
-            if isinstance(draft, Draft) and draft.destination in known
-        )
+        groups: dict[str, list[Candidate]] = {}
+        for draft in drafts:
+            if isinstance(draft, Draft) and (destination := known.get(draft.destination)) is not None:
+                group = "" if destination.ordering is Ordering.NONE else destination.code
+                groups.setdefault(group, []).append(Candidate(destination, len(draft.body), draft.deliver_at))
+        places = {group: self._placement.of(candidates) for group, candidates in groups.items()}
+        return {one.destination.code: places[group] for group, candidates in groups.items() for one in candidates}
 
     def _consider(self, draft: Draft | BusError, scope: str, call: _Call) -> Accepted | BusError:
         if isinstance(draft, BusError):
             return draft
+        if (refusal := call.held_up.get(draft.destination)) is not None:
+            return refusal
         try:
             return self._check(draft, scope, call)
         except BusError as error:
+            if error.retriable and self._keeps_order(draft.destination):
+                call.held_up[draft.destination] = error
             return error
+
+    def _keeps_order(self, code: str) -> bool:
+        known = self._registry.catalog.destinations.get(code)
+        return known is not None and known.ordering is not Ordering.NONE
 
     def _check(self, draft: Draft, scope: str, call: _Call) -> Accepted:
         destination = self._examine(draft, call.principal)
@@ -217,15 +238,15 @@ class Ingest:
             if self._recent.knows(draft.id):
                 return self._known(draft.id, content)
             _check_id_time(draft.id, destination, now)
-        message = self._stamp(draft, destination, now)
-        record = _record(message, encode_message(message), call.place)
-        self._quotas.take(destination, call.principal, len(record.payload), call.place, call.rooms)
+        message, place = self._stamp(draft, destination, now), call.places[destination.code]
+        record = _record(message, encode_message(message), place)
+        self._quotas.take(destination, call.principal, len(record.payload), place, call.rooms)
         self._recent.begin(message.id, content, call.stored)
         claim = None
         if scope:
             claim = Claim(message.id, digest(draft.body), now)
             self._keys.claim(scope, claim, call.stored)
-        call.fresh.append(_Fresh(message, record, content, scope, claim))
+        call.fresh.append(_Fresh(message, place, record, content, scope, claim))
         return Accepted(message.id, False)
 
     def _known(self, message_id: str, content: bytes) -> Accepted:
@@ -249,16 +270,17 @@ class Ingest:
         return _stamp(draft, destination, self._registry.catalog.expected(destination.code, draft.routing_key), now)
 
     async def _store(self, call: _Call) -> None:
-        fresh = call.fresh
+        left: dict[Place, list[_Fresh]] = {}
+        for item in call.fresh:
+            left.setdefault(item.place, []).append(item)
         try:
-            positions = await call.place.spool.append([item.record for item in fresh])
-        except BaseException:
-            self._undo(fresh)
-            raise
-        else:
-            for item, position in zip(fresh, positions, strict=True):
-                self._note(call.place, item.message, position)
+            for place in list(left):
+                positions = await place.spool.append([item.record for item in left[place]])
+                for item, position in zip(left.pop(place), positions, strict=True):
+                    self._note(place, item.message, position)
         finally:
+            for fresh in left.values():
+                self._undo(fresh)
             call.stored.set_result(None)
 
     async def _keep(self, claims: Sequence[tuple[str, Claim]]) -> None:
@@ -340,6 +362,12 @@ def _check_id_time(message_id: str, destination: Destination, now: int) -> None:
 
 
 def _check_deliver_at(draft: Draft, destination: Destination, now: int) -> None:
+    if destination.ordering is not Ordering.NONE:
+        raise InvalidMessage(
+            f"destination {destination.code!r} keeps an order, which a message for later would break",
+            hint="send it when it is to be delivered, or to a destination without ordering",
+            field="deliver_at",
+        )
     if draft.deliver_at > now + destination.retention_days * DAY:
         raise InvalidMessage(
             f"deliver_at is further ahead than the retention of {destination.retention_days} days", field="deliver_at"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from bus.domain.destination import Destination
+from bus.domain.destination import Destination, Ordering
 from bus.domain.lanes import accepted_lane
 from bus.ports.spool import Spool
 from bus.ports.transport import Accepting
@@ -38,7 +38,8 @@ class Placement:
     """Saves the way through the receiver's spool where the transport's queue is in this process.
 
     What has to wait first (for its time, or while its destination is paused) goes that way, and so does what comes
-    while others of its destination still wait there, so that it does not overtake them.
+    while others of its destination still wait there, so that it does not overtake them. Where an order is kept, a pause
+    or a full queue sends nothing that way: it would overtake what the queue has, or be overtaken.
     """
 
     def __init__(self, spool: Spool, router: TransportRouter) -> None:
@@ -54,7 +55,8 @@ class Placement:
             code = candidate.destination.code
             sizes[code] = sizes.get(code, 0) + candidate.size
             found = self._router.accepting(candidate.destination)
-            if found is None or candidate.deliver_at or candidate.destination.paused:
+            is_held = candidate.destination.paused and candidate.destination.ordering is Ordering.NONE
+            if found is None or candidate.deliver_at or is_held:
                 return self._own
             if self._spool.pending(PUBLISH, code):
                 return self._own

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from bus.domain.delivery.quota import Room
-from bus.domain.destination import Destination, TransportName
+from bus.domain.destination import Destination, Ordering, TransportName
 from bus.domain.lanes import STORE, accepted_lane, moved_lane
 from bus.domain.message import Message, decode_message
 from bus.domain.subscription import Subscription
@@ -43,6 +43,7 @@ class DirectTransport:
         self._share_of = share_of
         self._full: set[str] = set()
         self._attached: dict[str, set[str]] = {}
+        self._ordered: set[str] = set()
         # Messages just published, so that their consumers need not decode them again.
         self._recent: OrderedDict[tuple[str, int], Message] = OrderedDict()
 
@@ -61,6 +62,7 @@ class DirectTransport:
     async def ensure(self, destination: Destination, subscriptions: Sequence[Subscription]) -> None:
         """Attach the subscriptions from the next message on; durable when it returns."""
         attached = self._attached.setdefault(destination.code, set())
+        (self._ordered.discard if destination.ordering is Ordering.NONE else self._ordered.add)(destination.code)
         self._queue.attach(accepted_lane(destination.code), STORE)
         for subscription in subscriptions:
             for lane in _lanes(destination.code):
@@ -76,9 +78,14 @@ class DirectTransport:
         await self._queue.settle()
 
     def queue_of(self, destination: Destination, size: int) -> Spool | None:
-        """Return where to accept ``size`` bytes for a destination; None where nobody has subscribed, or has room."""
+        """Return where to accept ``size`` bytes for a destination; None where nobody has subscribed, or has no room.
+
+        A destination that keeps an order is refused for want of room by the queue itself.
+        """
         if not self._attached.get(destination.code):
             return None
+        if destination.ordering is not Ordering.NONE:
+            return self._queue
         room = self._queue.room(accepted_lane(destination.code))
         return self._queue if size < room.free and room.takes(destination.spool_share, size) else None
 
@@ -118,6 +125,10 @@ class DirectTransport:
     async def consume(self, destination: str, subscription: str) -> DirectConsumer:
         """Return the subscription's consumer."""
         return DirectConsumer(self, self._queue, destination, subscription)
+
+    def keeps_order(self, destination: str) -> bool:
+        """Whether a destination's messages are to be consumed in the order in which they came."""
+        return destination in self._ordered
 
     def lags(self) -> dict[tuple[str, str], Lag]:
         """Return what the queue holds for each subscription."""
@@ -189,21 +200,25 @@ class DirectTransport:
 class DirectConsumer:
     """One subscription's place in the lanes of its destination; they take turns.
 
-    What another dispatcher had is suspect: that one may have crashed between handing it over and its ack.
+    What another dispatcher had is suspect: that one may have crashed between handing it over and its ack. Where an
+    order is kept, lanes do not take turns: first comes what another dispatcher had, then what was published before the
+    first subscription, and then what was accepted since.
     """
 
     def __init__(self, transport: DirectTransport, queue: Spool, destination: str, name: str) -> None:
         self._transport = transport
         self._queue = queue
+        self._destination = destination
         self._moved = moved_lane(destination, name)
-        self._lanes = (*_lanes(destination), self._moved)
+        self._lanes = self._in_order = (self._moved, *_lanes(destination))
         self._name = name
         self._held: dict[int, Record] = {}
 
     async def receive(self, limit: int) -> list[Incoming]:
         """Wait for records and claim up to ``limit`` of them."""
         while True:
-            self._lanes = (*self._lanes[1:], self._lanes[0])
+            is_ordered = self._transport.keeps_order(self._destination)
+            self._lanes = self._in_order if is_ordered else (*self._lanes[1:], self._lanes[0])
             for lane in self._lanes:
                 records = await self._queue.claim(self._name, limit, lane)
                 incoming = [found for record in records if (found := self._read(record)) is not None]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from prometheus_client import Counter
 
-from bus.domain.destination import Destination, TransportName
+from bus.domain.destination import Destination, Ordering, TransportName
 from bus.domain.message import Message
 from bus.domain.tracing import events as events_of
 from bus.ports.clock import Clock
@@ -46,8 +46,8 @@ class DestinationPublisher:
         confirmed = await self._publish_on(transport, destination.code, batch)
         held([n for n, done in enumerate(confirmed) if done])
         left = [n for n, done in enumerate(confirmed) if not done]
-        if left and transport is not fallback:
-            # What no broker takes goes straight to a dispatcher.
+        if left and transport is not fallback and destination.ordering is Ordering.NONE:
+            # What no broker takes goes straight to a dispatcher, unless it would overtake what a broker has.
             again = await self._publish_on(fallback, destination.code, [batch[n] for n in left])
             held([n for n, done in zip(left, again, strict=True) if done])
             for n, done in zip(left, again, strict=True):

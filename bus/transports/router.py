@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from bus.domain.catalog import Catalog
-from bus.domain.destination import Destination, TransportName
+from bus.domain.destination import Destination, Ordering, TransportName
 from bus.domain.subscription import Subscription
 from bus.errors import InvalidDestination, InvalidMessage, TransportError, TransportRefused
 from bus.ports.clock import Clock
@@ -41,11 +41,13 @@ class _Queues(NamedTuple):
     """The queues of a destination on a transport: what they depend on, and the routing pattern of each."""
 
     max_bytes: int
+    ordering: Ordering
     patterns: dict[str, str]
 
     def missing_in(self, made: _Queues | None, subscriptions: Sequence[Subscription]) -> list[Subscription]:
         """Return the subscriptions whose queues were not made yet, or not with these properties."""
-        known = made.patterns if made is not None and made.max_bytes == self.max_bytes else {}
+        is_same = made is not None and (made.max_bytes, made.ordering) == (self.max_bytes, self.ordering)
+        known = made.patterns if made is not None and is_same else {}
         return [found for found in subscriptions if known.get(found.name) != found.routing_pattern]
 
     def without(self, subscriptions: Sequence[Subscription]) -> _Queues:
@@ -219,7 +221,8 @@ class TransportRouter:
         # A queue that is wanted again must not be deleted by a removal that waits for its transport.
         if self._removals:
             self._removals -= {_Removal(place.code, found.name, place.transport) for found in subscriptions}
-        queues = _Queues(destination.max_bytes, {found.name: found.routing_pattern for found in subscriptions})
+        patterns = {found.name: found.routing_pattern for found in subscriptions}
+        queues = _Queues(destination.max_bytes, destination.ordering, patterns)
         missing = queues.missing_in(self._ensured.get(place), subscriptions)
         try:
             if missing:

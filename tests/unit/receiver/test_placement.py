@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import pytest
 
+from bus.domain.destination import Ordering
 from bus.domain.lanes import STORE, accepted_lane
-from bus.domain.message import decode_message
+from bus.domain.message import decode_message, encode_message
 from bus.domain.tracing.events import Stage
+from bus.errors import BusError, InvalidMessage, QuotaUsedUp
+from bus.ports.transport import Outgoing
 from bus.testing.spool import MemorySpool
+from bus.testing.writes import message
 from bus.transports.direct import DirectTransport
 from bus.transports.router import TransportRouter
 from receiver.draft import Draft
+from receiver.ingest import Accepted
 from tests.unit.receiver.receiver_world import ANYONE, World
 
 LANE = accepted_lane("orders")
@@ -117,3 +122,62 @@ async def test_while_others_fill_the_direct_queue_it_goes_through_the_own_spool(
     await world.send(bytes(20_000))
     assert world.waiting().get((LANE, "billing"), 0) == 0
     assert world.spool.stats().records == 1
+
+
+async def ordered(world: DirectWorld, **changes: object) -> None:
+    await world.destination("orders", ordering=Ordering.KEY, **changes)
+
+
+async def test_where_an_order_is_kept_a_pause_sends_nothing_another_way(world: DirectWorld) -> None:
+    await ordered(world)
+    await world.send(b"1")
+    await ordered(world, paused=True)
+    await world.send(b"2")
+    assert world.waiting()[LANE, "billing"] == 2
+    assert world.spool.stats().records == 0
+
+
+async def test_where_an_order_is_kept_a_full_queue_refuses(world: DirectWorld) -> None:
+    await ordered(world)
+    await world.send(b"x" * 60_000)
+    with pytest.raises(QuotaUsedUp):
+        await world.send(b"x" * 60_000)
+    assert world.spool.stats().records == 0
+
+
+async def test_what_keeps_an_order_stays_in_its_queue_whatever_comes_with_it(world: DirectWorld) -> None:
+    await ordered(world)
+    await world.destination("later", "billing")
+    drafts = [Draft("orders", b"1"), Draft("later", b"2", deliver_at=world.clock.now() + 60_000), Draft("orders", b"3")]
+    answers = await world.ingest.accept(drafts, ANYONE)
+    assert not any(isinstance(answer, BusError) for answer in answers)
+    assert world.waiting()[LANE, "billing"] == 2
+    assert world.spool.stats().records == 1
+
+
+async def test_behind_one_that_is_refused_for_now_none_of_its_order_passes(world: DirectWorld) -> None:
+    await ordered(world, spool_share=0.5)
+    await world.destination("free", "billing")
+    sizes = (10, 60_000, 10)
+    drafts = [Draft("orders", b"x" * size) for size in sizes] + [Draft("free", b"1"), Draft("orders", b"4")]
+    taken = [isinstance(answer, Accepted) for answer in await world.ingest.accept(drafts, ANYONE)]
+    assert taken == [True, False, False, True, False]
+    assert world.waiting()[LANE, "billing"] == 1
+
+
+async def test_what_keeps_an_order_is_never_for_later(world: DirectWorld) -> None:
+    await ordered(world)
+    with pytest.raises(InvalidMessage, match="keeps an order"):
+        await world.ingest.accept_one(Draft("orders", b"1", deliver_at=world.clock.now() + 1000), ANYONE)
+
+
+async def test_lanes_of_an_order_take_no_turns(world: DirectWorld) -> None:
+    await ordered(world)
+    sent = [message(n, expected=("billing",)) for n in range(4)]
+    consumer = await world.direct.consume("orders", "billing")
+    await world.send(b"accepted 1")
+    await world.send(b"accepted 2")
+    await world.direct.publish([Outgoing(one, encode_message(one)) for one in sent[:2]])
+    await world.direct.move_in("billing", [Outgoing(one, encode_message(one)) for one in sent[2:]])
+    found = [(await consumer.receive(1))[0].message.body for _ in range(6)]
+    assert found == [sent[2].body, sent[3].body, sent[0].body, sent[1].body, b"accepted 1", b"accepted 2"]
