@@ -21,6 +21,7 @@ from admin.models.responses.configuration import StepView
 from bus.bootstrap import Context
 from bus.domain.audit import Change, compared
 from bus.domain.destination import Destination, check_removable, switched
+from bus.domain.ordering.combining import check_batch, check_order
 from bus.domain.subscription import Subscription
 from bus.errors import BusError, Conflict, InvalidMessage
 from bus.registry import MOST_REMOVED, Preference, Rates
@@ -86,7 +87,7 @@ async def plan(context: Context, principal: Principal, wanted: ConfigurationBody
         for number, subscription in enumerate(body.subscriptions):
             if number % _YIELD_EVERY == 0:
                 await asyncio.sleep(0)
-            _plan_subscription(context, found, body.code, subscription, f"destinations.{place}.subscriptions.{number}")
+            _plan_subscription(context, found, body, subscription, f"destinations.{place}.subscriptions.{number}")
     _plan_rest(context, principal, found, wanted)
     if prune:
         await _plan_removals(context, principal, found, wanted)
@@ -118,6 +119,7 @@ def _plan_destination(context: Context, found: Plan, body: DestinationSetBody, w
         wanted = body.model_copy(update={"paused": known.paused}).to_domain(body.code, known.version)
     try:
         context.router.check(wanted)
+        check_order(known, wanted, ())
     except InvalidMessage as error:
         raise InvalidMessage(error.said, hint=error.hint_said, field=f"{where}.{error.field}") from error
     before = DestinationBody.of(known).model_dump() if known is not None else {}
@@ -127,9 +129,13 @@ def _plan_destination(context: Context, found: Plan, body: DestinationSetBody, w
         found.destinations.append(switched(known, wanted, context.clock.now()))
 
 
-def _plan_subscription(context: Context, found: Plan, code: str, body: SubscriptionBody, where: str) -> None:
+def _plan_subscription(
+    context: Context, found: Plan, destination: DestinationSetBody, body: SubscriptionBody, where: str
+) -> None:
+    code, now = destination.code, context.clock.now()
     try:
         check(context.egress, body)
+        check_batch(destination.to_domain(code, 0), body.to_domain(code, body.name, secrets=(), known=None, now=now))
     except BusError as error:
         name = getattr(error, "field", "") or "url"
         raise InvalidMessage(error.said, hint=error.hint_said, field=f"{where}.{name}") from error
@@ -139,7 +145,7 @@ def _plan_subscription(context: Context, found: Plan, code: str, body: Subscript
         secrets = known.secrets
     if known is not None and "paused" not in body.model_fields_set:
         body = body.model_copy(update={"paused": known.paused})
-    wanted = body.to_domain(code, body.name, secrets=secrets, known=known, now=context.clock.now())
+    wanted = body.to_domain(code, body.name, secrets=secrets, known=known, now=now)
     changes = compared(whole(known), whole(wanted))
     if changes:
         resource = f"destinations/{code}/subscriptions/{body.name}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import (
     AfterValidator,
@@ -21,12 +21,12 @@ from bus.domain.delivery.retry import (
     format_waits,
     parse_waits,
 )
-from bus.domain.destination import Destination, TransportName
+from bus.domain.destination import Destination, Ordering, TransportName
 from bus.domain.durations import format_duration, parse_duration
 from bus.domain.message import DEFAULT_MAX_BYTES
 from bus.domain.routing_pattern import EVERY_KEY, check_pattern
 from bus.domain.searching.masking import MOST_RULES, check_rules
-from bus.domain.subscription import MOST_IN_BATCH, PAUSED_BY_PERSON, BatchFormat, Secret, Subscription
+from bus.domain.subscription import MOST_IN_BATCH, PAUSED_BY_PERSON, BatchFormat, OnFailure, Secret, Subscription
 
 MOST_SUBSCRIPTIONS = 10_000
 
@@ -46,7 +46,7 @@ class DestinationBody(Body):
     transport: TransportName = TransportName.DIRECT
     cluster: None = None
     routing: None = None
-    ordering: Literal["none"] = "none"
+    ordering: Ordering = Ordering.NONE
     retention_days: Whole = Field(default=30, ge=1, le=3650)
     store_rate: StrictFloat | None = Field(default=None, gt=0)
     spool_share: StrictFloat = Field(default=DEFAULT_SHARE, gt=0, le=1)
@@ -61,6 +61,7 @@ class DestinationBody(Body):
         return Destination(
             code=code,
             transport=self.transport,
+            ordering=self.ordering,
             retention_days=self.retention_days,
             store_rate=self.store_rate,
             spool_share=self.spool_share,
@@ -78,6 +79,7 @@ class DestinationBody(Body):
         return cls(
             code=destination.code,
             transport=destination.transport,
+            ordering=destination.ordering,
             retention_days=destination.retention_days,
             store_rate=destination.store_rate,
             spool_share=destination.spool_share,
@@ -118,7 +120,7 @@ class SubscriptionBody(Body):
     headers: dict[str, str] = Field(default_factory=dict, max_length=64)
     batch: Whole = Field(default=1, ge=1, le=MOST_IN_BATCH)
     batch_format: BatchFormat = BatchFormat.NDJSON
-    on_failure: Literal["block"] = "block"
+    on_failure: OnFailure = OnFailure.BLOCK
     routing_pattern: Annotated[str, AfterValidator(check_pattern)] = EVERY_KEY
     stuck_after: Duration = "5m"
     paused: StrictBool = False
@@ -142,6 +144,7 @@ class SubscriptionBody(Body):
             headers=self.headers,
             batch=self.batch,
             batch_format=self.batch_format,
+            on_failure=self.on_failure,
             routing_pattern=self.routing_pattern,
             stuck_after=parse_duration(self.stuck_after),
             paused=self.paused,
@@ -173,6 +176,7 @@ class SubscriptionBody(Body):
             headers=subscription.headers,
             batch=subscription.batch,
             batch_format=subscription.batch_format,
+            on_failure=subscription.on_failure,
             routing_pattern=subscription.routing_pattern,
             stuck_after=format_duration(subscription.stuck_after),
             paused=subscription.paused,

@@ -16,6 +16,7 @@ from admin.requests.audited import AuditedRoute, Noting, NotingDep
 from admin.requests.changing import merged, put_unless_refused
 from admin.services import AdminServices
 from bus.domain.destination import Destination, check_removable, switched
+from bus.domain.ordering.combining import check_order
 from bus.errors import InvalidMessage
 from bus.sentences import sentence
 
@@ -78,8 +79,9 @@ async def delete_destination(code: Code, services: ServicesDep, _: Configurer) -
 async def _put(services: AdminServices, noting: Noting, destination: Destination) -> DestinationView:
     context = services.context
     context.router.check(destination)
-    known = context.registry.catalog.destinations.get(destination.code)
     registry = context.registry
+    known = registry.catalog.destinations.get(destination.code)
+    check_order(known, destination, registry.catalog.of(destination.code))
 
     async def undo(stored: Destination) -> None:
         if known is None:

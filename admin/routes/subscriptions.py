@@ -17,6 +17,7 @@ from admin.requests.audited import AuditedRoute, Noting, NotingDep
 from admin.requests.changing import merged, put_unless_refused
 from admin.services import AdminServices
 from bus.domain.durations import parse_duration
+from bus.domain.ordering.combining import check_batch
 from bus.domain.searching.masking import MASK
 from bus.domain.subscription import Secret, Subscription
 from bus.errors import InvalidMessage
@@ -115,6 +116,7 @@ async def _put(
     secrets, made = secrets_of(body.secret, known)
     registry = context.registry
     wanted = body.to_domain(code, body.name, secrets=secrets, known=known, now=context.clock.now())
+    check_batch(registry.destination(code), wanted)
 
     async def undo(stored: Subscription) -> None:
         if known is None:

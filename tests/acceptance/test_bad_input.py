@@ -210,7 +210,7 @@ def test_an_impossible_field_is_422_and_named(ready: Ready, field: str, value: o
 
 
 def test_orders_that_are_not_built_are_422(ready: Ready) -> None:
-    answer = ready.bus.admin.call("PUT", "/api/v1/destinations/o", json={"code": "o", "ordering": "key"})
+    answer = ready.bus.admin.call("PUT", "/api/v1/destinations/o", json={"code": "o", "ordering": "strict"})
     assert is_problem(answer, 422)
     assert "ordering" in answer.text
 

@@ -56,14 +56,22 @@ class History:
         if size and os.pread(self._file, 1, size - 1) != b"\n":
             os.write(self._file, b"\n")
 
-    def publish(self, type_: Literal["invoke", "ok", "fail", "info"], seq: int, sha256: str, *, id: str = "") -> None:  # noqa: A002
-        """Log a step of one send; the key is the process's name."""
+    def publish(
+        self,
+        type_: Literal["invoke", "ok", "fail", "info"],
+        seq: int,
+        sha256: str,
+        *,
+        key: str = "",
+        id: str = "",  # noqa: A002
+    ) -> None:
+        """Log a step of one send; without a key of its own its key is the process's name."""
         event = Event(
             t=time.time(),
             process=self._process,
             type=type_,
             f="publish",
-            key=self._process,
+            key=key or self._process,
             seq=seq,
             id=id,
             sha256=sha256,

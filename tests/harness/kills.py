@@ -29,7 +29,8 @@ EARLIEST, LATEST = 0.05, 0.9
 class Plan:
     """How many messages at which rate, how often each side is killed, and when what a queue lost is found missing.
 
-    ``timeout`` is that of a POST in seconds, ``batch`` how many messages it has at most.
+    ``timeout`` is that of a POST in seconds, ``batch`` how many messages it has at most, ``keys`` how many keys the
+    messages have in turn, whose order is judged where ``ordering`` says that it is kept.
     """
 
     messages: int
@@ -41,6 +42,8 @@ class Plan:
     stuck_after: str = "5m"
     timeout: float = 10.0
     drain_within: float = 60.0
+    ordering: str = "none"
+    keys: int = 1
 
 
 class Harm(NamedTuple):
@@ -197,7 +200,7 @@ class KillRun:
         assert self._producer.stop() == 0, self._producer.output()
 
     def _configure(self) -> None:
-        self.bus.admin.destination(DESTINATION, transport=self._transport)
+        self.bus.admin.destination(DESTINATION, transport=self._transport, ordering=self.plan.ordering)
         for path in self._paths:
             fields = {
                 "max_concurrency": self.plan.max_concurrency,
@@ -212,7 +215,7 @@ class KillRun:
         plan = self.plan
         options = "--url", self.bus.url, "--spool", self._spool, "--history", self._history
         load = "--destination", DESTINATION, "--count", plan.messages, "--rate", plan.rate
-        argv = module("tests.harness.producer", *options, *load)
+        argv = module("tests.harness.producer", *options, *load, "--keys", plan.keys)
         return Child(argv, log=self.folder / "producer.log", env=self._producer_env)
 
     def _send_and_kill(self) -> None:
@@ -256,7 +259,8 @@ class KillRun:
         # In flight at a crash: messages of requests, and outcomes that wait for their commit, each as many at most.
         crashes = self.plan.kills + sum(harm.times * harm.crashes for harm in self.harms)
         faults = Faults(crashes=crashes, window=2 * self.plan.max_concurrency * self.plan.batch)
-        found = check(history, subscriptions=self._paths, drained=drained, faults=faults)
+        is_ordered = self.plan.ordering != "none"
+        found = check(history, subscriptions=self._paths, drained=drained, faults=faults, ordered=is_ordered)
         if not self._is_planted:  # which loses messages on purpose
             note(self._figures(found))
         return found

@@ -26,6 +26,11 @@ def body_of(seq: int, process: str, size: int) -> bytes:
     return f'{start}{"x" * max(0, size - len(start) - 2)}"}}'.encode()
 
 
+def key_of(seq: int, process: str, keys: int) -> str:
+    """Return the key of a message: the process's name, or one of several."""
+    return process if keys == 1 else f"{process}.{seq % keys}"
+
+
 def next_seq(history: Path) -> int:
     """Return the number after the last one that was tried."""
     return max((event.seq for event in read_history(history) if event.seq is not None), default=-1) + 1
@@ -45,22 +50,20 @@ def send_all(bus: Bus, history: History, arguments: argparse.Namespace) -> None:
 def send_one(bus: Bus, history: History, seq: int, arguments: argparse.Namespace) -> None:
     """Send one message and log it before and after."""
     body = body_of(seq, arguments.process, arguments.size)
-    sha256 = hashlib.sha256(body).hexdigest()
-    history.publish("invoke", seq, sha256)
+    sha256, key = hashlib.sha256(body).hexdigest(), key_of(seq, arguments.process, arguments.keys)
+    history.publish("invoke", seq, sha256, key=key)
     try:
-        sent = bus.send(
-            arguments.destination, body, key=arguments.process, biz_id=str(seq), content_type="application/json"
-        )
+        sent = bus.send(arguments.destination, body, key=key, biz_id=str(seq), content_type="application/json")
     except (InvalidDestination, MessageTooLarge):
-        history.publish("fail", seq, sha256)
+        history.publish("fail", seq, sha256, key=key)
     except SpoolError:
         # The disk refused it, and the receiver, which was asked then, may have it all the same: its answer may be lost.
-        history.publish("info", seq, sha256)
+        history.publish("info", seq, sha256, key=key)
     except Exception:
-        history.publish("info", seq, sha256)
+        history.publish("info", seq, sha256, key=key)
         raise
     else:
-        history.publish("ok", seq, sha256, id=sent)
+        history.publish("ok", seq, sha256, key=key, id=sent)
 
 
 def main() -> None:
@@ -70,6 +73,7 @@ def main() -> None:
     parser.add_argument("--history", type=Path, required=True)
     parser.add_argument("--destination", required=True)
     parser.add_argument("--process", default="producer", help="its name, also the key of its messages")
+    parser.add_argument("--keys", type=int, default=1, help="how many keys its messages have in turn")
     parser.add_argument("--count", type=int, required=True)
     parser.add_argument("--rate", type=float, default=0.0, help="messages a second, 0 for as fast as it goes")
     parser.add_argument("--size", type=int, default=256)

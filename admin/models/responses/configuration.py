@@ -9,8 +9,8 @@ import msgspec
 from admin.models.configuration import DestinationBody, SubscriptionBody
 from admin.models.responses.base import Listing, View
 from bus.domain.audit import Change
-from bus.domain.destination import Destination, TransportName
-from bus.domain.subscription import BatchFormat, Subscription
+from bus.domain.destination import Destination, Ordering, TransportName
+from bus.domain.subscription import BatchFormat, OnFailure, Subscription
 from bus.sentences import Sentence
 
 
@@ -21,7 +21,7 @@ class DestinationView(View, kw_only=True):
     transport: TransportName
     cluster: None
     routing: None
-    ordering: str
+    ordering: Ordering
     retention_days: int
     store_rate: float | None
     spool_share: float
@@ -62,7 +62,7 @@ class SubscriptionView(View, kw_only=True):
     headers: dict[str, str]
     batch: int
     batch_format: BatchFormat
-    on_failure: str
+    on_failure: OnFailure
     routing_pattern: str
     stuck_after: str
     paused: bool

@@ -29,6 +29,9 @@ def set_subscription(
     max_concurrency: Annotated[int | None, typer.Option(help="Requests in flight at once.")] = None,
     batch: Annotated[int | None, typer.Option(help="Messages in one POST at most; above 1 each is a batch.")] = None,
     batch_format: Annotated[str | None, typer.Option(help="Of batches: ndjson, or json for one array.")] = None,
+    on_failure: Annotated[
+        str | None, typer.Option(help="Where an order is kept: block the key, park the message, or skip it.")
+    ] = None,
     timeout: Annotated[float | None, typer.Option(help="Seconds for one POST.")] = None,
     rate: Annotated[float | None, typer.Option(help="Deliveries a second.")] = None,
     retry: Annotated[
@@ -59,6 +62,7 @@ def set_subscription(
         "max_concurrency": max_concurrency,
         "batch": batch,
         "batch_format": batch_format,
+        "on_failure": on_failure,
         "timeout_seconds": timeout,
         "rate": rate,
         "retry": _retry(retry),

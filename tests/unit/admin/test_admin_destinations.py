@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from bus.domain.delivery.delivery import Origin
-from bus.domain.destination import FORMER_KEPT, FormerTransport, TransportName
+from bus.domain.destination import FORMER_KEPT, FormerTransport, Ordering, TransportName
 from bus.testing.transport import MemoryTransport
 from bus.testing.writes import message, row
 from tests.unit.admin.admin_world import BILLING, World, made, problem
@@ -62,7 +62,7 @@ async def test_patch_changes_only_what_is_sent(client: httpx.AsyncClient) -> Non
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        *(("nonsense", 1), ("transport", "kafka"), ("ordering", "key"), ("ordering", "strict"), ("cluster", "x")),
+        *(("nonsense", 1), ("transport", "kafka"), ("ordering", "keys"), ("ordering", "strict"), ("cluster", "x")),
         *(("retention_days", 0), ("retention_days", 3651), ("retention_days", "x"), ("retention_days", 1.5)),
         *(
             ("spool_share", 0),
@@ -134,3 +134,21 @@ async def test_a_change_of_transport_keeps_the_former_one() -> None:
         assert former() == (FormerTransport(kafka, until + 60_000),)
     for transport in (world.transport, *world.brokers):
         assert ("orders", "billing") in (transport.lags() or {})
+
+
+async def test_an_order_is_kept_on_the_direct_transport_alone(world: World, client: httpx.AsyncClient) -> None:
+    answer = await client.put("/destinations/orders", json={"ordering": "key"})
+    assert (answer.status_code, answer.json()["ordering"]) == (200, "key")
+    problem(await client.put("/destinations/orders", json={"ordering": "strict"}), 422, "ordering")
+    problem(await client.put("/destinations/orders", json={"ordering": "key", "transport": "kafka"}), 422, "transport")
+    assert world.context.registry.destination("orders").ordering is Ordering.KEY
+
+
+async def test_an_order_and_batches_exclude_each_other(client: httpx.AsyncClient) -> None:
+    await client.put("/destinations/orders", json={"ordering": "key"})
+    path, fields = "/destinations/orders/subscriptions/billing", {"url": "http://127.0.0.1:9000/hook"}
+    problem(await client.put(path, json=fields | {"batch": 2}), 422, "batch")
+    assert (await client.put(path, json=fields | {"on_failure": "park"})).json()["on_failure"] == "park"
+    await client.patch("/destinations/orders", json={"ordering": "none"})
+    assert (await client.patch(path, json={"batch": 2})).status_code == 200
+    problem(await client.patch("/destinations/orders", json={"ordering": "key"}), 422, "batch")

@@ -53,7 +53,7 @@ BAD_FIELDS: list[tuple[str, object]] = [
         ("batch", 0),
         ("batch", "2"),
         ("batch_format", "xml"),
-        ("on_failure", "park"),
+        ("on_failure", "drop"),
         ("routing_pattern", ""),
         ("routing_pattern", "a..b"),
         ("routing_pattern", "a.b#"),

@@ -1,0 +1,54 @@
+"""What an order cannot be combined with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from bus.domain.destination import Destination, Ordering, TransportName
+from bus.domain.subscription import Subscription
+from bus.errors import InvalidMessage
+from bus.sentences import sentence
+
+_BUILT = frozenset({TransportName.DIRECT})
+
+
+def check_order(known: Destination | None, wanted: Destination, subscriptions: Iterable[Subscription]) -> None:
+    """Raise ``InvalidMessage`` when a destination cannot keep the order that it is to keep, or had."""
+    if wanted.ordering is Ordering.NONE:
+        return
+    if wanted.ordering is Ordering.STRICT:
+        raise InvalidMessage(
+            sentence("the ordering {ordering} is not built yet", ordering=wanted.ordering),
+            hint=sentence("use key: messages of one key are delivered in order"),
+            field="ordering",
+        )
+    if wanted.transport not in _BUILT:
+        raise InvalidMessage(
+            sentence("the transport {transport} keeps no order of keys", transport=wanted.transport),
+            hint=sentence("use the transport direct, or no ordering"),
+            field="ordering",
+        )
+    if known is not None and known.ordering is not Ordering.NONE and known.transport is not wanted.transport:
+        raise InvalidMessage(
+            sentence(
+                "a destination that keeps an order stays on its transport: messages would overtake on the new one"
+            ),
+            hint=sentence("pause the producers, wait until nothing is left, and set the ordering to none first"),
+            field="transport",
+        )
+    for subscription in subscriptions:
+        check_batch(wanted, subscription)
+
+
+def check_batch(destination: Destination, subscription: Subscription) -> None:
+    """Raise ``InvalidMessage`` when a subscription wants batches of a destination that keeps an order."""
+    if destination.ordering is not Ordering.NONE and subscription.batch > 1:
+        raise InvalidMessage(
+            sentence(
+                "{name} takes batches, of which some messages may fail and others not; {code} keeps an order",
+                name=subscription.name,
+                code=destination.code,
+            ),
+            hint=sentence("set its batch to 1, or the ordering to none"),
+            field="batch",
+        )
