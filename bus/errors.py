@@ -22,6 +22,7 @@
     │   └── ReceiverRefused     any other refusal: the record cannot be accepted as it is
     ├── QuotaUsedUp             a destination or a key has all that it may take now                  (retriable)
     ├── EventsUnavailable       trace events find no place now; messages are not affected            (retriable)
+    ├── RefusedElsewhere        the process that keeps a destination's order refused a message
     ├── PeerUnavailable         another process of the bus did not answer                        (retriable)
     ├── IssuerUnavailable       the OpenID Connect provider did not answer as one should             (retriable)
     ├── EgressDenied            a subscriber's address is one that the bus may not call
@@ -188,6 +189,16 @@ class PeerUnavailable(BusError):
     def __init__(self, message: Said, *, hint: Said = "", indeterminate: bool = False) -> None:
         super().__init__(message, hint=hint)
         self.indeterminate = indeterminate
+
+
+class RefusedElsewhere(BusError):
+    """The process that keeps a destination's order refused a message; all is as it said (``bus.http.problem``)."""
+
+    def __init__(self, message: Said, *, status: int, hint: Said = "", field: str = "", wait: int = 0) -> None:
+        super().__init__(message, hint=hint)
+        self.status = status
+        self.field = field
+        self.wait = wait
 
 
 class IssuerUnavailable(BusError):

@@ -15,7 +15,7 @@ from bus.domain.delivery.breaker import BreakerState
 from bus.domain.delivery.delivery import Delivery
 from bus.domain.delivery.leases import start_within
 from bus.domain.delivery.shares import Shares
-from bus.domain.destination import Destination
+from bus.domain.destination import Destination, Ordering
 from bus.domain.health.vitals import BreakerFigures, WorkerFigures
 from bus.domain.message import Message
 from bus.domain.subscription import Subscription
@@ -35,6 +35,10 @@ async def _nobody(_: Subscription, __: Sequence[Message]) -> int:
     return 0
 
 
+def _everything(_: str) -> bool:
+    return True
+
+
 class _Running(NamedTuple):
     worker: SubscriptionWorker
     merged: MergedConsumer
@@ -46,13 +50,20 @@ class Dispatcher:
 
     It is the ``Dispatching`` to which the compensator of the same process hands leased deliveries. It uses its share of
     each subscription's permits; without a share it does not consume that subscription's queues of the brokers, and has
-    what waits in its own queue handed (``hand``) to a dispatcher that has one.
+    what waits in its own queue handed (``hand``) to a dispatcher that has one. Where an order is kept, the dispatcher
+    that ``leads`` the destination has all permits.
     """
 
     def __init__(
-        self, router: TransportRouter, dependencies: Dependencies, shares: Shares, hand: Hand = _nobody
+        self,
+        router: TransportRouter,
+        dependencies: Dependencies,
+        shares: Shares,
+        hand: Hand = _nobody,
+        leads: Callable[[str], bool] = _everything,
     ) -> None:
         self._router = router
+        self._leads = leads
         self._hand = hand
         self._dependencies = dependencies
         self._shares = shares
@@ -98,16 +109,28 @@ class Dispatcher:
             configured = self._catalog.subscriptions.get(key)
             if configured is None:
                 if key in self._running:
-                    self._leaving[key] = self._running.pop(key)
-                    self._leaving[key].worker.stop()
+                    self._leave(key)
             elif (destination := self._catalog.destinations.get(configured.destination)) is None:
                 _log.error("subscription %s has no destination %s", configured.name, configured.destination)
+            elif not self._is_led(destination):
+                # Who gets the task reads what is held up then, and not before.
+                if key in self._running:
+                    self._leave(key)
             elif key in self._running and self._running[key].worker.ordering is destination.ordering:
                 await self._change(self._running[key], destination, self._in_force(configured))
             else:
                 await self._start_worker(group, destination, self._in_force(configured))
             await self._move_or_not(group, key)
             self._behind.discard(key)
+
+    def _leave(self, key: tuple[str, str]) -> None:
+        """End a worker, without waiting for its requests in flight."""
+        self._leaving[key] = self._running.pop(key)
+        self._leaving[key].worker.stop()
+
+    def _is_led(self, destination: Destination) -> bool:
+        """Whether this process delivers a destination's messages at all."""
+        return destination.ordering is Ordering.NONE or self._leads(destination.code)
 
     async def _move_or_not(self, group: asyncio.TaskGroup, key: tuple[str, str]) -> None:
         """Have what waits here for a subscription without a share moved, as long as it is without."""
@@ -285,6 +308,9 @@ class Dispatcher:
         )
 
     def _share(self, configured: Subscription) -> int:
+        destination = self._catalog.destinations.get(configured.destination)
+        if destination is not None and destination.ordering is not Ordering.NONE:
+            return configured.max_concurrency if self._is_led(destination) else 0
         return self._shares.of("/".join(configured.key), configured.max_concurrency)
 
     async def _change(self, running: _Running, destination: Destination, subscription: Subscription) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, Protocol, runtime_checkable
 
 import msgspec
@@ -13,6 +13,7 @@ from bus.cluster.peers import DELIVERIES, MESSAGES, ROOM, WAITING, PeerKey
 from bus.cluster.sampling import SAMPLE, take_sample
 from bus.domain.catalog import Catalog
 from bus.domain.delivery.delivery import Delivery, decode_delivery
+from bus.domain.destination import Ordering
 from bus.domain.message import Message, decode_message
 from bus.errors import StoreError
 from bus.ports.dispatching import Dispatching
@@ -43,15 +44,25 @@ class Delivering(Dispatching, Protocol):
 
 
 class HandoverApp(PeerApp):
-    """What a dispatcher takes from the other processes; ``direct`` is this process's direct transport."""
+    """What a dispatcher takes from the other processes; ``direct`` is this process's direct transport.
+
+    Messages of a destination that keeps an order are taken only while this process ``leads`` it.
+    """
 
     def __init__(
-        self, direct: Queue, dispatching: Delivering, sampling: Sampling, registry: Registry, key: PeerKey
+        self,
+        direct: Queue,
+        dispatching: Delivering,
+        sampling: Sampling,
+        registry: Registry,
+        leads: Callable[[str], bool],
+        key: PeerKey,
     ) -> None:
         self._direct = direct
         self._dispatching = dispatching
         self._sampling = sampling
         self._registry = registry
+        self._leads = leads
         self._removed: tuple[Catalog, set[tuple[str, str]]] = (registry.catalog, set())
         calls = {
             MESSAGES: self._messages,
@@ -68,7 +79,7 @@ class HandoverApp(PeerApp):
         if not all(self._knows(item.message) for item in batch):
             await self._catch_up([item.message for item in batch])
         # The direct queue confirms a message without holding it for subscriptions that this process does not know yet.
-        held = [item for item in batch if self._knows(item.message)]
+        held = [item for item in batch if self._knows(item.message) and self._is_for_us(item.message.destination)]
         taken = {item.message.id: done for item, done in zip(held, await self._direct.publish(held), strict=True)}
         return [taken.get(item.message.id, False) for item in batch]
 
@@ -76,9 +87,16 @@ class HandoverApp(PeerApp):
         """Take messages that wait for one subscription with a dispatcher without permits, all or none of them."""
         name, payloads = _waiting.decode(body)
         batch = [Outgoing(decode_message(payload), payload) for payload in payloads]
-        if not batch or not self._dispatching.delivers((batch[0].message.destination, name)):
+        if not batch:
+            return False
+        code = batch[0].message.destination
+        if not self._is_for_us(code) or not self._dispatching.delivers((code, name)):
             return False
         return await self._direct.move_in(name, batch)
+
+    def _is_for_us(self, code: str) -> bool:
+        destination = self._registry.catalog.destinations.get(code)
+        return destination is None or destination.ordering is Ordering.NONE or self._leads(code)
 
     async def _catch_up(self, messages: Sequence[Message]) -> None:
         """Read the configuration again; subscriptions that are still unknown then were removed."""

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 import msgspec
 
 from bus.domain.delivery.delivery import FINAL, Compensation, Delivery, Origin, Outcome, Status
-from bus.domain.delivery.reasons import BEHIND
-from bus.domain.delivery.verdict import without_post
-from bus.domain.message import decode_message, encode_message
+from bus.domain.delivery.verdict import behind
+from bus.domain.message import decode_message
 from bus.domain.subscription import Subscription
 from bus.domain.tracing.trace import DeliveryTrace
 from bus.ports.store import DeliveryKey
@@ -18,17 +17,7 @@ from dispatcher.pending import Pending
 
 def row_outcome(entry: Pending, subscription: Subscription, now: int) -> Outcome:
     """Return what makes the row of a delivery: its last failure, or that it waits for an earlier one of its key."""
-    if entry.unstored is not None:
-        return entry.unstored
-    delivery = entry.delivery
-    return msgspec.structs.replace(
-        without_post(delivery, subscription, Status.PENDING, BEHIND, now),
-        due_at=now,
-        since=delivery.since,
-        message=encode_message(delivery.message),
-        order_key=delivery.order_key,
-        place=delivery.place,
-    )
+    return entry.unstored if entry.unstored is not None else behind(entry.delivery, subscription, now)
 
 
 def delivery_of(row: Compensation) -> Delivery:

@@ -7,9 +7,11 @@ import itertools
 import logging
 import secrets
 from collections.abc import Iterator
+from functools import partial
 
 from bus.bootstrap import Context, Offers
 from bus.cluster.handover import WaitingHandover
+from bus.cluster.leaders import Task
 from bus.cluster.peers import PREFIX
 from bus.domain.delivery.delivery import Delivery
 from bus.domain.subscription import PAUSED_BY_410, Subscription
@@ -46,15 +48,17 @@ class DispatcherService:
             passed=self._retrier.passed,
             may_start=lambda: context.members.may_start,
         )
-        waiting = WaitingHandover(context.members, context.peers)
-        self._dispatcher = Dispatcher(context.router, dependencies, context.members.shares, waiting.hand)
+        waiting = WaitingHandover(context.members, context.peers, context.leaders)
+        leads = partial(context.leaders.leads, Task.DELIVERING)
+        self._dispatcher = Dispatcher(context.router, dependencies, context.members.shares, waiting.hand, leads)
         registry = context.registry
         self._feed = context.feed
         self._feed.source(spool).written = self._retrier.written
         registry.listen(self._dispatcher.apply)
         context.members.beyond = self._dispatcher.beyond
         context.members.listen(self._dispatcher.reshare)
-        handover = HandoverApp(_direct(context), self._dispatcher, self._dispatcher, registry, context.peer_key)
+        context.leaders.listen(self._dispatcher.reshare)
+        handover = HandoverApp(_direct(context), self._dispatcher, self._dispatcher, registry, leads, context.peer_key)
         self.offers = Offers(
             dispatching=self._dispatcher,
             sampling=self._dispatcher,

@@ -43,6 +43,8 @@ class MessageEndpoint:
             limit = self._ingest.limit(destination)
         except BusError:
             return None
+        if not self._ingest.is_here(destination):
+            return None
         if int(named.get(b"content-length", b"0")) > limit:
             return None
         return _Single(self._ingest, destination, headers, principal)

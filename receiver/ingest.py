@@ -7,7 +7,7 @@ import contextlib
 import operator
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -104,12 +104,27 @@ class _Storing:
             self._waiter.set_exception(error)
 
 
+class Elsewhere(Protocol):
+    """The other processes that accept messages."""
+
+    def is_here(self, destination: str) -> bool:
+        """Whether this process accepts a destination's messages itself."""
+        ...
+
+    async def forward(
+        self, destination: str, drafts: Sequence[Draft], principal: Principal
+    ) -> Sequence[Accepted | BusError]:
+        """Have messages of one destination accepted by the process that does; what was accepted is durable there."""
+        ...
+
+
 class Ingest:
     """Takes drafts and answers for each; what it accepted is durable."""
 
     def __init__(
         self,
         registry: Registry,
+        elsewhere: Elsewhere,
         placement: Placement,
         recent: Recent,
         keys: IdempotencyKeys,
@@ -120,6 +135,7 @@ class Ingest:
         clock: Clock,
     ) -> None:
         self._registry = registry
+        self._elsewhere = elsewhere
         self._placement = placement
         self._recent = recent
         self._keys = keys
@@ -129,6 +145,10 @@ class Ingest:
         self._events = events
         self._clock = clock
         self._tally = SourceCounters(metrics.ACCEPTED)
+
+    def is_here(self, destination: str) -> bool:
+        """Whether a destination's messages are accepted by this process, or forwarded."""
+        return self._elsewhere.is_here(destination)
 
     def limit(self, destination: str) -> int:
         """Return the largest body that a destination takes; raises ``InvalidDestination`` for one that is not there."""
@@ -142,7 +162,7 @@ class Ingest:
         BusError
             Why it is refused; nothing of it was stored.
         """
-        if draft.id or draft.repeats:
+        if draft.id or draft.repeats or not self.is_here(draft.destination):
             (answer,) = await self.accept([draft], principal)
             if isinstance(answer, BusError):
                 raise answer
@@ -174,13 +194,30 @@ class Ingest:
     async def accept(self, drafts: Sequence[Draft | BusError], principal: Principal) -> list[Accepted | BusError]:
         """Accept many messages with one fsync and answer for each, in order; a refused one does not stop the others.
 
-        Messages of destinations that keep an order are kept where those before them are, which may take another fsync.
+        Messages of destinations that keep an order are kept where those before them are, which may take another fsync,
+        or another process.
 
         Raises
         ------
         SpoolError
             The spool takes nothing now; nothing of this call is answered for, and all of it may be sent again.
         """
+        away: dict[str, list[int]] = {}
+        for place, draft in enumerate(drafts):
+            if isinstance(draft, Draft) and not self.is_here(draft.destination):
+                away.setdefault(draft.destination, []).append(place)
+        if not away:
+            return await self._accept(drafts, principal)
+        answers: dict[int, Accepted | BusError] = {}
+        for code, places in away.items():
+            chosen = [draft for place in places if isinstance(draft := drafts[place], Draft)]
+            answers |= zip(places, await self._elsewhere.forward(code, chosen, principal), strict=True)
+        own = [place for place in range(len(drafts)) if place not in answers]
+        answers |= zip(own, await self._accept([drafts[place] for place in own], principal), strict=True)
+        return [answers[place] for place in range(len(drafts))]
+
+    async def _accept(self, drafts: Sequence[Draft | BusError], principal: Principal) -> list[Accepted | BusError]:
+        """Accept what is accepted here."""
         scopes = [_scope(draft, principal) for draft in drafts]
         claimed = await self._repetitions.known(drafts, scopes)
         accepted: dict[bytes, bytes] = {}

@@ -12,6 +12,7 @@ from receiver.duplicates import IdempotencyKeys, Recent
 from receiver.endpoint import MessageEndpoint
 from receiver.events_app import PATH as EVENTS_PATH
 from receiver.events_app import EventsApp
+from receiver.forwarding import ACCEPT, ForwardedApp, Forwarding
 from receiver.ingest import Ingest
 from receiver.placement import Placement
 from receiver.publishing import SpoolPublisher
@@ -34,6 +35,7 @@ class ReceiverService:
         turned_away = TurnedAway(clock)
         ingest = Ingest(
             registry,
+            Forwarding(context.leaders, context.peers),
             Placement(spool, context.router),
             Recent(context.store, clock),
             IdempotencyKeys(context.store, clock),
@@ -51,6 +53,7 @@ class ReceiverService:
             documented=PATHS,
             routes={
                 PREFIX: IngestApp(ingest, context.keyring, rejections),
+                ACCEPT: ForwardedApp(ingest, context.leaders, context.peer_key),
                 EVENTS_PATH: EventsApp(context.events, context.keyring),
             },
             endpoint=MessageEndpoint(ingest, context.keyring),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from bus.cluster.leaders import Leaders
 from bus.cluster.members import Members
 from bus.cluster.peers import PeerKey, Peers
 from bus.ports.claims import Claims
@@ -43,6 +44,7 @@ class Context:
     egress: EgressPolicy
     spools: dict[str, Spool]
     members: Members
+    leaders: Leaders
     peer_key: PeerKey
     peers: Peers
     rollups: Rollups

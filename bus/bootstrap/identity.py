@@ -12,6 +12,7 @@ from typing import Final
 
 from bus.errors import SpoolLocked
 from bus.files import make_directory, write_whole
+from bus.spool import is_live
 from bus.spool.lock import OwnerLock
 
 _NAME: Final = re.compile("[0-9a-f]{32}")
@@ -35,6 +36,16 @@ def claim_name(data: Path, roles: Sequence[str]) -> Iterator[str]:
         finally:
             lock.release()
         return
+
+
+def gone_from(data: Path) -> dict[str, frozenset[str]]:
+    """Return the names of processes that worked on a data directory and are gone, with the roles of each."""
+    found: dict[str, frozenset[str]] = {}
+    for path in (data / "processes").glob("*/name"):
+        name = path.read_text("ascii", errors="replace")
+        if _NAME.fullmatch(name) and not is_live(path.parent):
+            found[name] = frozenset(path.parent.name.rpartition("-")[0].split("-"))
+    return found
 
 
 def _name(path: Path) -> str:

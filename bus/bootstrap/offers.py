@@ -84,6 +84,7 @@ def offers_of(context: Context) -> Offers:
     conditions: dict[str, Callable[[], Said]] = {
         "configuration": lambda: context.registry.trouble,
         "clocks": lambda: members.clocks,
+        "order": lambda: context.leaders.trouble,
     }
     if isinstance(events, Emitter):
         conditions["events"] = lambda: events.trouble

@@ -7,7 +7,7 @@ import logging
 import random
 import shutil
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from importlib.metadata import version
@@ -18,7 +18,7 @@ from bus.bootstrap.brokers import open_brokers
 from bus.bootstrap.context import Context
 from bus.bootstrap.events import check_events, open_events
 from bus.bootstrap.feeding import make_feed
-from bus.bootstrap.identity import claim_name
+from bus.bootstrap.identity import claim_name, gone_from
 from bus.bootstrap.introspection import Introspection
 from bus.bootstrap.offers import Offers, offers_of
 from bus.bootstrap.spools import open_spools
@@ -26,10 +26,11 @@ from bus.bootstrap.store import check_store, is_new, open_store
 from bus.clock import SystemClock
 from bus.cluster.handover import HandoverPublisher
 from bus.cluster.kept import ViewFile
+from bus.cluster.leaders import Leaders
 from bus.cluster.member import Member, node_of
 from bus.cluster.members import Members
 from bus.cluster.peers import PeerKey, Peers
-from bus.cluster.waiting import unstored
+from bus.cluster.waiting import holds_any, unstored
 from bus.domain.catalog import Catalog
 from bus.errors import ConfigurationError, StoreError, StoreUnavailable
 from bus.events.emitter import Emitter
@@ -109,6 +110,7 @@ async def open_context(
         me = _member(settings, roles, url, opened.enter_context(claim_name(settings.data, roles)), clock)
         rollups = Rollups(store, clock, me.owner, partial(unstored, spools))
         members = Members(store, clock, me, peers.lives, ViewFile(settings.data / _PERMITS), is_first=is_first)
+        leaders = Leaders(store, members, partial(holds_any, spools), clock)
         context = Context(
             settings=settings,
             node=me.node,
@@ -118,11 +120,12 @@ async def open_context(
             store=store,
             registry=registry,
             keyring=keyring,
-            router=_router(settings, spools, HandoverPublisher(members, peers), registry, clock),
+            router=_router(settings, spools, HandoverPublisher(members, peers, leaders), registry, clock),
             poster=poster,
             egress=egress,
             spools=spools,
             members=members,
+            leaders=leaders,
             peer_key=peer_key,
             peers=peers,
             rollups=rollups,
@@ -131,7 +134,7 @@ async def open_context(
             events=open_events(settings, shared or settings.data, me, reserve, clock),
         )
         # Whatever is opened above may still refuse the start, with an error of its own.
-        await _begin(context, kept, opened)
+        await _begin(context, kept, opened, {name for gone in left for name in gone_from(gone)})
         yield context
 
 
@@ -180,23 +183,29 @@ def _member(settings: Settings, roles: Sequence[str], url: str, owner: str, cloc
     )
 
 
-async def _begin(context: Context, kept: Snapshot, opened: AsyncExitStack) -> None:
-    """Start the background tasks, put the configuration in force, and join the other processes."""
+async def _begin(context: Context, kept: Snapshot, opened: AsyncExitStack, former: Collection[str]) -> None:
+    """Start the background tasks, put the configuration in force, and join the other processes.
+
+    ``former`` are processes whose queues are this one's now.
+    """
     members, registry, router, events = context.members, context.registry, context.router, context.events
     await opened.enter_async_context(_running(kept.run(context.clock), kept.write))
     await opened.enter_async_context(_running(router.run(), router.close))
     if isinstance(events, Emitter):
         await opened.enter_async_context(_running(events.run(), events.close))
     introspect(context, offers_of(context))
+    registry.listen(context.leaders.apply)
     registry.listen(_choosing(registry, router))
     registry.listen(router.apply)
     registry.listen(_telling(members))
     # First, so that the snapshot of the configuration, which the registry reads, has the secret.
     await _load(context.peer_key)
     await registry.load()
+    await context.leaders.inherit(former)
     await opened.enter_async_context(_running(context.rollups.run(), context.rollups.close))
     await members.join()
     await opened.enter_async_context(_running(members.run(), members.leave))
+    await opened.enter_async_context(_running(context.leaders.run(), context.leaders.leave))
 
 
 def _refuse_open_bus(settings: Settings, *, is_open: bool) -> None:

@@ -107,6 +107,15 @@ async def open_left(directory: Path) -> AsyncIterator[Mapping[str, Spool]]:
         await close()
 
 
+def is_emptied(data: Path, roles: frozenset[str]) -> bool:
+    """Whether a data directory has no queues any more of a process with these roles."""
+    mine = frozenset(section.role for section in _SECTIONS.values() if section.role in roles)
+    names = [name for name, owners in _JOURNALS.items() if owners & mine] + [
+        name for name, section in _SECTIONS.items() if section.role in mine
+    ]
+    return not any(is_spool(data / name) for name in names)
+
+
 def _consumers(name: str) -> tuple[str, ...]:
     return (OPERATOR,) if name == _QUARANTINE else _SECTIONS[name].consumers
 

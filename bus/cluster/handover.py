@@ -6,10 +6,11 @@ import asyncio
 import itertools
 import logging
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
+from bus.cluster.leaders import Task
 from bus.cluster.member import Member
 from bus.cluster.members import Members
 from bus.cluster.peers import DELIVERIES, MESSAGES, ROOM, WAITING, Peers
@@ -30,12 +31,25 @@ _results: Final = msgspec.msgpack.Decoder(list[bool | None])
 _rooms: Final = msgspec.msgpack.Decoder(list[tuple[str, str, int]])
 
 
+class Leading(Protocol):
+    """Which dispatcher alone delivers the messages of a destination."""
+
+    def is_ordered(self, code: str) -> bool:
+        """Whether one alone does, since the destination keeps an order."""
+        ...
+
+    def leader(self, task: Task, code: str) -> Member | None:
+        """Return it, when it is alive."""
+        ...
+
+
 class HandoverPublisher:
     """Publishes for a process without a dispatcher: to the direct queue of one that lives."""
 
-    def __init__(self, members: Members, peers: Peers) -> None:
+    def __init__(self, members: Members, peers: Peers, leading: Leading) -> None:
         self._members = members
         self._peers = peers
+        self._leading = leading
         self._turn = itertools.count()
 
     @property
@@ -65,13 +79,22 @@ class HandoverPublisher:
 
     async def _hand(self, batch: Sequence[Outgoing]) -> list[bool | None]:
         taken: list[bool | None] = []
+        code = batch[0].message.destination
         for bundle in _bundles([item.payload for item in batch]):
-            # Behind a message that has no room none passes: room for a large one would never gather.
-            taken += [None] * len(bundle) if None in taken else await self._hand_bundle(bundle)
+            # Behind a message that has no room none passes: room for a large one would never gather. Where an order is
+            # kept, none passes one that was not taken.
+            is_held = None in taken or (False in taken and self._leading.is_ordered(code))
+            taken += [None] * len(bundle) if is_held else await self._hand_bundle(code, bundle)
         return taken
 
-    async def _hand_bundle(self, payloads: list[bytes]) -> list[bool | None]:
-        for member in _in_turn(_dispatchers(self._members), next(self._turn)):
+    def _takers(self, code: str) -> list[Member]:
+        if self._leading.is_ordered(code):
+            leader = self._leading.leader(Task.DELIVERING, code)
+            return [leader] if leader is not None else []
+        return _in_turn(_dispatchers(self._members), next(self._turn))
+
+    async def _hand_bundle(self, code: str, payloads: list[bytes]) -> list[bool | None]:
+        for member in self._takers(code):
             try:
                 return _answers(await self._peers.call(member, MESSAGES, payloads), len(payloads))
             except PeerUnavailable as error:
@@ -82,9 +105,10 @@ class HandoverPublisher:
 class WaitingHandover:
     """Hands what waits here for a subscription to a dispatcher that has permits of it, when this one has none."""
 
-    def __init__(self, members: Members, peers: Peers) -> None:
+    def __init__(self, members: Members, peers: Peers, leading: Leading) -> None:
         self._members = members
         self._peers = peers
+        self._leading = leading
 
     async def hand(self, subscription: Subscription, messages: Sequence[Message]) -> int:
         """Return how many of the messages, from the first on, are durable with a dispatcher that has permits.
@@ -100,6 +124,9 @@ class WaitingHandover:
         return handed
 
     def _holders(self, subscription: Subscription) -> list[Member]:
+        if self._leading.is_ordered(subscription.destination):
+            leader = self._leading.leader(Task.DELIVERING, subscription.destination)
+            return [leader] if leader is not None else []
         view, name = self._members.shares.view, "/".join(subscription.key)
         others = [member for member in self._members.others if member.is_dispatcher]
         return [member for member in others if view.share(member.owner, name, subscription.max_concurrency)]

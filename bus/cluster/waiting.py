@@ -57,6 +57,17 @@ def unstored(spools: Mapping[str, Spool]) -> int | None:
     return min((oldest for found, consumer in stats for oldest in _oldest(found, consumer).values()), default=None)
 
 
+def holds_any(spools: Mapping[str, Spool], code: str) -> bool:
+    """Whether queues have messages of a destination that are not delivered, or outcomes that the store lacks."""
+    consumers = {"receiver": frozenset({"store"}), "direct": frozenset({STORE}), "outcomes": frozenset[str]()}
+    return any(
+        found.records and destination_of(found.lane) == code and found.consumer not in ignored
+        for name, ignored in consumers.items()
+        if name in spools
+        for found in spools[name].stats().consumers
+    )
+
+
 class Waiting:
     """The figures of all processes: this one's of now, the others' as they told within the last seconds."""
 

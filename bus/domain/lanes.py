@@ -24,6 +24,17 @@ def moved_lane(destination: str, subscription: str) -> str:
     return f"{destination}{_SEPARATOR}moved{_SEPARATOR}{subscription}"
 
 
+def turn_of(lane: str) -> int:
+    """Return which of a destination's lanes of the direct queue is consumed first where an order is kept, from 0.
+
+    What another dispatcher had, then what was published to it, then what was accepted into it.
+    """
+    _, _, kind = lane.partition(_SEPARATOR)
+    if kind.startswith(f"moved{_SEPARATOR}"):
+        return 0
+    return 2 if kind == "accepted" else 1
+
+
 def destination_of(lane: str) -> str:
     """Return the destination that a lane belongs to; a code has no slash."""
     return lane.partition(_SEPARATOR)[0]

@@ -20,6 +20,7 @@ from bus.errors import (
     NotFound,
     PeerUnavailable,
     QuotaUsedUp,
+    RefusedElsewhere,
     SpoolError,
     SpoolFull,
     StoreUnavailable,
@@ -104,6 +105,8 @@ def problem(status: int, detail: str, *, hint: str = "", field: str = "", retry_
 
 def problem_of(error: BusError) -> Problem:
     """Return the document of an error of the bus."""
+    if isinstance(error, RefusedElsewhere):
+        return problem(error.status, str(error), hint=error.hint, field=error.field, retry_after=error.wait)
     wait = error.wait if isinstance(error, (QuotaUsedUp, TooManyAttempts)) else 0
     if isinstance(error, (AccessDenied, EventsUnavailable)):
         return problem(error.status, str(error), hint=error.hint, retry_after=wait)

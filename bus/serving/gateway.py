@@ -33,9 +33,12 @@ class Gateway:
     def __init__(self, context: Context, introspection: Introspection, siblings: Sequence[str] = ()) -> None:
         self._context = context
         self._introspection = introspection
-        # First, since a dispatcher's own application answers what other processes ask below the same path.
-        self._routes: dict[str, Asgi] = {REPORT: PeerApp(context.peer_key, {REPORT: self._report})}
-        self._routes |= introspection.offers.routes
+        routes: dict[str, Asgi] = {
+            REPORT: PeerApp(context.peer_key, {REPORT: self._report}),
+            **introspection.offers.routes,
+        }
+        # The longest first: what other processes ask is answered by several applications below the same path.
+        self._routes = {prefix: routes[prefix] for prefix in sorted(routes, key=len, reverse=True)}
         self._exposition = Exposition(context, introspection, siblings)
         self._alive = msgspec.json.encode(Alive("ok", context.owner))
         self._own = {"/healthz": self._healthz, "/readyz": self._readyz, "/metrics": self._metrics}

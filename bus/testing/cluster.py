@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from bus.cluster.leaders import Leaders, Task
 from bus.cluster.member import Member
 from bus.cluster.members import Members
 from bus.domain.delivery.delivery import Delivery
@@ -27,6 +28,21 @@ class MemoryView:
     async def write(self, view: View) -> None:
         """Replace it."""
         self.view = view
+
+
+class NoOrder:
+    """A bus without destinations that keep an order."""
+
+    def is_ordered(self, _: str) -> bool:
+        """Return False."""
+        return False
+
+    def leader(self, _: Task, __: str) -> None:
+        """Return None."""
+
+    def is_here(self, _: str) -> bool:
+        """Return True: each process accepts everything."""
+        return True
 
 
 class NoDispatching:
@@ -70,3 +86,8 @@ def alone(documents: DocumentStore, clock: Clock, *, roles: tuple[str, ...] = ("
     members = _Alone(documents, clock, me, nobody_answers, MemoryView())
     members.shares = all_permits()
     return members
+
+
+def leading(documents: DocumentStore, members: Members, clock: Clock) -> Leaders:
+    """Return the tasks of a process whose queues are always empty."""
+    return Leaders(documents, members, lambda _: False, clock)

@@ -12,14 +12,17 @@ from pathlib import Path
 from typing import Final
 
 from bus.bootstrap import Context, Offers
-from bus.bootstrap.spools import QUEUES
+from bus.bootstrap.identity import gone_from
+from bus.bootstrap.spools import QUEUES, is_emptied
 from bus.client.drain import drain
 from bus.client.home import orphans
+from bus.cluster.handover import WaitingHandover
 from bus.errors import BusError, SpoolClosed, SpoolLocked
 from bus.spool import is_live
 from bus.spool.retire import is_spool
 from bus.telemetry import metrics
 from bus.transports.publishing import DestinationPublisher
+from compensator.sweeper.ordered_drain import OrderedDrain
 from compensator.sweeper.orphan_report import PRODUCER, OrphanReport
 from compensator.sweeper.remains import Remains
 from compensator.sweeper.spool_drain import SpoolDrain
@@ -49,7 +52,11 @@ class SweeperService:
         self._remains = Remains(context.events)
         self._gone_since: dict[Path, float] = {}
         publisher = DestinationPublisher(context.router, context.events, context.clock)
-        self._drain = SpoolDrain(context.store, context.registry, publisher, context.clock, context.rollups.count)
+        handover = WaitingHandover(context.members, context.peers, context.leaders)
+        ordered = OrderedDrain(context.store, context.registry, context.leaders, handover, context.clock)
+        self._drain = SpoolDrain(
+            context.store, context.registry, publisher, ordered, context.clock, context.rollups.count
+        )
 
     async def run(self, ready: asyncio.Event, stopping: asyncio.Event) -> None:
         """Sweep until ``stopping``; a directory that was begun is finished or left as it is."""
@@ -109,6 +116,7 @@ class SweeperService:
 
     async def _clear(self, directory: Path) -> None:
         """Pass on trace events of processes that are gone, and remove a service's directory that is empty then."""
+        await self._free(directory)
         events = self._remains.events_in(directory)
         if events is not None and self._is_idle(events):
             count = await self._remains.pass_on(events)
@@ -118,6 +126,13 @@ class SweeperService:
         is_wanted = directory in self._roots or bool(self._context.registry.trouble)
         if self._is_long_gone(directory) and not is_wanted and self._remains.remove(directory):
             _log.info("the directory %s of a process that is gone is removed", directory)
+
+    async def _free(self, directory: Path) -> None:
+        """Give up the orders that processes kept which are gone, and of whose queues nothing is left."""
+        emptied = {name for name, roles in gone_from(directory).items() if is_emptied(directory, roles)}
+        if self._context.leaders.keeps_any(emptied):
+            count = await self._context.leaders.release_all(emptied)
+            _log.info("%d orders that processes of %s kept are free for others", count, directory)
 
     def _is_long_gone(self, directory: Path) -> bool:
         """Whether every look at a directory within the last ``sweep_idle`` seconds found its services gone."""

@@ -8,9 +8,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from bus.bootstrap.identity import gone_from
 from bus.bootstrap.spools import open_left
 from bus.domain.delivery.delivery import Origin, Outcome, decode_outcome, due_row, untried_row
-from bus.domain.lanes import STORE
+from bus.domain.lanes import STORE, destination_of, turn_of
 from bus.domain.message import Message, decode_message
 from bus.errors import StoreError
 from bus.ports.clock import Clock
@@ -22,6 +23,7 @@ from bus.spool.retire import remove
 from bus.stores.budget import Budget
 from bus.stores.feed import Source, StoreFeed
 from bus.transports.publishing import DestinationPublisher
+from compensator.sweeper.ordered_drain import OrderedDrain
 
 _log = logging.getLogger(__name__)
 _BATCH: Final = 256
@@ -49,12 +51,15 @@ class SpoolDrain:
         store: Store,
         registry: Registry,
         publisher: DestinationPublisher,
+        ordered: OrderedDrain,
         clock: Clock,
         count: Callable[[Sequence[Message | Outcome]], None],
     ) -> None:
         self._store = store
         self._registry = registry
         self._publisher = publisher
+        self._ordered = ordered
+        self._owners: set[str] = set()
         self._clock = clock
         self._count = count
         # In this order: a dispatcher's outcomes are stored before its direct queue becomes due work; they may end it.
@@ -78,6 +83,7 @@ class SpoolDrain:
         StoreError
             The store does not answer; what was not moved stays.
         """
+        self._owners = set(gone_from(directory.parent))
         async with open_left(directory) as spools:
             before = sum(spool.stats().records for spool in spools.values())
             for name, work in self._work.items():
@@ -106,6 +112,8 @@ class SpoolDrain:
         destination = self._registry.catalog.destinations.get(code)
         if destination is None:
             return [record for record, _ in messages] if self._registry.catalog.has_left(code) else []
+        if self._ordered.is_ordered(code) and self._ordered.delivered_by(code, self._owners):
+            return await self._for_each(code, messages)
         now = self._clock.now()
         later = [(record, message) for record, message in messages if message.deliver_at > now]
         await self._store.compensate([due_row(message) for _, message in later])
@@ -118,6 +126,14 @@ class SpoolDrain:
         )
         return safe
 
+    async def _for_each(self, code: str, messages: Sequence[tuple[Record, Message]]) -> list[Record]:
+        """Move messages for each subscription that they expect, in order; return the records that can be acked."""
+        for name in sorted({name for _, message in messages for name in message.expected}):
+            expected = [message for _, message in messages if name in message.expected]
+            if await self._ordered.move(code, name, expected, self._owners) < len(expected):
+                return []
+        return [record for record, _ in messages]
+
     async def _outcomes(self, spool: Spool) -> None:
         await self._feed(spool, decode_outcome)
         for found in spool.stats().consumers:
@@ -127,12 +143,23 @@ class SpoolDrain:
 
     async def _direct(self, spool: Spool) -> None:
         await self._feed(spool, decode_message, STORE)
-        for found in spool.stats().consumers:
-            while found.consumer != STORE and (records := await spool.claim(found.consumer, _BATCH, found.lane)):
-                readable, now = _readable(records), self._clock.now()
-                rows = [untried_row(one, found.consumer, now, Origin.TRANSPORT) for _, one in readable]
-                await self._store.compensate(rows)
-                spool.ack(found.consumer, [record for record, _ in readable])
+        for found in sorted(spool.stats().consumers, key=lambda one: turn_of(one.lane)):
+            if found.consumer != STORE:
+                await self._waiting(spool, found.lane, found.consumer)
+
+    async def _waiting(self, spool: Spool, lane: str, name: str) -> None:
+        """Move what waits for a subscription in one lane."""
+        code = destination_of(lane)
+        while records := await spool.claim(name, _BATCH, lane):
+            readable, now = _readable(records), self._clock.now()
+            if self._ordered.is_ordered(code):
+                count = await self._ordered.move(code, name, [one for _, one in readable], self._owners)
+            else:
+                await self._store.compensate([untried_row(one, name, now, Origin.TRANSPORT) for _, one in readable])
+                count = len(readable)
+            spool.ack(name, [record for record, _ in readable[:count]])
+            if count < len(readable):
+                return
 
     async def _feed(self, spool: Spool, decode: Callable[[bytes], Message | Outcome], consumer: str = "store") -> None:
         """Write the spool's records to the store, at the store rates of their destinations."""

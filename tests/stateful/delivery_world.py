@@ -37,7 +37,7 @@ from bus.security.secrets import SecretBox
 from bus.settings import Settings
 from bus.stores.rollups import Rollups
 from bus.testing.clock import ManualClock
-from bus.testing.cluster import alone
+from bus.testing.cluster import alone, leading
 from bus.testing.events import MemoryEvents
 from bus.testing.poster import MemoryPoster, MemoryTarget, Reply
 from bus.testing.spool import MemorySpool
@@ -150,6 +150,9 @@ class Life:
     def __init__(self, world: World) -> None:
         self.registry = Registry(world.store, SecretBox(None))
         router = TransportRouter([world.transport], world.clock)
+        members = alone(world.store, world.clock, roles=("dispatcher", "receiver"))
+        leaders = leading(world.store, members, world.clock)
+        self.registry.listen(leaders.apply)
         self.registry.listen(router.apply)
         self.context = Context(
             settings=Settings(),
@@ -164,7 +167,8 @@ class Life:
             poster=world.poster,
             egress=EgressPolicy(allow_loopback=True),
             spools={**world.spools},
-            members=alone(world.store, world.clock),
+            members=members,
+            leaders=leaders,
             peer_key=(peer_key := PeerKey(world.store, world.clock)),
             peers=Peers(peer_key),
             rollups=(rollups := Rollups(world.store, world.clock, "owner-1", lambda: None)),

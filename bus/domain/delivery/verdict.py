@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+import msgspec
+
 from bus.domain.delivery.delivery import Attempt, Delivery, Outcome, Status
-from bus.domain.delivery.reasons import NOT_AGAIN
+from bus.domain.delivery.reasons import BEHIND, NOT_AGAIN
 from bus.domain.message import encode_message
 from bus.domain.subscription import OnFailure, Subscription
 
@@ -117,4 +119,16 @@ def without_post(delivery: Delivery, subscription: Subscription, status: Status,
         at=now,
         reason=reason,
         attempts=delivery.attempts,
+    )
+
+
+def behind(delivery: Delivery, subscription: Subscription, now: int) -> Outcome:
+    """Return what is told of a delivery that waits for an earlier one of its key, in the store from now on."""
+    return msgspec.structs.replace(
+        without_post(delivery, subscription, Status.PENDING, BEHIND, now),
+        due_at=now,
+        since=delivery.since,
+        message=encode_message(delivery.message),
+        order_key=delivery.order_key,
+        place=delivery.place,
     )

@@ -26,7 +26,7 @@ from bus.security.secrets import SecretBox
 from bus.settings import Settings
 from bus.stores.rollups import Rollups
 from bus.testing.clock import ManualClock
-from bus.testing.cluster import NoDispatching, alone
+from bus.testing.cluster import NoDispatching, alone, leading
 from bus.testing.events import MemoryEvents
 from bus.testing.poster import MemoryPoster
 from bus.testing.spool import MemorySpool
@@ -136,7 +136,8 @@ class World:
             poster=MemoryPoster(self.egress, sleep=self.clock.sleep),
             egress=self.egress,
             spools=dict(self.spools),
-            members=alone(self.store, self.clock),
+            members=(members := alone(self.store, self.clock)),
+            leaders=leading(self.store, members, self.clock),
             peer_key=(peer_key := PeerKey(self.store, self.clock)),
             peers=Peers(peer_key),
             rollups=(rollups := Rollups(self.store, self.clock, "owner-1", lambda: None)),

@@ -32,6 +32,7 @@ from receiver.documented import PATHS
 from receiver.duplicates import IdempotencyKeys, Recent
 from receiver.events_app import PATH as EVENTS_PATH
 from receiver.events_app import EventsApp
+from receiver.forwarding import Forwarding
 from receiver.ingest import Ingest
 from receiver.placement import Placement
 from receiver.publishing import SpoolPublisher
@@ -76,7 +77,18 @@ async def _make() -> tuple[Gateway, str, dict[str, str]]:
     recent, keys = Recent(context.store, context.clock), IdempotencyKeys(context.store, context.clock)
     quotas, placement = Quotas(TurnedAway(context.clock), context.clock), Placement(spool, context.router)
     ingest = IngestApp(
-        Ingest(context.registry, placement, recent, keys, None, quotas, publisher, context.events, context.clock),
+        Ingest(
+            context.registry,
+            Forwarding(context.leaders, context.peers),
+            placement,
+            recent,
+            keys,
+            None,
+            quotas,
+            publisher,
+            context.events,
+            context.clock,
+        ),
         world.keyring,
         Rejections(context.clock),
     )

@@ -18,6 +18,7 @@ from bus.domain.subscription import Subscription
 from bus.errors import PeerUnavailable
 from bus.ports.transport import Outgoing
 from bus.testing.clock import ManualClock
+from bus.testing.cluster import NoOrder
 from bus.testing.writes import DESTINATION, message
 
 LANE = (DESTINATION, "billing")
@@ -89,7 +90,7 @@ def peers() -> FakePeers:
 
 
 def handing_over(peers: FakePeers, *found: Member) -> HandoverPublisher:
-    return HandoverPublisher(Crowd(*found), peers)  # type: ignore[arg-type]
+    return HandoverPublisher(Crowd(*found), peers, NoOrder())  # type: ignore[arg-type]
 
 
 async def test_messages_go_to_one_dispatcher_and_to_another_one_the_next_time(peers: FakePeers) -> None:
@@ -211,7 +212,7 @@ def handing_waiting(peers: FakePeers, *owners: str) -> WaitingHandover:
     # Of these views that with which the first one has the only permit.
     turns = (View(tuple(sorted(owners)), turn) for turn in range(len(owners)))
     crowd.shares.resume(next(view for view in turns if view.share(owners[0], f"{DESTINATION}/billing", 1)))
-    return WaitingHandover(crowd, peers)  # type: ignore[arg-type]
+    return WaitingHandover(crowd, peers, NoOrder())  # type: ignore[arg-type]
 
 
 async def test_what_waits_goes_to_the_dispatcher_that_has_the_permit(peers: FakePeers) -> None:

@@ -6,20 +6,27 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from msgspec.json import encode
+from msgspec.structs import replace
 
 from bus.bootstrap.spools import QUEUES, open_left
 from bus.clock import SystemClock
+from bus.cluster.leaders import COLLECTION, Lead, Task
 from bus.domain.delivery.delivery import Origin, Outcome, Status, encode_outcome
-from bus.domain.destination import Destination
-from bus.domain.lanes import STORE, accepted_lane, unfinished_lane
+from bus.domain.delivery.reasons import BEHIND
+from bus.domain.destination import Destination, Ordering
+from bus.domain.lanes import STORE, accepted_lane, moved_lane, unfinished_lane
 from bus.domain.message import Message, encode_message
+from bus.domain.subscription import Subscription
 from bus.domain.tracing.events import Stage
 from bus.errors import SpoolLocked, StoreError
 from bus.ports.spool import NewRecord
 from bus.ports.transport import Outgoing
+from bus.testing.cluster import alone, leading
 from bus.testing.transport import MemoryTransport
 from bus.testing.writes import DESTINATION, message, outcome
 from bus.transports.publishing import DestinationPublisher
+from compensator.sweeper.ordered_drain import OrderedDrain
 from compensator.sweeper.spool_drain import SpoolDrain
 from tests.unit.compensator.compensator_world import LANE, FickleStore, World
 
@@ -44,7 +51,25 @@ class Ground:
         self.store = world.store = Store()
         self.counted: list[Message | Outcome] = []
         publisher = DestinationPublisher(world.router, world.events, SystemClock())
-        self.drain = SpoolDrain(self.store, world.registry, publisher, SystemClock(), self.counted.extend)
+        self.handed: list[tuple[str, str]] = []
+        self.takes = 0
+        members = alone(self.store, SystemClock(), roles=("dispatcher", "receiver"))
+        self.leaders = leading(self.store, members, SystemClock())
+        ordered = OrderedDrain(self.store, world.registry, self.leaders, self, SystemClock())  # type: ignore[arg-type]
+        self.drain = SpoolDrain(self.store, world.registry, publisher, ordered, SystemClock(), self.counted.extend)
+
+    async def hand(self, subscription: Subscription, messages: Sequence[Message]) -> int:
+        """Take messages as the dispatcher does that delivers them, as many as it has room for."""
+        taken = messages[: self.takes]
+        self.handed += [(subscription.name, one.id) for one in taken]
+        return len(taken)
+
+    def dead(self, name: str = "d" * 32) -> str:
+        """Leave the name of a process that did everything."""
+        directory = self.folder / "processes" / "dispatcher-receiver-1"
+        directory.mkdir(parents=True)
+        (directory / "name").write_text(name)
+        return name
 
     def now(self) -> int:
         return SystemClock().now()
@@ -229,3 +254,63 @@ async def test_a_broker_that_is_away_sends_them_straight_to_a_dispatcher(ground:
     )
     assert (await ground.drain.drain(await ground.receiver(message(1)))).removed
     assert ground.published() == [message(1).id]
+
+
+async def ordered(ground: Ground, owner: str) -> None:
+    """Have the destination keep an order, which a process keeps."""
+    known = ground.world.registry.destination(DESTINATION)
+    await ground.world.registry.put_destination(replace(known, ordering=Ordering.KEY))
+    for task in Task:
+        await ground.store.put(COLLECTION, f"{DESTINATION}/{task}", encode(Lead(owner, 1)))
+    await ground.leaders.step()
+
+
+async def test_what_kept_an_order_becomes_rows_in_that_order(ground: Ground) -> None:
+    await ordered(ground, ground.dead())
+    sent = [message(n, key="ab"[n % 2], expected=("billing",)) for n in range(8)]
+    free = message(9, key="", expected=("billing",))
+    known = outcome(message(20, key="a"), "billing", Status.RETRYING, order_key="a", place=40)
+    await ground.store.write([known])
+    lanes = [moved_lane(DESTINATION, "billing"), DESTINATION, accepted_lane(DESTINATION)]
+    records = [NewRecord(lanes[n // 3], encode_message(one), one.received_at) for n, one in enumerate(sent)]
+    records.append(NewRecord(DESTINATION, encode_message(free), free.received_at))
+    directory = await ground.spool("direct", records, attach=[(lane, "billing") for lane in reversed(lanes)])
+    assert (await ground.drain.drain(directory)).removed
+    for key in "ab":
+        rows = await ground.store.ordered_rows(*LANE, key, limit=99)
+        wanted = [one.id for one in sent if one.key == key]
+        assert [row.message_id for row in rows] == ([known.message_id] if key == "a" else []) + wanted
+    assert (await ground.world.row(free)).place == 0
+    trace = await ground.store.trace(sent[0].id)
+    assert trace is not None
+    assert trace.deliveries["billing"].reason == BEHIND
+
+
+async def test_what_another_process_delivers_goes_there_in_order(ground: Ground) -> None:
+    ground.dead()
+    await ordered(ground, "somebody")
+    sent = [message(n, key="a") for n in range(4)]
+    directory = await ground.direct(*sent)
+    ground.takes = 3
+    assert (await ground.drain.drain(directory)).left == 1
+    assert not (await ground.drain.drain(directory)).left
+    assert ground.handed == [("billing", one.id) for one in sent]
+    assert await ground.store.ordered_keys(*LANE) == []
+
+
+async def test_what_a_receiver_had_for_an_order_that_it_delivered_becomes_rows(ground: Ground) -> None:
+    await ordered(ground, ground.dead())
+    sent = [message(n, key="a") for n in range(4)]
+    assert (await ground.drain.drain(await ground.receiver(*sent))).removed
+    assert ground.published() == []
+    for name in ("billing", "mail"):
+        rows = await ground.store.ordered_rows(DESTINATION, name, "a", limit=9)
+        assert [row.message_id for row in rows] == [one.id for one in sent]
+
+
+async def test_what_a_receiver_had_for_an_order_of_another_is_published(ground: Ground) -> None:
+    ground.dead()
+    await ordered(ground, "somebody")
+    sent = [message(n, key="a") for n in range(4)]
+    assert (await ground.drain.drain(await ground.receiver(*sent))).removed
+    assert ground.published() == [one.id for one in sent]

@@ -22,6 +22,7 @@ from bus.ports.spool import NewRecord
 from bus.spool import AsyncSpool
 from bus.spool import Options as SpoolOptions
 from bus.spool.retire import remove
+from bus.testing.cluster import alone, leading
 from bus.testing.writes import DESTINATION, message
 from compensator.sweeper.service import SweeperService
 from tests.integration.client.fake_receiver import FakeReceiver, status
@@ -47,6 +48,8 @@ class Ground:
             events=world.events,
             clock=SystemClock(),
             members=SimpleNamespace(all=self.members),
+            leaders=leading(world.store, alone(world.store, SystemClock()), SystemClock()),
+            peers=None,
             rollups=world.rollups,
         )
         self.sweeper = SweeperService(context, Offers())  # type: ignore[arg-type]

@@ -79,7 +79,10 @@ class World:
         self.elsewhere = Registry(self.store, SecretBox(None))
         self.key = PeerKey(self.store, self.clock)
         self.dispatching = FakeDispatching()
-        self.app = HandoverApp(self.direct, self.dispatching, self.dispatching, self.registry, self.key)
+        self.leads: set[str] = set()
+        self.app = HandoverApp(
+            self.direct, self.dispatching, self.dispatching, self.registry, self.leads.__contains__, self.key
+        )
 
     async def subscribe(self, name: str) -> None:
         """Make a subscription in another process."""

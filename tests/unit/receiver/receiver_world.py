@@ -16,6 +16,7 @@ from bus.security.keyring import Keyring
 from bus.security.principals import ANYONE
 from bus.security.secrets import SecretBox
 from bus.testing.clock import ManualClock
+from bus.testing.cluster import NoOrder
 from bus.testing.events import MemoryEvents
 from bus.testing.store import MemoryStore
 from bus.testing.transport import MemoryTransport
@@ -24,7 +25,7 @@ from bus.transports.router import TransportRouter
 from receiver.app import IngestApp
 from receiver.draft import Draft
 from receiver.duplicates import IdempotencyKeys, Recent
-from receiver.ingest import Accepted, Ingest
+from receiver.ingest import Accepted, Elsewhere, Ingest
 from receiver.placement import Placement
 from receiver.publishing import SpoolPublisher
 from receiver.quotas import Quotas
@@ -70,6 +71,7 @@ class World:
         self.router = TransportRouter([self.transport], self.clock)
         self.old = False
         self.claims: Claims | None = None
+        self.elsewhere: Elsewhere = NoOrder()
         self.registry = Registry(self.store, SecretBox(None), lambda: self.old)
         self.registry.listen(self.router.apply)
         self.keyring = Keyring(self.store, self.clock.now)
@@ -87,6 +89,7 @@ class World:
         self.turned_away = TurnedAway(self.clock)
         self.ingest = Ingest(
             self.registry,
+            self.elsewhere,
             Placement(self.spool, self.router),
             Recent(self.store, self.clock),
             IdempotencyKeys(self.store, self.clock),

@@ -1,0 +1,234 @@
+"""Which process keeps the order of a destination: one accepts its messages, one delivers them (docs/ordering.md)."""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import logging
+from collections.abc import Awaitable, Callable, Collection, Iterator
+from typing import Final
+
+import msgspec
+
+from bus.cluster.member import Member
+from bus.cluster.members import Members
+from bus.domain.catalog import Catalog
+from bus.domain.destination import Ordering
+from bus.errors import Conflict, StoreError
+from bus.ports.clock import Clock
+from bus.ports.store import Document, DocumentStore
+from bus.sentences import Said, listed, sentence
+
+_log = logging.getLogger(__name__)
+COLLECTION: Final = "leaders"
+_INTERVAL: Final = 1.0
+_MOST_NAMED: Final = 3
+Listener = Callable[[], Awaitable[None]]
+
+
+class Task(enum.StrEnum):
+    """What one process alone does for a destination that keeps an order."""
+
+    ACCEPTING = "accepting"
+    DELIVERING = "delivering"
+
+
+_ROLES: Final = {Task.ACCEPTING: "receiver", Task.DELIVERING: "dispatcher"}
+
+
+class Lead(msgspec.Struct, frozen=True):
+    """Who has a task; nobody while ``owner`` is empty. ``epoch`` is raised with each owner."""
+
+    owner: str
+    epoch: int
+
+
+class Leaders:
+    """The tasks of this process, and who has the others.
+
+    A process keeps a task until it has none of the destination's messages left and ends, however long it is away: what
+    waits on its disk goes before what anybody else could accept. So nobody takes a task from a process that may be
+    alive, and nothing here depends on clocks. Whoever has emptied the queues of one that is gone gives its tasks up for
+    it (`release_all`).
+
+    Attributes
+    ----------
+    holds
+        Whether this process's queues have anything of a destination.
+    """
+
+    def __init__(self, documents: DocumentStore, members: Members, holds: Callable[[str], bool], clock: Clock) -> None:
+        self._documents = documents
+        self._members = members
+        self._holds = holds
+        self._clock = clock
+        self._me = members.me.owner
+        self._mine = [task for task, role in _ROLES.items() if role in members.me.roles]
+        self._ordered: frozenset[str] = frozenset()
+        self._found: dict[str, tuple[Lead, int]] = {}
+        self._listeners: list[Listener] = []
+        self._stepping = asyncio.Lock()
+
+    def listen(self, listener: Listener) -> None:
+        """Call ``listener`` when this process has got a task, or lost one."""
+        self._listeners.append(listener)
+
+    def is_ordered(self, code: str) -> bool:
+        """Whether a destination keeps an order."""
+        return code in self._ordered
+
+    def leads(self, task: Task, code: str) -> bool:
+        """Whether this process has a task."""
+        return self._owner(task, code) == self._me
+
+    def leader(self, task: Task, code: str) -> Member | None:
+        """Return the process that has a task, when it is alive."""
+        owner = self._owner(task, code)
+        return next((member for member in self._members.all if owner and member.owner == owner), None)
+
+    @property
+    def trouble(self) -> Said:
+        """Which destinations wait for a process that is gone; empty for none."""
+        waiting = sorted(
+            {code for code in self._ordered for task in Task if self._owner(task, code) and not self.leader(task, code)}
+        )
+        if not waiting:
+            return ""
+        return sentence(
+            "messages of {names} wait for the process that kept their order and is gone: start it again, or have its "
+            "queues emptied by a sweeper on its disk",
+            names=listed(waiting, _MOST_NAMED),
+        )
+
+    async def apply(self, catalog: Catalog) -> None:
+        """Take the tasks that a configuration brings, before anything is accepted by it."""
+        ordered = {code for code, found in catalog.destinations.items() if found.ordering is not Ordering.NONE}
+        if ordered != self._ordered:
+            self._ordered = frozenset(ordered)
+            await self.step()
+
+    async def run(self) -> None:
+        """Follow who has which task, until cancelled."""
+        while True:
+            await self._clock.sleep(_INTERVAL)
+            if self._ordered or self._found:
+                await self.step()
+
+    async def step(self) -> None:
+        """Read who has which task, and take what nobody has."""
+        async with self._stepping:
+            before = self._tasks()
+            try:
+                await self._read()
+                for name in self._wanted():
+                    await self._take(name)
+                for name in [name for name, (lead, _) in self._found.items() if self._is_over(name, lead)]:
+                    await self._put(name, Lead("", self._found[name][0].epoch))
+            except StoreError as error:
+                _log.debug("who keeps which order stays as it was while the store does not answer: %s", error)
+            if self._tasks() != before:
+                for listener in self._listeners:
+                    await listener()
+
+    async def leave(self) -> None:
+        """Give up the tasks of destinations of which nothing is left here; called when all work has ended."""
+        try:
+            for name in sorted(self._tasks()):
+                if not self._holds(_code(name)):
+                    await self._put(name, Lead("", self._found[name][0].epoch))
+        except StoreError as error:
+            _log.warning("the others wait for this process to come back before they keep an order: %s", error)
+
+    async def inherit(self, owners: Collection[str]) -> None:
+        """Take over the tasks of processes whose queues are this one's now; they do not come back."""
+        if not owners:
+            return
+        try:
+            for name in await self._tasks_of(owners):
+                await self._take(name)
+        except StoreError as error:
+            _log.warning("orders that %d former processes kept wait for the store: %s", len(owners), error)
+
+    async def release_all(self, owners: Collection[str]) -> int:
+        """Give up the tasks of processes whose queues are empty, for them; return how many.
+
+        Raises
+        ------
+        StoreError
+            Some are not given up.
+        """
+        gone = await self._tasks_of(owners)
+        for name in gone:
+            await self._put(name, Lead("", self._found[name][0].epoch))
+        return len(gone)
+
+    def keeps_any(self, owners: Collection[str]) -> bool:
+        """Whether one of these processes has any task."""
+        return any(lead.owner in owners for lead, _ in self._found.values())
+
+    def kept_by(self, task: Task, code: str, owners: Collection[str]) -> bool:
+        """Whether one of these processes has a task, alive or not."""
+        return self._owner(task, code) in owners
+
+    async def _tasks_of(self, owners: Collection[str]) -> list[str]:
+        await self._read()
+        return [name for name, (lead, _) in self._found.items() if lead.owner in owners]
+
+    def _owner(self, task: Task, code: str) -> str:
+        found = self._found.get(_name(task, code))
+        return found[0].owner if found is not None else ""
+
+    def _tasks(self) -> set[str]:
+        return {name for name, (lead, _) in self._found.items() if lead.owner == self._me}
+
+    async def _read(self) -> None:
+        found = await self._documents.list(COLLECTION)
+        self._found = {one.key: (lead, one.version) for one in found if (lead := _lead(one)) is not None}
+
+    def _wanted(self) -> Iterator[str]:
+        """Yield the tasks that nobody has and that are for this process, accepting first."""
+        for task in self._mine:
+            for code in sorted(self._ordered):
+                if not self._owner(task, code) and self._is_for_me(task, code):
+                    yield _name(task, code)
+
+    def _is_for_me(self, task: Task, code: str) -> bool:
+        """Whether no other process should deliver: the one that accepts has the queue, where it can deliver as well."""
+        if task is Task.ACCEPTING:
+            return True
+        accepting = self.leader(Task.ACCEPTING, code)
+        return accepting is None or accepting.owner == self._me or not accepting.is_dispatcher
+
+    def _is_over(self, name: str, lead: Lead) -> bool:
+        return lead.owner == self._me and _code(name) not in self._ordered and not self._holds(_code(name))
+
+    async def _take(self, name: str) -> None:
+        lead, _ = self._found.get(name, (Lead("", 0), 0))
+        await self._put(name, Lead(self._me, lead.epoch + 1))
+
+    async def _put(self, name: str, lead: Lead) -> None:
+        """Write who has a task, unless somebody else has written meanwhile."""
+        version = self._found[name][1] if name in self._found else 0
+        try:
+            self._found[name] = (
+                lead,
+                await self._documents.put(COLLECTION, name, msgspec.json.encode(lead), version=version),
+            )
+        except Conflict:
+            await self._read()
+
+
+def _name(task: Task, code: str) -> str:
+    return f"{code}/{task}"
+
+
+def _code(name: str) -> str:
+    return name.rpartition("/")[0]
+
+
+def _lead(document: Document) -> Lead | None:
+    try:
+        return msgspec.json.decode(document.value, type=Lead)
+    except msgspec.DecodeError:
+        _log.warning("who has the task %s cannot be read: another version wrote it", document.key)
+        return Lead(" ", 0)  # nobody that is known, so that nobody takes it
