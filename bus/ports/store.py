@@ -141,7 +141,10 @@ class TraceStore(Protocol):
         ...
 
     async def unsettled(self, destination: str, subscription: str, before: int, limit: int) -> list[Message]:
-        """Return whole messages whose delivery is ``pending``, and that were received and to deliver before a time."""
+        """Return whole messages whose delivery is ``pending``, and that were received and to deliver before a time.
+
+        Those of which a dispatcher has told why they wait are left out: it has them.
+        """
         ...
 
     async def expire(self, now: int) -> tuple[list[str], list[str]]:

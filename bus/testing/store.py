@@ -27,6 +27,7 @@ from bus.domain.tracing.trace import (
     merge_outcome,
     received_at,
     start_trace,
+    waits_unseen,
 )
 from bus.errors import Conflict, NotFound
 from bus.ports.store import (
@@ -127,6 +128,7 @@ class MemoryStore:
             message
             for name in sorted(self._traces)
             if matches(self._traces[name], selection)
+            and waits_unseen(self._traces[name], subscription)
             and (message := await self.message(name)) is not None
             and max(message.received_at, message.deliver_at) < before
         ]

@@ -160,6 +160,12 @@ def is_finished(trace: Trace, subscription: str, generation: int) -> bool:
     return delivery.generation > generation or (delivery.generation == generation and delivery.status in FINAL)
 
 
+def waits_unseen(trace: Trace, subscription: str) -> bool:
+    """Whether a delivery is pending and no dispatcher has told of it."""
+    delivery = trace.deliveries.get(subscription)
+    return delivery is not None and delivery.status is Status.PENDING and not delivery.reason
+
+
 def is_overtaken(trace: Trace, outcome: Outcome) -> bool:
     """Whether the trace, with this outcome merged, knows of an end or a newer generation, so that it makes no row."""
     delivery = trace.deliveries.get(outcome.subscription)

@@ -10,7 +10,7 @@ from bus.domain.delivery.canceling import canceled, canceled_row
 from bus.domain.delivery.delivery import Compensation, Outcome, Status
 from bus.domain.identity import id_floor
 from bus.domain.message import Message
-from bus.domain.tracing.trace import Trace, received_at
+from bus.domain.tracing.trace import Trace, received_at, waits_unseen
 from bus.ports.clock import Clock
 from bus.ports.store import Ended
 from bus.stores.mongodb.compensations import Compensations, LaneKey
@@ -56,7 +56,8 @@ class OpenDeliveries:
         deadline = self._clock.monotonic() + _PATIENCE
         messages: list[Message] = []
         async for label, found in self._chunks(lane, Status.PENDING, id_floor(max(0, before + _CLOCK_SKEW))):
-            wanted = [one for one in found if one.trace.message is not None and one.trace.message.ready_at < before]
+            unseen = [one for one in found if waits_unseen(one.trace, lane[1])]
+            wanted = [one for one in unseen if one.trace.message is not None and one.trace.message.ready_at < before]
             while wanted and (room := limit - len(messages)) > 0:
                 messages += await self._reading.whole(label, wanted[:room])
                 wanted = wanted[room:]

@@ -9,7 +9,7 @@ from typing import Final
 from bus.domain.delivery.canceling import canceled, canceled_row
 from bus.domain.delivery.delivery import Compensation, Outcome, Status
 from bus.domain.message import Message
-from bus.domain.tracing.trace import Trace, received_at
+from bus.domain.tracing.trace import Trace, received_at, waits_unseen
 from bus.ports.store import Ended
 from bus.stores.sqlite.compensations import BEGINNING, Compensations, LaneKey
 from bus.stores.sqlite.keys import SMALLEST, Label, time_key
@@ -40,6 +40,8 @@ class OpenDeliveries:
         messages: list[Message] = []
         async for traces in self._chunks(lane, Status.PENDING, time_key(before + _CLOCK_SKEW)):
             for trace in traces:
+                if not waits_unseen(trace, lane[1]):
+                    continue
                 if trace.message is not None and trace.message.ready_at < before and len(messages) < limit:
                     message = await self._reading.message(trace.id)
                     messages += [message] if message is not None else []

@@ -83,6 +83,8 @@ class OrderingContract:
         await store.write([sent, behind(sent, "k", 7)])
         delivery = (await traced(store, sent.id)).deliveries["billing"]
         assert (delivery.status, delivery.reason) == (Status.PENDING, "waits")
+        assert await store.unsettled(*LANE, LATER, 10) == []
+        assert await store.unsettled(DESTINATION, "mail", LATER, 10) == [sent]
         await store.write([failed(sent, "k", 7, due_at=LATER)])
         await store.write([behind(sent, "k", 9)])
         (row,) = await store.ordered_rows(*LANE, "k", limit=10)
