@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final
 
-from bus.domain.delivery.delivery import Compensation, Delivery, Outcome
+from bus.domain.delivery.delivery import Compensation, Delivery, Outcome, Status
 from bus.domain.destination import Ordering
 from bus.domain.ordering.key_order import NEVER, Held, KeyOrder, Wanted
 from bus.domain.subscription import Subscription
@@ -31,6 +31,7 @@ _INTERVAL: Final = 1.0
 _SOON: Final = 10.0
 _LOOK: Final = 0.05
 _STANDS_STILL: Final = 30.0
+_TAKEN: Final = frozenset({Status.DELIVERED, Status.SKIPPED})
 
 
 class InOrder:
@@ -74,6 +75,7 @@ class InOrder:
         self._order: KeyOrder[Pending] = KeyOrder()
         self._reminder = Reminder(dependencies.clock, self._go_on)
         self._place = 0
+        self._ending: set[str] = set()
         self._work = asyncio.Event()
         self._outage = Outage(_log, "keys that are held up wait for the store")
 
@@ -103,18 +105,32 @@ class InOrder:
         return True
 
     def concluded(self, entry: Pending, outcome: Outcome) -> bool:
-        """Go on behind what has an outcome, or have it hold up its key; whether it does."""
+        """Go on behind what has an outcome, or have it hold up its key; whether it does.
+
+        What was given up holds it up until that is durable: else a crash could bring it again behind later ones.
+        """
         key = self._key_of(entry)
         if key is None:
             return False
         if not (outcome.place and outcome.message):
-            self._put_out(key, self._order.passed(key))
+            if outcome.status in _TAKEN:
+                self._put_out(key, self._order.passed(key))
+            else:
+                self._ending.add(outcome.message_id)
             return False
         wait = (outcome.due_at - outcome.at) / 1000 if outcome.due_at else NEVER
         until = self._dependencies.clock.monotonic() + max(0.0, wait)
         self._order.held_up(key, Pending(after(entry.delivery, outcome), None, unstored=outcome), until)
         self._look_ahead()
         return True
+
+    def recorded(self, entries: Iterable[Pending]) -> None:
+        """Go on behind what was given up, now that this is durable."""
+        for entry in entries if self._ending else ():
+            key, message_id = self._key_of(entry), entry.delivery.message.id
+            if key is not None and message_id in self._ending:
+                self._ending.discard(message_id)
+                self._put_out(key, self._order.passed(key))
 
     def dropped(self, entries: Iterable[Pending]) -> None:
         """Go on behind what could not start in time."""

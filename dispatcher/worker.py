@@ -237,6 +237,8 @@ class SubscriptionWorker:
         self._unrecorded -= len(entries)
         self._pending.ack([entry for entry in entries if not entry.holds_up])
         self._pending.settle([entry for entry in entries if entry.holds_up])
+        if self._in_order is not None:
+            self._in_order.recorded(entries)
         for entry in entries:
             if entry.incoming is None:
                 self._dependencies.passed(entry.delivery)

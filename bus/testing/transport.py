@@ -25,8 +25,8 @@ class _Queue:
     ready: asyncio.Event = field(default_factory=asyncio.Event)
 
     def give_back(self, numbers: Sequence[int]) -> None:
-        for number in sorted(numbers, reverse=True):
-            self.waiting.appendleft(number)
+        """Put messages back where they were."""
+        self.waiting = deque(sorted((*numbers, *self.waiting)))
         if self.waiting:
             self.ready.set()
 
@@ -173,7 +173,7 @@ class MemoryConsumer:
     def release(self, incoming: Sequence[Incoming]) -> None:
         """Give messages back."""
         queue = self._transport.queue(self._lane)
-        back = [number for number in _numbers(incoming) if number in queue.held]
+        back = [number for number in dict.fromkeys(_numbers(incoming)) if number in queue.held]
         for number in back:
             del queue.held[number]
         queue.give_back(back)

@@ -11,7 +11,7 @@ import contextlib
 import itertools
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Container, Sequence
 from typing import Any
 
 import msgspec
@@ -105,12 +105,18 @@ def _slowed(name: str) -> Callable[..., Awaitable[Any]]:
     return call
 
 
-for _name in ("trace", "finished", "unsettled", "compensate", "lease", "unlease", "finish", "due", "subscribed"):
+_SLOWED = (
+    *("trace", "finished", "unsettled", "compensate", "lease", "unlease", "finish", "due", "subscribed"),
+    *("ordered_keys", "ordered_rows"),
+)
+for _name in _SLOWED:
     setattr(Store, _name, _slowed(_name))
 
 
 class Poster(MemoryPoster):
     """Counts what is under way to each subscriber, and remembers what was answered with success."""
+
+    batched: Container[str] = BATCH
 
     def __init__(self, clock: ManualClock) -> None:
         super().__init__(EgressPolicy(allow_loopback=True), sleep=clock.sleep)
@@ -122,7 +128,7 @@ class Poster(MemoryPoster):
     async def post(self, target, headers, body: bytes, timeout: float) -> PostResult:  # noqa: ASYNC109
         assert isinstance(target, MemoryTarget)
         name = target.url.rsplit("/", 1)[1]
-        bodies = _entries(body) if name in BATCH else {dict(headers)["webhook-id"]: body}
+        bodies = _entries(body) if name in self.batched else {dict(headers)["webhook-id"]: body}
         self.bodies |= bodies
         self.under_way[name] += 1
         self.most[name] = max(self.most[name], self.under_way[name])
@@ -132,7 +138,7 @@ class Poster(MemoryPoster):
         finally:
             self.under_way[name] -= 1
         if result.status == 200:
-            failed = list(bodies)[::2] if name in BATCH and result.response == SOME.body else []
+            failed = list(bodies)[::2] if name in self.batched and result.response == SOME.body else []
             self.delivered.update((message_id, name) for message_id in bodies.keys() - set(failed))
             result = result._replace(response=msgspec.json.encode({"failed": failed}))
         return result
@@ -227,11 +233,11 @@ class World:
         version = known.version if known else 0
         await self.life.registry.put_subscription(Subscription(**fields | changes, version=version))
 
-    async def accept(self, delay: int = 0) -> None:
+    async def accept(self, delay: int = 0, key: str = "") -> None:
         number = next(self.made)
         now = self.clock.now()
         body = b"body %d" % number
-        draft = Draft(CODE, body, id=new_id(now), deliver_at=now + delay if delay else 0)
+        draft = Draft(CODE, body, id=new_id(now), key=key, deliver_at=now + delay if delay else 0)
         expected = self.life.registry.catalog.names(CODE)
         answer = await self.life.ingest.accept_one(draft, ANYONE)
         self.accepted[answer.id] = (body, expected)

@@ -31,6 +31,8 @@ END = 900.0
 class DeliveryMachine(RuleBasedStateMachine):
     """Does to the bus what the world does to it."""
 
+    make_world = World
+
     def __init__(self) -> None:
         super().__init__()
         self.runner = asyncio.Runner()
@@ -45,7 +47,7 @@ class DeliveryMachine(RuleBasedStateMachine):
 
     @initialize(seed=st.integers(0, 99))
     def begin(self, seed: int) -> None:
-        self.world = World(seed=seed)
+        self.world = self.make_world(seed=seed)
         self.run(self.world.begin())
         self.run(self.world.configure())
 
@@ -159,7 +161,7 @@ class DeliveryMachine(RuleBasedStateMachine):
         try:
             with contextlib.suppress(AssertionError):
                 await world.clock.until(world.is_at_rest, within=END)
-            assert world.unfinished() == []
+            assert world.unfinished() == [], world.unfinished()
             assert world.store._rows == {}
             assert world.is_at_rest()
             self._check_ends()
