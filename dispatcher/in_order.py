@@ -9,6 +9,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final
 
+import msgspec
+
 from bus.domain.delivery.delivery import Compensation, Delivery, Outcome, Status
 from bus.domain.destination import Ordering
 from bus.domain.ordering.key_order import NEVER, Held, KeyOrder, Wanted
@@ -76,6 +78,8 @@ class InOrder:
         self._reminder = Reminder(dependencies.clock, self._go_on)
         self._place = 0
         self._ending: set[str] = set()
+        # By key and place, what came of deliveries that had a row: a person may have resent one while it was out.
+        self._ended: dict[tuple[str, int], Outcome] = {}
         self._work = asyncio.Event()
         self._outage = Outage(_log, "keys that are held up wait for the store")
 
@@ -113,6 +117,8 @@ class InOrder:
         if key is None:
             return False
         if not (outcome.place and outcome.message):
+            if entry.place and (entry.delivery.attempts or entry.delivery.generation):
+                self._ended[key, entry.place] = outcome
             if outcome.status in _TAKEN:
                 self._put_out(key, self._order.passed(key))
             else:
@@ -202,6 +208,8 @@ class InOrder:
             await self._load(wanted)
         for held in self._order.held(_WATCHED):
             await self._ask(held)
+        for (key, place), outcome in list(self._ended.items()):
+            await self._ask_again(key, place, outcome)
 
     async def _load(self, wanted: Wanted) -> None:
         """Read the next rows of a key, but those whose delivery is finished."""
@@ -245,6 +253,24 @@ class InOrder:
         else:
             self._put_out(held.key, self._order.resume(held.key, Pending(again, None)))
         self._start()
+
+    async def _ask_again(self, key: str, place: int, ended: Outcome) -> None:
+        """Have a delivery that was resent while it was out go out again; forget it once its row is gone."""
+        rows = await self._dependencies.store.ordered_rows(*self.subscription.key, key, after=place - 1, limit=1)
+        row = next((row for row in rows if row.place == place), None)
+        if row is None:
+            del self._ended[key, place]
+        elif row.generation > ended.generation and self._may_come_again(key, row):
+            del self._ended[key, place]
+            delivery = delivery_of(msgspec.structs.replace(row, attempts=max(row.attempts, ended.attempts)))
+            entry = Pending(delivery, None)
+            self._pending.hold(entry)
+            self._put_out(key, self._order.take(key, entry))
+            self._start()
+
+    def _may_come_again(self, key: str, row: Compensation) -> bool:
+        """Whether a row can be put behind what its key has in memory; behind other rows it would not be read again."""
+        return row.message_id not in self._pending and not self._order.has_rows(key)
 
     def _go_on(self) -> None:
         for key, entries in self._order.due(self._dependencies.clock.monotonic()):

@@ -87,6 +87,11 @@ class KeyOrder(Generic[Item]):
         """Whether nothing of a key waits or is out."""
         return key not in self._keys
 
+    def has_rows(self, key: str) -> bool:
+        """Whether the store has more of a key than memory."""
+        found = self._keys.get(key)
+        return found is not None and found.has_rows
+
     def take(self, key: str, item: Item) -> list[Item]:
         """Take what came; return it if it may go out."""
         found = self._keys.get(key)

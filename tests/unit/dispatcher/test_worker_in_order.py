@@ -13,7 +13,7 @@ from bus.domain.delivery.delivery import Origin, Status
 from bus.domain.delivery.reasons import BEHIND
 from bus.domain.delivery.retry import RetryPolicy, Schedule
 from bus.domain.destination import Ordering
-from bus.domain.message import Message
+from bus.domain.message import Message, encode_message
 from bus.domain.subscription import OnFailure, Subscription
 from bus.errors import StoreUnavailable
 from bus.testing.poster import Reply
@@ -42,9 +42,13 @@ def bodies(world: World, key: str = "") -> list[str]:
 
 
 class Scripted:
-    """A subscriber that fails messages as often as they are named, and answers the others."""
+    """A subscriber that fails messages as often as they are named, and answers the others.
+
+    ``hold`` is awaited before the next success.
+    """
 
     def __init__(self, world: World, *failing: str) -> None:
+        self.hold: asyncio.Event | None = None
         self._left = list(failing)
         self._post = world.poster.post
         self._world = world
@@ -57,7 +61,8 @@ class Scripted:
             self._left.remove(name)
             self._world.poster.script(URL, BAD)
         else:
-            self._world.poster.script(URL, GOOD)
+            self._world.poster.script(URL, GOOD._replace(hold=self.hold))
+            self.hold = None
         return await self._post(target, headers, body, timeout)
 
 
@@ -152,9 +157,35 @@ async def test_a_blocked_key_goes_on_when_a_person_decides(world: World, is_rese
     assert world.holds() == 0
 
 
+@pytest.mark.parametrize("is_busy", [False, True])
+async def test_what_was_resent_while_it_was_under_way_goes_out_again(world: World, is_busy: bool) -> None:
+    script = Scripted(world, "a1")
+    async with world.worker(of(), Ordering.KEY):
+        first, _ = await publish(world, "a1", "a2")
+        await world.store.write([first])
+        await world.clock.settle()
+        await world.feed()
+        script.hold = reply = asyncio.Event()
+        await world.clock.advance(1.5)  # its second attempt is under way
+        await decide(world, first, is_resent=True)
+        if is_busy:
+            await publish(world, *(f"a{n}" for n in range(3, 9)))
+        reply.set()
+        await world.clock.advance(0.5)
+        assert bodies(world)[:3] == ["a1", "a1", "a2"]
+        await world.feed()
+        await world.clock.advance(3)
+        assert bodies(world)[-1] == "a1"
+        assert bodies(world).count("a1") == 3
+        await world.feed()
+        assert await world.store.ordered_keys(DESTINATION, "billing") == []
+    assert world.poster.posted[-1].headers["bus-attempt"] == "3"
+    assert (await status(world, first))[0] is Status.DELIVERED
+
+
 async def decide(world: World, message: Message, is_resent: bool) -> None:
     state = Status.RESEND if is_resent else Status.PARKED
-    copy = {"message": b"copy", "due_at": world.clock.now()} if is_resent else {}
+    copy = {"message": encode_message(message), "due_at": world.clock.now()} if is_resent else {}
     decision = outcome(message, "billing", state, 1, generation=1, attempt=None, tries=0, at=world.clock.now())
     await world.store.write([replace(decision, **copy)])
 
@@ -297,7 +328,6 @@ async def test_a_copy_that_comes_again_is_not_delivered_again(world: World) -> N
 
 
 def _outgoing(message: Message) -> Any:
-    from bus.domain.message import encode_message  # noqa: PLC0415
     from bus.ports.transport import Outgoing  # noqa: PLC0415
 
     return Outgoing(message, encode_message(message))

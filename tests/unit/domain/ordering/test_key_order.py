@@ -93,7 +93,9 @@ def test_keys_that_were_asked_for_longest_ago_come_first() -> None:
 
 def test_rows_that_are_gone_leave_a_free_key() -> None:
     order: KeyOrder[Item] = KeyOrder()
+    assert not order.has_rows("a")
     order.restore("a")
+    assert order.has_rows("a")
     assert order.needs_store
     assert order.take("a", Item("a", 1, 5)) == []
     assert order.wanted() == []
