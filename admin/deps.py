@@ -67,6 +67,7 @@ def _destination(request: Request) -> str | None:
 
 Reader = Annotated[Principal, Depends(may("read"))]
 Pauser = Annotated[Principal, Depends(may("pause"))]
+Resender = Annotated[Principal, Depends(may("resend"))]
 Configurer = Annotated[Principal, Depends(may("configure"))]
 ConfigurerOfSome = Annotated[Principal, Depends(may_somewhere("configure"))]
 ReaderOfSome = Annotated[Principal, Depends(may_somewhere("read"))]

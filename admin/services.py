@@ -10,6 +10,7 @@ from admin.access.saved_views import SavedViews
 from admin.access.single_sign_on import single_sign_on
 from admin.repair.choosing import Chooser
 from admin.repair.editing import Editor
+from admin.repair.held_keys import HeldKeys
 from admin.repair.jobs import JobRepository
 from admin.repair.resender import Resender
 from admin.repair.runner import ResendRunner
@@ -50,6 +51,7 @@ class AdminServices:
         self.cancellations = Cancellations(context.store, context.rollups, context.events)
         self.chooser = Chooser(context.store, context.registry, context.clock)
         self.runner = ResendRunner(context.store, self.chooser, self.resender, self.jobs, context.clock)
+        self.held_keys = HeldKeys(context.store, self.runner, context.rollups, context.events, context.clock)
         self.single_sign_on = single_sign_on(settings, context.keyring, context.clock)
         self.public_url = settings.public_url.rstrip("/")
 

@@ -15,6 +15,7 @@ from pydantic import (
 from admin.models.base import Body
 from admin.models.selection import SelectionBody
 from bus.domain.identity import parse_id
+from bus.domain.texts import LONGEST_TEXT
 from bus.sentences import sentence
 
 OutcomeName = Literal["waiting", "delivered", "failed", "skipped", "missing", "canceled"]
@@ -56,6 +57,18 @@ class ResendsBody(Body):
     filter: SelectionBody
     rate: StrictFloat | None = Field(default=None, gt=0)
     dry_run: StrictBool = False
+    reason: str = Field(default="", max_length=1000)
+
+
+class KeyBody(Body):
+    """A key that is held up."""
+
+    key: str = Field(max_length=LONGEST_TEXT)
+
+
+class SkipBody(KeyBody):
+    """A key of which what holds it up is set aside, and why."""
+
     reason: str = Field(default="", max_length=1000)
 
 

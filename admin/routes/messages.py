@@ -80,10 +80,10 @@ async def get_trace(
     are words of the subscriber's side. ``attempts_kept`` of ``attempts_made`` are in the store. Of an attempt's phases
     ``queue`` is its wait in the dispatcher that had taken it from the transport.
     Of a delivery that has not ended ``held`` says why it is not out now, as the processes say it at this moment: its
-    ``cause`` is ``paused``, ``removed``, ``scheduled``, ``retry`` (the next attempt is not due), ``nobody`` (no
-    dispatcher, or none that hands over, is alive), ``breaker``, ``permits``, ``rate``, ``queue`` (a broker or a local
-    queue) or ``under_way``; ``what`` and ``what_text`` say it to people. It is null when the dispatchers do not answer
-    within 2 s, and once the delivery has ended.
+    ``cause`` is ``paused``, ``removed``, ``scheduled``, ``retry`` (the next attempt is not due), ``order`` (an
+    earlier message of its key), ``nobody`` (no dispatcher, or none that hands over, is alive), ``breaker``,
+    ``permits``, ``rate``, ``queue`` (a broker or a local queue) or ``under_way``; ``what`` and ``what_text`` say it to
+    people. It is null when the dispatchers do not answer within 2 s, and once the delivery has ended.
     ``edited_from`` and ``edits`` link a message with the one that it was made of by editing, and with those made of it.
     ``replay`` has the name of the replay that sent it, and the id of the message that it is a copy ``of``.
     ``masked``: its destination has masking rules; the headers that they name are ``***``, and what subscribers answered

@@ -9,8 +9,8 @@ from admin.showing.observatory import Lane
 from admin.showing.reading import Reading
 from bus.bootstrap import Context, Introspection
 from bus.cluster.member import Member
-from bus.domain.delivery.causes import Cause, Moment, Place, Post, live, planned
-from bus.domain.delivery.delivery import FINAL
+from bus.domain.delivery.causes import Cause, Moment, Place, Post, behind, live, planned
+from bus.domain.delivery.delivery import FINAL, Status
 from bus.domain.destination import Destination, TransportName
 from bus.domain.health.vitals import BreakerFigures, WorkerFigures
 from bus.domain.subscription import Subscription
@@ -42,13 +42,22 @@ class Causes:
         rest: list[Subscription] = []
         for name in (name for name, delivery in trace.deliveries.items() if delivery.status not in FINAL):
             subscription = catalog.subscriptions.get((trace.destination, name))
-            if (cause := planned(trace, name, destination, subscription, now)) is not None:
+            cause = planned(trace, name, destination, subscription, now)
+            if (cause := cause or await self._behind(trace, destination, name)) is not None:
                 found[name] = cause
             elif subscription is not None:
                 rest.append(subscription)
         if rest and destination is not None:
             found |= await self._live(trace, destination, rest)
         return found
+
+    async def _behind(self, trace: Trace, destination: Destination | None, name: str) -> Cause | None:
+        """Return the cause of a delivery whose key is held up by an earlier message, as the store knows it."""
+        key = _key(trace, destination)
+        if key is None or trace.deliveries[name].status is not Status.PENDING:
+            return None
+        first = await self._context.store.ordered_rows(trace.destination, name, key, limit=1)
+        return behind(first[0].message_id) if first and first[0].message_id != trace.id else None
 
     async def _live(
         self, trace: Trace, destination: Destination, subscriptions: Iterable[Subscription]
@@ -62,7 +71,8 @@ class Causes:
                 now=self._context.clock.now(),
                 posts=[_post(member, told.get(member.owner), subscription.key) for member in dispatchers],
                 is_whole=all(member.owner in told for member in dispatchers),
-                has_clock=any("compensator" in member.roles for member in members),
+                has_clock=_key(trace, destination) is not None
+                or any("compensator" in member.roles for member in members),
                 places=list(_places(self._context, destination, subscription.name, members)),
                 unseen={
                     member.node: member.unseen[destination.code]
@@ -85,6 +95,13 @@ class Causes:
             for answer in answers
             if answer.report is not None
         }
+
+
+def _key(trace: Trace, destination: Destination | None) -> str | None:
+    """Return the key by which a message is kept in order; None for none."""
+    if destination is None or trace.message is None:
+        return None
+    return destination.ordering.key_of(trace.message.key)
 
 
 def _post(member: Member, told: _Told | None, key: Lane) -> Post:

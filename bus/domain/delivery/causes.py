@@ -27,8 +27,8 @@ _BEHIND: Final = 5000  # ms; a feed that keeps up with its outcomes is never so 
 class Cause(NamedTuple):
     """Why a delivery has not ended yet.
 
-    ``name`` is ``paused``, ``removed``, ``scheduled``, ``retry``, ``nobody``, ``breaker``, ``permits``, ``rate``,
-    ``queue`` or ``under_way``; ``what`` says it to people.
+    ``name`` is ``paused``, ``removed``, ``scheduled``, ``retry``, ``order``, ``nobody``, ``breaker``, ``permits``,
+    ``rate``, ``queue`` or ``under_way``; ``what`` says it to people.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Moment(NamedTuple):
     is_whole
         All of them answered; otherwise nothing is known of permits and rates.
     has_clock
-        A compensator is alive.
+        A compensator is alive, or none is needed, since the dispatcher that keeps the order has what is due.
     places
         Where messages wait that were not tried yet, from the receivers to the dispatchers.
     unseen
@@ -89,6 +89,11 @@ def planned(
     if delivery.status in _BY_THE_CLOCK:
         return _until("retry", delivery.due_at, now)
     return _until("scheduled", trace.message.deliver_at, now) if trace.message is not None else None
+
+
+def behind(message_id: str) -> Cause:
+    """Return the cause of a delivery whose key is held up by another message."""
+    return Cause("order", sentence("it waits for message {message}, an earlier one of its key", message=message_id))
 
 
 def live(trace: Trace, subscription: Subscription, moment: Moment) -> Cause | None:

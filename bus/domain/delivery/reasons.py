@@ -9,8 +9,9 @@ import re
 from typing import Final
 
 from bus.domain.delivery.canceling import REMOVED
+from bus.domain.delivery.setting_aside import SetAside
 from bus.domain.subscription import PAUSED_BY_410, PAUSED_BY_PERSON
-from bus.sentences import N_, Said, sentence
+from bus.sentences import N_, Said, Sentence, sentence
 
 FILTERED: Final = N_("filter")
 PAUSED: Final = N_("paused")
@@ -49,10 +50,22 @@ def reason_of(text: str, *, by: str = "") -> Said:
         return sentence(text)
     if by and text == f"resent by {by}":
         return sentence("resent by {name}", name=by)
+    return _with_values(text) or text
+
+
+def _with_values(text: str) -> Sentence | None:
+    if (aside := SetAside.parse(text)) is not None:
+        return _set_aside(aside)
     if found := _EXHAUSTED.fullmatch(text):
         return sentence("{reason}; retries exhausted after {count}", reason=found[1], count=int(found[2]))
     if found := _FINAL.fullmatch(text):
         return sentence("{reason}; not tried again, as the subscription says", reason=found[1])
     if found := _SCHEDULED.fullmatch(text):
         return sentence("deliver at {time}", time=found[1])
-    return text
+    return None
+
+
+def _set_aside(aside: SetAside) -> Sentence:
+    if aside.why:
+        return sentence("set aside by {name}: {reason}", name=aside.by, reason=aside.why)
+    return sentence("set aside by {name}", name=aside.by)

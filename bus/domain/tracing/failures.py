@@ -9,7 +9,7 @@ import msgspec
 
 from bus.domain.delivery.delivery import Status
 from bus.domain.delivery.retry import is_permanent
-from bus.domain.tracing.signature import FAILING, UNKNOWN
+from bus.domain.tracing.signature import FAILING, SET_ASIDE, UNKNOWN
 from bus.domain.tracing.trace import Trace, failure_of
 from bus.sentences import Sentence, sentence
 
@@ -64,12 +64,14 @@ def advice_on(signature: str) -> Sentence:
     """Return what helps: a subscriber that refuses needs something else than one that fails or is not there."""
     if signature == UNKNOWN:
         return sentence("open the example to see what happened")
+    if signature == SET_ASIDE:
+        return sentence("people set these aside: resend them, out of order, once what was wrong is repaired")
     answered = re.fullmatch(r"HTTP (\d{3})", signature)
     if answered is None:
         return sentence("there was no answer: see whether it runs and can be reached, then resend")
     if is_permanent(int(answered[1])):
         return sentence("it refuses messages as they are, whenever they come: repair it, or edit and resend them")
-    return sentence("it answered and failed: repair it; what is retried comes by itself, resend what is dead")
+    return sentence("it answered and failed: repair it; what is retried comes by itself, resend the rest")
 
 
 class FailureCount:

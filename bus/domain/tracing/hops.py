@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from bus.domain.delivery.delivery import FINAL, Attempt, Origin, Resend, Status
 from bus.domain.delivery.reasons import reason_of
+from bus.domain.delivery.setting_aside import SetAside
 from bus.domain.message import Message
 from bus.domain.tracing.trace import DeliveryTrace, Trace
 from bus.sentences import N_, Said, sentence
@@ -139,7 +140,10 @@ def _state(name: str, delivery: DeliveryTrace) -> Iterable[Hop]:
         ended: Said = sentence(_ENDED[delivery.status])
         if delivery.reason:
             ended = sentence("{state}: {reason}", state=ended, reason=reason_of(delivery.reason))
-        yield Hop(delivery.at, "dispatcher", ended, name)
+        place = "dispatcher" if SetAside.parse(delivery.reason) is None else "person"
+        yield Hop(delivery.at, place, ended, name)
+    elif delivery.status is Status.PENDING and delivery.reason:
+        yield Hop(delivery.at, "dispatcher", reason_of(delivery.reason), name)
     elif delivery.status is Status.PENDING:
         yield Hop(None, "road", sentence("no dispatcher has told of it yet"), name, is_missing=True)
     else:

@@ -7,10 +7,12 @@ from functools import lru_cache
 from typing import Final
 
 from bus.domain.delivery.delivery import Status
+from bus.domain.delivery.setting_aside import SetAside
 
 FAILING: Final = frozenset({Status.RETRYING, Status.PARKED, Status.DEAD})
 """States of a delivery that has a signature."""
 UNKNOWN: Final = "no reason"
+SET_ASIDE: Final = "set aside by a person"
 MOST_CHARACTERS: Final = 200
 _EXHAUSTED: Final = re.compile(r"; (?:retries exhausted after \d+|not tried again, as the subscription says)$")
 _STATUS: Final = re.compile(r"HTTP \d{3}")
@@ -31,12 +33,15 @@ _VARYING: Final = (
 def signature_of(reason: str) -> str:
     """Return what a failure has in common with others of its kind.
 
-    ``HTTP 503`` stays as it is, however many retries it took. In other text numbers, ids, times, addresses and URLs
-    are replaced by what they are, and it is cut to ``MOST_CHARACTERS`` characters.
+    ``HTTP 503`` stays as it is, however many retries it took; what people set aside has that in common. In other text
+    numbers, ids, times, addresses and URLs are replaced by what they are, and it is cut to ``MOST_CHARACTERS``
+    characters.
     """
     text = _EXHAUSTED.sub("", reason[: 10 * MOST_CHARACTERS])
     if _STATUS.fullmatch(text):
         return text
+    if SetAside.parse(text) is not None:
+        return SET_ASIDE
     for varying, name in _VARYING:
         text = varying.sub(name, text)
     return " ".join(text.split())[:MOST_CHARACTERS] or UNKNOWN

@@ -156,13 +156,15 @@ READ = [
     *("/views", "/views/V", "/messages/export"),
 ]
 READ += ["/destinations/orders/transports", "/destinations/orders/actions", f"{BILLING}/actions"]
-READ += ["/history?resource=destinations/orders"]
+READ += [f"{BILLING}/keys", "/history?resource=destinations/orders"]
 READ += ["/processes", "/processes/owner-1", "/compensations", "/orphans"]
 OWN = [("PUT", "/views/V", {"page": "find"}), ("DELETE", "/views/V", None)]
 RESEND = [
     ("POST", "/messages/MESSAGE/resend", None),
     ("POST", "/messages/MESSAGE/edit", {"reason": "x"}),
     ("POST", "/resends", {"filter": {}, "dry_run": True}),
+    ("POST", f"{BILLING}/keys/resume", {"key": "c1"}),
+    ("POST", f"{BILLING}/keys/skip", {"key": "c1"}),
     ("POST", "/resends/deliveries", {"destination": "orders", "deliveries": [], "reason": "x"}),
 ]
 PAUSE = [("PATCH", BILLING, {"paused": True}), ("PATCH", BILLING, {"paused": False})]

@@ -12,6 +12,7 @@ from bus.domain.delivery.delivery import Status
 from bus.domain.health.vitals import BreakerFigures, WorkerFigures
 from bus.domain.times import format_time
 from bus.ports.transport import Outgoing
+from bus.testing.contracts.store_ordering import behind, failed
 from bus.testing.transport import MemoryTransport
 from bus.testing.writes import NOON, message, outcome
 from tests.unit.admin.admin_world import World, subscribed
@@ -39,8 +40,13 @@ async def tell(world: World, **fields: Any) -> None:
 async def held(world: World, status: Status = Status.PENDING, **changes: Any) -> tuple[str, str] | None:
     """Return cause and words of a delivery in this state."""
     (sent,) = await world.written(1, status, received_at=NOON + 59_000, **changes)
+    return await cause_of(world, sent.id)
+
+
+async def cause_of(world: World, message_id: str) -> tuple[str, str] | None:
+    """Return cause and words of a message's one delivery."""
     async with world.client() as client:
-        answer = await client.get(f"/messages/{sent.id}")
+        answer = await client.get(f"/messages/{message_id}")
     assert answer.status_code == 200, answer.text
     (delivery,) = answer.json()["deliveries"]
     found = delivery["held"]
@@ -156,6 +162,20 @@ async def test_outcomes_that_the_store_has_not(world: World) -> None:
     await tell(world, roles=("receiver",), unseen={"orders": NOON + 30_000})
     said = "it may be out: outcomes on node-2 wait for the store since 2026-11-21T12:00:30.000Z"
     assert await held(world) == ("queue", said)
+
+
+async def test_an_earlier_message_of_its_key(world: World) -> None:
+    world.offer(workers=lambda: [worker(0, 0)])
+    async with world.client() as client:
+        await client.patch("/destinations/orders", json={"ordering": "key"})
+    first, second, other = (message(n, key="b" if n == 3 else "a", expected=("billing",)) for n in (1, 2, 3))
+    await world.store.write([first, second, other, failed(first, "a", 1, due_at=world.clock.now())])
+    said = f"it waits for message {first.id}, an earlier one of its key"
+    assert await cause_of(world, second.id) == ("order", said)
+    await world.store.write([behind(second, "a", 2)])
+    assert await cause_of(world, second.id) == ("order", said)
+    assert await cause_of(world, first.id) == ("under_way", "it is due and about to be handed over")
+    assert (await cause_of(world, other.id) or ("",))[0] == "under_way"
 
 
 async def test_nobody_who_delivers_or_hands_over(world: World) -> None:

@@ -23,6 +23,11 @@ def test_a_reason_without_values_is_its_own_template(text: str) -> None:
     [
         ("deliver at 2026-11-21T12:00:00.000Z", sentence("deliver at {time}", time="2026-11-21T12:00:00.000Z")),
         ("resent by ann", sentence("resent by {name}", name="ann")),
+        ("set aside by key ops", sentence("set aside by {name}", name="key ops")),
+        (
+            "set aside by ann: no such\nsku: 9",
+            sentence("set aside by {name}: {reason}", name="ann", reason="no such\nsku: 9"),
+        ),
         (
             "a; b\nc; retries exhausted after 12",
             sentence("{reason}; retries exhausted after {count}", reason="a; b\nc", count=12),
@@ -36,7 +41,18 @@ def test_values_are_found(text: str, expected: Said) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "HTTP 503", "resent by mistake", "filtered", "deliver at noon", "{reason}", "x paused"]
+    "text",
+    [
+        "",
+        "HTTP 503",
+        "resent by mistake",
+        "filtered",
+        "deliver at noon",
+        "set aside by ",
+        "was set aside by ann",
+        "{reason}",
+        "x paused",
+    ],
 )
 def test_other_words_stay(text: str) -> None:
     assert reason_of(text, by="ann") is text

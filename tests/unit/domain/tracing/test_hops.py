@@ -7,6 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from bus.domain.delivery.delivery import Attempt, Origin, Outcome, Resend, Status
+from bus.domain.delivery.reasons import BEHIND
 from bus.domain.message import Message
 from bus.domain.tracing.hops import Hop, hops_of
 from bus.domain.tracing.trace import Trace, attempts_in_order, merge_message, merge_outcome, start_trace
@@ -97,6 +98,28 @@ def test_what_people_did_and_what_comes_next() -> None:
         ("person", "resent by ann: mended"),
         ("compensator", "the next attempt is due"),
     ]
+
+
+def test_what_waits_for_an_earlier_message_of_its_key_is_told() -> None:
+    sent = message(expected=("billing",))
+    waits = outcome(sent, "billing", Status.PENDING, 0, attempt=None, reason=BEHIND, at=NOON + 20)
+    hops = told(traced(sent, waits))
+    assert hops[-1] == Hop(NOON + 20, "dispatcher", sentence("waits for an earlier message of its key"), "billing")
+    assert not any(hop.is_missing for hop in hops)
+
+
+def test_what_a_person_has_set_aside_is_told_as_theirs() -> None:
+    sent = message(expected=("billing",))
+    failed = outcome(sent, "billing", Status.DEAD, 1, attempt=made(1, 9), at=NOON + 20)
+    aside = outcome(
+        sent, "billing", Status.PARKED, 1, generation=1, attempt=None, reason="set aside by ann: no", at=NOON + 30
+    )
+    last = told(traced(sent, failed, aside))[-1]
+    assert (last.place, str(last.what)) == ("person", "parked: set aside by ann: no")
+    assert (
+        told(traced(sent, outcome(sent, "billing", Status.PARKED, reason="HTTP 503", at=NOON + 99)))[-1].place
+        == "dispatcher"
+    )
 
 
 def test_nobody_to_get_it() -> None:

@@ -1,0 +1,26 @@
+"""Keys that are held up."""
+
+from __future__ import annotations
+
+from admin.models.responses.base import View
+from bus.domain.delivery.delivery import Status
+
+
+class HeldKeyView(View, kw_only=True):
+    """A key that is held up, and by which message."""
+
+    key: str
+    waiting: int
+    held_up_by: str
+    status: Status
+    reason: str
+    since: str
+    next_attempt_at: str | None
+    attempts: int
+
+
+class DecidedView(View, kw_only=True):
+    """What a person has decided about: the message that held up a key."""
+
+    key: str
+    message_id: str

@@ -1,0 +1,110 @@
+"""Keys that are held up: which there are, and what people decide about what holds them up."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from admin.repair.runner import ResendRunner
+from bus.domain.delivery.delivery import Compensation
+from bus.domain.message import decode_message
+from bus.domain.ordering.holding import HOLDS_UP, set_aside
+from bus.domain.subscription import Subscription
+from bus.domain.tracing import events as events_of
+from bus.domain.tracing.trace import DeliveryTrace, Trace
+from bus.errors import NotFound
+from bus.ports.clock import Clock
+from bus.ports.events import Events
+from bus.ports.store import Store
+from bus.sentences import sentence
+from bus.stores.rollups import Rollups
+
+
+class HeldKey(NamedTuple):
+    """A key that is held up.
+
+    Attributes
+    ----------
+    waiting
+        How many deliveries wait in the store behind the one that holds it up.
+    row, trace, delivery
+        What holds it up: its row in the store, its message, and its state.
+    """
+
+    key: str
+    waiting: int
+    row: Compensation
+    trace: Trace
+    delivery: DeliveryTrace
+
+    @property
+    def since(self) -> int:
+        """When what holds it up was attempted first (ms)."""
+        return min((attempt.started_at for attempt in self.delivery.attempts.values()), default=self.delivery.at)
+
+
+class HeldKeys:
+    """Tells which keys the store knows to be held up, and writes what people decide.
+
+    The dispatcher that keeps the order learns of a decision from the store, within seconds.
+    """
+
+    def __init__(self, store: Store, runner: ResendRunner, rollups: Rollups, events: Events, clock: Clock) -> None:
+        self._store = store
+        self._runner = runner
+        self._rollups = rollups
+        self._events = events
+        self._clock = clock
+
+    async def page(
+        self, subscription: Subscription, *, after: str | None, limit: int
+    ) -> tuple[list[HeldKey], str | None]:
+        """Return what is held up of the next ``limit`` keys with rows, and the last of these; None at the end."""
+        keys = await self._store.ordered_keys(*subscription.key, after=after, limit=limit + 1)
+        found = [await self._held(subscription, one.order_key, one.rows) for one in keys[:limit]]
+        return [one for one in found if one is not None], keys[limit - 1].order_key if len(keys) > limit else None
+
+    async def resume(self, subscription: Subscription, key: str, by: str) -> str:
+        """Resend what holds up a key, and return its message's id; durable when it returns, and watched as a job.
+
+        Raises
+        ------
+        NotFound
+            Nothing holds it up.
+        """
+        held = await self._require(subscription, key)
+        await self._runner.resend_one(held.trace, [subscription.name], by)
+        return held.trace.id
+
+    async def skip(self, subscription: Subscription, key: str, by: str, why: str) -> str:
+        """Set aside what holds up a key, and return its message's id; durable when it returns.
+
+        Raises
+        ------
+        NotFound
+            Nothing holds it up.
+        """
+        held = await self._require(subscription, key)
+        now = self._clock.now()
+        outcome = set_aside(held.row, held.delivery, subscription, by=by, why=why, now=now)
+        await self._store.write([outcome])
+        self._rollups.count([outcome])
+        self._events.emit(events_of.settled(outcome, decode_message(held.row.message)))
+        return held.trace.id
+
+    async def _require(self, subscription: Subscription, key: str) -> HeldKey:
+        held = await self._held(subscription, key, 1)
+        if held is None:
+            code, name = subscription.key
+            raise NotFound(
+                sentence("nothing holds up the key {key} of {code}/{name}", key=repr(key), code=code, name=name),
+                hint=sentence("see which are held up: bus ordering show {code} {name}", code=code, name=name),
+            )
+        return held
+
+    async def _held(self, subscription: Subscription, key: str, rows: int) -> HeldKey | None:
+        first = await self._store.ordered_rows(*subscription.key, key, limit=1)
+        trace = await self._store.trace(first[0].message_id) if first else None
+        delivery = trace.deliveries.get(subscription.name) if trace is not None else None
+        if trace is None or delivery is None or delivery.status not in HOLDS_UP:
+            return None
+        return HeldKey(key, rows - 1, first[0], trace, delivery)

@@ -1,0 +1,34 @@
+"""What holds up a key, and how a person sets it aside."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from bus.domain.delivery.delivery import Compensation, Outcome, Status
+from bus.domain.delivery.setting_aside import SetAside
+from bus.domain.subscription import Subscription
+from bus.domain.tracing.trace import DeliveryTrace
+
+HOLDS_UP: Final = frozenset({Status.RETRYING, Status.RESEND, Status.DEAD})
+"""States of the first delivery of a key with which it holds up the others: it has failed, and is not set aside."""
+
+
+def set_aside(
+    row: Compensation, known: DeliveryTrace, subscription: Subscription, *, by: str, why: str, now: int
+) -> Outcome:
+    """Return the outcome by which a person sets aside what holds up a key, so that those behind it go on.
+
+    It overtakes an attempt that is under way, whatever comes of it. ``now`` is in milliseconds since the epoch.
+    """
+    return Outcome(
+        message_id=row.message_id,
+        destination=row.destination,
+        subscription=row.subscription,
+        retention_days=row.retention_days,
+        url=subscription.url,
+        status=Status.PARKED,
+        generation=max(row.generation, known.generation) + 1,
+        at=now,
+        reason=str(SetAside(by, why)),
+        attempts=max(row.attempts, known.attempts_made),
+    )
