@@ -49,6 +49,7 @@ class _Command(NamedTuple):
 _GROUPS: Final = {
     "destination": ("destinations", "app"),
     "subscription": ("subscriptions", "app"),
+    "ordering": ("ordering", "app"),
     "cluster": ("clusters", "app"),
     "spool": ("spools", "app"),
     "key": ("access", "keys"),

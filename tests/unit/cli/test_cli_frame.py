@@ -18,7 +18,8 @@ COMMANDS = [
     "up", "run", "send", "trace", "search", "export", "stats", "failures", "resend", "doctor",
     "destination set", "destination list", "destination show", "destination rm",
     "subscription set", "subscription list", "subscription show", "subscription pause", "subscription resume",
-    "subscription rm", "spool ls", "spool show", "spool drain", "key create", "user add",
+    "subscription rm", "ordering show", "ordering resume", "ordering skip",
+    "spool ls", "spool show", "spool drain", "key create", "user add",
 ]  # fmt: skip
 
 

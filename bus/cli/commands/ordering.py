@@ -1,0 +1,99 @@
+"""``bus ordering``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Annotated, Any, Final
+
+import typer
+
+from bus.cli.api import Api, destination_path, subscription_path
+from bus.cli.commands.destinations import Code, show
+from bus.cli.commands.subscriptions import Name
+from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl
+from bus.cli.output import print_json, print_table
+
+app = typer.Typer(
+    name="ordering", help="Keys that are held up, where an order is kept.", no_args_is_help=True, rich_markup_mode=None
+)
+Key = Annotated[str, typer.Argument(metavar="KEY", help="As bus ordering show names it.", show_default=False)]
+_COLUMNS: Final = (
+    "subscription",
+    "key",
+    "waiting",
+    "held_up_by",
+    "status",
+    "attempts",
+    "since",
+    "next_attempt_at",
+    "reason",
+)
+_PAGE: Final = 200
+
+
+@app.command("show", epilog="Example:  bus ordering show account.changed ledger")
+def show_held_keys(
+    code: Code,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Of this subscription; of all without.")] = "",
+    as_json: AsJson = False,
+    url: BusUrl = DEFAULT_URL,
+    api_key: ApiKey = "",
+) -> None:
+    """Show which keys are held up, by which message and why, and how many wait behind it."""
+    with Api(url, api_key) as api:
+        names = [name] if name else [one["name"] for one in _subscriptions(api, code)]
+        found = [{"subscription": each, **held} for each in names for held in _held(api, code, each)]
+        keeps_order = bool(found) or api.call("GET", destination_path(code))["ordering"] != "none"
+    if as_json:
+        print_json({"items": found, "next": None})
+        return
+    print_table(_COLUMNS, [[held[column] for column in _COLUMNS] for held in found])
+    if not keeps_order:
+        sys.stderr.write(f"{code} keeps no order; with one: bus destination set {code} --ordering key\n")
+    elif not found:
+        sys.stderr.write("no key is held up\n")
+
+
+@app.command("resume", epilog="Example:  bus ordering resume account.changed ledger c-42")
+def resume_key(
+    code: Code, name: Name, key: Key, as_json: AsJson = False, url: BusUrl = DEFAULT_URL, api_key: ApiKey = ""
+) -> None:
+    """Resend what holds up a key now; those behind it go on once it is delivered."""
+    with Api(url, api_key) as api:
+        show(api.call("POST", f"{_keys_path(code, name)}/resume", body={"key": key}), as_json=as_json)
+
+
+@app.command("skip", epilog="Example:  bus ordering skip account.changed ledger c-42 --reason closed")
+def skip_key(
+    code: Code,
+    name: Name,
+    key: Key,
+    reason: Annotated[str, typer.Option(help="Why, for those who look later.", show_default=False)] = "",
+    as_json: AsJson = False,
+    url: BusUrl = DEFAULT_URL,
+    api_key: ApiKey = "",
+) -> None:
+    """Set aside what holds up a key, so that those behind it go on: it is parked, and can be resent out of order."""
+    with Api(url, api_key) as api:
+        asked = {"key": key, "reason": reason}
+        show(api.call("POST", f"{_keys_path(code, name)}/skip", body=asked), as_json=as_json)
+
+
+def _keys_path(code: str, name: str) -> str:
+    return f"{subscription_path(code, name)}/keys"
+
+
+def _subscriptions(api: Api, code: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = api.call("GET", f"{destination_path(code)}/subscriptions")["items"]
+    return found
+
+
+def _held(api: Api, code: str, name: str) -> Iterator[dict[str, Any]]:
+    cursor = None
+    while True:
+        page = api.call("GET", _keys_path(code, name), query={"limit": _PAGE, "cursor": cursor})
+        yield from page["items"]
+        cursor = page["next"]
+        if cursor is None:
+            return
