@@ -83,7 +83,8 @@ async def get_trace(
     ``cause`` is ``paused``, ``removed``, ``scheduled``, ``retry`` (the next attempt is not due), ``order`` (an
     earlier message of its key), ``nobody`` (no dispatcher, or none that hands over, is alive), ``breaker``,
     ``permits``, ``rate``, ``queue`` (a broker or a local queue) or ``under_way``; ``what`` and ``what_text`` say it to
-    people. It is null when the dispatchers do not answer within 2 s, and once the delivery has ended.
+    people. It is null when the dispatchers do not answer within 2 s, and once the delivery has ended, unless it is dead
+    and holds up its key (``order``).
     ``edited_from`` and ``edits`` link a message with the one that it was made of by editing, and with those made of it.
     ``replay`` has the name of the replay that sent it, and the id of the message that it is a copy ``of``.
     ``masked``: its destination has masking rules; the headers that they name are ``***``, and what subscribers answered

@@ -9,7 +9,7 @@ from admin.showing.observatory import Lane
 from admin.showing.reading import Reading
 from bus.bootstrap import Context, Introspection
 from bus.cluster.member import Member
-from bus.domain.delivery.causes import Cause, Moment, Place, Post, behind, live, planned
+from bus.domain.delivery.causes import Cause, Moment, Place, Post, behind, blocks, live, planned
 from bus.domain.delivery.delivery import FINAL, Status
 from bus.domain.destination import Destination, TransportName
 from bus.domain.health.vitals import BreakerFigures, WorkerFigures
@@ -34,30 +34,35 @@ class Causes:
     async def of(self, trace: Trace) -> Mapping[str, Cause]:
         """Return why each unfinished delivery is not in flight, by subscription; what is not known is left out.
 
+        Of those that are dead, what holds up its key is told too.
+
         Takes as long as the dispatchers take to answer, 2 s at most.
         """
         catalog, now = self._context.registry.catalog, self._context.clock.now()
         destination = catalog.destinations.get(trace.destination)
         found: dict[str, Cause] = {}
         rest: list[Subscription] = []
-        for name in (name for name, delivery in trace.deliveries.items() if delivery.status not in FINAL):
+        for name, delivery in trace.deliveries.items():
             subscription = catalog.subscriptions.get((trace.destination, name))
-            cause = planned(trace, name, destination, subscription, now)
-            if (cause := cause or await self._behind(trace, destination, name)) is not None:
+            is_open = delivery.status not in FINAL
+            cause = planned(trace, name, destination, subscription, now) if is_open else None
+            if (cause := cause or await self._in_order(trace, destination, name)) is not None:
                 found[name] = cause
-            elif subscription is not None:
+            elif is_open and subscription is not None:
                 rest.append(subscription)
         if rest and destination is not None:
             found |= await self._live(trace, destination, rest)
         return found
 
-    async def _behind(self, trace: Trace, destination: Destination | None, name: str) -> Cause | None:
-        """Return the cause of a delivery whose key is held up by an earlier message, as the store knows it."""
-        key = _key(trace, destination)
-        if key is None or trace.deliveries[name].status is not Status.PENDING:
+    async def _in_order(self, trace: Trace, destination: Destination | None, name: str) -> Cause | None:
+        """Return the cause of a delivery that waits for an earlier one of its key, or is dead and holds up others."""
+        key, status = _key(trace, destination), trace.deliveries[name].status
+        if key is None or status not in (Status.PENDING, Status.DEAD):
             return None
         first = await self._context.store.ordered_rows(trace.destination, name, key, limit=1)
-        return behind(first[0].message_id) if first and first[0].message_id != trace.id else None
+        if not first or (first[0].message_id == trace.id) is not (status is Status.DEAD):
+            return None
+        return blocks() if status is Status.DEAD else behind(first[0].message_id)
 
     async def _live(
         self, trace: Trace, destination: Destination, subscriptions: Iterable[Subscription]

@@ -6,10 +6,14 @@ export default {
   template: `
     <q-table ref="qRef" :columns="columns">
       <template v-slot:body-cell="cell">
-        <q-td :props="cell" :class="{ 'pier-changes': cell.col.shows === 'changes' }">
+        <q-td :props="cell" :data-title="cell.col.label" :class="{ 'pier-changes': cell.col.shows === 'changes' }">
           <template v-if="!cell.value"></template>
           <button v-else-if="cell.col.shows === 'opening'" type="button" class="pier-link-button"
             :aria-label="cell.value.said" :data-attempt="cell.row.key">{{ cell.value.text }}</button>
+          <span v-else-if="cell.col.shows === 'deeds'" class="pier-deeds">
+            <button v-for="deed in cell.value.deeds" :key="deed.name" type="button" class="pier-button"
+              :aria-label="deed.said" :data-deed="deed.name" :data-row="cell.row.key">{{ deed.text }}</button>
+          </span>
           <span v-else-if="cell.col.shows === 'phases'" class="pier-phases" role="img"
             :aria-label="cell.value.said" :title="cell.value.said">
             <i v-for="part in cell.value.parts" :class="'pier-phase-' + part.name" :style="{ flexGrow: part.share }"></i>

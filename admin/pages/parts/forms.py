@@ -48,6 +48,10 @@ class Form:
         known = dict(options) if isinstance(options, Mapping) else list(options)
         self._add(name, ui.select(known, label=label, value=value).props(_LOOK), hint)
 
+    def has(self, name: str) -> bool:
+        """Whether there is a field of this name."""
+        return name in self._fields
+
     def value(self, name: str) -> object:
         """Return what a field has now; None for an empty one."""
         found = self._fields[name].value

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+from nicegui.events import GenericEventArguments
 
 from admin.pages.calls import Refused
 from admin.pages.parts.live import Live
@@ -12,12 +15,28 @@ from admin.pages.parts.tags import tag
 from admin.pages.viewer import Viewer
 from bus.sentences import Said
 
+# Clicks are handled at the table itself, since its rows come and go.
+_CHOSEN: Final = """(event) => {
+  const button = event.target.closest("[data-deed]");
+  if (button) emit(button.dataset.deed, button.dataset.row);
+}"""
+
 
 class Section:
-    """A table under its title, or why it has no rows."""
+    """A table under its title, or why it has no rows.
 
-    def __init__(self, viewer: Viewer, title: str, columns: Sequence[Column]) -> None:
+    ``decide`` gets the name of a button in a row (a cell that shows ``deeds``), and the key of that row.
+    """
+
+    def __init__(
+        self,
+        viewer: Viewer,
+        title: str,
+        columns: Sequence[Column],
+        decide: Callable[[GenericEventArguments], Awaitable[None]] | None = None,
+    ) -> None:
         self._viewer = viewer
+        self._decide = decide
         self._title = title
         self._columns = columns
         with tag("section", "pier-card", aria_label=title):
@@ -33,6 +52,8 @@ class Section:
         if self._table is None and rows:
             with self._holder:
                 self._table = table(self._columns, rows, label=self._title)
+            if self._decide is not None:
+                self._table.classes("pier-decided").on("click", self._decide, js_handler=_CHOSEN)
         elif self._table is not None and list(rows) != self._table.rows:
             self._table.rows = [dict(row) for row in rows]
 

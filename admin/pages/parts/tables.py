@@ -13,7 +13,7 @@ from bus.domain.delivery.delivery import Status
 
 Cell = dict[str, Any]
 Row = dict[str, Any]
-Shows = Literal["cells", "opening", "phases", "changes"]
+Shows = Literal["cells", "opening", "phases", "changes", "deeds"]
 
 
 class Column(NamedTuple):

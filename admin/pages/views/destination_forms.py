@@ -14,6 +14,7 @@ from admin.pages.frame import heading, page
 from admin.pages.parts.buttons import to
 from admin.pages.parts.dialogs import confirmed
 from admin.pages.parts.forms import Form, rate_fields
+from admin.pages.parts.orders import ORDERINGS
 from admin.pages.parts.tags import tag
 from admin.pages.viewer import Viewer
 from bus.domain.destination import TransportName
@@ -54,6 +55,13 @@ def _form(viewer: Viewer, code: str | None, known: DestinationView) -> None:
                 list(TransportName),
                 known.transport,
                 hint=t("Can be changed while messages flow: the old transport is drained."),
+            )
+            form.choice(
+                "ordering",
+                t("Order"),
+                {str(ordering): t(said) for ordering, said in ORDERINGS.items()},
+                known.ordering,
+                hint=t("With an order, the next message of a key waits for the one before; on the transport direct."),
             )
             form.number(
                 "retention_days", t("Kept for (days)"), known.retention_days, hint=t("Then whole days are dropped.")
@@ -101,6 +109,7 @@ async def _save(viewer: Viewer, form: Form, code: str | None, known: Destination
 def _wanted(form: Form) -> dict[str, object]:
     return {
         "transport": form.value("transport"),
+        "ordering": form.value("ordering"),
         "retention_days": form.whole("retention_days"),
         "max_bytes": form.whole("max_bytes"),
         "store_rate": form.value("store_rate"),

@@ -15,6 +15,7 @@ from admin.pages.parts.dialogs import confirmed
 from admin.pages.parts.figures import count, figures, pairs, share, size
 from admin.pages.parts.history import history
 from admin.pages.parts.notes import empty, note
+from admin.pages.parts.orders import ORDERINGS
 from admin.pages.parts.spans import SPANS, span_links, span_of
 from admin.pages.parts.states import chip
 from admin.pages.parts.tables import Column, Row, badge, number, place, table, text
@@ -236,7 +237,7 @@ def _settings(viewer: Viewer, found: DestinationView) -> None:
         pairs(
             [
                 (t("Transport"), found.transport),
-                (t("Ordering"), found.ordering),
+                (t("Order"), t(ORDERINGS[found.ordering])),
                 (t("Kept"), t("{count} days", count=found.retention_days)),
                 (t("Largest message"), size(found.max_bytes)),
                 (t("Store writes a second"), count(rate) if rate else t("no limit")),

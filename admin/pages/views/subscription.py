@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from nicegui import ui
 
-from admin.models.responses.configuration import SubscriptionActionsView, SubscriptionView
+from admin.models.responses.configuration import DestinationView, SubscriptionActionsView, SubscriptionView
 from admin.models.responses.stats import NO_FIGURES, StatsView
 from admin.pages.frame import heading, page
 from admin.pages.parts.buttons import button, to
 from admin.pages.parts.dialogs import confirmed
 from admin.pages.parts.figures import count, figures, pairs, share
+from admin.pages.parts.held_keys import HeldKeys
 from admin.pages.parts.history import history
 from admin.pages.parts.notes import note
+from admin.pages.parts.orders import ON_FAILURE
 from admin.pages.parts.sample import sample
 from admin.pages.parts.secret_shown_once import kept
 from admin.pages.parts.spans import span_links, span_of
@@ -20,6 +22,7 @@ from admin.pages.parts.tags import link, tag
 from admin.pages.parts.times import took
 from admin.pages.parts.volume import volume_charts
 from admin.pages.viewer import Viewer
+from bus.domain.destination import Ordering
 from bus.domain.subscription import BatchFormat
 from bus.security.keys import Action
 from bus.sentences import N_
@@ -30,6 +33,7 @@ async def subscription(viewer: Viewer) -> None:
     """Show one subscription."""
     code, name = viewer.place["code"], viewer.place["name"]
     found = await viewer.api.get(f"/destinations/{code}/subscriptions/{name}", SubscriptionView)
+    destination = await viewer.api.get(f"/destinations/{code}", DestinationView)
     actions = await viewer.api.get(f"/destinations/{code}/subscriptions/{name}/actions", SubscriptionActionsView)
     head, place = tag("div"), tag("div")
     with head:
@@ -43,9 +47,12 @@ async def subscription(viewer: Viewer) -> None:
             ),
             tone="warn",
         )
+    keeps_order = destination.ordering is not Ordering.NONE
+    if keeps_order:
+        await HeldKeys(viewer, code, name).follow()
     await _volume(viewer, code, name)
     with tag("div", "pier-grid q-mb-md"):
-        _settings(viewer, found)
+        _settings(viewer, found, keeps_order=keeps_order)
         sample(viewer, code, name, why_not=viewer.say(actions.sample.why_text or actions.sample.why))
     await history(viewer, f"destinations/{code}/subscriptions/{name}")
 
@@ -161,8 +168,9 @@ async def _volume(viewer: Viewer, code: str, name: str) -> None:
         volume_charts(viewer, has_accepted=False).draw(stats)
 
 
-def _settings(viewer: Viewer, found: SubscriptionView) -> None:
+def _settings(viewer: Viewer, found: SubscriptionView, *, keeps_order: bool) -> None:
     t = viewer.t
+    on_failure = [(t("Once one is given up"), t(ON_FAILURE[found.on_failure]))] if keeps_order else []
     retry = found.retry
     waits = (
         ", ".join(retry)
@@ -181,6 +189,7 @@ def _settings(viewer: Viewer, found: SubscriptionView) -> None:
                 (t("Retried after"), waits),
                 (t("Given up after"), _ends(viewer, found)),
                 (t("Dead at once after"), ", ".join(map(str, found.dead_on)) or t("none")),
+                *on_failure,
                 (t("Signed"), t("yes") if found.secret else t("no")),
                 (t("Filter"), found.filter or t("none: every message")),
                 (t("Own headers"), ", ".join(found.headers) or t("none")),

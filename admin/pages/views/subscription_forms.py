@@ -13,9 +13,11 @@ from admin.pages.calls import Refused
 from admin.pages.frame import heading, page
 from admin.pages.parts.buttons import to
 from admin.pages.parts.forms import Form
+from admin.pages.parts.orders import ON_FAILURE
 from admin.pages.parts.secret_shown_once import kept
 from admin.pages.parts.tags import tag
 from admin.pages.viewer import Viewer
+from bus.domain.destination import Ordering
 from bus.domain.subscription import BatchFormat
 from bus.security.keys import Action
 from bus.sentences import N_
@@ -33,9 +35,9 @@ async def new_subscription(viewer: Viewer) -> None:
     """Ask what a new subscription is to be."""
     code = viewer.place["code"]
     viewer.require(Action.CONFIGURE, code)
-    await viewer.api.get(f"/destinations/{code}", DestinationView)
+    destination = await viewer.api.get(f"/destinations/{code}", DestinationView)
     heading(viewer.t("New subscription of {code}", code=code))
-    _form(viewer, code, None, _NEW)
+    _form(viewer, destination, None, _NEW)
 
 
 @page("/destinations/{code}/subscriptions/{name}/edit", N_("Edit the subscription"))
@@ -44,12 +46,13 @@ async def edit_subscription(viewer: Viewer) -> None:
     code, name = viewer.place["code"], viewer.place["name"]
     viewer.require(Action.CONFIGURE, code)
     known = await viewer.api.get(f"/destinations/{code}/subscriptions/{name}", SubscriptionView)
+    destination = await viewer.api.get(f"/destinations/{code}", DestinationView)
     heading(viewer.t("Edit {code}", code=name))
-    _form(viewer, code, name, known)
+    _form(viewer, destination, name, known)
 
 
-def _form(viewer: Viewer, code: str, name: str | None, known: SubscriptionView) -> None:
-    t = viewer.t
+def _form(viewer: Viewer, destination: DestinationView, name: str | None, known: SubscriptionView) -> None:
+    t, code = viewer.t, destination.code
     with tag("section", "pier-card", aria_label=t("Settings")) as place:
         form = Form(viewer)
         with tag("div", "pier-form"):
@@ -57,6 +60,8 @@ def _form(viewer: Viewer, code: str, name: str | None, known: SubscriptionView) 
                 form.text("name", t("Name"), hint=t("Letters, digits, . _ - ; it does not change."))
             _target(viewer, form, known)
             _retries(viewer, form, known)
+            if destination.ordering is not Ordering.NONE:
+                _order(viewer, form, known)
             _content(viewer, form, known)
         with tag("div", "pier-row-of q-mt-md"):
             form.send(t("Make it") if name is None else t("Save"), lambda: _save(viewer, form, code, name, place))
@@ -108,6 +113,13 @@ def _retries(viewer: Viewer, form: Form, known: SubscriptionView) -> None:
     )
 
 
+def _order(viewer: Viewer, form: Form, known: SubscriptionView) -> None:
+    t = viewer.t
+    choices = {str(on_failure): t(said) for on_failure, said in ON_FAILURE.items()}
+    hint = t("Until then the next messages of its key wait.")
+    form.choice("on_failure", t("Once one is given up"), choices, known.on_failure, hint=hint)
+
+
 def _content(viewer: Viewer, form: Form, known: SubscriptionView) -> None:
     t = viewer.t
     form.text(
@@ -151,6 +163,8 @@ def _wanted(viewer: Viewer, form: Form) -> dict[str, object]:
         "batch_format": form.value("batch_format"),
     }
     defaults = {"max_concurrency": 16, "batch": 1, "retry_max_age": "7d", "routing_pattern": "#", "stuck_after": "5m"}
+    if form.has("on_failure"):
+        wanted["on_failure"] = form.value("on_failure")
     return wanted | {name: form.whole(name) or default for name, default in defaults.items()}
 
 

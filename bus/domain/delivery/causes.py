@@ -1,4 +1,4 @@
-"""Why a delivery has not ended yet, from what the bus knows of itself at this moment.
+"""Why a delivery has not ended yet, or holds up others, from what the bus knows of itself at this moment.
 
 No process knows where each single message is. So what is said of queues and permits is true of its subscription as a
 whole, and the sentences claim no more than that.
@@ -94,6 +94,11 @@ def planned(
 def behind(message_id: str) -> Cause:
     """Return the cause of a delivery whose key is held up by another message."""
     return Cause("order", sentence("it waits for message {message}, an earlier one of its key", message=message_id))
+
+
+def blocks() -> Cause:
+    """Return the cause of a delivery that is dead and holds up its key."""
+    return Cause("order", sentence("its key waits until a person resends or skips it"))
 
 
 def live(trace: Trace, subscription: Subscription, moment: Moment) -> Cause | None:

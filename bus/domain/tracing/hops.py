@@ -17,9 +17,9 @@ from bus.sentences import N_, Said, sentence
 
 _ATTEMPT: Final = {
     Origin.TRANSPORT: N_("attempt {n}"),
-    Origin.RETRY: N_("attempt {n}, a retry that the compensator handed over"),
+    Origin.RETRY: N_("attempt {n}, a retry"),
     Origin.STUCK: N_("attempt {n}, stuck until the compensator handed it over"),
-    Origin.RESEND: N_("attempt {n}, a resend that the compensator handed over"),
+    Origin.RESEND: N_("attempt {n}, a resend"),
 }
 _ENDED: Final = {
     Status.DELIVERED: N_("delivered"),

@@ -12,7 +12,7 @@ from bus.domain.delivery.delivery import Status
 from bus.domain.health.vitals import BreakerFigures, WorkerFigures
 from bus.domain.times import format_time
 from bus.ports.transport import Outgoing
-from bus.testing.contracts.store_ordering import behind, failed
+from bus.testing.contracts.store_ordering import behind, dead, failed
 from bus.testing.transport import MemoryTransport
 from bus.testing.writes import NOON, message, outcome
 from tests.unit.admin.admin_world import World, subscribed
@@ -176,6 +176,10 @@ async def test_an_earlier_message_of_its_key(world: World) -> None:
     assert await cause_of(world, second.id) == ("order", said)
     assert await cause_of(world, first.id) == ("under_way", "it is due and about to be handed over")
     assert (await cause_of(world, other.id) or ("",))[0] == "under_way"
+    await world.store.write([dead(first, "a", 1)])
+    assert await cause_of(world, first.id) == ("order", "its key waits until a person resends or skips it")
+    await world.store.write([outcome(other, "billing", Status.DEAD)])
+    assert await cause_of(world, other.id) is None
 
 
 async def test_nobody_who_delivers_or_hands_over(world: World) -> None:

@@ -1,0 +1,19 @@
+"""How an order is kept, and what happens to it when a message is given up, as people read it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from bus.domain.destination import Ordering
+from bus.domain.subscription import OnFailure
+from bus.sentences import N_
+
+ORDERINGS: Final = {
+    Ordering.NONE: N_("none: messages go side by side"),
+    Ordering.KEY: N_("messages of a key one after another"),
+}
+ON_FAILURE: Final = {
+    OnFailure.BLOCK: N_("its key waits until a person decides"),
+    OnFailure.PARK: N_("it is parked, and its key goes on"),
+    OnFailure.SKIP: N_("it is dead, and its key goes on"),
+}
