@@ -123,10 +123,11 @@ class _Groups:
         viewer, code, name = self._viewer, group.destination, group.subscription
         states = ", ".join(f"{viewer.t(state)} {count(found)}" for state, found in group.deliveries.items())
         query = as_query(group.filter)
+        said = viewer.reason(group.signature) or viewer.t("no reason was recorded")
         return {
             "key": f"{code}/{name}/{group.signature}",
             "subscription": place(f"{code} / {name}", f"/admin/destinations/{code}/subscriptions/{name}"),
-            "signature": text(group.signature or viewer.t("no reason was recorded"), mono=True, cut=True),
+            "signature": text(said, mono=True, cut=True),
             "advice": text(viewer.say(group.advice_text or group.advice)),
             "count": {**place(count(group.count), f"/admin/find?{query}"), "title": viewer.t("See these messages")},
             "states": text(states),

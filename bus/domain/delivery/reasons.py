@@ -9,7 +9,7 @@ import re
 from typing import Final
 
 from bus.domain.delivery.canceling import REMOVED
-from bus.domain.delivery.setting_aside import SetAside
+from bus.domain.delivery.setting_aside import BY_A_PERSON, SetAside
 from bus.domain.subscription import PAUSED_BY_410, PAUSED_BY_PERSON
 from bus.sentences import N_, Said, Sentence, sentence
 
@@ -31,7 +31,7 @@ _EXHAUSTED: Final = re.compile(r"(.+); retries exhausted after (\d+)", re.DOTALL
 REASONS: Final = frozenset(
     {
         *(PAUSED, N_("scheduled"), N_("the destination is paused")),
-        *(FILTERED, REMOVED, PAUSED_BY_410, PAUSED_BY_PERSON, BEHIND),
+        *(FILTERED, REMOVED, PAUSED_BY_410, PAUSED_BY_PERSON, BEHIND, BY_A_PERSON),
         *(RESENT, ON_ITS_WAY, ENDED_SINCE, EXPIRED, RESENT_SINCE, NOT_RESENT, OUTCOME_UNKNOWN),
     }
 )

@@ -5,6 +5,10 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
+from bus.sentences import N_
+
+BY_A_PERSON: Final = N_("set aside by a person")
+"""What those that anybody has set aside have in common."""
 _SET_ASIDE: Final = re.compile(r"set aside by (.+?)(?:: (.+))?", re.DOTALL)
 
 

@@ -9,7 +9,8 @@ import msgspec
 
 from bus.domain.delivery.delivery import Status
 from bus.domain.delivery.retry import is_permanent
-from bus.domain.tracing.signature import FAILING, SET_ASIDE, UNKNOWN
+from bus.domain.delivery.setting_aside import BY_A_PERSON
+from bus.domain.tracing.signature import FAILING, UNKNOWN
 from bus.domain.tracing.trace import Trace, failure_of
 from bus.sentences import Sentence, sentence
 
@@ -64,7 +65,7 @@ def advice_on(signature: str) -> Sentence:
     """Return what helps: a subscriber that refuses needs something else than one that fails or is not there."""
     if signature == UNKNOWN:
         return sentence("open the example to see what happened")
-    if signature == SET_ASIDE:
+    if signature == BY_A_PERSON:
         return sentence("people set these aside: resend them, out of order, once what was wrong is repaired")
     answered = re.fullmatch(r"HTTP (\d{3})", signature)
     if answered is None:

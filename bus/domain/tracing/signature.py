@@ -7,12 +7,11 @@ from functools import lru_cache
 from typing import Final
 
 from bus.domain.delivery.delivery import Status
-from bus.domain.delivery.setting_aside import SetAside
+from bus.domain.delivery.setting_aside import BY_A_PERSON, SetAside
 
 FAILING: Final = frozenset({Status.RETRYING, Status.PARKED, Status.DEAD})
 """States of a delivery that has a signature."""
 UNKNOWN: Final = "no reason"
-SET_ASIDE: Final = "set aside by a person"
 MOST_CHARACTERS: Final = 200
 _EXHAUSTED: Final = re.compile(r"; (?:retries exhausted after \d+|not tried again, as the subscription says)$")
 _STATUS: Final = re.compile(r"HTTP \d{3}")
@@ -41,7 +40,7 @@ def signature_of(reason: str) -> str:
     if _STATUS.fullmatch(text):
         return text
     if SetAside.parse(text) is not None:
-        return SET_ASIDE
+        return BY_A_PERSON
     for varying, name in _VARYING:
         text = varying.sub(name, text)
     return " ".join(text.split())[:MOST_CHARACTERS] or UNKNOWN

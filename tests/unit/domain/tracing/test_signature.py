@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bus.domain.delivery.delivery import Status
+from bus.domain.delivery.setting_aside import BY_A_PERSON
 from bus.domain.searching.selection import Selection
 from bus.domain.tracing.failures import FailureCount, FailureGroup
-from bus.domain.tracing.signature import MOST_CHARACTERS, SET_ASIDE, UNKNOWN, signature_of
+from bus.domain.tracing.signature import MOST_CHARACTERS, UNKNOWN, signature_of
 from bus.domain.tracing.trace import DeliveryTrace, failure_of, is_chosen
 
 
@@ -29,8 +30,8 @@ from bus.domain.tracing.trace import DeliveryTrace, failure_of, is_chosen
         ("expired 2026-01-31T12:00:00.123Z, not at 23:59:59", "expired <time>, not at <time>"),
         ("see https://x.example/a?b=1 for 3.5 MB", "see <url> for <n> MB"),
         ("a  lot\n\tof\r\nroom ", "a lot of room"),
-        ("set aside by ann: order 42 was canceled", SET_ASIDE),
-        ("set aside by key ops", SET_ASIDE),
+        ("set aside by ann: order 42 was canceled", BY_A_PERSON),
+        ("set aside by key ops", BY_A_PERSON),
         ("", UNKNOWN),
         ("   ", UNKNOWN),
         ("; retries exhausted after 3", UNKNOWN),
