@@ -44,7 +44,7 @@ def bodies(world: World, key: str = "") -> list[str]:
 class Scripted:
     """A subscriber that fails messages as often as they are named, and answers the others.
 
-    ``hold`` is awaited before the next success.
+    ``hold`` is awaited before the next answer.
     """
 
     def __init__(self, world: World, *failing: str) -> None:
@@ -56,13 +56,12 @@ class Scripted:
         world.poster.post = self.post  # type: ignore[method-assign]
 
     async def post(self, target: Any, headers: Any, body: bytes, timeout: float) -> Any:  # noqa: ASYNC109
-        name = body.decode()
+        name, reply = body.decode(), GOOD
         if name in self._left:
             self._left.remove(name)
-            self._world.poster.script(URL, BAD)
-        else:
-            self._world.poster.script(URL, GOOD._replace(hold=self.hold))
-            self.hold = None
+            reply = BAD
+        self._world.poster.script(URL, reply._replace(hold=self.hold))
+        self.hold = None
         return await self._post(target, headers, body, timeout)
 
 
@@ -181,6 +180,24 @@ async def test_what_was_resent_while_it_was_under_way_goes_out_again(world: Worl
         assert await world.store.ordered_keys(DESTINATION, "billing") == []
     assert world.poster.posted[-1].headers["bus-attempt"] == "3"
     assert (await status(world, first))[0] is Status.DELIVERED
+
+
+async def test_what_was_set_aside_while_it_was_under_way_is_not_tried_again(world: World) -> None:
+    script = Scripted(world, "a1", "a1", "a1")
+    async with world.worker(of(), Ordering.KEY):
+        first, _ = await publish(world, "a1", "a2")
+        await world.store.write([first])
+        await world.clock.settle()
+        await world.feed()
+        script.hold = reply = asyncio.Event()
+        await world.clock.advance(1.5)
+        await decide(world, first, is_resent=False)
+        reply.set()
+        await world.clock.advance(5)
+        assert bodies(world) == ["a1", "a1", "a2"]
+        await world.feed()
+        assert await world.store.ordered_keys(DESTINATION, "billing") == []
+    assert (await status(world, first))[0] is Status.PARKED
 
 
 async def decide(world: World, message: Message, is_resent: bool) -> None:
