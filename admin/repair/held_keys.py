@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from admin.repair.runner import ResendRunner
-from bus.domain.delivery.delivery import Compensation
+from bus.domain.delivery.delivery import Compensation, Status
 from bus.domain.message import decode_message
 from bus.domain.ordering.holding import HOLDS_UP, set_aside
 from bus.domain.subscription import Subscription
@@ -66,13 +66,16 @@ class HeldKeys:
     async def resume(self, subscription: Subscription, key: str, by: str) -> str:
         """Resend what holds up a key, and return its message's id; durable when it returns, and watched as a job.
 
+        What was resent already and not attempted since stays as it is: done twice, it would be delivered twice.
+
         Raises
         ------
         NotFound
             Nothing holds it up.
         """
         held = await self._require(subscription, key)
-        await self._runner.resend_one(held.trace, [subscription.name], by)
+        if held.delivery.status is not Status.RESEND:
+            await self._runner.resend_one(held.trace, [subscription.name], by)
         return held.trace.id
 
     async def skip(self, subscription: Subscription, key: str, by: str, why: str) -> str:

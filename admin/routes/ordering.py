@@ -45,7 +45,8 @@ async def resume_key(
 ) -> DecidedView:
     """Resend what holds up a key now, as a job of one message; those behind it go on once it is delivered.
 
-    Within seconds its dispatcher attempts it again, before any other of the key. 404 when nothing holds up the key.
+    Within seconds its dispatcher attempts it again, before any other of the key. What was resent and not attempted
+    since is not resent twice. 404 when nothing holds up the key.
     """
     subscription = services.context.registry.subscription(code, name)
     message_id = await services.held_keys.resume(subscription, body.key, principal.name)

@@ -94,6 +94,8 @@ async def test_a_key_is_resumed_by_a_resend(world: World, client: httpx.AsyncCli
     assert (row.message_id, row.generation, row.due_at) == (first.id, 1, world.clock.now())
     (one,) = (await listed(client))["items"]
     assert (one["status"], one["waiting"], one["attempts"]) == ("resend", 2, 2 if is_dead else 1)
+    assert (await client.post(f"{KEYS}/resume", json={"key": "a"})).json()["message_id"] == first.id
+    assert (await world.delivery(first.id)).generation == 1
     (job,) = (await client.get("/resends")).json()["items"]
     assert (job["by"], job["counts"]["selected"]) == ("anyone", 1)
 
