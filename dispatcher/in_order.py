@@ -204,7 +204,7 @@ class InOrder:
             at = self._dependencies.clock.now()
             await self._dependencies.store.write([row_outcome(entry, self.subscription, at) for _, entry in chosen])
             self._pending.ack(self._order.stored(chosen))
-        for wanted in self._order.wanted():
+        while (wanted := self._order.next_wanted()) is not None:
             await self._load(wanted)
         for held in self._order.held(_WATCHED):
             await self._ask(held)

@@ -203,12 +203,14 @@ class KeyOrder(Generic[Item]):
                     self._storing.pop(key, None)
         return done
 
-    def wanted(self) -> list[Wanted]:
-        """Return which keys need rows, now that all there was to store is stored."""
-        chosen = [Wanted(key, self._keys[key].after) for key in self._wanted if not self._keys[key].to_store]
-        for one in chosen:
-            del self._wanted[one.key]
-        return chosen
+    def next_wanted(self) -> Wanted | None:
+        """Return the next key that needs rows and has nothing that is to be stored before they are read."""
+        for key in self._wanted:
+            found = self._keys[key]
+            if not found.to_store:
+                del self._wanted[key]
+                return Wanted(key, found.after)
+        return None
 
     def loaded(self, key: str, items: Sequence[Item], until: float, *, is_all: bool) -> list[Item]:
         """Take the next rows of a key; return what may go out.

@@ -391,3 +391,25 @@ async def test_a_filter_passes_over_in_order(world: World) -> None:
         event.set()
         await world.clock.until(lambda: world.holds() == 0)
         assert bodies(world) == ["a0", "a2"]
+
+
+async def test_a_store_that_goes_away_while_rows_are_read_leaves_no_key_behind(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Scripted(world, "a1", "b1", "c1")
+    async with world.worker(of(retry=SLOW), Ordering.KEY):
+        await publish(world, *(f"{key}{n}" for key in "abc" for n in (1, 2)))
+        await world.clock.advance(3)
+        await world.feed()
+        read, calls = world.store.ordered_rows, []
+
+        async def fails_once(*given: Any, **named: Any) -> Any:
+            calls.append(given)
+            if len(calls) == 2:
+                raise StoreUnavailable("down")
+            return await read(*given, **named)
+
+        monkeypatch.setattr(world.store, "ordered_rows", fails_once)
+        await world.clock.advance(65)
+        for key in "abc":
+            assert bodies(world, key) == [f"{key}1", f"{key}1", f"{key}2"]

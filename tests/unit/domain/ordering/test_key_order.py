@@ -77,8 +77,8 @@ def test_a_person_may_decide_while_it_is_being_stored(flushed: int) -> None:
     order.stored(chosen[:flushed])
     assert order.skip("a") == []
     order.stored(order.to_store(10))
-    (wanted,) = order.wanted()
-    assert wanted == ("a", 1)
+    assert order.next_wanted() == ("a", 1)
+    assert order.next_wanted() is None
     assert [one.n for one in order.loaded("a", [Item("a", 2, 2, True)], 0.0, is_all=True)] == [2]
 
 
@@ -98,9 +98,9 @@ def test_rows_that_are_gone_leave_a_free_key() -> None:
     assert order.has_rows("a")
     assert order.needs_store
     assert order.take("a", Item("a", 1, 5)) == []
-    assert order.wanted() == []
+    assert order.next_wanted() is None
     order.stored(order.to_store(10))
-    assert order.wanted() == [("a", 0)]
+    assert order.next_wanted() == ("a", 0)
     assert order.loaded("a", [], 0.0, is_all=True) == []
     assert order.is_free("a")
     assert not order.needs_store
@@ -192,10 +192,11 @@ class Machine(RuleBasedStateMachine):
 
     @rule(fails=st.booleans(), is_early=st.booleans())
     def load(self, fails: bool, is_early: bool) -> None:
-        for key, after in self.order.wanted():
+        while (wanted := self.order.next_wanted()) is not None:
+            key, after = wanted
             if fails:
                 self.order.want(key)
-                continue
+                return
             rows = sorted((place, n) for place, n in self.rows[key].items() if place > after)
             items = [Item(key, n, place, True) for place, n in rows[: self.page]]
             until = self.now + 1.0 if is_early and items else 0.0
