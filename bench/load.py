@@ -44,6 +44,7 @@ class Plan:
     batch: int
     destination: str
     first: int
+    keys: int = 0
 
     def __post_init__(self) -> None:
         self.next = 0
@@ -67,7 +68,8 @@ class Plan:
         size = min(self.batch, self.count - start)
         self.next = start + size
         body = self._batch(start, size) if self.batch > 1 else self._body(start)
-        return start, size, b"%bcontent-length: %d\r\n\r\n%b" % (self._head, len(body), body)
+        key = b"bus-key: k%d\r\n" % ((self.first + start) % self.keys) if self.keys else b""
+        return start, size, b"%b%bcontent-length: %d\r\n\r\n%b" % (self._head, key, len(body), body)
 
     def _body(self, index: int) -> bytes:
         return b'{"seq":%010d%b' % (self.first + index, self._filler)
@@ -235,6 +237,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--connections", type=int, default=64)
     parser.add_argument("--rate", type=float, help="requests a second; default: as fast as answered")
     parser.add_argument("--first", type=int, default=FIRST_SEQ, help="the first sequence number, of 10 digits")
+    parser.add_argument("--keys", type=int, default=0, help="how many keys single messages have in turn; 0 for none")
     parser.add_argument("--times", type=Path)
     return parser.parse_args()
 
@@ -252,6 +255,7 @@ def main() -> None:
         arguments.batch,
         arguments.destination,
         arguments.first,
+        arguments.keys,
     )
 
     async def run() -> None:

@@ -172,9 +172,11 @@ class Pier:
         topic: str = TOPIC,
         transport: BenchedTransport = DIRECT,
         processes: int = 1,
+        ordering: str = "none",
         **fields: object,
     ) -> None:
         self._urls = urls
+        self._ordering = ordering
         self._topic = topic
         self._transport = transport
         self._fields = {"max_concurrency": concurrency_of(len(urls))} | fields
@@ -192,7 +194,7 @@ class Pier:
 
     def start(self) -> Self:
         self.bus.start()
-        self.bus.admin.destination(self._topic, transport=self._transport.name)
+        self.bus.admin.destination(self._topic, transport=self._transport.name, ordering=self._ordering)
         for number, url in enumerate(self._urls):
             self.bus.admin.subscription(self._topic, f"s{number}", url, **self._fields)
         return self

@@ -43,16 +43,53 @@ class DestinationPublisher:
         ``held`` is told after each try which of the batch are held since, by number: the next try may take its time.
         """
         transport, fallback = self._router.of(destination), self._router.fallback
+        if destination.ordering is not Ordering.NONE and transport is not fallback:
+            return await self._publish_in_order(transport, destination, batch, held)
         confirmed = await self._publish_on(transport, destination.code, batch)
         held([n for n, done in enumerate(confirmed) if done])
         left = [n for n, done in enumerate(confirmed) if not done]
-        if left and transport is not fallback and destination.ordering is Ordering.NONE:
-            # What no broker takes goes straight to a dispatcher, unless it would overtake what a broker has.
+        if left and transport is not fallback:
+            # What no broker takes goes straight to a dispatcher.
             again = await self._publish_on(fallback, destination.code, [batch[n] for n in left])
             held([n for n, done in zip(left, again, strict=True) if done])
             for n, done in zip(left, again, strict=True):
                 confirmed[n] = done
         return confirmed
+
+    async def _publish_in_order(
+        self,
+        transport: Publisher,
+        destination: Destination,
+        batch: Sequence[Outgoing],
+        held: Callable[[Sequence[int]], None],
+    ) -> list[bool | None]:
+        """Publish so that of each key one message is under way at a time, and none behind one that is not held.
+
+        A broker confirms each message by itself, and may refuse one and take the next. Nothing goes past it to a
+        dispatcher, where it would overtake what a broker has.
+        """
+        answers: list[bool | None] = [None] * len(batch)
+        keys = [destination.ordering.key_of(item.message.key) for item in batch]
+        left, stuck = list(range(len(batch))), set[str]()
+        while left:
+            wave, taken, rest = [], set[str](), []
+            for n in left:
+                key = keys[n]
+                if key is None or key not in taken | stuck:
+                    wave.append(n)
+                    taken |= {key} if key is not None else set()
+                elif key not in stuck:
+                    rest.append(n)
+            if not wave:
+                break
+            confirmed = await self._publish_on(transport, destination.code, [batch[n] for n in wave])
+            held([n for n, done in zip(wave, confirmed, strict=True) if done])
+            for n, done in zip(wave, confirmed, strict=True):
+                answers[n] = done
+                if not done and (key := keys[n]) is not None:
+                    stuck.add(key)
+            left = rest
+        return answers
 
     async def _publish_on(self, publisher: Publisher, code: str, batch: Sequence[Outgoing]) -> list[bool | None]:
         """Publish, count and tell.

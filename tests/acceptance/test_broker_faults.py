@@ -6,6 +6,7 @@ import itertools
 import random
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -58,6 +59,23 @@ def prove(folder: Path, plan: Plan, ground: Ground, broker: tuple[int, int, int]
 @pytest.mark.parametrize("ground", [("nsq", "mongodb")], indirect=True, ids="-".join)
 def test_nothing_is_lost_when_a_broker_and_the_store_are_harmed(tmp_path: Path, ground: Ground) -> None:
     prove(tmp_path, SMALL, ground, (1, 0, 0), 1)
+
+
+@pytest.mark.parametrize(
+    "ground",
+    [pytest.param(("kafka", "sqlite"), marks=pytest.mark.proof), ("rabbitmq", "sqlite")],
+    indirect=True,
+    ids="-".join,
+)
+def test_no_key_is_out_of_order_when_a_broker_is_harmed(tmp_path: Path, ground: Ground) -> None:
+    prove(tmp_path, replace(SMALL, ordering="key", keys=20), ground, (1, 1, 0), 0)
+
+
+@pytest.mark.proof
+@pytest.mark.timeout(3_600)
+@pytest.mark.parametrize("ground", [("kafka", "sqlite"), ("rabbitmq", "sqlite")], indirect=True, ids="-".join)
+def test_no_key_is_out_of_order_over_twelve_faults(tmp_path: Path, ground: Ground) -> None:
+    prove(tmp_path, replace(FULL, ordering="key", keys=200), ground, (2, 2, 0), 2)
 
 
 @pytest.mark.proof

@@ -18,6 +18,8 @@ class Behaviour(msgspec.Struct, kw_only=True):
         Share of calls that are answered with ``status``.
     status
         The code of a failing answer; one of a redirection leads to another path.
+    poison
+        Messages whose number it divides are answered with ``status``; 0 for none.
     hang
         Never answer.
     stall
@@ -39,6 +41,7 @@ class Behaviour(msgspec.Struct, kw_only=True):
     delay: float = 0.0
     fail: float = 0.0
     status: int = 503
+    poison: int = 0
     hang: bool = False
     stall: float = 0.0
     cut: float = 0.0

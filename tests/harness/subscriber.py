@@ -83,9 +83,11 @@ class Route:
         extra += "location: /elsewhere\r\n" if behaviour.status // 100 == 3 else ""
         self.refusal = f"HTTP/1.1 {behaviour.status} Refused\r\n{extra}content-length: 0\r\n\r\n".encode()
 
-    def fate(self) -> Fate:
-        """Decide about one call."""
+    def fate(self, seq: int | None = None) -> Fate:
+        """Decide about one call, of the message with this number."""
         behaviour, roll = self.behaviour, self._dice.random()
+        if behaviour.poison and seq is not None and seq % behaviour.poison == 0:
+            return "refuse"
         shares: dict[Fate, float] = {"refuse": behaviour.fail, "cut": behaviour.cut, "stall": behaviour.stall}
         for fate, share in shares.items():
             if roll < share:
@@ -212,7 +214,7 @@ class TallyConnection(Connection):
         path.tally.times.append(time.monotonic())
         path.tally.seqs.append(int(body[7 : body.index(b",", 7)]) if body.startswith(SEQ_PREFIX) else -1)
         path.count += 1
-        if path.behaviour.fail and path.fate() == "refuse":
+        if (path.behaviour.fail or path.behaviour.poison) and path.fate(path.tally.seqs[-1]) == "refuse":
             self.later(path, lambda: self.answer(path.refusal))
         else:
             self.later(path, lambda: self.answer(OK))
@@ -245,7 +247,7 @@ class RecordConnection(Connection):
         self._headers[name.decode("latin-1").lower()] = value.decode("latin-1")
 
     def called(self, path: Route, body: bytes) -> None:
-        fate = path.fate()
+        fate = path.fate(parse_seq(body))
         if fate == "stall":
             return
         path.in_flight += 1

@@ -9,7 +9,7 @@ from bus.domain.subscription import Subscription
 from bus.errors import InvalidMessage
 from bus.sentences import sentence
 
-_BUILT = frozenset({TransportName.DIRECT})
+_KEEPING = frozenset({TransportName.DIRECT, TransportName.KAFKA, TransportName.RABBITMQ})
 
 
 def check_order(known: Destination | None, wanted: Destination, subscriptions: Iterable[Subscription]) -> None:
@@ -22,10 +22,10 @@ def check_order(known: Destination | None, wanted: Destination, subscriptions: I
             hint=sentence("use key: messages of one key are delivered in order"),
             field="ordering",
         )
-    if wanted.transport not in _BUILT:
+    if wanted.transport not in _KEEPING:
         raise InvalidMessage(
             sentence("the transport {transport} keeps no order of keys", transport=wanted.transport),
-            hint=sentence("use the transport direct, or no ordering"),
+            hint=sentence("use direct, Kafka or RabbitMQ, or no ordering"),
             field="ordering",
         )
     if known is not None and known.ordering is not Ordering.NONE and known.transport is not wanted.transport:

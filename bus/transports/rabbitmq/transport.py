@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
-from bus.domain.destination import Destination, TransportName
+from bus.domain.destination import Destination, Ordering, TransportName
 from bus.domain.message import Message, check_destination
 from bus.domain.subscription import Subscription
 from bus.errors import InvalidDestination, TransportError, TransportRefused
@@ -50,6 +50,7 @@ class RabbitmqTransport:
         self._noise = noise
         self._wanted = Wanted()
         self._consumers: set[RabbitmqConsumer] = set()
+        self._ordered: set[str] = set()
         urls = {PRIMARY: config.primary} | ({BACKUP: config.backup} if config.backup is not None else {})
         patience = config.patience
         self._switch = Switch(list(urls), failures=patience.failures, well_for=patience.well_for)
@@ -110,6 +111,7 @@ class RabbitmqTransport:
         Durable on one cluster at least when it returns. Where it could not be done it is done before anything is
         published there, also when it raised: from then on nothing for the destination is confirmed without a queue.
         """
+        (self._ordered.discard if destination.ordering is Ordering.NONE else self._ordered.add)(destination.code)
         if not subscriptions:
             return
         lanes = {Lane(destination.code, found.name): found.routing_pattern for found in subscriptions}
@@ -131,6 +133,7 @@ class RabbitmqTransport:
     async def publish(self, batch: Sequence[Outgoing]) -> list[bool]:
         """Publish to the cluster in use, and what that does not confirm to the other one.
 
+        What keeps an order goes to the primary cluster alone: on the other one it would pass what the first still has.
         What matches no subscription's routing pattern is confirmed without being held, as is what no queue was
         ensured for.
         """
@@ -138,7 +141,11 @@ class RabbitmqTransport:
             n: item.message for n, item in enumerate(batch) if item.message.destination in self._wanted.patterns
         }
         for name in self._switch.order(self._clock.monotonic()):
-            if open_items:
+            if open_items and name != self.clusters[0]:
+                in_order = {n: one for n, one in open_items.items() if one.destination in self._ordered}
+                free = {n: one for n, one in open_items.items() if n not in in_order}
+                open_items = in_order | (await self._publish_on(self._clusters[name], free) if free else {})
+            elif open_items:
                 open_items = await self._publish_on(self._clusters[name], open_items)
         return [n not in open_items for n in range(len(batch))]
 

@@ -136,7 +136,7 @@ async def test_a_change_of_transport_keeps_the_former_one() -> None:
         assert ("orders", "billing") in (transport.lags() or {})
 
 
-async def test_an_order_is_kept_on_the_direct_transport_alone(world: World, client: httpx.AsyncClient) -> None:
+async def test_an_order_is_kept_on_the_transport_that_it_began_on(world: World, client: httpx.AsyncClient) -> None:
     answer = await client.put("/destinations/orders", json={"ordering": "key"})
     assert (answer.status_code, answer.json()["ordering"]) == (200, "key")
     problem(await client.put("/destinations/orders", json={"ordering": "strict"}), 422, "ordering")

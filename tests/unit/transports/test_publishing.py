@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from bus.domain.destination import Destination, TransportName
+from bus.domain.destination import Destination, Ordering, TransportName
 from bus.domain.message import encode_message
 from bus.ports.transport import Outgoing
 from bus.testing.clock import ManualClock
@@ -57,3 +57,49 @@ async def test_each_is_told_of_once_by_its_number() -> None:
     destination = Destination(code=DESTINATION, transport=TransportName.KAFKA)
     assert await publisher(MemoryTransport()).publish(destination, batch(5), held.extend) == [True] * 5
     assert held == [0, 2, 4, 1, 3]
+
+
+class Picky(MemoryTransport):
+    """Confirms all but some messages, and keeps what each call had."""
+
+    def __init__(self, *refused: str) -> None:
+        super().__init__(TransportName.KAFKA)
+        self.refused = set(refused)
+        self.calls: list[list[str]] = []
+
+    async def publish(self, batch: Sequence[Outgoing]) -> list[bool]:
+        self.calls.append([one.message.body.decode() for one in batch])
+        return [one.message.body.decode() not in self.refused for one in batch]
+
+
+def keyed(*bodies: str) -> list[Outgoing]:
+    """Make messages named by their key and number; "-1" has no key."""
+    made = [
+        message(number, body=body.encode(), key="" if body[0] == "-" else body[0]) for number, body in enumerate(bodies)
+    ]
+    return [Outgoing(one, encode_message(one)) for one in made]
+
+
+async def in_order(broker: Picky, *bodies: str) -> tuple[list[bool | None], list[int]]:
+    held: list[int] = []
+    clock = ManualClock()
+    router = TransportRouter([MemoryTransport(), broker], clock)
+    destination = Destination(code=DESTINATION, transport=TransportName.KAFKA, ordering=Ordering.KEY)
+    found = await DestinationPublisher(router, MemoryEvents(), clock).publish(destination, keyed(*bodies), held.extend)
+    return found, held
+
+
+async def test_of_each_key_one_message_is_under_way_at_a_time() -> None:
+    broker = Picky()
+    found, held = await in_order(broker, "a1", "a2", "b1", "-1", "a3", "-2", "b2")
+    assert found == [True] * 7
+    assert broker.calls == [["a1", "b1", "-1", "-2"], ["a2", "b2"], ["a3"]]
+    assert sorted(held) == list(range(7))
+
+
+async def test_behind_a_message_that_is_not_held_none_of_its_key_goes_anywhere() -> None:
+    broker = Picky("a2", "-1")
+    found, held = await in_order(broker, "a1", "a2", "a3", "b1", "-1", "b2", "a4")
+    assert found == [True, False, None, True, False, True, None]
+    assert broker.calls == [["a1", "b1", "-1"], ["a2", "b2"]]
+    assert sorted(held) == [0, 3, 5]
