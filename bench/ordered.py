@@ -44,7 +44,7 @@ def measure(run: Run) -> list[Row]:
             run.step(f"order, {keys or 'no'} keys, round {round_ + 1}")
             rates.append(_rate(run, keys))
     unordered = found.pop(0)
-    rows = [
+    by_keys = [
         Row(
             SECTION,
             f"deliveries in the order of {keys:,} key{'s' if keys > 1 else ''}",
@@ -57,7 +57,7 @@ def measure(run: Run) -> list[Row]:
         for keys, rates in found.items()
     ]
     run.step("order, a poisoned key")
-    return rows + _poisoned(_compare(run, windows=4 * run.size.rounds, seconds=run.size.seconds / 2))
+    return by_keys + rows(compare(run, windows=4 * run.size.rounds, seconds=run.size.seconds / 2))
 
 
 def _rate(run: Run, keys: int) -> float:
@@ -72,7 +72,8 @@ def _rate(run: Run, keys: int) -> float:
         return messages / (max(Arrivals(sink, "/s0").first.values()) - sent.began)
 
 
-def _poisoned(pairs: list[Pair]) -> list[Row]:
+def rows(pairs: list[Pair]) -> list[Row]:
+    """Return one row for the p50 and one for the p99 of the other keys, with the median ratio of all pairs."""
     beside = "without it"
     p50 = [pair.p50_with for pair in pairs], [pair.p50_without for pair in pairs]
     p99 = [pair.p99_with for pair in pairs], [pair.p99_without for pair in pairs]
@@ -83,7 +84,7 @@ def _poisoned(pairs: list[Pair]) -> list[Row]:
     ]
 
 
-def _compare(run: Run, *, windows: int, seconds: float) -> list[Pair]:
+def compare(run: Run, *, windows: int, seconds: float) -> list[Pair]:
     """Alternate windows of load between a bus without and a bus with a poisoned key."""
     with ExitStack() as stack:
         sink = stack.enter_context(run.sink(f"/with=poison:{POISONED_KEYS}"))
