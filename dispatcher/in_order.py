@@ -100,10 +100,10 @@ class InOrder:
         key = self._ordering.key_of(delivery.message.key)
         if not self.is_ready or delivery.place or not (key is None or self._order.is_free(key)):
             return False
-        entry = Pending(delivery, None, until)
         if key is None:
-            self._pending.add(entry)
+            self._pending.add(Pending(delivery, None, until))
         else:
+            entry = Pending(msgspec.structs.replace(delivery, order_key=key), None, until)
             self._pending.hold(entry)
             self._put_out(key, self._order.take(key, entry))
         return True

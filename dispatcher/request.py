@@ -48,11 +48,11 @@ class RequestMaker:
         """Whether it signs with the secrets valid at ``now`` (ms); False too for a time before it was made."""
         return self._made_at <= now < self._until
 
-    def headers(self, message: Message, attempt: int, now: int) -> list[tuple[str, str]]:
+    def headers(self, message: Message, attempt: int, now: int, *, is_late: bool = False) -> list[tuple[str, str]]:
         """Return the headers of one attempt; ``now`` in milliseconds since the epoch."""
         signer = self._signer
         signature = "" if signer is None else signer.sign(message.id, now // 1000, message.body)
-        return message_headers(message, attempt, now, signature, self._constant)
+        return message_headers(message, attempt, now, signature, self._constant, is_late=is_late)
 
     def batch(self, attempts: Sequence[tuple[Message, int]], ids: Iterator[str], now: int) -> BatchRequest:
         """Return the POST of several messages, each with the number of its attempt.

@@ -72,7 +72,7 @@ def request_headers(message: Message, subscription: Subscription, attempt: Attem
     if attempt.batch is not None:
         own = batch_headers(attempt.batch, subscription.batch_format, attempt.started_at, signature)
     else:
-        own = message_headers(message, attempt.n, attempt.started_at, signature, taken)
+        own = message_headers(message, attempt.n, attempt.started_at, signature, taken, is_late=attempt.is_late)
     visible = headers_of(message)
     shown = [(name, visible.get(name, value)) for name, value in own]
     return [(name, _HIDDEN if name in subscription.headers else value) for name, value in constant.items()] + shown

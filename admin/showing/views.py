@@ -224,4 +224,5 @@ def attempt_view(attempt: Attempt) -> AttemptView:
         generation=attempt.generation,
         taken_at=optional_time(attempt.taken_at),
         batch=BatchView(**attempt.batch._asdict()) if attempt.batch is not None else None,
+        out_of_order=attempt.is_late,
     )

@@ -71,7 +71,10 @@ class BatchView(View, kw_only=True):
 
 
 class AttemptView(View, kw_only=True):
-    """One POST; ``phases`` are those that happened, in milliseconds; ``batch`` is null for a message alone."""
+    """One POST; ``phases`` are those that happened, in milliseconds; ``batch`` is null for a message alone.
+
+    ``out_of_order`` is true for one that was resent, or found again, behind younger ones of its key.
+    """
 
     id: str
     n: int
@@ -86,6 +89,7 @@ class AttemptView(View, kw_only=True):
     generation: int
     taken_at: str | None
     batch: BatchView | None
+    out_of_order: bool
 
 
 class ResendOfView(View, kw_only=True):

@@ -98,6 +98,8 @@ class Attempt(msgspec.Struct, frozen=True, array_like=True, gc=False):
         When the dispatcher took the delivery from the transport (ms); 0 when it was handed over instead.
     batch
         The POST that it was part of, of a subscription that takes batches.
+    is_late
+        Whether it went out of the order of its key: resent, or found again, behind younger ones.
     """
 
     id: str
@@ -113,6 +115,7 @@ class Attempt(msgspec.Struct, frozen=True, array_like=True, gc=False):
     generation: int = 0
     taken_at: int = 0
     batch: BatchMark | None = None
+    is_late: bool = False
 
 
 class Resend(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -168,6 +171,11 @@ class Delivery(msgspec.Struct, frozen=True, gc=False):
     handed_over: bool = False
     order_key: str = ""
     place: int = 0
+
+    @property
+    def is_late(self) -> bool:
+        """Whether it goes out of the order of its key."""
+        return bool(self.order_key) and not self.place
 
 
 class Outcome(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -11,6 +11,7 @@ from bus.domain.times import format_time
 
 USER_AGENT: Final = "Pier/1"
 SIGNATURE: Final = "webhook-signature"
+LATE: Final = "bus-out-of-order"
 
 
 def constant_headers(subscription: Subscription) -> dict[str, str]:
@@ -19,7 +20,7 @@ def constant_headers(subscription: Subscription) -> dict[str, str]:
 
 
 def message_headers(
-    message: Message, attempt: int, now: int, signature: str, constant: Collection[str]
+    message: Message, attempt: int, now: int, signature: str, constant: Collection[str], *, is_late: bool = False
 ) -> list[tuple[str, str]]:
     """Return the headers of one attempt beside the constant ones.
 
@@ -33,6 +34,8 @@ def message_headers(
         Empty for a subscription without a secret.
     constant
         Names of the constant headers in lower case; they win over the message's own.
+    is_late
+        Whether it goes out of the order of its key.
     """
     headers = [
         ("content-type", message.content_type),
@@ -51,6 +54,8 @@ def message_headers(
         headers.append(("traceparent", message.traceparent))
         if message.tracestate:
             headers.append(("tracestate", message.tracestate))
+    if is_late:
+        headers.append((LATE, "true"))
     if message.replay:
         headers.append(("bus-replay", message.replay))
     if message.headers:

@@ -366,6 +366,10 @@ async def test_a_resend_out_of_order_waits_for_its_key_and_holds_up_nobody(world
         del script
         failed = next(one for one in await world.outcomes() if one.message_id == resent.message.id)
         assert (failed.status, failed.place) == (Status.RETRYING, 0)
+        assert failed.attempt is not None
+        assert failed.attempt.is_late
+        marked = [posted.headers.get("bus-out-of-order") for posted in world.poster.posted]
+        assert marked == ["true", None]
 
 
 async def test_what_keeps_an_order_stays_while_the_subscription_is_paused(world: World) -> None:

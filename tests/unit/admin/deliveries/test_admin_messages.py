@@ -114,6 +114,7 @@ async def test_the_trace_tells_the_whole_life(world: World, client: httpx.AsyncC
         "generation": 0,
         "taken_at": None,
         "batch": None,
+        "out_of_order": False,
     }
     nobody = "no dispatcher has a share of the permits yet"
     assert mail == {
