@@ -194,7 +194,7 @@ class PeerUnavailable(BusError):
 class RefusedElsewhere(BusError):
     """The process that keeps a destination's order refused a message; all is as it said (``bus.http.problem``)."""
 
-    def __init__(self, message: Said, *, status: int, hint: Said = "", field: str = "", wait: int = 0) -> None:
+    def __init__(self, message: Said, *, hint: Said = "", status: int = 503, field: str = "", wait: int = 0) -> None:
         super().__init__(message, hint=hint)
         self.status = status
         self.field = field

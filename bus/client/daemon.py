@@ -147,9 +147,9 @@ class Daemon:
         To each destination what an earlier process of the same source left goes before what this one has: a restart
         does not change the order of its messages.
         """
-        sent, earlier = False, set[str]()
+        sent, earlier, failures = False, set[str](), self._outage.failures
         for directory, (adopted, sender) in sorted(self._adopted.items(), key=_age):
-            if self._stopping or self._outage.failures:
+            if self._stopping or self._outage.failures > failures:
                 return sent
             try:
                 sent = self._deliver(sender, earlier) or sent
@@ -158,7 +158,9 @@ class Daemon:
                 self._let_go(directory, adopted, sender)
             except SpoolError as error:
                 self._drop(directory, adopted, error)
-        return (not self._has_more and self._deliver(self._own, earlier)) or sent
+        if self._has_more or self._outage.failures > failures:
+            return sent
+        return self._deliver(self._own, earlier) or sent
 
     def _deliver(self, sender: Sender, held: Container[str]) -> bool:
         batch = sender.gather(self._most, held)

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from bus.domain.delivery.delivery import Status
 from bus.domain.ordering.key_order import KeyOrder
 from dispatcher.in_order import InOrder
 from tests.stateful.test_delivery import SETTINGS
@@ -21,13 +20,6 @@ def reads_no_rows_at_the_start(patch: pytest.MonkeyPatch) -> None:
         """Take no notice."""
 
     patch.setattr(InOrder, "_restore", restore)
-
-
-def does_not_wait_for_the_outcomes_of_an_earlier_life(patch: pytest.MonkeyPatch) -> None:
-    async def wait(_: InOrder) -> None:
-        """Go on."""
-
-    patch.setattr(InOrder, "_wait_for_outcomes", wait)
 
 
 def lets_all_of_a_key_out(patch: pytest.MonkeyPatch) -> None:
@@ -52,18 +44,12 @@ def lets_others_pass_what_failed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(KeyOrder, "held_up", held_up)
 
 
-def goes_on_before_it_is_durable_that_one_was_given_up(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("dispatcher.in_order._TAKEN", frozenset(Status))
-
-
 @pytest.mark.parametrize(
     "plant",
     [
         reads_no_rows_at_the_start,
-        does_not_wait_for_the_outcomes_of_an_earlier_life,
         lets_all_of_a_key_out,
         lets_others_pass_what_failed,
-        goes_on_before_it_is_durable_that_one_was_given_up,
     ],
 )
 def test_the_machine_finds(plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:

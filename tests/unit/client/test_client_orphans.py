@@ -226,3 +226,16 @@ def test_what_cannot_be_adopted_yet_goes_before_as_well(here: World, tmp_path: P
         here.time.elapsed += 2
     assert bodies(here)[-1] == "a99"
     assert len(bodies(here)) == MOST_ADOPTED + 4
+
+
+def test_after_an_outage_all_goes_on_in_order(here: World, tmp_path: Path) -> None:
+    leave(here, tmp_path, "a1", "a2")
+    here.send("a", body=b"3")
+    here.answer = lambda _: httpx.Response(503)
+    here.work()
+    assert len(here.requests) == 1
+    here.answer = here.judged
+    here.requests.clear()
+    here.time.elapsed += 60
+    here.work()
+    assert bodies(here) == ["a1", "a2", "a3"]

@@ -417,3 +417,18 @@ async def test_a_store_that_goes_away_while_rows_are_read_leaves_no_key_behind(
         await world.clock.advance(65)
         for key in "abc":
             assert bodies(world, key) == [f"{key}1", f"{key}1", f"{key}2"]
+
+
+@pytest.mark.parametrize("on_failure", [OnFailure.PARK, OnFailure.SKIP])
+async def test_those_behind_one_that_is_given_up_wait_until_that_is_durable(
+    world: World, on_failure: OnFailure
+) -> None:
+    Scripted(world, "a1")
+    async with world.worker(of(on_failure=on_failure, retry=policy(1)), Ordering.KEY):
+        world.spool.gate.clear()
+        await publish(world, "a1", "a2", "b1", "b2")
+        await world.clock.advance(2)
+        assert sorted(bodies(world)) == ["a1", "b1", "b2"]
+        world.spool.gate.set()
+        await world.clock.advance(2)
+        assert bodies(world, "a") == ["a1", "a2"]

@@ -24,6 +24,7 @@ STATUS = {
     "SpoolClosed": 503,
     "TransportError": 503,
     "PeerUnavailable": 503,
+    "RefusedElsewhere": 503,
     "IssuerUnavailable": 503,
     "TransportUnavailable": 503,
     "TransportRefused": 409,
