@@ -23,8 +23,8 @@ from dispatcher.delivered import AlreadyDelivered
 from dispatcher.dependencies import Dependencies
 from dispatcher.exchange import Exchange, Load, Made
 from dispatcher.gate import Gate
-from dispatcher.in_order import InOrder
 from dispatcher.metrics import SubscriptionMetrics
+from dispatcher.ordering.in_order import InOrder
 from dispatcher.pending import Pending, PendingDeliveries
 from dispatcher.reminder import Reminder
 from dispatcher.sample_slot import SampleSlot

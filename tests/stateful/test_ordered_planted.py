@@ -10,7 +10,7 @@ from hypothesis import Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from bus.domain.ordering.key_order import KeyOrder
-from dispatcher.in_order import InOrder
+from dispatcher.ordering.in_order import InOrder
 from tests.stateful.test_delivery import SETTINGS
 from tests.stateful.test_ordered_delivery import OrderedDeliveryMachine
 

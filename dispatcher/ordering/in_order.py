@@ -20,7 +20,7 @@ from bus.ports.transport import Incoming
 from bus.telemetry.outage import Outage
 from bus.waits import first_of
 from dispatcher.dependencies import Dependencies
-from dispatcher.order_rows import after, decided, delivery_of, names_of, row_outcome
+from dispatcher.ordering.rows import after, decided, delivery_of, names_of, row_outcome
 from dispatcher.pending import Pending, PendingDeliveries
 from dispatcher.reminder import Reminder
 
