@@ -18,7 +18,7 @@ from bus.domain.subscription import Subscription
 from bus.ports.poster import Trial
 from bus.ports.transport import Consumer, Lag
 from dispatcher.attempt import AttemptMaker
-from dispatcher.batching import Window, gather
+from dispatcher.batching import HELD_BYTES, Window, gather
 from dispatcher.delivered import AlreadyDelivered
 from dispatcher.dependencies import Dependencies
 from dispatcher.exchange import Exchange, Load, Made
@@ -71,9 +71,7 @@ class SubscriptionWorker:
         self.ordering = ordering
         self._in_order: InOrder | None = None
         if ordering is not Ordering.NONE:
-            self._in_order = InOrder(
-                subscription, ordering, self._pending, dependencies, self._is_crowded, self.look_again
-            )
+            self._in_order = InOrder(subscription, ordering, self._pending, dependencies, self._fill, self.look_again)
         self.subscription = subscription
         self._metrics = SubscriptionMetrics(subscription)
         self._attempts = AttemptMaker(subscription, dependencies, self._metrics, self._told, self._go_on)
@@ -252,7 +250,8 @@ class SubscriptionWorker:
     @property
     def _free(self) -> int:
         if self._in_order is not None:
-            return self._window.most - len(self._pending) - self._sampling
+            reserve = self._window.most // 2 if self._in_order.needs_window else 0
+            return self._window.most - reserve - len(self._pending) - self._sampling
         return self._window.most - len(self._pending.waiting) - self._sent - self._sampling
 
     async def _pump(self) -> None:
@@ -283,8 +282,9 @@ class SubscriptionWorker:
                 self._pending.add(Pending(delivery, item))
             self._spawn()
 
-    def _is_crowded(self) -> bool:
-        return 2 * len(self._pending) > self._window.most
+    def _fill(self) -> float:
+        """Return how much of the window is taken, as a share."""
+        return max(len(self._pending) / self._window.most, self._pending.body_bytes / HELD_BYTES)
 
     def _spawn(self) -> None:
         """Start as many deliveries as there is work and permits; of many, some in each turn of the loop."""

@@ -33,6 +33,8 @@ _INTERVAL: Final = 1.0
 _SOON: Final = 10.0
 _LOOK: Final = 0.05
 _STANDS_STILL: Final = 30.0
+_CROWDED: Final = 0.5
+_READ_UNTIL: Final = 0.75
 _TAKEN: Final = frozenset({Status.DELIVERED, Status.SKIPPED})
 
 
@@ -52,8 +54,8 @@ class InOrder:
 
     Parameters
     ----------
-    is_crowded
-        Whether the worker's window is so full that what is held up should not be in it.
+    fill
+        How much of the worker's window is taken, as a share. Over half, what is held up should not be in it.
     start
         Starts what may go out.
     """
@@ -64,7 +66,7 @@ class InOrder:
         ordering: Ordering,
         pending: PendingDeliveries,
         dependencies: Dependencies,
-        is_crowded: Callable[[], bool],
+        fill: Callable[[], float],
         start: Callable[[], None],
     ) -> None:
         self.subscription = subscription
@@ -72,7 +74,7 @@ class InOrder:
         self._ordering = ordering
         self._pending = pending
         self._dependencies = dependencies
-        self._is_crowded = is_crowded
+        self._fill = fill
         self._start = start
         self._order: KeyOrder[Pending] = KeyOrder()
         self._reminder = Reminder(dependencies.clock, self._go_on)
@@ -82,6 +84,11 @@ class InOrder:
         self._ended: dict[tuple[str, int], Outcome] = {}
         self._work = asyncio.Event()
         self._outage = Outage(_log, "keys that are held up wait for the store")
+
+    @property
+    def needs_window(self) -> bool:
+        """Whether half of the window is to be left to rows, which are older than what the transport has."""
+        return self._order.is_wanting
 
     def take(self, item: Incoming) -> None:
         """Take what came by the transport."""
@@ -132,6 +139,8 @@ class InOrder:
 
     def recorded(self, entries: Iterable[Pending]) -> None:
         """Go on behind what was given up, now that this is durable."""
+        if self._order.needs_store:
+            self._work.set()
         for entry in entries if self._ending else ():
             key, message_id = self._key_of(entry), entry.delivery.message.id
             if key is not None and message_id in self._ending:
@@ -199,17 +208,22 @@ class InOrder:
 
     async def _step(self) -> None:
         now = self._dependencies.clock.monotonic()
-        self._order.relieve(now if self._is_crowded() else now + _SOON)
-        while chosen := self._order.to_store(_WRITTEN):
-            at = self._dependencies.clock.now()
-            await self._dependencies.store.write([row_outcome(entry, self.subscription, at) for _, entry in chosen])
-            self._pending.ack(self._order.stored(chosen))
-        while (wanted := self._order.next_wanted()) is not None:
+        self._pending.ack(self._order.relieve(now if self._is_crowded else now + _SOON))
+        await self._write()
+        while self._fill() < _READ_UNTIL and (wanted := self._order.next_wanted()) is not None:
             await self._load(wanted)
+            if self._is_crowded:
+                await self._write()
         for held in self._order.held(_WATCHED):
             await self._ask(held)
         for (key, place), outcome in list(self._ended.items()):
             await self._ask_again(key, place, outcome)
+
+    async def _write(self) -> None:
+        while chosen := self._order.to_store(_WRITTEN):
+            at = self._dependencies.clock.now()
+            await self._dependencies.store.write([row_outcome(entry, self.subscription, at) for _, entry in chosen])
+            self._pending.ack(self._order.stored(chosen))
 
     async def _load(self, wanted: Wanted) -> None:
         """Read the next rows of a key, but those whose delivery is finished."""
@@ -222,11 +236,14 @@ class InOrder:
             self._order.want(wanted.key)
             raise
         left = [row for row, name in zip(rows, names_of(rows), strict=True) if name not in finished]
+        is_all, until = len(rows) < _LOADED, self._until(left[0]) if left else 0.0
+        if until > 0 and len(left) > 1:
+            # Those behind it need not be in memory meanwhile, and many keys may be held up.
+            left, is_all = left[:1], False
         entries = [Pending(delivery_of(row), None) for row in left]
         for entry in entries:
             self._pending.hold(entry)
-        until = self._until(left[0]) if left else 0.0
-        self._put_out(wanted.key, self._order.loaded(wanted.key, entries, until, is_all=len(rows) < _LOADED))
+        self._put_out(wanted.key, self._order.loaded(wanted.key, entries, until, is_all=is_all))
         self._look_ahead()
         self._start()
 
@@ -283,7 +300,7 @@ class InOrder:
         now, due = self._dependencies.clock.monotonic(), self._order.next_due
         if due < NEVER:
             self._reminder.after(now, max(0.0, due - now))
-        if self._order.needs_store or self._is_crowded():
+        if self._order.needs_store or self._is_crowded:
             self._work.set()
 
     def _put_out(self, key: str, entries: Sequence[Pending]) -> None:
@@ -301,6 +318,10 @@ class InOrder:
                 self._pending.waiting.append(entry)
         if self._order.needs_store:
             self._work.set()
+
+    @property
+    def _is_crowded(self) -> bool:
+        return self._fill() > _CROWDED
 
     def _key_of(self, entry: Pending) -> str | None:
         return self._ordering.key_of(entry.delivery.message.key)

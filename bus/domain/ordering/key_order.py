@@ -9,7 +9,6 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
-from collections import deque
 from collections.abc import Sequence
 from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
@@ -57,13 +56,13 @@ class _Key(Generic[Item]):
     __slots__ = ("after", "has_rows", "held_by", "is_out", "to_store", "until", "waiting")
 
     def __init__(self) -> None:
-        self.waiting: deque[Item] = deque()
+        self.waiting: list[Item] = []
         self.is_out = False
         self.held_by: Item | None = None
         self.until = 0.0
         self.has_rows = False
         self.after = 0
-        self.to_store: deque[Item] = deque()
+        self.to_store: list[Item] = []
 
 
 class KeyOrder(Generic[Item]):
@@ -76,6 +75,8 @@ class KeyOrder(Generic[Item]):
     def __init__(self) -> None:
         self._keys: dict[str, _Key[Item]] = {}
         self._held: dict[str, None] = {}
+        # Those of them that are in memory with what waits behind them.
+        self._near: dict[str, None] = {}
         self._due: list[tuple[float, str]] = []
         self._wanted: dict[str, None] = {}
         self._storing: dict[str, None] = {}
@@ -121,7 +122,7 @@ class KeyOrder(Generic[Item]):
         """Keep what was out in its place, and those behind it waiting."""
         found = self._keys[key]
         found.is_out = False
-        found.waiting.appendleft(item)
+        found.waiting.insert(0, item)
         self._hold(key, found, item, until)
 
     def skip(self, key: str) -> list[Item]:
@@ -171,16 +172,19 @@ class KeyOrder(Generic[Item]):
         """Whether anything is to be stored or read."""
         return bool(self._storing or self._wanted)
 
+    @property
+    def is_wanting(self) -> bool:
+        """Whether any key goes on only when its rows are read."""
+        return bool(self._wanted)
+
     def want(self, key: str) -> None:
         """Have the rows of a key read again, since that failed."""
         self._wanted[key] = None
 
-    def relieve(self, after: float) -> None:
-        """Let keys that are held up until after a time wait in the store alone."""
-        for key in self._held:
-            found = self._keys[key]
-            if found.until > after and found.waiting:
-                self._move_out(key, found)
+    def relieve(self, after: float) -> list[Item]:
+        """Let keys that are held up until after a time wait in the store alone; return what is there already."""
+        far = [key for key in self._near if self._keys[key].until > after]
+        return [item for key in far for item in self._move_out(key, self._keys[key])]
 
     def to_store(self, limit: int) -> list[tuple[str, Item]]:
         """Return what is to be written as rows, of each key in order; it stays until it is `stored`."""
@@ -198,7 +202,7 @@ class KeyOrder(Generic[Item]):
         for key, item in items:
             found = self._keys.get(key)
             if found is not None and found.to_store and found.to_store[0] is item:
-                done.append(found.to_store.popleft())
+                done.append(found.to_store.pop(0))
                 if not found.to_store:
                     self._storing.pop(key, None)
         return done
@@ -245,7 +249,7 @@ class KeyOrder(Generic[Item]):
             return []
         if found.waiting:
             found.is_out = True
-            return [found.waiting.popleft()]
+            return [found.waiting.pop(0)]
         if found.has_rows:
             self._wanted[key] = None
         else:
@@ -254,13 +258,14 @@ class KeyOrder(Generic[Item]):
 
     def _hold(self, key: str, found: _Key[Item], item: Item, until: float) -> None:
         found.held_by, found.until = item, until
-        self._held[key] = None
+        self._held[key] = self._near[key] = None
         if until < NEVER:
             heapq.heappush(self._due, (until, key))
 
     def _let_go(self, key: str, found: _Key[Item]) -> None:
         found.held_by = None
         self._held.pop(key, None)
+        self._near.pop(key, None)
 
     def _leave(self, key: str, found: _Key[Item]) -> None:
         """Take what holds up a key out of what waits, wherever it is."""
@@ -268,17 +273,19 @@ class KeyOrder(Generic[Item]):
             return
         for queue in (found.waiting, found.to_store):
             if queue and queue[0] is found.held_by:
-                queue.popleft()
+                del queue[0]
         if not found.to_store:
             self._storing.pop(key, None)
         found.after = max(found.after, found.held_by.place)
 
-    def _move_out(self, key: str, found: _Key[Item]) -> None:
-        """Have the store keep all that waits; behind rows that it has already, in the same order."""
-        first = found.waiting[0]
-        found.to_store.extendleft(reversed([item for item in found.waiting if not item.is_stored]))
+    def _move_out(self, key: str, found: _Key[Item]) -> list[Item]:
+        """Have the store keep all that waits, and return what it has; behind rows that it has, in the same order."""
+        forgotten = [item for item in found.waiting if item.is_stored]
+        found.to_store[:0] = [item for item in found.waiting if not item.is_stored]
+        found.after = found.waiting[0].place - 1
         found.waiting.clear()
         found.has_rows = True
-        found.after = first.place - 1
+        del self._near[key]
         if found.to_store:
             self._storing[key] = None
+        return forgotten

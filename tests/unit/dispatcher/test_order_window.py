@@ -1,0 +1,83 @@
+"""Keys that are held up leave memory and the window to the others, however many they are and whatever comes."""
+
+from __future__ import annotations
+
+import string
+
+import pytest
+from msgspec.structs import replace
+
+from bus.domain.delivery.delivery import Delivery
+from bus.domain.delivery.retry import RetryPolicy
+from bus.domain.delivery.verdict import behind
+from bus.domain.destination import Ordering
+from dispatcher.worker import SubscriptionWorker
+from tests.unit.dispatcher.dispatcher_world import World, fresh
+from tests.unit.dispatcher.test_worker_in_order import SLOW, Scripted, bodies, of, policy, publish
+
+KEYS = string.ascii_lowercase
+EACH = 70
+
+
+def holds(worker: SubscriptionWorker) -> int:
+    return len(worker._pending)
+
+
+async def poisoned(world: World, retry: RetryPolicy) -> None:
+    """Leave keys that are held up by their first message, with more rows behind each than are read at once."""
+    Scripted(world, *[f"{key}1" for key in KEYS for _ in range(9)])
+    async with world.worker(of(retry=retry), Ordering.KEY):
+        await publish(world, *(f"{key}{n}" for key in KEYS for n in range(1, EACH)))
+        await world.clock.advance(5)
+    await world.feed()
+
+
+async def test_what_fails_again_takes_nothing_of_the_window(world: World) -> None:
+    await poisoned(world, SLOW)
+    async with world.worker(of(retry=SLOW), Ordering.KEY) as worker:
+        await world.clock.advance(70)
+        await world.feed()
+        await world.clock.advance(5)
+        assert bodies(world).count("a1") == 2
+        assert holds(worker) == 0
+        assert worker._pending.body_bytes == 0
+
+
+async def test_keys_that_wait_for_a_person_are_not_in_memory_after_a_restart(world: World) -> None:
+    await poisoned(world, policy(1))
+    async with world.worker(of(retry=policy(1)), Ordering.KEY) as worker:
+        peak, hold = 0, worker._pending.hold
+
+        def count(entry) -> None:
+            nonlocal peak
+            hold(entry)
+            peak = max(peak, holds(worker))
+
+        worker._pending.hold = count  # type: ignore[method-assign]
+        await world.clock.advance(5)
+        await publish(world, "A1", "A2")
+        await world.clock.settle()
+        assert bodies(world)[-2:] == ["A1", "A2"]
+        assert peak <= len(KEYS)
+        assert holds(worker) == 0
+
+
+async def test_rows_of_many_keys_are_read_as_there_is_room(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    most, place = 1000, 0
+    monkeypatch.setattr("dispatcher.batching.MOST_HELD", most)
+    names = [chr(0x4E00 + n) for n in range(most // 32)]
+    for name in names:
+        for n in range(1, EACH):
+            place += 1
+            of_key = Delivery(fresh(place, world.clock, key=name, body=f"{name}{n}".encode()), "billing")
+            row = behind(replace(of_key, order_key=name, place=place), of(), world.clock.now())
+            await world.store.write([row])
+    async with world.worker(of(paused=True), Ordering.KEY) as worker:
+        await world.clock.advance(70)
+        assert most // 2 < holds(worker) <= most
+        await publish(world, *(f"{name}{EACH}" for name in names))
+        worker.update(of(max_concurrency=64))
+        await world.clock.advance(200)
+        for name in names:
+            assert bodies(world, name) == [f"{name}{n}" for n in range(1, EACH + 1)]
+        assert world.holds() == 0
