@@ -282,7 +282,8 @@ class KeyOrder(Generic[Item]):
         """Have the store keep all that waits, and return what it has; behind rows that it has, in the same order."""
         forgotten = [item for item in found.waiting if item.is_stored]
         found.to_store[:0] = [item for item in found.waiting if not item.is_stored]
-        found.after = found.waiting[0].place - 1
+        # What was resent while it was out waits behind younger ones, and is read again before them.
+        found.after = min(item.place for item in found.waiting) - 1
         found.waiting.clear()
         found.has_rows = True
         del self._near[key]

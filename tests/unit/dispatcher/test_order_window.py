@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import string
 
 import pytest
 from msgspec.structs import replace
 
 from bus.domain.delivery.delivery import Delivery
-from bus.domain.delivery.retry import RetryPolicy
+from bus.domain.delivery.retry import RetryPolicy, Schedule
 from bus.domain.delivery.verdict import behind
 from bus.domain.destination import Ordering
+from bus.testing.writes import DESTINATION
 from dispatcher.worker import SubscriptionWorker
 from tests.unit.dispatcher.dispatcher_world import World, fresh
-from tests.unit.dispatcher.test_worker_in_order import SLOW, Scripted, bodies, of, policy, publish
+from tests.unit.dispatcher.test_worker_in_order import SLOW, Scripted, bodies, decide, of, policy, publish
 
 KEYS = string.ascii_lowercase
 EACH = 70
@@ -81,3 +83,31 @@ async def test_rows_of_many_keys_are_read_as_there_is_room(world: World, monkeyp
         for name in names:
             assert bodies(world, name) == [f"{name}{n}" for n in range(1, EACH + 1)]
         assert world.holds() == 0
+
+
+async def test_what_was_resent_under_way_is_not_forgotten_behind_one_that_is_held_up(world: World) -> None:
+    script = Scripted(world, "a1", "a3", "a3")
+    soon = RetryPolicy(Schedule((1000, 5000)), 3_600_000, None)
+    async with world.worker(of(retry=soon), Ordering.KEY) as worker:
+        first, *_ = await publish(world, "a1", "a2")
+        await world.store.write([first])
+        await world.clock.settle()
+        await world.feed()
+        await world.clock.advance(0.5)
+        script.hold = reply = asyncio.Event()
+        await world.clock.advance(0.6)  # its second attempt is under way
+        await decide(world, first, is_resent=True)
+        await publish(world, "a3", "a4")
+        reply.set()
+        await world.clock.advance(0.1)
+        await world.feed()
+        await world.clock.advance(0.8)
+        worker.update(of(retry=SLOW))
+        await world.clock.advance(5)
+        await world.feed()
+        await world.clock.advance(70)
+        await world.feed()
+        await world.clock.advance(70)
+        assert bodies(world).count("a1") == 3
+        await world.feed()
+        assert await world.store.ordered_keys(DESTINATION, "billing") == []
