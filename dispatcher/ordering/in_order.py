@@ -248,10 +248,13 @@ class InOrder:
         self._start()
 
     def _until(self, row: Compensation) -> float:
-        """Return before when the first row of a key must not go out; 0 when it may at once."""
+        """Return before when the first row of a key must not go out; 0 when it may at once.
+
+        It waits no longer than it was to wait from the beginning, even if the clock was put back.
+        """
         if not row.due_at:
             return NEVER
-        wait = (row.due_at - self._dependencies.clock.now()) / 1000
+        wait = min(row.due_at - self._dependencies.clock.now(), row.due_at - row.set_at) / 1000
         return self._dependencies.clock.monotonic() + wait if row.attempts and wait > 0 else 0.0
 
     async def _ask(self, held: Held[Pending]) -> None:

@@ -50,16 +50,18 @@ class _Key(Generic[Item]):
     """One key.
 
     ``waiting`` is in memory, in order, without what is out. While ``held_by`` is set, its first may not go out before
-    ``until``. ``has_rows`` says that the store has rows behind ``after``, and all that comes is ``to_store``.
+    ``until``; ``is_due`` once that has come, until it is out. ``has_rows`` says that the store has rows behind
+    ``after``, and all that comes is ``to_store``.
     """
 
-    __slots__ = ("after", "has_rows", "held_by", "is_out", "to_store", "until", "waiting")
+    __slots__ = ("after", "has_rows", "held_by", "is_due", "is_out", "to_store", "until", "waiting")
 
     def __init__(self) -> None:
         self.waiting: list[Item] = []
         self.is_out = False
         self.held_by: Item | None = None
         self.until = 0.0
+        self.is_due = False
         self.has_rows = False
         self.after = 0
         self.to_store: list[Item] = []
@@ -146,6 +148,7 @@ class KeyOrder(Generic[Item]):
             found = self._keys.get(key)
             if found is not None and found.held_by is not None and found.until == until:
                 self._let_go(key, found)
+                found.is_due = True
                 ready.append((key, self._next(key, found)))
         return ready
 
@@ -222,7 +225,7 @@ class KeyOrder(Generic[Item]):
         Parameters
         ----------
         until
-            Before when the first must not go out.
+            Before when the first must not go out, unless it has waited for that here already.
         is_all
             Whether the store has none behind them, of those that were to be stored before they were read.
         """
@@ -235,7 +238,7 @@ class KeyOrder(Generic[Item]):
             found.waiting.extend(found.to_store)
             found.to_store.clear()
             self._storing.pop(key, None)
-        if found.waiting and until > 0:
+        if found.waiting and until > 0 and not found.is_due:
             self._hold(key, found, found.waiting[0], until)
             return []
         return self._next(key, found)
@@ -248,7 +251,7 @@ class KeyOrder(Generic[Item]):
         if found.is_out or found.held_by is not None:
             return []
         if found.waiting:
-            found.is_out = True
+            found.is_out, found.is_due = True, False
             return [found.waiting.pop(0)]
         if found.has_rows:
             self._wanted[key] = None

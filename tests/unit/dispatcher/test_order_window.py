@@ -111,3 +111,15 @@ async def test_what_was_resent_under_way_is_not_forgotten_behind_one_that_is_hel
         assert bodies(world).count("a1") == 3
         await world.feed()
         assert await world.store.ordered_keys(DESTINATION, "billing") == []
+
+
+async def test_a_clock_that_is_put_back_makes_no_key_wait_for_longer(world: World) -> None:
+    Scripted(world, "a1")
+    async with world.worker(of(retry=SLOW), Ordering.KEY):
+        await publish(world, "a1", "a2")
+        await world.clock.advance(1)
+    await world.feed()
+    world.clock.jump(-86_400_000)
+    async with world.worker(of(retry=SLOW), Ordering.KEY):
+        await world.clock.advance(65)
+        assert bodies(world) == ["a1", "a1", "a2"]
