@@ -109,11 +109,16 @@ async def open_left(directory: Path) -> AsyncIterator[Mapping[str, Spool]]:
 
 def is_emptied(data: Path, roles: frozenset[str]) -> bool:
     """Whether a data directory has no queues any more of a process with these roles."""
+    return not queues_of(data, roles)
+
+
+def queues_of(data: Path, roles: frozenset[str]) -> list[Path]:
+    """Return the directories of queues below a data directory that processes with one of these roles have or left."""
     mine = frozenset(section.role for section in _SECTIONS.values() if section.role in roles)
     names = [name for name, owners in _JOURNALS.items() if owners & mine] + [
         name for name, section in _SECTIONS.items() if section.role in mine
     ]
-    return not any(is_spool(data / name) for name in names)
+    return [data / name for name in names if is_spool(data / name)]
 
 
 def _consumers(name: str) -> tuple[str, ...]:

@@ -36,6 +36,10 @@ class OrderedDrain:
         self._clock = clock
         self._last: dict[tuple[str, str], int] = {}
 
+    def begin(self) -> None:
+        """Begin with another queue: since the last one, dispatchers may have given places of their own."""
+        self._last.clear()
+
     def is_ordered(self, code: str) -> bool:
         """Whether a destination keeps an order."""
         destination = self._registry.catalog.destinations.get(code)

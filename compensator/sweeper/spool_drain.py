@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from bus.bootstrap.identity import gone_from
-from bus.bootstrap.spools import open_left
+from bus.bootstrap.spools import open_left, queues_of
 from bus.domain.delivery.delivery import Origin, Outcome, decode_outcome, due_row, untried_row
 from bus.domain.lanes import STORE, destination_of, turn_of
 from bus.domain.message import Message, decode_message
@@ -19,6 +19,7 @@ from bus.ports.spool import Record, Spool, decoded
 from bus.ports.store import Store
 from bus.ports.transport import Outgoing
 from bus.registry import Registry
+from bus.spool import is_live
 from bus.spool.retire import remove
 from bus.stores.budget import Budget
 from bus.stores.feed import Source, StoreFeed
@@ -62,11 +63,13 @@ class SpoolDrain:
         self._owners: set[str] = set()
         self._clock = clock
         self._count = count
+        self._directory = Path()
         # In this order: a dispatcher's outcomes are stored before its direct queue becomes due work; they may end it.
+        # And what the direct queue has was accepted before what is still to be published.
         self._work: dict[str, Callable[[Spool], Awaitable[None]]] = {
             "outcomes": self._outcomes,
-            "receiver": self._receiver,
             "direct": self._direct,
+            "receiver": self._receiver,
         }
 
     async def drain(self, directory: Path) -> Drained:
@@ -83,7 +86,8 @@ class SpoolDrain:
         StoreError
             The store does not answer; what was not moved stays.
         """
-        self._owners = set(gone_from(directory.parent))
+        self._directory, self._owners = directory, set(gone_from(directory.parent))
+        self._ordered.begin()
         async with open_left(directory) as spools:
             before = sum(spool.stats().records for spool in spools.values())
             for name, work in self._work.items():
@@ -113,7 +117,7 @@ class SpoolDrain:
         if destination is None:
             return [record for record, _ in messages] if self._registry.catalog.has_left(code) else []
         if self._ordered.is_ordered(code) and self._ordered.delivered_by(code, self._owners):
-            return await self._for_each(code, messages)
+            return [] if self._is_behind() else await self._for_each(code, messages)
         now = self._clock.now()
         later = [(record, message) for record, message in messages if message.deliver_at > now]
         await self._store.compensate([due_row(message) for _, message in later])
@@ -125,6 +129,11 @@ class SpoolDrain:
             destination, [item for _, item in soon], lambda held: safe.extend(soon[n][0] for n in held)
         )
         return safe
+
+    def _is_behind(self) -> bool:
+        """Whether a dispatcher that is gone has left queues beside this one: what is there was published before."""
+        queues = queues_of(self._directory.parent, frozenset({"dispatcher"}))
+        return any(path != self._directory and not is_live(path) for path in queues)
 
     async def _for_each(self, code: str, messages: Sequence[tuple[Record, Message]]) -> list[Record]:
         """Move messages for each subscription that they expect, in order; return the records that can be acked."""

@@ -242,7 +242,7 @@ async def test_a_process_that_is_back_has_its_queue_to_itself(ground: Ground) ->
 async def test_outcomes_are_swept_before_the_direct_queue(ground: Ground) -> None:
     """What was delivered must be known before what the queue has becomes due work."""
     assert QUEUES.index("outcomes") < QUEUES.index("direct")
-    assert list(ground.drain._work) == ["outcomes", "receiver", "direct"]
+    assert list(ground.drain._work) == ["outcomes", "direct", "receiver"]
 
 
 async def test_a_broker_that_is_away_sends_them_straight_to_a_dispatcher(ground: Ground) -> None:
@@ -314,3 +314,27 @@ async def test_what_a_receiver_had_for_an_order_of_another_is_published(ground: 
     sent = [message(n, key="a") for n in range(4)]
     assert (await ground.drain.drain(await ground.receiver(*sent))).removed
     assert ground.published() == [one.id for one in sent]
+
+
+async def test_places_are_read_again_for_each_process_that_is_gone(ground: Ground) -> None:
+    """Between two of them another one has delivered, and has given places of its own."""
+    await ordered(ground, ground.dead())
+    early = message(1, key="a", expected=("billing",))
+    assert (await ground.drain.drain(await ground.direct(early))).removed
+    between = message(2, key="a", expected=("billing",))
+    await ground.store.write([outcome(between, "billing", Status.RETRYING, order_key="a", place=500)])
+    late = message(3, key="a", expected=("billing",))
+    assert (await ground.drain.drain(await ground.direct(late))).removed
+    rows = await ground.store.ordered_rows(*LANE, "a", limit=9)
+    assert [row.message_id for row in rows] == [early.id, between.id, late.id]
+
+
+async def test_what_was_published_goes_before_what_was_to_be(ground: Ground) -> None:
+    await ordered(ground, ground.dead())
+    sent = [message(n, key="a", expected=("billing",)) for n in range(4)]
+    directories = dict.fromkeys([await ground.receiver(*sent[2:]), await ground.direct(*sent[:2])])
+    for directory in [*directories] * 2:
+        if directory.exists():
+            await ground.drain.drain(directory)
+    rows = await ground.store.ordered_rows(*LANE, "a", limit=9)
+    assert [row.message_id for row in rows] == [one.id for one in sent]
