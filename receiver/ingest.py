@@ -208,12 +208,19 @@ class Ingest:
                 away.setdefault(draft.destination, []).append(place)
         if not away:
             return await self._accept(drafts, principal)
+        elsewhere = {place for places in away.values() for place in places}
+        groups = [[place for place in range(len(drafts)) if place not in elsewhere], *away.values()]
+        # At once: a process that stands still makes nobody else's messages wait for one time-out after the other.
+        found = await asyncio.gather(
+            self._accept([drafts[place] for place in groups[0]], principal),
+            *(self._elsewhere.forward(code, _chosen(drafts, places), principal) for code, places in away.items()),
+            return_exceptions=True,
+        )
         answers: dict[int, Accepted | BusError] = {}
-        for code, places in away.items():
-            chosen = [draft for place in places if isinstance(draft := drafts[place], Draft)]
-            answers |= zip(places, await self._elsewhere.forward(code, chosen, principal), strict=True)
-        own = [place for place in range(len(drafts)) if place not in answers]
-        answers |= zip(own, await self._accept([drafts[place] for place in own], principal), strict=True)
+        for places, answered in zip(groups, found, strict=True):
+            if isinstance(answered, BaseException):
+                raise answered
+            answers |= zip(places, answered, strict=True)
         return [answers[place] for place in range(len(drafts))]
 
     async def _accept(self, drafts: Sequence[Draft | BusError], principal: Principal) -> list[Accepted | BusError]:
@@ -358,6 +365,10 @@ class Ingest:
                 field="destination",
             )
         return destination
+
+
+def _chosen(drafts: Sequence[Draft | BusError], places: Sequence[int]) -> list[Draft]:
+    return [draft for place in places if isinstance(draft := drafts[place], Draft)]
 
 
 def _names(fresh: Sequence[_Fresh]) -> dict[bytes, bytes]:

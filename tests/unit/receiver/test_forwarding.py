@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import msgspec
@@ -11,7 +12,7 @@ from bus.cluster.leaders import Leaders, Task
 from bus.cluster.member import Member
 from bus.cluster.peers import PeerKey
 from bus.domain.destination import Destination, Ordering
-from bus.errors import BusError, PeerUnavailable, RefusedElsewhere
+from bus.errors import BusError, PeerUnavailable, RefusedElsewhere, SpoolFull
 from bus.http.problem import problem_of
 from bus.registry import Registry
 from bus.security.principals import ANYONE, Principal
@@ -39,11 +40,16 @@ class Network:
         self.app: ForwardedApp | None = None
         self.calls = 0
         self.spoils = False
+        self.stands_still: asyncio.Event | None = None
+        self.waiting = 0
 
     async def call(self, member: Member, path: str, content: object) -> bytes:
         if self.app is None:
             raise PeerUnavailable(f"{member.url} does not answer", indeterminate=True)
         self.calls += 1
+        if self.stands_still is not None:
+            self.waiting += 1
+            await self.stands_still.wait()
         answer = await self.app._calls[path](msgspec.msgpack.encode(content))
         return b"\xc1" if self.spoils else msgspec.msgpack.encode(answer)
 
@@ -148,3 +154,30 @@ async def test_another_version_that_answers_something_else_is_no_answer(cluster:
     (answer,) = await cluster.second.ingest.accept([Draft("orders", b"1")], ANYONE)
     assert isinstance(answer, PeerUnavailable)
     assert answer.indeterminate
+
+
+async def test_a_process_that_stands_still_keeps_no_other_message_waiting(cluster: Cluster) -> None:
+    """A batch would else wait for one time-out for each destination, longer than its producer does."""
+    await cluster.first.registry.put_destination(Destination(code="bills", ordering=Ordering.KEY))
+    await cluster.second.registry.load()
+    await cluster.leaders[1].step()
+    cluster.network.stands_still = asyncio.Event()
+    drafts = [Draft("orders", b"1"), Draft("bills", b"2"), Draft("free", b"3")]
+    accepting = asyncio.ensure_future(cluster.second.ingest.accept(drafts, ANYONE))
+    await cluster.second.clock.settle()
+    assert cluster.network.waiting == 2
+    assert [one.body for one in cluster.second.stored] == [b"3"]
+    cluster.network.stands_still.set()
+    assert kinds(await accepting) == [Accepted] * 3
+
+
+async def test_a_spool_that_refuses_everything_refuses_a_batch_that_is_partly_accepted_elsewhere(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def full(*_: Any, **__: Any) -> list[int]:
+        raise SpoolFull("full")
+
+    monkeypatch.setattr(cluster.second.spool, "append", full)
+    with pytest.raises(SpoolFull):
+        await cluster.second.ingest.accept([Draft("orders", b"1"), Draft("free", b"2")], ANYONE)
+    assert [one.body for one in cluster.first.stored] == [b"1"]
