@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import enum
+import itertools
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterator
 from typing import Final
@@ -65,6 +66,7 @@ class Leaders:
         self._me = members.me.owner
         self._mine = [task for task, role in _ROLES.items() if role in members.me.roles]
         self._ordered: frozenset[str] = frozenset()
+        self._former: frozenset[str] = frozenset()
         self._found: dict[str, tuple[Lead, int]] = {}
         self._listeners: list[Listener] = []
         self._stepping = asyncio.Lock()
@@ -111,7 +113,7 @@ class Leaders:
         """Follow who has which task, until cancelled."""
         while True:
             await self._clock.sleep(_INTERVAL)
-            if self._ordered or self._found:
+            if self._ordered or self._found or self._former:
                 await self.step()
 
     async def step(self) -> None:
@@ -120,7 +122,7 @@ class Leaders:
             before = self._tasks()
             try:
                 await self._read()
-                for name in self._wanted():
+                for name in itertools.chain(self._of(self._former), self._wanted()):
                     await self._take(name)
                 for name in [name for name, (lead, _) in self._found.items() if self._is_over(name, lead)]:
                     await self._put(name, Lead("", self._found[name][0].epoch))
@@ -133,6 +135,7 @@ class Leaders:
     async def leave(self) -> None:
         """Give up the tasks of destinations of which nothing is left here; called when all work has ended."""
         try:
+            await self._read()  # one may have been taken when the work was cut off
             for name in sorted(self._tasks()):
                 if not self._holds(_code(name)):
                     await self._put(name, Lead("", self._found[name][0].epoch))
@@ -140,14 +143,13 @@ class Leaders:
             _log.warning("the others wait for this process to come back before they keep an order: %s", error)
 
     async def inherit(self, owners: Collection[str]) -> None:
-        """Take over the tasks of processes whose queues are this one's now; they do not come back."""
-        if not owners:
-            return
-        try:
-            for name in await self._tasks_of(owners):
-                await self._take(name)
-        except StoreError as error:
-            _log.warning("orders that %d former processes kept wait for the store: %s", len(owners), error)
+        """Take over the tasks of processes whose queues are this one's now, as soon as the store answers.
+
+        They do not come back.
+        """
+        self._former = frozenset(owners)
+        if owners:
+            await self.step()
 
     async def release_all(self, owners: Collection[str]) -> int:
         """Give up the tasks of processes whose queues are empty, for them; return how many.
@@ -157,7 +159,8 @@ class Leaders:
         StoreError
             Some are not given up.
         """
-        gone = await self._tasks_of(owners)
+        await self._read()
+        gone = self._of(owners)
         for name in gone:
             await self._put(name, Lead("", self._found[name][0].epoch))
         return len(gone)
@@ -170,8 +173,7 @@ class Leaders:
         """Whether one of these processes has a task, alive or not."""
         return self._owner(task, code) in owners
 
-    async def _tasks_of(self, owners: Collection[str]) -> list[str]:
-        await self._read()
+    def _of(self, owners: Collection[str]) -> list[str]:
         return [name for name, (lead, _) in self._found.items() if lead.owner in owners]
 
     def _owner(self, task: Task, code: str) -> str:

@@ -188,3 +188,29 @@ async def test_of_two_that_take_a_task_at_once_one_gets_it(world: World, monkeyp
     await second.step()
     assert first.leads(ACCEPTING, "orders")
     assert not second.leads(ACCEPTING, "orders")
+
+
+async def test_what_is_inherited_waits_for_the_store(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    await world.process("a")
+    world.dies("a")
+    second = await world.process("b")
+
+    async def away(*_: object, **__: object) -> None:
+        raise StoreUnavailable("down")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.store, "list", away)
+        await second.inherit({"a"})
+    assert not second.leads(ACCEPTING, "orders")
+    await second.step()
+    assert second.leads(ACCEPTING, "orders")
+    assert second.leads(DELIVERING, "orders")
+
+
+async def test_what_was_taken_when_the_work_was_cut_off_is_given_up_as_well(world: World) -> None:
+    first = await world.process("a")
+    first._found.clear()  # the store had it, and its answer was not awaited
+    await first.leave()
+    world.dies("a")
+    second = await world.process("b")
+    assert second.leads(ACCEPTING, "orders")
