@@ -6,7 +6,7 @@ import itertools
 import re
 import secrets
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -40,12 +40,29 @@ def claim_name(data: Path, roles: Sequence[str]) -> Iterator[str]:
 
 def gone_from(data: Path) -> dict[str, frozenset[str]]:
     """Return the names of processes that worked on a data directory and are gone, with the roles of each."""
-    found: dict[str, frozenset[str]] = {}
-    for path in (data / "processes").glob("*/name"):
-        name = path.read_text("ascii", errors="replace")
-        if _NAME.fullmatch(name) and not is_live(path.parent):
-            found[name] = frozenset(path.parent.name.rpartition("-")[0].split("-"))
-    return found
+    return dict(_named(path) for path in _kept(data) if not is_live(path.parent))
+
+
+@contextmanager
+def hold_gone(data: Path) -> Iterator[dict[str, frozenset[str]]]:
+    """Yield what `gone_from` returns, of processes that cannot come back under their names meanwhile."""
+    with ExitStack() as locks:
+        found: dict[str, frozenset[str]] = {}
+        for path in _kept(data):
+            with suppress(SpoolLocked):
+                locks.callback(OwnerLock.take(path.parent).release)
+                found |= [_named(path)]
+        yield found
+
+
+def _kept(data: Path) -> list[Path]:
+    """Return the files with the names of the processes that work or worked on a data directory."""
+    paths = (data / "processes").glob("*/name")
+    return [path for path in paths if _NAME.fullmatch(path.read_text("ascii", errors="replace"))]
+
+
+def _named(path: Path) -> tuple[str, frozenset[str]]:
+    return path.read_text("ascii"), frozenset(path.parent.name.rpartition("-")[0].split("-"))
 
 
 def _name(path: Path) -> str:

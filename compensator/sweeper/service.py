@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from bus.bootstrap import Context, Offers
-from bus.bootstrap.identity import gone_from
+from bus.bootstrap.identity import gone_from, hold_gone
 from bus.bootstrap.spools import QUEUES, is_emptied
 from bus.client.drain import drain
 from bus.client.home import orphans
@@ -129,9 +129,12 @@ class SweeperService:
 
     async def _free(self, directory: Path) -> None:
         """Give up the orders that processes kept which are gone, and of whose queues nothing is left."""
-        emptied = {name for name, roles in gone_from(directory).items() if is_emptied(directory, roles)}
-        if self._context.leaders.keeps_any(emptied):
+        if not self._context.leaders.keeps_any(gone_from(directory)):
+            return
+        with hold_gone(directory) as gone:
+            emptied = {name for name, roles in gone.items() if is_emptied(directory, roles)}
             count = await self._context.leaders.release_all(emptied)
+        if count:
             _log.info("%d orders that processes of %s kept are free for others", count, directory)
 
     def _is_long_gone(self, directory: Path) -> bool:

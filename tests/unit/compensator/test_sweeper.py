@@ -9,12 +9,15 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from msgspec.json import encode
 
 from bus.bootstrap import Offers
+from bus.bootstrap.identity import claim_name
 from bus.client import home
 from bus.client.lanes import CONSUMER
 from bus.client.line import Line, encode_line
 from bus.clock import SystemClock
+from bus.cluster.leaders import COLLECTION, Lead, Task
 from bus.cluster.member import Member
 from bus.domain.identity import new_id
 from bus.domain.message import encode_message
@@ -270,3 +273,27 @@ async def test_a_service_that_is_gone_for_a_moment_keeps_its_directory(ground: G
     data = await service(ground.root / "admin-1")
     await ground.sweep()
     assert data.exists()
+
+
+async def test_a_process_does_not_come_back_while_its_order_is_given_to_others(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would read that it has the task, and accept what the next one's messages overtake."""
+    with claim_name(ground.root, ("dispatcher", "receiver")) as former:
+        pass
+    leaders = ground.sweeper._context.leaders
+    await ground.world.store.put(COLLECTION, f"{DESTINATION}/{Task.ACCEPTING}", encode(Lead(former, 1)))
+    await leaders.step()
+    names: list[str] = []
+    release = leaders.release_all
+
+    async def comes_back(owners: set[str]) -> int:
+        with claim_name(ground.root, ("dispatcher", "receiver")) as name:
+            names.append(name)
+        return await release(owners)
+
+    monkeypatch.setattr(leaders, "release_all", comes_back)
+    await ground.sweep()
+    assert names
+    assert former not in names
+    assert not leaders.keeps_any({former})
