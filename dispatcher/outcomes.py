@@ -85,6 +85,9 @@ class OutcomeLog:
         self._room = asyncio.Event()
         self._room.set()
         self._unfinished: set[str] = set()
+        # By lane, how many outcomes were ever recorded, and how many of them are durable.
+        self._recorded: dict[str, int] = {}
+        self._durable: dict[str, int] = {}
         self.recent = RecentOutcomes(clock)
 
     def record(
@@ -95,6 +98,7 @@ class OutcomeLog:
         Unless it ``hurries`` it waits for the commit of others, for a twentieth of a second at most.
         """
         record = NewRecord(self._lane(outcome), encode_outcome(outcome), outcome.at)
+        self._recorded[record.lane] = self._recorded.get(record.lane, 0) + 1
         self._pending.append(_Pending(record, outcome, message, owner, token))
         self.recent.add(outcome)
         self._hurries |= hurries
@@ -125,10 +129,24 @@ class OutcomeLog:
         """Whether a destination's outcomes are within its share of the spool; else it gets no POSTs for now."""
         return self._spool.room(destination).moves(self._share_of(destination), 0)
 
-    def unstored(self, destination: str, subscription: str) -> int:
-        """Return how many outcomes of a subscription, or of its destination's that are final, the store lacks."""
+    def unstored(self, destination: str, subscription: str) -> Callable[[], int]:
+        """Return what tells how many the store lacks of the outcomes that there are now, durable or not.
+
+        They are those of a subscription, or of its destination that are final. Later ones do not count.
+        """
         lanes = (destination, unfinished_lane(destination, subscription))
-        return sum(self._spool.pending(_FEED, lane) for lane in lanes)
+        begin = [self._recorded.get(lane, 0) for lane in lanes]
+
+        def left() -> int:
+            return sum(self._left(lane, before) for lane, before in zip(lanes, begin, strict=True))
+
+        return left
+
+    def _left(self, lane: str, before: int) -> int:
+        """Return how many the store lacks of a lane's outcomes but those after so many; it takes them in order."""
+        recorded = self._recorded.get(lane, 0)
+        lacking = self._spool.pending(_FEED, lane) + recorded - self._durable.get(lane, 0)
+        return max(0, lacking - (recorded - before))
 
     async def room(self) -> None:
         """Return when the disk takes outcomes again."""
@@ -173,6 +191,7 @@ class OutcomeLog:
             self._schedule()
         owners: dict[Recorded, list[object]] = {}
         for item in batch:
+            self._durable[item.record.lane] = self._durable.get(item.record.lane, 0) + 1
             owners.setdefault(item.owner, []).append(item.token)
         for owner, tokens in owners.items():
             owner.recorded(tokens)

@@ -195,9 +195,9 @@ class InOrder:
             found = await self._dependencies.store.ordered_keys(*self.subscription.key, after=last, limit=_KEYS)
 
     async def _wait_for_outcomes(self) -> None:
-        clock, outcomes = self._dependencies.clock, self._dependencies.outcomes
+        clock, unstored = self._dependencies.clock, self._dependencies.outcomes.unstored(*self.subscription.key)
         least, since = math.inf, clock.monotonic()
-        while left := outcomes.unstored(*self.subscription.key):
+        while left := unstored():
             if left < least:
                 least, since = left, clock.monotonic()
             elif clock.monotonic() - since > _STANDS_STILL:
