@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from admin.configuring.order_ending import check_ending
 from admin.configuring.subscribing import check, secrets_of, whole
 from admin.models.configuration import (
     ConfigurationBody,
@@ -83,7 +84,7 @@ async def plan(context: Context, principal: Principal, wanted: ConfigurationBody
     _check_names(wanted)
     for place, body in enumerate(wanted.destinations):
         principal.require(Action.CONFIGURE, body.code)
-        _plan_destination(context, found, body, f"destinations.{place}")
+        await _plan_destination(context, found, body, f"destinations.{place}")
         for number, subscription in enumerate(body.subscriptions):
             if number % _YIELD_EVERY == 0:
                 await asyncio.sleep(0)
@@ -112,7 +113,7 @@ def _check_each_once(names: list[str], where: str, name: str) -> None:
         known.add(found)
 
 
-def _plan_destination(context: Context, found: Plan, body: DestinationSetBody, where: str) -> None:
+async def _plan_destination(context: Context, found: Plan, body: DestinationSetBody, where: str) -> None:
     known = context.registry.catalog.destinations.get(body.code)
     wanted = body.to_domain(body.code, known.version if known else 0)
     if known is not None and "paused" not in body.model_fields_set:
@@ -120,6 +121,7 @@ def _plan_destination(context: Context, found: Plan, body: DestinationSetBody, w
     try:
         context.router.check(wanted)
         check_order(known, wanted, ())
+        await check_ending(context, known, wanted)
     except InvalidMessage as error:
         raise InvalidMessage(error.said, hint=error.hint_said, field=f"{where}.{error.field}") from error
     before = DestinationBody.of(known).model_dump() if known is not None else {}

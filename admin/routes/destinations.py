@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 from fastapi import APIRouter, Response
 
+from admin.configuring.order_ending import check_ending
 from admin.deps import Configurer, Reader, ReaderOfSome, ServicesDep
 from admin.models.base import Code
 from admin.models.configuration import DestinationBody
@@ -82,6 +83,7 @@ async def _put(services: AdminServices, noting: Noting, destination: Destination
     registry = context.registry
     known = registry.catalog.destinations.get(destination.code)
     check_order(known, destination, registry.catalog.of(destination.code))
+    await check_ending(context, known, destination)
 
     async def undo(stored: Destination) -> None:
         if known is None:

@@ -144,3 +144,14 @@ async def test_decisions_are_in_the_audit_log(world: World, client: httpx.AsyncC
 )
 async def test_what_is_wrong_is_told(client: httpx.AsyncClient, body: dict[str, Any], field: str) -> None:
     problem(await client.post(f"{KEYS}/skip", json=body), 422, field)
+
+
+async def test_an_order_does_not_end_while_keys_are_held_up(world: World, client: httpx.AsyncClient) -> None:
+    """Nobody would read their rows any more."""
+    first = await held_up(world, "a", 10, 0)
+    problem(await client.patch("/destinations/orders", json={"ordering": "none"}), 422, "ordering")
+    document = (await client.get("/configuration")).json()
+    document["destinations"][0]["ordering"] = "none"
+    problem(await client.put("/configuration", json=document), 422, "destinations.0.ordering")
+    await world.store.write([outcome(first, "billing", Status.DELIVERED, 2)])
+    assert (await client.patch("/destinations/orders", json={"ordering": "none"})).status_code == 200

@@ -1,0 +1,34 @@
+"""An order ends when nothing is held up: what waits for an earlier message of its key is delivered by nobody else."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from bus.bootstrap import Context
+from bus.domain.destination import Destination, Ordering
+from bus.errors import InvalidMessage
+from bus.sentences import listed, sentence
+
+_MOST_NAMED: Final = 3
+
+
+async def check_ending(context: Context, known: Destination | None, wanted: Destination) -> None:
+    """Raise ``InvalidMessage`` when a destination is to keep no order any more while keys are held up.
+
+    Raises ``StoreError`` as well, while that cannot be known.
+    """
+    if known is None or known.ordering is Ordering.NONE or wanted.ordering is not Ordering.NONE:
+        return
+    subscriptions = context.registry.catalog.of(known.code)
+    held = [one.name for one in subscriptions if await context.store.ordered_keys(*one.key, limit=1)]
+    if held:
+        raise InvalidMessage(
+            sentence(
+                "keys of {names} are held up: without an order nobody would deliver what waits behind them",
+                names=listed(held, _MOST_NAMED),
+            ),
+            hint=sentence(
+                "pause the producers, and resume or skip these keys: bus ordering show {code}", code=known.code
+            ),
+            field="ordering",
+        )
