@@ -32,7 +32,8 @@ class Retrier:
     """Makes the next attempt of a delivery as long as the store lacks its outcome; then its compensation row does.
 
     Each unfinished outcome is held here, durable in the spool, and acked once the store has it. One that is due while
-    the store still lacks it is handed to the dispatcher, and acked when the outcome of that attempt is durable.
+    the store still lacks it is handed to the dispatcher, and acked when the outcome of that attempt is durable; but not
+    one that keeps an order, which stays in the worker.
 
     Parameters
     ----------
@@ -98,6 +99,8 @@ class Retrier:
             self._release(key)
         self._held[key] = (record, outcome)
         self._keys[_place(record)] = key
+        if outcome.place:
+            return  # its worker keeps it in its place, or reads its row
         heapq.heappush(self._due, (self._clock.monotonic() + self._wait(outcome) + _GRACE, record.position, key))
 
     def _wait(self, outcome: Outcome) -> float:

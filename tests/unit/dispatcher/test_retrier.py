@@ -7,10 +7,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+from msgspec.structs import replace
 
 from bus.domain.catalog import Catalog
-from bus.domain.delivery.delivery import Delivery, Origin, Status, decode_outcome
+from bus.domain.delivery.delivery import Delivery, Origin, Status, decode_outcome, encode_outcome
 from bus.domain.destination import Destination
+from bus.domain.lanes import unfinished_lane
 from bus.domain.times import DAY
 from bus.errors import StoreUnavailable
 from bus.ports.spool import NewRecord
@@ -19,7 +21,7 @@ from bus.stores.feed import Source, StoreFeed
 from bus.testing.cluster import all_permits
 from bus.testing.poster import Reply
 from bus.testing.store import MemoryStore
-from bus.testing.writes import DESTINATION
+from bus.testing.writes import DESTINATION, message, outcome
 from bus.transports.router import TransportRouter
 from dispatcher.dispatcher import Dispatcher
 from dispatcher.outcomes import RETRY
@@ -203,3 +205,22 @@ async def test_a_clock_that_jumps_ahead_and_back_makes_no_retry_wait_for_longer(
         await world.clock.advance(10)
         assert len(world.poster.posted) == 3
         assert world.held() == 0
+
+
+async def test_what_keeps_an_order_is_offered_to_nobody(world: Retrying) -> None:
+    """Its worker has it; offers of thousands of keys that are held up would be refused four times a second."""
+    spool, clock = world.spool, world.clock
+    lane = unfinished_lane(*LANE)
+    spool.attach(lane, RETRY)
+    late = replace(outcome(message(1), "billing", Status.RETRYING), due_at=clock.now())
+    records = [NewRecord(lane, encode_outcome(replace(late, order_key="a", place=7)), 1)]
+    await spool.append([*records, NewRecord(lane, encode_outcome(replace(late, message_id="b")), 1)])
+    offered: list[Delivery] = []
+    retrier = Retrier(spool, world.log, lambda delivery: bool(offered.append(delivery)), clock)
+    running = asyncio.create_task(retrier.run())
+    await clock.advance(5)
+    running.cancel()
+    assert offered
+    assert not any(delivery.place for delivery in offered)
+    retrier.written(await spool.claim("store", 9, lane))
+    assert world.held() == 0
