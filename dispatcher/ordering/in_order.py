@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import math
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -29,6 +30,7 @@ _KEYS: Final = 10_000
 _LOADED: Final = 64
 _WRITTEN: Final = 512
 _WATCHED: Final = 64
+_LOOKED_BACK: Final = 256
 _INTERVAL: Final = 1.0
 _SOON: Final = 10.0
 _LOOK: Final = 0.05
@@ -36,6 +38,11 @@ _STANDS_STILL: Final = 30.0
 _CROWDED: Final = 0.5
 _READ_UNTIL: Final = 0.75
 _TAKEN: Final = frozenset({Status.DELIVERED, Status.SKIPPED})
+
+
+class _Ended(NamedTuple):
+    generation: int
+    attempts: int
 
 
 class InOrder:
@@ -81,7 +88,7 @@ class InOrder:
         self._place = 0
         self._ending: set[str] = set()
         # By key and place, what came of deliveries that had a row: a person may have resent one while it was out.
-        self._ended: dict[tuple[str, int], Outcome] = {}
+        self._ended: dict[tuple[str, int], _Ended] = {}
         self._work = asyncio.Event()
         self._outage = Outage(_log, "keys that are held up wait for the store")
 
@@ -125,7 +132,7 @@ class InOrder:
             return False
         if not (outcome.place and outcome.message):
             if entry.place and (entry.delivery.attempts or entry.delivery.generation):
-                self._ended[key, entry.place] = outcome
+                self._ended[key, entry.place] = _Ended(outcome.generation, outcome.attempts)
             if outcome.status in _TAKEN:
                 self._put_out(key, self._order.passed(key))
             else:
@@ -216,8 +223,7 @@ class InOrder:
                 await self._write()
         for held in self._order.held(_WATCHED):
             await self._ask(held)
-        for (key, place), outcome in list(self._ended.items()):
-            await self._ask_again(key, place, outcome)
+        await self._look_back()
 
     async def _write(self) -> None:
         while chosen := self._order.to_store(_WRITTEN):
@@ -274,19 +280,28 @@ class InOrder:
             self._put_out(held.key, self._order.resume(held.key, Pending(again, None)))
         self._start()
 
-    async def _ask_again(self, key: str, place: int, ended: Outcome) -> None:
-        """Have a delivery that was resent while it was out go out again; forget it once its row is gone."""
+    async def _look_back(self) -> None:
+        """See whether those that ended were resent while they were out, some at a time: keys that wait go on."""
+        before = len(self._ended)
+        for (key, place), ended in list(itertools.islice(self._ended.items(), _LOOKED_BACK)):
+            is_over, known = await self._is_over(key, place, ended), self._ended.pop((key, place))
+            if not is_over:
+                self._ended[key, place] = known
+        if self._ended and len(self._ended) < before:
+            self._work.set()
+
+    async def _is_over(self, key: str, place: int, ended: _Ended) -> bool:
+        """Have a delivery that was resent while it was out go out again; whether it does, or its row is gone."""
         rows = await self._dependencies.store.ordered_rows(*self.subscription.key, key, after=place - 1, limit=1)
         row = next((row for row in rows if row.place == place), None)
-        if row is None:
-            del self._ended[key, place]
-        elif row.generation > ended.generation and self._may_come_again(key, row):
-            del self._ended[key, place]
+        if row is not None and row.generation > ended.generation and self._may_come_again(key, row):
             delivery = delivery_of(msgspec.structs.replace(row, attempts=max(row.attempts, ended.attempts)))
             entry = Pending(delivery, None)
             self._pending.hold(entry)
             self._put_out(key, self._order.take(key, entry))
             self._start()
+            return True
+        return row is None
 
     def _may_come_again(self, key: str, row: Compensation) -> bool:
         """Whether a row can be put behind what its key has in memory; behind other rows it would not be read again."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import string
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -123,3 +124,32 @@ async def test_a_clock_that_is_put_back_makes_no_key_wait_for_longer(world: Worl
     async with world.worker(of(retry=SLOW), Ordering.KEY):
         await world.clock.advance(65)
         assert bodies(world) == ["a1", "a1", "a2"]
+
+
+async def test_many_that_failed_and_were_delivered_hold_up_no_rows(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of each the row is looked for once it has ended, in case a person has resent it meanwhile."""
+    monkeypatch.setattr("dispatcher.ordering.in_order._LOOKED_BACK", 4)
+    names = [chr(0x4E00 + n) for n in range(40)]
+    Scripted(world, *[f"{name}1" for name in names])
+    async with world.worker(of(max_concurrency=64), Ordering.KEY) as worker:
+        for name in names:
+            await publish(world, *(f"{key}1" for key in (name, "a", "b", "c", "d", "e", "f")))
+            await world.clock.settle()
+        await world.feed()
+        await world.clock.advance(3)
+        assert worker._in_order is not None
+        assert len(worker._in_order._ended) == len(names)
+        await world.feed()
+        read, asked = world.store.ordered_rows, 0
+
+        async def counted(*given: Any, **named: Any) -> Any:
+            nonlocal asked
+            asked += 1
+            return await read(*given, **named)
+
+        monkeypatch.setattr(world.store, "ordered_rows", counted)
+        await world.clock.advance(1.2)
+        assert asked == len(names)
+        assert not worker._in_order._ended
