@@ -330,6 +330,7 @@ class Dispatcher:
         if (former := self._running.pop(subscription.key, None)) is not None:
             # It keeps another order: what it holds comes again, to this one.
             await self._stop_workers([former])
+            await former.worker.all_recorded()
             await former.worker.close()
         merged = MergedConsumer()
         await self._follow_transports(merged, destination, subscription)

@@ -225,6 +225,12 @@ class SubscriptionWorker:
         """Start no further request."""
         self._stopping.set()
 
+    async def all_recorded(self) -> None:
+        """Return once every outcome is durable, and acked on the transport."""
+        while self._unrecorded:
+            self._wake.clear()
+            await self._wake.wait()
+
     async def close(self) -> None:
         """Leave the transport; called after the last outcome was recorded."""
         await self._consumer.close()

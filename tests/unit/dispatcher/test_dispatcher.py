@@ -7,10 +7,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import pytest
+from msgspec.structs import replace
 
 from bus.domain.catalog import Catalog
 from bus.domain.delivery.delivery import Delivery, Status
-from bus.domain.destination import Destination
+from bus.domain.destination import Destination, Ordering
 from bus.domain.health.vitals import WorkerFigures
 from bus.domain.subscription import Subscription
 from bus.errors import SpoolFailed
@@ -302,4 +303,28 @@ async def test_what_was_handed_over_outlives_a_pause_but_not_its_lease(world: Wo
         assert [one.headers["webhook-id"] for one in world.poster.posted] == [one.id for one in sent[:posted]]
         assert await dispatcher.offer([handed(sent[1])]) == [True]
         await world.clock.settle()
+        assert len(world.poster.posted) == 2
+
+
+@pytest.mark.parametrize("begins", [True, False])
+async def test_an_order_that_begins_or_ends_acks_nothing_whose_outcome_is_not_durable(
+    world: World, begins: bool
+) -> None:
+    free, ordered = ORDERS, replace(ORDERS, ordering=Ordering.KEY)
+    before, after = (free, ordered) if begins else (ordered, free)
+    async with dispatching(world, Catalog([before], [subscription()])) as (dispatcher, _):
+        world.spool.gate.clear()
+        await world.publish(1)
+        await world.clock.settle()
+        assert len(world.poster.posted) == 1
+        changing = asyncio.create_task(dispatcher.apply(Catalog([after], [subscription()])))
+        await world.clock.advance(1)
+        assert world.holds() == 1
+        world.spool.gate.set()
+        await world.clock.advance(1)
+        await changing
+        await world.feed()
+        await world.publish(1)
+        await world.clock.advance(1)
+        assert world.holds() == 0
         assert len(world.poster.posted) == 2
