@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -84,7 +85,9 @@ async def plan(context: Context, principal: Principal, wanted: ConfigurationBody
     _check_names(wanted)
     for place, body in enumerate(wanted.destinations):
         principal.require(Action.CONFIGURE, body.code)
-        await _plan_destination(context, found, body, f"destinations.{place}")
+        named = {one.name for one in body.subscriptions}
+        kept = [one for one in context.registry.catalog.of(body.code) if not prune and one.name not in named]
+        await _plan_destination(context, found, body, kept, f"destinations.{place}")
         for number, subscription in enumerate(body.subscriptions):
             if number % _YIELD_EVERY == 0:
                 await asyncio.sleep(0)
@@ -113,14 +116,17 @@ def _check_each_once(names: list[str], where: str, name: str) -> None:
         known.add(found)
 
 
-async def _plan_destination(context: Context, found: Plan, body: DestinationSetBody, where: str) -> None:
+async def _plan_destination(
+    context: Context, found: Plan, body: DestinationSetBody, kept: Sequence[Subscription], where: str
+) -> None:
+    """Plan a destination; ``kept`` are its subscriptions that the set neither names nor removes."""
     known = context.registry.catalog.destinations.get(body.code)
     wanted = body.to_domain(body.code, known.version if known else 0)
     if known is not None and "paused" not in body.model_fields_set:
         wanted = body.model_copy(update={"paused": known.paused}).to_domain(body.code, known.version)
     try:
         context.router.check(wanted)
-        check_order(known, wanted, ())
+        check_order(known, wanted, kept)
         await check_ending(context, known, wanted)
     except InvalidMessage as error:
         raise InvalidMessage(error.said, hint=error.hint_said, field=f"{where}.{error.field}") from error

@@ -152,3 +152,8 @@ async def test_an_order_and_batches_exclude_each_other(client: httpx.AsyncClient
     await client.patch("/destinations/orders", json={"ordering": "none"})
     assert (await client.patch(path, json={"batch": 2})).status_code == 200
     problem(await client.patch("/destinations/orders", json={"ordering": "key"}), 422, "batch")
+    document = (await client.get("/configuration")).json()
+    document["destinations"][0] |= {"ordering": "key", "subscriptions": []}
+    problem(await client.put("/configuration", json=document), 422, "destinations.0.batch")
+    answer = await client.put("/configuration", params={"prune": True}, json=document)
+    assert answer.status_code == 200, answer.text
