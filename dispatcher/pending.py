@@ -6,6 +6,8 @@ from collections import deque
 from collections.abc import Iterable
 from typing import NamedTuple
 
+import msgspec
+
 from bus.domain.delivery.delivery import Delivery, Outcome
 from bus.ports.transport import Consumer, Incoming, Lag
 
@@ -33,6 +35,11 @@ class Pending(NamedTuple):
     def is_stored(self) -> bool:
         """Whether the store has a row of it as it is now."""
         return self.incoming is None and self.unstored is None
+
+    def bare(self) -> Pending:
+        """Return it without the message's content."""
+        message = msgspec.structs.replace(self.delivery.message, body=b"", headers={})
+        return self._replace(delivery=msgspec.structs.replace(self.delivery, message=message), unstored=None)
 
 
 class PendingDeliveries:

@@ -273,7 +273,9 @@ class InOrder:
         again = decided(entry.delivery, known)
         if again is None:
             return
-        if again is entry.delivery:
+        if not self._order.is_in_memory(held.key):
+            self._put_out(held.key, self._order.read_again(held.key))
+        elif again is entry.delivery:
             self._pending.ack([entry])
             self._put_out(held.key, self._order.skip(held.key))
         else:

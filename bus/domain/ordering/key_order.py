@@ -10,7 +10,7 @@ import heapq
 import itertools
 import math
 from collections.abc import Sequence
-from typing import Final, Generic, NamedTuple, Protocol, TypeVar
+from typing import Final, Generic, NamedTuple, Protocol, Self, TypeVar
 
 NEVER: Final = math.inf
 
@@ -26,6 +26,10 @@ class Ordered(Protocol):
     @property
     def is_stored(self) -> bool:
         """Whether the store has a row of it as it is now, so that memory may forget it."""
+        ...
+
+    def bare(self) -> Self:
+        """Return it without what only its delivery needs; it is read again for that."""
         ...
 
 
@@ -170,6 +174,16 @@ class KeyOrder(Generic[Item]):
         found = self._keys.get(key)
         return found is not None and found.held_by is item
 
+    def is_in_memory(self, key: str) -> bool:
+        """Whether what holds up a key is in memory; else only its row can go out."""
+        return key in self._near
+
+    def read_again(self, key: str) -> list[Item]:
+        """Go on with the rows of a key that was held up, as a person has decided about the first of them."""
+        found = self._keys[key]
+        self._let_go(key, found)
+        return self._next(key, found)
+
     @property
     def needs_store(self) -> bool:
         """Whether anything is to be stored or read."""
@@ -206,6 +220,8 @@ class KeyOrder(Generic[Item]):
             found = self._keys.get(key)
             if found is not None and found.to_store and found.to_store[0] is item:
                 done.append(found.to_store.pop(0))
+                if found.held_by is item:
+                    found.held_by = item.bare()
                 if not found.to_store:
                     self._storing.pop(key, None)
         return done
@@ -289,6 +305,8 @@ class KeyOrder(Generic[Item]):
         found.after = min(item.place for item in found.waiting) - 1
         found.waiting.clear()
         found.has_rows = True
+        if found.held_by is not None and found.held_by.is_stored:
+            found.held_by = found.held_by.bare()
         del self._near[key]
         if found.to_store:
             self._storing[key] = None

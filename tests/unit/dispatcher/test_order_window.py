@@ -153,3 +153,13 @@ async def test_many_that_failed_and_were_delivered_hold_up_no_rows(
         await world.clock.advance(1.2)
         assert asked == len(names)
         assert not worker._in_order._ended
+
+
+async def test_what_is_held_up_for_long_leaves_no_body_in_memory(world: World) -> None:
+    await poisoned(world, policy(1))
+    async with world.worker(of(retry=policy(1)), Ordering.KEY) as worker:
+        await world.clock.advance(3)
+        assert worker._in_order is not None
+        held = worker._in_order._order.held(99)
+        assert len(held) == len(KEYS)
+        assert {one.by.delivery.message.body for one in held} == {b""}

@@ -22,6 +22,9 @@ class Item(NamedTuple):
     place: int
     is_stored: bool = False
 
+    def bare(self) -> Item:
+        return self._replace(is_stored=True)
+
 
 def take(order: KeyOrder[Item], key: str, count: int) -> list[Item]:
     return [out for n in range(1, count + 1) for out in order.take(key, Item(key, n, n))]
