@@ -22,6 +22,8 @@ from bus.ports.spool import NewRecord
 
 _log = logging.getLogger("bus.client")
 MOST_ADOPTED: Final = 16
+"""Of other sources: what of them is refused for now takes no place from what this process's own messages wait for."""
+_MOST_OWN: Final = 256
 _ADOPTED_CACHE: Final = 1 << 20
 _FORWARD: Final = 100
 
@@ -153,7 +155,7 @@ class Daemon:
                 return sent
             try:
                 sent = self._deliver(sender, earlier) or sent
-                if home.is_of(directory, self._options.source):
+                if self._is_own(directory):
                     earlier |= waiting_lanes(sender.stats())
                 self._let_go(directory, adopted, sender)
             except SpoolError as error:
@@ -207,13 +209,19 @@ class Daemon:
         self._next_sweep = now + self._options.sweep_seconds * (0.75 + self._options.random() / 2)
         self._has_more = False
         for directory in home.orphans(self._options.root, self._clock.now() / 1000):
-            if len(self._adopted) >= MOST_ADOPTED:
-                self._has_more |= home.is_of(directory, self._options.source)
+            is_own = self._is_own(directory)
+            present = sum(self._is_own(one) is is_own for one in self._adopted)
+            if present >= (_MOST_OWN if is_own else MOST_ADOPTED):
+                self._has_more |= is_own
                 continue
             try:
                 self._adopt(directory)
             except (SpoolError, OSError) as error:
                 _log.warning("the spool %s of a process that is gone cannot be opened: %s", directory, error)
+
+    def _is_own(self, directory: Path) -> bool:
+        """Whether an earlier process of this source left it, so that it goes before what this one has."""
+        return home.is_of(directory, self._options.source)
 
     def _adopt(self, directory: Path) -> None:
         adopted = home.adopt(directory, spool.Options(consumers=(CONSUMER,), cache_bytes=_ADOPTED_CACHE))

@@ -239,3 +239,20 @@ def test_after_an_outage_all_goes_on_in_order(here: World, tmp_path: Path) -> No
     here.time.elapsed += 60
     here.work()
     assert bodies(here) == ["a1", "a2", "a3"]
+
+
+@pytest.mark.parametrize("source", ["", "other"])
+def test_many_that_are_refused_for_now_stop_no_other_destination(here: World, tmp_path: Path, source: str) -> None:
+    for number in range(MOST_ADOPTED + 3):
+        here.time.elapsed = float(number)
+        leave(here, tmp_path, f"a{number:02}", source=source)
+    here.time.elapsed = 50.0
+    leave(here, tmp_path, "b1")
+    here.send("b", body=b"2")
+    here.send("c", body=b"1")
+    here.judge = lambda line: refused(line, 503) if line["destination"] == "a" else accepted(line)
+    for _ in range(4):
+        here.work()
+        here.time.elapsed += 1000
+    assert [one for one in bodies(here) if one[0] in "bc"].count("c1") == 1
+    assert [one for one in bodies(here) if one[0] == "b"] == ["b1", "b2"]
