@@ -34,6 +34,11 @@ class Reminder:
         if self._task is not None:
             self._task.cancel()
 
+    def end(self) -> None:
+        """Call back no more, whatever is asked."""
+        self.stop()
+        self._group = None
+
     def after(self, now: float, seconds: float) -> None:
         """Call back after some seconds; ``now`` is monotonic."""
         self.when(now + seconds, partial(self._clock.sleep, seconds))

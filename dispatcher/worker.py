@@ -193,7 +193,8 @@ class SubscriptionWorker:
                 try:
                     await self._stopping.wait()
                     self._pumping.cancel()
-                    if ordering is not None:
+                    if self._in_order is not None and ordering is not None:
+                        self._in_order.stop()
                         ordering.cancel()
                     self._reminder.stop()
                     while self._started:

@@ -160,6 +160,10 @@ class InOrder:
             if (key := self._key_of(entry)) is not None:
                 self._put_out(key, self._order.passed(key))
 
+    def stop(self) -> None:
+        """Have nothing go out any more; outcomes of what is out are still taken. Called before `run` is cancelled."""
+        self._reminder.end()
+
     def release(self) -> None:
         """Give back to the transport what waits in memory."""
         for entry in self._order.in_memory():

@@ -432,3 +432,19 @@ async def test_those_behind_one_that_is_given_up_wait_until_that_is_durable(
         world.spool.gate.set()
         await world.clock.advance(2)
         assert bodies(world, "a") == ["a1", "a2"]
+
+
+async def test_what_fails_while_the_worker_stops_is_recorded_and_waits_for_the_next_one(world: World) -> None:
+    script = Scripted(world, "a1")
+    async with world.worker(of(), Ordering.KEY) as worker:
+        script.hold = reply = asyncio.Event()
+        await publish(world, "a1", "a2")
+        await world.clock.settle()
+        worker.stop()
+        await world.clock.settle()
+        reply.set()
+    assert [one.status for one in await world.outcomes()] == [Status.RETRYING]
+    await world.feed()
+    async with world.worker(of(), Ordering.KEY):
+        await world.clock.advance(3)
+    assert bodies(world) == ["a1", "a1", "a2"]
