@@ -31,6 +31,7 @@ _LOADED: Final = 64
 _WRITTEN: Final = 512
 _WATCHED: Final = 64
 _LOOKED_BACK: Final = 256
+_READ: Final = 256
 _INTERVAL: Final = 1.0
 _SOON: Final = 10.0
 _LOOK: Final = 0.05
@@ -221,13 +222,20 @@ class InOrder:
         now = self._dependencies.clock.monotonic()
         self._pending.ack(self._order.relieve(now if self._is_crowded else now + _SOON))
         await self._write()
-        while self._fill() < _READ_UNTIL and (wanted := self._order.next_wanted()) is not None:
-            await self._load(wanted)
-            if self._is_crowded:
-                await self._write()
+        await self._read()
         for held in self._order.held(_WATCHED):
             await self._ask(held)
         await self._look_back()
+
+    async def _read(self) -> None:
+        """Read rows of keys that go on, of some at a time, so that people who decide about others need not wait."""
+        for _ in range(_READ):
+            if self._fill() >= _READ_UNTIL or (wanted := self._order.next_wanted()) is None:
+                return
+            await self._load(wanted)
+            if self._is_crowded:
+                await self._write()
+        self._work.set()
 
     async def _write(self) -> None:
         while chosen := self._order.to_store(_WRITTEN):

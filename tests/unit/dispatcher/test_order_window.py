@@ -163,3 +163,27 @@ async def test_what_is_held_up_for_long_leaves_no_body_in_memory(world: World) -
         held = worker._in_order._order.held(99)
         assert len(held) == len(KEYS)
         assert {one.by.delivery.message.body for one in held} == {b""}
+
+
+async def test_a_decision_does_not_wait_for_the_rows_of_all_other_keys(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dispatcher.ordering.in_order._READ", 4)
+    await poisoned(world, policy(1))
+    calls: list[str] = []
+    read, look = world.store.ordered_rows, world.store.trace
+
+    async def reading(*given: Any, **named: Any) -> Any:
+        calls.append("rows")
+        return await read(*given, **named)
+
+    async def looking(message_id: str) -> Any:
+        calls.append("trace")
+        return await look(message_id)
+
+    monkeypatch.setattr(world.store, "ordered_rows", reading)
+    monkeypatch.setattr(world.store, "trace", looking)
+    async with world.worker(of(retry=policy(1)), Ordering.KEY):
+        await world.clock.settle()
+        assert calls.count("rows") == len(KEYS)
+        assert calls.index("trace") == 4
