@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Container, Sequence
 from typing import Any
 
 import msgspec
+import pytest
 
 from admin.repair.resender import Cause, Resender
 from bus.bootstrap import Context, Offers, compose
@@ -183,6 +184,7 @@ class Life:
             events=MemoryEvents(),
         )
         self.tasks: list[asyncio.Task[None]] = []
+        self.stopping = asyncio.Event()
 
     async def start(self, clock: ManualClock) -> None:
         await self.registry.load()
@@ -191,7 +193,7 @@ class Life:
         self.ingest = offers.routes[PREFIX]._ingest
         for service in services:
             ready = asyncio.Event()
-            self.tasks.append(asyncio.create_task(service.run(ready, asyncio.Event())))
+            self.tasks.append(asyncio.create_task(service.run(ready, self.stopping)))
             await clock.until(ready.is_set, within=60)
 
 
@@ -252,6 +254,20 @@ class World:
         self._lose_grip()
         self.crashes += 1
         self.store.down = False
+
+    async def stop(self) -> None:
+        """End the life in order, as a signal does."""
+        running = list(self.life.tasks)
+        self.life.stopping.set()
+        with pytest.MonkeyPatch.context() as patch:
+            # What is left for the store is waited for by the real clock.
+            patch.setattr("dispatcher.role._CATCH_UP", 0.001)
+            while not all(task.done() for task in running):
+                await self.clock.advance(0.1)
+                await asyncio.sleep(0.001)
+        for task in running:
+            task.result()
+        await self.kill()
 
     def _lose_grip(self) -> None:
         self.transport.crash()

@@ -133,6 +133,18 @@ class OrderedDeliveryMachine(DeliveryMachine):
         for _ in range(count):
             self.run(self.world.accept(key=key))
 
+    @rule(count=st.integers(0, 6))
+    def stop(self, count: int) -> None:
+        """End the process in order while keys are held up, and start the next one."""
+
+        async def work() -> None:
+            for _ in range(count):
+                await self.world.accept()
+            await self.world.stop()
+            await self.world.begin()
+
+        self.run(work())
+
     @rule(name=st.sampled_from(sorted(SUBSCRIBED)), pick=st.integers(0, 3))
     def skip(self, name: str, pick: int) -> None:
         if not self.world.store.down:
