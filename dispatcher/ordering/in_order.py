@@ -111,9 +111,9 @@ class InOrder:
         self._put_out(key, self._order.take(key, entry))
 
     def offer(self, delivery: Delivery, until: float) -> bool:
-        """Take what is handed over, if nothing of its key is under way: it comes out of order, and holds up nobody."""
+        """Take what is handed over, unless its key is held up: it comes out of order, and holds up nobody."""
         key = self._ordering.key_of(delivery.message.key)
-        if not self.is_ready or delivery.place or not (key is None or self._order.is_free(key)):
+        if not self.is_ready or delivery.place or not (key is None or self._order.flows(key)):
             return False
         if key is None:
             self._pending.add(Pending(delivery, None, until))

@@ -90,14 +90,15 @@ class KeyOrder(Generic[Item]):
     def __len__(self) -> int:
         return len(self._keys)
 
-    def is_free(self, key: str) -> bool:
-        """Whether nothing of a key waits or is out."""
-        return key not in self._keys
-
     def has_rows(self, key: str) -> bool:
         """Whether the store has more of a key than memory."""
         found = self._keys.get(key)
         return found is not None and found.has_rows
+
+    def flows(self, key: str) -> bool:
+        """Whether what comes for a key would go out as soon as those before it are done."""
+        found = self._keys.get(key)
+        return found is None or not (found.has_rows or found.held_by is not None)
 
     def take(self, key: str, item: Item) -> list[Item]:
         """Take what came; return it if it may go out."""
