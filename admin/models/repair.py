@@ -72,6 +72,12 @@ class SkipBody(KeyBody):
     reason: str = Field(default="", max_length=1000)
 
 
+class ReleaseBody(Body):
+    """Why an order is taken from a process that is gone."""
+
+    reason: str = Field(default="", max_length=1000)
+
+
 class DeliveryName(Body):
     """One delivery, by its message's id and its subscription."""
 

@@ -11,8 +11,10 @@ from admin.configuring.order_ending import check_ending
 from admin.deps import Configurer, Reader, ReaderOfSome, ServicesDep
 from admin.models.base import Code
 from admin.models.configuration import DestinationBody
+from admin.models.repair import ReleaseBody
 from admin.models.responses.base import Listing
 from admin.models.responses.configuration import DestinationView
+from admin.models.responses.ordering import ReleasedView
 from admin.requests.audited import AuditedRoute, Noting, NotingDep
 from admin.requests.changing import merged, put_unless_refused
 from admin.services import AdminServices
@@ -75,6 +77,22 @@ async def delete_destination(code: Code, services: ServicesDep, _: Configurer) -
     # Else scheduled messages would go to the subscriptions of a later destination with the same code.
     await services.context.store.cancel(code, "", services.context.clock.now())
     return Response(status_code=204)
+
+
+@router.post("/{code}/release-order")
+async def release_order(
+    code: Code, body: ReleaseBody, services: ServicesDep, noting: NotingDep, _: Configurer
+) -> ReleasedView:
+    """Let another process keep the order of a destination, whose own does not come back, not even to be swept.
+
+    What lies on the disk of that process comes, if ever, behind what is accepted from now on; nothing is lost by this.
+    409 while that process is alive; nothing is released where nobody keeps an order.
+    """
+    context = services.context
+    context.registry.destination(code)
+    released = await context.leaders.give_up(code)
+    noting.compare({}, {"released": [str(task) for task in released], "reason": body.reason or None})
+    return ReleasedView(released=released)
 
 
 async def _put(services: AdminServices, noting: Noting, destination: Destination) -> DestinationView:

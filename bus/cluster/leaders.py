@@ -169,6 +169,34 @@ class Leaders:
         """Whether one of these processes has any task."""
         return any(lead.owner in owners for lead, _ in self._found.values())
 
+    async def give_up(self, code: str) -> list[Task]:
+        """Give up the tasks of a destination whose process does not come back, and return them.
+
+        What may still lie on its disk comes, if ever, behind what is accepted from now on.
+
+        Raises
+        ------
+        Conflict
+            That process is alive; nothing was given up.
+        StoreError
+            Some are not given up.
+        """
+        await self._read()
+        kept = [task for task in Task if self._owner(task, code)]
+        if alive := [leader for task in kept if (leader := self.leader(task, code)) is not None]:
+            raise Conflict(
+                sentence(
+                    "{node} ({url}) keeps the order of {code} and is alive; nothing was released",
+                    node=alive[0].node,
+                    url=alive[0].url,
+                    code=repr(code),
+                ),
+                hint=sentence("stop that process first, if another one is to keep the order"),
+            )
+        for name in [_name(task, code) for task in kept]:
+            await self._put(name, Lead("", self._found[name][0].epoch))
+        return kept
+
     def kept_by(self, task: Task, code: str, owners: Collection[str]) -> bool:
         """Whether one of these processes has a task, alive or not."""
         return self._owner(task, code) in owners

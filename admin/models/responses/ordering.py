@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from admin.models.responses.base import View
+from bus.cluster.leaders import Task
 from bus.domain.delivery.delivery import Status
 
 
@@ -24,3 +25,9 @@ class DecidedView(View, kw_only=True):
 
     key: str
     message_id: str
+
+
+class ReleasedView(View, kw_only=True):
+    """Which tasks of an order that a process kept which is gone are free for others."""
+
+    released: list[Task]

@@ -80,6 +80,24 @@ def skip_key(
         show(api.call("POST", f"{_keys_path(code, name)}/skip", body=asked), as_json=as_json)
 
 
+@app.command("release", epilog="Example:  bus ordering release account.changed --reason 'its disk is lost'")
+def release_order(
+    code: Code,
+    reason: Annotated[str, typer.Option(help="Why, for those who look later.", show_default=False)] = "",
+    as_json: AsJson = False,
+    url: BusUrl = DEFAULT_URL,
+    api_key: ApiKey = "",
+) -> None:
+    """Let another process keep an order whose own is gone for good, disk and all; refused while it is seen alive.
+
+    Make sure that it is stopped: one that is only cut off from the others may go on as if the order were still its own.
+    What waits on that disk comes, if it ever comes back, behind what is accepted from now on. Start that process again,
+    or run a sweeper on its disk, wherever that is possible: then nothing is out of order.
+    """
+    with Api(url, api_key) as api:
+        show(api.call("POST", f"{destination_path(code)}/release-order", body={"reason": reason}), as_json=as_json)
+
+
 def _keys_path(code: str, name: str) -> str:
     return f"{subscription_path(code, name)}/keys"
 

@@ -172,6 +172,7 @@ CONFIGURE = [
     *(
         ("PUT", "/destinations/orders", {}),
         ("PATCH", "/destinations/orders", {"paused": False}),
+        ("POST", "/destinations/orders/release-order", {}),
         ("GET", "/audit", None),
         ("GET", "/keys", None),
     ),

@@ -9,7 +9,7 @@ from bus.cluster.leaders import COLLECTION, Lead, Leaders, Task
 from bus.cluster.member import Member
 from bus.domain.catalog import Catalog
 from bus.domain.destination import Destination, Ordering
-from bus.errors import StoreUnavailable
+from bus.errors import Conflict, StoreUnavailable
 from bus.testing.clock import ManualClock
 from bus.testing.store import MemoryStore
 
@@ -214,3 +214,18 @@ async def test_what_was_taken_when_the_work_was_cut_off_is_given_up_as_well(worl
     world.dies("a")
     second = await world.process("b")
     assert second.leads(ACCEPTING, "orders")
+
+
+async def test_a_person_gives_up_the_tasks_of_one_that_does_not_come_back(world: World) -> None:
+    first = await world.process("a")
+    second = await world.process("b")
+    with pytest.raises(Conflict, match="alive"):
+        await second.give_up("orders")
+    assert first.leads(ACCEPTING, "orders")
+    world.dies("a")
+    assert await second.give_up("orders") == [ACCEPTING, DELIVERING]
+    await second.step()
+    assert second.leads(ACCEPTING, "orders")
+    assert await second.give_up("free") == []
+    again = await world.process("a")
+    assert not again.leads(ACCEPTING, "orders")
