@@ -189,7 +189,7 @@ class Dispatcher:
 
     async def offer(self, deliveries: Sequence[Delivery]) -> list[bool]:
         """Take leased deliveries for which a worker has room; return for each whether its lease is to stay."""
-        return [self.take(delivery, is_leased=True) or self._has_room(delivery) for delivery in deliveries]
+        return [self.take(delivery, is_leased=True) or self._holds(delivery) for delivery in deliveries]
 
     def delivers(self, key: tuple[str, str]) -> bool:
         """Whether a subscription has permits here, and its subscriber answers."""
@@ -289,10 +289,10 @@ class Dispatcher:
         within = start_within(running.worker.subscription.timeout) / 1000
         return running.worker.offer(delivery, self._dependencies.clock.monotonic() + within)
 
-    def _has_room(self, delivery: Delivery) -> bool:
-        """Whether the worker has room, so that a delivery that it did not take is there already, or overtaken."""
+    def _holds(self, delivery: Delivery) -> bool:
+        """Whether a delivery that its worker did not take is there already, or overtaken, and has an outcome soon."""
         running = self._running.get((delivery.message.destination, delivery.subscription))
-        return running is not None and running.worker.room > 0
+        return running is not None and running.worker.holds(delivery)
 
     def _in_force(self, configured: Subscription) -> Subscription:
         """Return the subscription as it is delivered here: with the share of permits, paused if its destination is."""

@@ -100,6 +100,21 @@ class PendingDeliveries:
         held.append(item)
         return True
 
+    def is_carried(self, message_id: str) -> bool:
+        """Whether a delivery came by a transport and is not acked there yet."""
+        return message_id in self._carried
+
+    def renew(self, delivery: Delivery) -> bool:
+        """Put a later stage of a delivery in the place of one that came by a transport; False if none such waits."""
+        message_id = delivery.message.id
+        if message_id not in self._carried:
+            return False
+        for place, entry in enumerate(self.waiting):
+            if entry.delivery.message.id == message_id:
+                self.waiting[place] = entry._replace(delivery=delivery)
+                return True
+        return False
+
     def ack(self, entries: Iterable[Pending]) -> None:
         """Ack deliveries whose outcome is durable on their transports, with their copies, and forget them."""
         done: list[Incoming] = []

@@ -135,10 +135,13 @@ class SubscriptionWorker:
     def offer(self, delivery: Delivery, until: float = float("inf")) -> bool:
         """Take a handed-over delivery; False when there is no room or it is here already.
 
-        It is dropped if its POST cannot start before ``until`` (monotonic seconds).
+        It is dropped if its POST cannot start before ``until`` (monotonic seconds). One whose transport brought it
+        again, as if it had not failed before, is here once, and goes on where it was.
         """
         if delivery.message.id in self._pending:
             self._drop_overdue(self._dependencies.clock.monotonic())
+            if self._in_order is None and self._pending.renew(delivery):
+                return True
         if not self.room or delivery.message.id in self._pending:
             return False
         if self._in_order is None:
@@ -147,6 +150,13 @@ class SubscriptionWorker:
             return False
         self._spawn()
         return True
+
+    def holds(self, delivery: Delivery) -> bool:
+        """Whether what becomes of a handed-over delivery is decided here: it has room, or is here in that stage.
+
+        What a transport brought again, as if it had not failed before, is of an earlier stage while it is in flight.
+        """
+        return self.room > 0 and not self._pending.is_carried(delivery.message.id)
 
     def _drop_overdue(self, now: float) -> None:
         dropped = self._pending.drop_overdue(now)

@@ -114,6 +114,31 @@ async def test_the_lease_stays_of_what_is_here_already_and_ends_of_what_has_no_r
         assert len(world.poster.posted) == 4
 
 
+async def test_the_lease_ends_of_what_a_transport_brought_again_and_is_in_flight(world: World) -> None:
+    """Its outcome is of an earlier stage than the row, and would leave the row leased until the lease runs out."""
+    reply, event = held()
+    world.poster.script(URL, reply)
+    async with dispatching(world, catalog(subscription(max_concurrency=1))) as (dispatcher, _):
+        (sent,) = await world.publish()
+        await world.clock.settle()
+        assert await dispatcher.offer([handed(sent, attempts=1)]) == [False]
+        event.set()
+        await world.clock.settle()
+
+
+async def test_what_a_transport_brought_again_and_waits_goes_on_where_it_was(world: World) -> None:
+    reply, event = held()
+    world.poster.script(URL, reply)
+    async with dispatching(world, catalog(subscription(max_concurrency=1))) as (dispatcher, _):
+        _, waits = await world.publish(2)
+        await world.clock.settle()
+        assert await dispatcher.offer([handed(waits, attempts=3)]) == [True]
+        event.set()
+        await world.clock.settle()
+        assert [posted.headers["bus-attempt"] for posted in world.poster.posted] == ["1", "4"]
+        assert world.holds() == 0
+
+
 async def test_a_subscription_that_is_added_takes_part(world: World) -> None:
     async with dispatching(world, catalog(subscription())) as (dispatcher, router):
         changed = catalog(subscription(), subscription("mail", url=OTHER))
