@@ -40,6 +40,8 @@ class Message(msgspec.Struct, frozen=True, array_like=True, gc=False, omit_defau
         The id of the message of which a person made this one by editing it.
     replay
         The mark of ``bus.domain.replay``, when a replay sent an earlier message again as this one.
+    epoch
+        Of a strictly ordered destination, that of who wrote it to a group of brokers (`bus.domain.ordering.chain`).
     """
 
     id: str
@@ -62,6 +64,7 @@ class Message(msgspec.Struct, frozen=True, array_like=True, gc=False, omit_defau
     idempotency_key: str = ""
     edited_from: str = ""
     replay: str = ""
+    epoch: int = 0
 
     @property
     def ready_at(self) -> int:
