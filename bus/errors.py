@@ -23,6 +23,7 @@
     ├── QuotaUsedUp             a destination or a key has all that it may take now                  (retriable)
     ├── EventsUnavailable       trace events find no place now; messages are not affected            (retriable)
     ├── RefusedElsewhere        the process that keeps a destination's order refused a message
+    ├── NotLeader               another process sends to a strictly ordered destination          (retriable)
     ├── PeerUnavailable         another process of the bus did not answer                        (retriable)
     ├── IssuerUnavailable       the OpenID Connect provider did not answer as one should             (retriable)
     ├── EgressDenied            a subscriber's address is one that the bus may not call
@@ -189,6 +190,16 @@ class PeerUnavailable(BusError):
     def __init__(self, message: Said, *, hint: Said = "", indeterminate: bool = False) -> None:
         super().__init__(message, hint=hint)
         self.indeterminate = indeterminate
+
+
+class NotLeader(BusError):
+    """Another process, or another producer, sends to a strictly ordered destination; ``url`` where that is known."""
+
+    retriable = True
+
+    def __init__(self, message: Said, *, hint: Said = "", url: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.url = url
 
 
 class RefusedElsewhere(BusError):

@@ -1,0 +1,217 @@
+"""The groups of brokers that hold the messages of one strictly ordered destination, and who works on them.
+
+A chain is one document, so that each change of it is one compare-and-set and none can be half done. It has a list for
+who sends and one for who reads. Only the head of ``send`` takes messages. A group is appended to ``consume`` before
+anything is written to it, and is removed once all subscriptions have read it to its end and it takes no more messages;
+until then it cannot join ``send``.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Collection, Iterable, Mapping
+from typing import Protocol
+
+import msgspec
+
+
+class Role(enum.StrEnum):
+    """What one process alone does with a chain: a receiver sends to it, a dispatcher reads it."""
+
+    SENDER = "sender"
+    READER = "reader"
+
+
+class Lease(msgspec.Struct, frozen=True):
+    """Who has a role: nobody while ``owner`` is empty.
+
+    Attributes
+    ----------
+    url
+        Where others reach the owner.
+    epoch
+        The chain's when it was taken.
+    beat
+        Raised as long as the owner lives.
+    """
+
+    owner: str = ""
+    url: str = ""
+    epoch: int = 0
+    beat: int = 0
+
+
+class Segment(msgspec.Struct, frozen=True):
+    """What a group took while it was the head of ``send`` once.
+
+    Attributes
+    ----------
+    epoch
+        The chain's when it became the head; all that was written since has this epoch or a greater one.
+    drained
+        The subscriptions that have read and acked it to its end.
+    """
+
+    group: str
+    epoch: int
+    drained: tuple[str, ...] = ()
+
+
+class Stands(Protocol):
+    """How a group stands (`bus.ports.broker_group.Standing`)."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every copy is up and in step."""
+        ...
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing waits on it."""
+        ...
+
+
+class Chain(msgspec.Struct, frozen=True, kw_only=True):
+    """The document of one destination.
+
+    Attributes
+    ----------
+    epoch
+        Raised with each new owner of a role and each new segment.
+    producer
+        Who alone may send to the destination, where one has asked for that; the sender looks after it.
+    send
+        Groups that can take messages, the one that does first.
+    consume
+        What is to be read, oldest first.
+    floors
+        By subscription the greatest epoch of which it was given a message: older ones come too late.
+    """
+
+    epoch: int = 0
+    sender: Lease = Lease()
+    reader: Lease = Lease()
+    producer: Lease = Lease()
+    send: tuple[str, ...] = ()
+    consume: tuple[Segment, ...] = ()
+    floors: dict[str, int] = {}
+
+    @property
+    def current(self) -> Segment | None:
+        """The segment that takes messages."""
+        if self.send and self.consume and self.consume[-1].group == self.send[0]:
+            return self.consume[-1]
+        return None
+
+    @property
+    def write_epoch(self) -> int:
+        """The epoch of what the sender writes now."""
+        current = self.current
+        return max(self.sender.epoch, current.epoch if current is not None else 0)
+
+    def lease(self, role: Role) -> Lease:
+        """Return who has a role."""
+        return self.sender if role is Role.SENDER else self.reader
+
+    def holds(self, group: str) -> bool:
+        """Whether a group still has what somebody is to read."""
+        return any(segment.group == group for segment in self.consume)
+
+    def next_for(self, subscription: str) -> Segment | None:
+        """Return the segment that a subscription reads: the first that it has not drained."""
+        return next((segment for segment in self.consume if subscription not in segment.drained), None)
+
+    def floor(self, subscription: str, segment: Segment) -> int:
+        """Return the least epoch that a subscription is given from a segment."""
+        return max(segment.epoch, self.floors.get(subscription, 0))
+
+
+def first_chain(now: int) -> Chain:
+    """Return the chain of a destination that has none.
+
+    Its epoch is a time (milliseconds since the epoch), so that it is greater than any of a chain that was lost.
+    """
+    return Chain(epoch=now)
+
+
+def _replace(chain: Chain, **changes: object) -> Chain:
+    return msgspec.structs.replace(chain, **changes)
+
+
+def taken(chain: Chain, role: Role, owner: str, url: str) -> Chain:
+    """Return the chain with another owner of a role."""
+    return _replace(chain, epoch=chain.epoch + 1, **{role: Lease(owner, url, chain.epoch + 1)})
+
+
+def renewed(chain: Chain, role: Role) -> Chain:
+    """Return the chain with a sign of life of a role's owner."""
+    lease = chain.lease(role)
+    return _replace(chain, **{role: msgspec.structs.replace(lease, beat=lease.beat + 1)})
+
+
+def vacated(chain: Chain, role: Role) -> Chain:
+    """Return the chain without an owner of a role, who has ended all that it did."""
+    return _replace(chain, **{role: Lease(epoch=chain.lease(role).epoch)})
+
+
+def produced_by(chain: Chain, owner: str, url: str = "") -> Chain:
+    """Return the chain with another producer; what an earlier one has still under way is refused from then on."""
+    return _replace(chain, epoch=chain.epoch + 1, producer=Lease(owner, url, chain.epoch + 1))
+
+
+def without(chain: Chain, groups: Collection[str]) -> Chain:
+    """Return the chain with nothing sent to some groups, which failed or are not configured any more."""
+    return _replace(chain, send=tuple(group for group in chain.send if group not in groups))
+
+
+def joined(chain: Chain, standings: Mapping[str, Stands]) -> Chain:
+    """Return the chain with the groups that may take messages behind those that already may: whole and empty ones.
+
+    One that still has something to be read would have its old messages read after newer ones of another group.
+    """
+    found = [
+        group
+        for group, standing in standings.items()
+        if standing.is_whole and standing.is_empty and group not in chain.send and not chain.holds(group)
+    ]
+    return _replace(chain, send=(*chain.send, *found))
+
+
+def with_current(chain: Chain) -> Chain:
+    """Return the chain with a segment for the head of ``send``, which must be there before it is written to."""
+    if not chain.send or chain.current is not None:
+        return chain
+    epoch = chain.epoch + 1
+    return _replace(chain, epoch=epoch, consume=(*chain.consume, Segment(chain.send[0], epoch)))
+
+
+def drained(chain: Chain, segment: Segment, subscription: str) -> Chain:
+    """Return the chain with a segment read to its end by a subscription; nothing is written to it any more."""
+
+    def marked(one: Segment) -> Segment:
+        is_it = one.epoch == segment.epoch and one.group == segment.group and subscription not in one.drained
+        return msgspec.structs.replace(one, drained=(*one.drained, subscription)) if is_it else one
+
+    return _replace(chain, consume=tuple(marked(one) for one in chain.consume))
+
+
+def trimmed(chain: Chain, subscriptions: Iterable[str]) -> Chain:
+    """Return the chain without the segments that all subscriptions have drained."""
+    names, consume = set(subscriptions), chain.consume
+    while consume and consume[0] is not chain.current and names <= set(consume[0].drained):
+        consume = consume[1:]
+    return _replace(chain, consume=consume)
+
+
+def floored(chain: Chain, subscription: str, epoch: int) -> Chain:
+    """Return the chain with a subscription given a message of an epoch, before it is given that."""
+    return _replace(chain, floors=chain.floors | {subscription: max(epoch, chain.floors.get(subscription, 0))})
+
+
+def abandoned(chain: Chain, group: str) -> Chain:
+    """Return the chain without what a group still has: a person has decided that nobody waits for it.
+
+    If the group comes back, what it has is of an older epoch, and is sent again behind all others.
+    """
+    consume = tuple(segment for segment in chain.consume if segment is chain.current or segment.group != group)
+    return _replace(chain, consume=consume)

@@ -1,0 +1,70 @@
+"""What the rules of a chain want done: a procedure yields one of these and is sent what came of it.
+
+So that the same procedures run over real brokers and in a simulation that fails at every step.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Generator
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+from bus.domain.message import Message
+from bus.domain.ordering.chain import Chain
+
+
+class Known(NamedTuple):
+    """A chain as the coordinator has it; of one that it lacks, ``version`` is 0."""
+
+    chain: Chain
+    version: int
+
+
+class Refused(enum.Enum):
+    """Why a coordinator did not do something."""
+
+    CONFLICT = "somebody else wrote first"
+    UNKNOWN = "it did not answer: it may have been done"
+
+
+class Read(NamedTuple):
+    """Read the chain: ``Known``, or ``UNKNOWN``."""
+
+
+class Put(NamedTuple):
+    """Write the chain if it still has this version: the new version, or why not."""
+
+    chain: Chain
+    version: int
+
+
+class Stand(NamedTuple):
+    """Ask how a group stands: its ``Standing``."""
+
+    group: str
+
+
+class Open(NamedTuple):
+    """Open a writer on a group, which shuts those before it out where the group can: whether that worked."""
+
+    group: str
+
+
+class Write(NamedTuple):
+    """Write messages with an epoch by the writer that was opened: how many, from the first, are held for sure."""
+
+    group: str
+    epoch: int
+    messages: tuple[Message, ...]
+
+
+class IsDrained(NamedTuple):
+    """Ask whether a group has nothing left for a subscription: True or False."""
+
+    group: str
+    subscription: str
+
+
+Effect: TypeAlias = Read | Put | Stand | Open | Write | IsDrained
+Answer = TypeVar("Answer")
+Procedure: TypeAlias = Generator[Effect, Any, Answer]

@@ -1,0 +1,88 @@
+"""What a subscription of a strictly ordered destination reads, and which messages come too late for it."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Collection
+
+from bus.domain.ordering.chain import Role, Segment, drained, floored, trimmed
+from bus.domain.ordering.chain_copy import ChainCopy
+from bus.domain.ordering.effects import IsDrained, Procedure
+from bus.domain.ordering.tenure import TERMS, Tenure, Terms
+
+
+class Verdict(enum.Enum):
+    """What is to be done with a message that was read."""
+
+    GIVE = "it is the next one"
+    LATE = "messages of a newer epoch were given before it"
+    UNKNOWN = "this process does not read any more, or cannot know"
+
+
+class ChainReader:
+    """The reader of one chain, as procedures; of all processes one has the role.
+
+    Parameters
+    ----------
+    subscriptions
+        Names those that are configured.
+    now
+        Milliseconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        owner: str,
+        url: str,
+        subscriptions: Callable[[], Collection[str]],
+        clock: Callable[[], float],
+        now: Callable[[], int],
+        terms: Terms = TERMS,
+    ) -> None:
+        self.tenure = Tenure(Role.READER, owner, url, terms, clock)
+        self.copy = ChainCopy(now)
+        self._subscriptions = subscriptions
+        self._clock = clock
+
+    def tend(self) -> Procedure[None]:
+        """Go on with the role, or take it; and forget segments of which only a removed subscription had something."""
+        yield from self.copy.tend(self.tenure, self._clock)
+        chain = self.copy.chain
+        names = self._subscriptions()
+        if chain is not None and names and self._leads and (wanted := trimmed(chain, names)) != chain:
+            yield from self.copy.put(chain, wanted)
+
+    def next_for(self, subscription: str) -> Procedure[Segment | None]:
+        """Return what a subscription reads now; None while there is nothing, or this process does not read."""
+        chain = yield from self.copy.get()
+        return chain.next_for(subscription) if chain is not None and self._leads else None
+
+    def judge(self, subscription: str, segment: Segment, epoch: int) -> Procedure[Verdict]:
+        """Say whether a message may be given to a subscription; durable when it returns that it may."""
+        while (chain := (yield from self.copy.get())) is not None and self._leads:
+            floor = chain.floor(subscription, segment)
+            if epoch < floor:
+                return Verdict.LATE
+            if epoch == chain.floors.get(subscription):
+                return Verdict.GIVE
+            yield from self.copy.put(chain, floored(chain, subscription, epoch))
+        return Verdict.UNKNOWN
+
+    def leave(self, subscription: str, segment: Segment) -> Procedure[bool]:
+        """Have a subscription done with a segment of which it has acked all that it got, if nothing more can come."""
+        chain = yield from self.copy.read()
+        if chain is None or not self._leads or chain.current == segment or chain.next_for(subscription) != segment:
+            return False
+        if not (yield IsDrained(segment.group, subscription)):
+            return False
+        while (chain := (yield from self.copy.get())) is not None and self._leads:
+            wanted = trimmed(drained(chain, segment, subscription), self._subscriptions())
+            if wanted == chain or (yield from self.copy.put(chain, wanted)):
+                return True
+        return False
+
+    @property
+    def _leads(self) -> bool:
+        """Whether this process has the role, by what it knows of the chain."""
+        chain = self.copy.chain
+        return chain is not None and self.tenure.is_held and self.tenure.is_mine(chain)

@@ -1,0 +1,176 @@
+"""Where the next message of a strictly ordered destination is written, and when it counts as taken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from bus.domain.message import Message
+from bus.domain.ordering.chain import Chain, Lease, Role, Segment, joined, produced_by, with_current, without
+from bus.domain.ordering.chain_copy import ChainCopy
+from bus.domain.ordering.effects import Open, Procedure, Stand, Write
+from bus.domain.ordering.tenure import TERMS, Tenure, Terms
+from bus.errors import NotLeader
+
+
+class Admission(NamedTuple):
+    """Under what messages were let in; what waited over a change of it may come too late.
+
+    Attributes
+    ----------
+    tenure
+        The epoch of the tenure of this process.
+    producer
+        The epoch of the producer that sent them; 0 for one without.
+    """
+
+    tenure: int
+    producer: int = 0
+
+
+class ChainSender:
+    """The sender of one chain, as procedures; of all processes one has the role.
+
+    Parameters
+    ----------
+    groups
+        Those that are configured, in the order in which they are taken.
+    now
+        Milliseconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        owner: str,
+        url: str,
+        groups: Sequence[str],
+        clock: Callable[[], float],
+        now: Callable[[], int],
+        terms: Terms = TERMS,
+    ) -> None:
+        self.tenure = Tenure(Role.SENDER, owner, url, terms, clock)
+        self.copy = ChainCopy(now)
+        self._groups = tuple(groups)
+        self._clock = clock
+        self._opened: tuple[str, int] | None = None
+        self._doubted: Segment | None = None
+
+    def tend(self) -> Procedure[None]:
+        """Go on with the role, or take it where nobody has it; to be done every ``Terms.every``."""
+        yield from self.copy.tend(self.tenure, self._clock)
+
+    def look_around(self) -> Procedure[None]:
+        """Have groups that came back join, and those that wait for their turn and failed leave; now and then."""
+        chain = yield from self.copy.get()
+        if chain is None or not self._leads(chain):
+            return
+        behind = [group for group in self._groups if (group,) != chain.send[:1] and not chain.holds(group)]
+        standings = {}
+        for group in behind:
+            standings[group] = yield Stand(group)
+        failed = {group for group in chain.send[1:] if group not in standings or not standings[group].is_whole}
+        wanted = joined(without(chain, failed), standings)
+        if wanted != chain and self._leads(chain):
+            yield from self.copy.put(chain, wanted)
+
+    def produce(self, owner: str, url: str, seen: int) -> Procedure[Lease | None]:
+        """Let a producer alone send from now on; return who may, or None while this process cannot say so.
+
+        Parameters
+        ----------
+        owner
+            Names one life of a producer: it may ask again.
+        seen
+            The epoch of the producer that it follows, so that a request that was late takes nothing from anybody.
+        """
+        while (chain := (yield from self.copy.get())) is not None and self._leads(chain):
+            if owner == chain.producer.owner or seen != chain.producer.epoch:
+                return chain.producer
+            yield from self.copy.put(chain, produced_by(chain, owner, url))
+        return None
+
+    def send(self, messages: Sequence[Message], admission: Admission) -> Procedure[int]:
+        """Write messages in order; return how many, from the first, two copies hold for sure.
+
+        Of the others nobody knows: they are to be sent again, in order, before any that come behind them.
+
+        Raises
+        ------
+        NotLeader
+            Another process sends, or another producer does; nothing was written.
+        """
+        done, failed = 0, set[str]()
+        while done < len(messages):
+            head = yield from self._head(failed, admission)
+            if head is None:
+                break
+            segment, epoch = head
+            count = yield Write(segment.group, epoch, tuple(messages[done:]))
+            done += count
+            if done < len(messages):
+                # What is unknown may still arrive, so nothing may be written behind it, for whomever that is.
+                self._doubted = segment
+        return done if self._is_in(admission) else 0
+
+    def _is_in(self, admission: Admission) -> bool:
+        return self.tenure.is_held and self.tenure.epoch == admission.tenure
+
+    def _check(self, chain: Chain, admission: Admission) -> None:
+        if not self._is_in(admission) or not self.tenure.is_mine(chain):
+            raise NotLeader("another process sends to this destination; this message is not accepted")
+        if chain.producer.epoch != admission.producer:
+            raise NotLeader("another producer sends to this destination; this message is not accepted")
+
+    def _leads(self, chain: Chain) -> bool:
+        return self.tenure.is_held and self.tenure.is_mine(chain)
+
+    def _head(self, failed: set[str], admission: Admission) -> Procedure[tuple[Segment, int] | None]:
+        """Return the segment to write to, with a writer open, and the epoch; None while there is none."""
+        while (chain := (yield from self.copy.get())) is not None:
+            self._check(chain, admission)
+            current = chain.current
+            if current is None or current == self._doubted or current.group not in {*self._groups} - failed:
+                if not (yield from self._move(chain, failed)):
+                    return None
+            elif (yield from self._is_open(current)):
+                chain = self.copy.chain
+                if chain is not None and chain.current == current:
+                    self._check(chain, admission)
+                    return current, chain.write_epoch
+            else:
+                failed.add(current.group)
+        return None
+
+    def _move(self, chain: Chain, failed: set[str]) -> Procedure[bool]:
+        """Put another group in the place of the current one; False while there is none.
+
+        It is in ``consume`` before anybody writes to it: else a failure in between would have it passed over.
+        """
+        gone = failed | (set(chain.send) - set(self._groups))
+        if chain.current is not None and chain.current == self._doubted:
+            gone |= {chain.current.group}
+        wanted = without(chain, gone)
+        if not wanted.send:
+            standings = {}
+            for group in self._groups:
+                if group not in failed and not wanted.holds(group):
+                    standings[group] = yield Stand(group)
+            wanted = joined(wanted, standings)
+        wanted = with_current(wanted)
+        if wanted != chain:
+            yield from self.copy.put(chain, wanted)
+        return wanted.current is not None
+
+    def _is_open(self, current: Segment) -> Procedure[bool]:
+        """Have a writer on the current group, opened in this tenure; False when the group takes none."""
+        wanted = (current.group, max(self.tenure.epoch, current.epoch))
+        if self._opened == wanted:
+            return True
+        # Shutting others out is for who has the role by now, not for who had it.
+        chain = yield from self.copy.read()
+        if chain is None or not self._leads(chain):
+            raise NotLeader("the coordinator does not say who sends to this destination; this message is not accepted")
+        if not (yield Open(current.group)):
+            return False
+        self._opened = wanted
+        return True

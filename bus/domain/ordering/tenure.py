@@ -1,0 +1,98 @@
+"""How long a process has a role, and when another one may take it, without clocks that agree.
+
+Who has a role raises its beat, and counts from the moment before it asked for that. Others count from when they saw the
+beat change, and for longer by a margin: so they take over only after the one before has stopped by itself, as long as
+neither clock is faster than the other by more than that margin (the lease of C. Gray and D. Cheriton, "Leases", 1989).
+The epoch guards what this cannot: a clock that stands still with its machine.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from bus.domain.ordering.chain import Chain, Lease, Role, renewed, taken, vacated
+
+
+class Terms(NamedTuple):
+    """Times in seconds.
+
+    Attributes
+    ----------
+    lease
+        For how long a role is had after a sign of life was asked for.
+    margin
+        How much longer others wait.
+    every
+        Between two signs of life.
+    """
+
+    lease: float = 4.0
+    margin: float = 2.0
+    every: float = 1.0
+
+
+TERMS: Final = Terms()
+
+
+class Tenure:
+    """One process and one role of one chain.
+
+    Parameters
+    ----------
+    owner
+        Names the process, also over its restarts; two that live at the same time have two names.
+    clock
+        Monotonic seconds.
+    """
+
+    def __init__(self, role: Role, owner: str, url: str, terms: Terms, clock: Callable[[], float]) -> None:
+        self.role = role
+        self.terms = terms
+        self._owner = owner
+        self._url = url
+        self._clock = clock
+        self._epoch = 0
+        self._until = -math.inf
+        self._seen = Lease()
+        self._since = math.inf
+
+    @property
+    def is_held(self) -> bool:
+        """Whether this process has the role now, for sure."""
+        return bool(self._epoch) and self._clock() < self._until
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of this tenure; 0 for none."""
+        return self._epoch
+
+    def is_mine(self, chain: Chain) -> bool:
+        """Whether a chain says that this very tenure goes on."""
+        lease = chain.lease(self.role)
+        return bool(self._epoch) and (lease.owner, lease.epoch) == (self._owner, self._epoch)
+
+    def next(self, chain: Chain) -> Chain | None:
+        """Return the chain to put for a tenure to go on or begin; None while the role is somebody else's."""
+        lease, now = chain.lease(self.role), self._clock()
+        if self.is_mine(chain):
+            return renewed(chain, self.role)
+        self._epoch = 0
+        if lease != self._seen or self._since == math.inf:
+            self._seen, self._since = lease, now
+        is_free = not lease.owner or lease.owner == self._owner  # its own, of an earlier life
+        if is_free or now - self._since > self.terms.lease + self.terms.margin:
+            return taken(chain, self.role, self._owner, self._url)
+        return None
+
+    def put(self, chain: Chain, asked_at: float) -> None:
+        """Take note that a chain of `next` was put, asked for at a time (monotonic seconds)."""
+        self._epoch = chain.lease(self.role).epoch
+        self._until = asked_at + self.terms.lease
+
+    def end(self, chain: Chain) -> Chain | None:
+        """Return the chain to put so that others need not wait; call it once nothing is under way. None if not had."""
+        was_mine = self.is_mine(chain)
+        self._epoch = 0
+        return vacated(chain, self.role) if was_mine else None

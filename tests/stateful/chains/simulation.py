@@ -1,0 +1,168 @@
+"""One run: a seed decides what there is, what fails when, and how long everything takes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tests.stateful.chains.actors import Dispatcher, Places, Producer, Receiver, Rules
+from tests.stateful.chains.places import Coordinator, Group, Subscriber
+from tests.stateful.chains.world import Host, World
+
+MESSAGES = 14
+TROUBLE = 45.0
+PATIENCE = 400.0
+
+
+@dataclass
+class Found:
+    """What a run has shown; no ``complaints`` when all promises were kept."""
+
+    complaints: list[str] = field(default_factory=list)
+    acked: int = 0
+    segments: int = 0
+    again: int = 0
+
+
+class Simulation:
+    """Two or three groups, two receivers, two dispatchers, one or two subscribers, one producer after another."""
+
+    def __init__(self, seed: int, rules: Rules | None = None, *, drift: float = 0.15) -> None:
+        dice = self._dice = random.Random(seed)
+        self.world = World(dice)
+        names = [f"subscriber-{n}" for n in range(dice.choice((1, 1, 2)))]
+        is_pair = dice.random() < 0.5
+        groups = [Group(self.world, name, names, is_pair=is_pair) for name in "abc"[: dice.choice((2, 2, 3))]]
+        self.places = Places(
+            Coordinator(), {one.name: one for one in groups}, {name: Subscriber(name) for name in names}
+        )
+        self._rules = rules or Rules()
+        self._receivers: dict[str, Receiver] = {}
+        self._hosts = [
+            Host(self.world, name, dice.uniform(1 - drift, 1 + drift), main)
+            for name, main in (
+                ("receiver-0", self._receive),
+                ("receiver-1", self._receive),
+                ("dispatcher-0", self._dispatch),
+                ("dispatcher-1", self._dispatch),
+            )
+        ]
+        producing = Host(self.world, "producer")
+        for host in (*self._hosts, producing):
+            host.start()
+        dies = dice.choice((0.0, 0.3, 0.8))
+        self._producer = Producer(producing, lambda: list(self._receivers.values()), MESSAGES, dies=dies)
+
+    def run(self) -> Found:
+        """Let everything fail for a while, then nothing, and judge."""
+        for _ in range(self._dice.randrange(2, 14)):
+            self.world.after(self._dice.uniform(0, TROUBLE), self._strike)
+        self.world.run(TROUBLE, over=self._is_over)
+        self._mend()
+        self.world.run(self.world.now + PATIENCE, over=self._is_over)
+        return self._judge()
+
+    def _receive(self, host: Host) -> None:
+        self._receivers[host.name] = Receiver(host, self.places, self._rules)
+
+    def _dispatch(self, host: Host) -> None:
+        Dispatcher(host, self.places, self._rules, lambda: list(self._receivers.values()))
+
+    def _strike(self) -> None:
+        strikes: list[Callable[[], None]] = [
+            self._kill,
+            self._pause,
+            self._stop_at_call,
+            self._stop_at_call,
+            self._cut,
+            self._cut,
+            self._harm_group,
+            self._harm_group,
+            self._harm_group,
+            self._stop,
+            self._stop,
+            self._slow,
+        ]
+        self._dice.choice(strikes)()
+
+    def _later(self, longest: float, event: Callable[[], None]) -> None:
+        self.world.after(self._dice.uniform(0.1, longest), event)
+
+    def _kill(self) -> None:
+        host = self._dice.choice(self._hosts)
+        if host.is_up:
+            host.crash()
+            self._later(10, lambda: None if host.is_up else host.start())
+
+    def _pause(self) -> None:
+        host = self._dice.choice(self._hosts)
+        host.stand_still()
+        self._later(20, host.go_on)
+
+    def _stop_at_call(self) -> None:
+        host = self._dice.choice(self._hosts)
+        host.stops_for = self._dice.uniform(1, 20)
+        host.stops_at = self._dice.choice(([Coordinator.name], self.places.groups, self.places.subscribers))
+
+    def _cut(self) -> None:
+        places = [*self.places.groups, Coordinator.name, *(host.name for host in self._hosts)]
+        one, other = self._dice.choice(self._hosts).name, self._dice.choice(places)
+        self.world.cut(one, other)
+        self._later(20, lambda: self.world.heal(one, other))
+
+    def _harm_group(self) -> None:
+        group = self._dice.choice(list(self.places.groups.values()))
+        group.set_up(self._dice.randrange(group.copies))
+        self._later(15, lambda: group.set_up(group.copies))
+
+    def _stop(self) -> None:
+        place = self._dice.choice((self.places.coordinator, *self.places.subscribers.values()))
+        place.is_up = False
+
+        def start() -> None:
+            place.is_up = True
+
+        self._later(12, start)
+
+    def _slow(self) -> None:
+        self.world.slowness = self._dice.choice((20, 200))
+
+        def mend() -> None:
+            self.world.slowness = 1.0
+
+        self._later(10, mend)
+
+    def _mend(self) -> None:
+        self.world.heal_all()
+        for place in (self.places.coordinator, *self.places.subscribers.values()):
+            place.is_up = True
+        for group in self.places.groups.values():
+            group.set_up(group.copies)
+        for host in self._hosts:
+            if not host.is_up:
+                host.start()
+            elif host.is_still:
+                host.go_on()
+            host.stops_for = 0.0
+
+    def _is_over(self) -> bool:
+        acked = self._producer.acked
+        taken = (subscriber.first for subscriber in self.places.subscribers.values())
+        return self._producer.is_over and all(number in first for first in taken for number in acked)
+
+    def _judge(self) -> Found:
+        found = Found(acked=len(self._producer.acked), segments=len(self.places.coordinator.chain.consume))
+        acked = set(self._producer.acked)
+        if not self._producer.is_over:
+            found.complaints.append(f"only {len(acked)} of {MESSAGES} could be sent")
+        for subscriber in self.places.subscribers.values():
+            first = subscriber.first
+            found.again += sum(first.values())
+            if lost := sorted(acked - first.keys()):
+                found.complaints.append(f"{subscriber.name} never got {lost}")
+            # What nobody was told of that it is held may come late, if that is told.
+            in_order = [number for number, is_again in first.items() if number in acked or not is_again]
+            if in_order != sorted(in_order):
+                found.complaints.append(f"{subscriber.name} got them in the order {in_order}")
+        return found
