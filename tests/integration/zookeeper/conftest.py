@@ -1,0 +1,18 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.servers import need
+from tests.servers.zookeeper import ZookeeperServer
+from tests.servers.zookeeper_fixtures import documents, place, zookeeper
+
+__all__ = ["documents", "place", "zookeeper"]
+
+
+@pytest.fixture(scope="session")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZookeeperServer]:
+    """A server to be killed and stopped; every test leaves it running."""
+    with ZookeeperServer(need("zookeeper"), tmp_path_factory.mktemp("own")) as server:
+        yield server

@@ -1,0 +1,269 @@
+"""A server that is killed, stands still, is wiped or is away, and answers that are lost: an error in time, then all is right."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import pytest
+
+from bus.coordinators.zookeeper import ZookeeperDocuments, connection
+from bus.errors import Conflict, StoreUnavailable
+from bus.ports.store import Document
+from tests.harness.waiting import until
+from tests.integration.zookeeper.relay import Fate, relaying
+from tests.servers.zookeeper import ZookeeperServer
+from tests.servers.zookeeper_fixtures import PATIENCE, place_on
+
+Answer = TypeVar("Answer")
+LONG = 60.0  # seconds that no wait of a test may come to
+WORD = b"=c/=k"
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Notice sooner than the bus does that a server is away or stands still."""
+    for name, seconds in {"SESSION": 1.0, "REACH": 0.5, "DEADLINE": 2.0}.items():
+        monkeypatch.setattr(connection, name, seconds)
+
+
+async def insist(call: Callable[[], Awaitable[Answer]]) -> Answer:
+    """Call again until there is an answer."""
+    async with asyncio.timeout(LONG):
+        while True:
+            try:
+                return await call()
+            except StoreUnavailable:
+                await asyncio.sleep(0.05)
+
+
+class Counting:
+    """Counts in a document, each time by compare-and-set with the version that it knows, over every failure."""
+
+    def __init__(self, documents: ZookeeperDocuments, key: str) -> None:
+        self.acknowledged = 0
+        self.refused = 0
+        self.over = False
+        self._documents = documents
+        self._key = key
+
+    async def run(self) -> None:
+        version = 0
+        while not self.over:
+            version = await self._counted(version)
+
+    async def _counted(self, version: int) -> int:
+        value = b"%d" % (version + 1)
+        try:
+            written = await self._documents.put("c", self._key, value, version=version)
+        except StoreUnavailable:
+            self.refused += 1
+            return await self._found(version)
+        assert written == version + 1
+        self.acknowledged = written
+        return written
+
+    async def _found(self, version: int) -> int:
+        """Read what became of a change without an answer: it was made as it was meant, or not at all."""
+        found = await insist(lambda: self._documents.get("c", self._key)) or Document(self._key, 0, b"0")
+        assert found.version in {version, version + 1}
+        assert found.value == b"%d" % found.version
+        return found.version
+
+
+@pytest.mark.usefixtures("quick")
+async def test_a_kill_loses_nothing_that_was_acknowledged(own: ZookeeperServer) -> None:
+    documents = ZookeeperDocuments(place_on(own.address))
+    counting = [Counting(documents, f"k{number}") for number in range(4)]
+    async with asyncio.TaskGroup() as tasks:
+        for each in counting:
+            tasks.create_task(each.run())
+        for _ in range(2):
+            enough = [each.acknowledged + 5 for each in counting]
+            await until(
+                lambda: all(each.acknowledged > least for each, least in zip(counting, enough, strict=True)),  # noqa: B023
+                what="changes that were acknowledged",
+            )
+            refused = [each.refused for each in counting]
+            await asyncio.to_thread(own.kill)
+            await until(
+                lambda: all(each.refused > before for each, before in zip(counting, refused, strict=True)),  # noqa: B023
+                what="a refusal of each",
+            )
+            await asyncio.to_thread(own.start)
+        acknowledged = [each.acknowledged for each in counting]
+        await until(
+            lambda: all(each.acknowledged > before for each, before in zip(counting, acknowledged, strict=True)),
+            what="changes after the last start",
+        )
+        for each in counting:
+            each.over = True
+    for number, each in enumerate(counting):
+        found = await documents.get("c", f"k{number}")
+        assert found is not None
+        assert found.version >= each.acknowledged
+    await documents.close()
+
+
+@pytest.mark.usefixtures("quick")
+async def test_a_server_that_stands_still_longer_than_the_session(own: ZookeeperServer) -> None:
+    documents = ZookeeperDocuments(place_on(own.address))
+    await insist(lambda: documents.put("c", "k", b"1"))
+    own.pause()
+    try:
+        async with asyncio.timeout(LONG):
+            calls = (
+                documents.get("c", "k"),
+                documents.list("c"),
+                documents.put("c", "k", b"2", version=1),
+                documents.delete("c", "k2"),
+            )
+            results = await asyncio.gather(*calls, return_exceptions=True)
+            assert [type(result) for result in results] == [StoreUnavailable] * len(calls)
+            await asyncio.sleep(2 * connection.SESSION)  # it is the fault that lasts so long
+            with pytest.raises(StoreUnavailable, match="nothing was sent"):
+                await documents.put("c", "new", b"1", version=0)
+    finally:
+        own.resume()
+    assert await insist(lambda: documents.get("c", "new")) is None
+    found = await insist(lambda: documents.get("c", "k"))
+    assert found in {Document("k", 1, b"1"), Document("k", 2, b"2")}
+    assert await insist(lambda: documents.put("c", "k", b"3", version=found.version)) == found.version + 1
+    await documents.close()
+
+
+@pytest.mark.usefixtures("quick")
+async def test_a_server_that_was_wiped_knows_no_session(own: ZookeeperServer) -> None:
+    documents = ZookeeperDocuments(place_on(own.address))
+    await insist(lambda: documents.put("c", "k", b"1"))
+    await asyncio.to_thread(own.wipe)
+    assert await insist(lambda: documents.get("c", "k")) is None
+    with pytest.raises(Conflict):
+        await documents.put("c", "k", b"2", version=1)
+    assert await documents.put("c", "k", b"1", version=0) == 1
+    await documents.close()
+
+
+@pytest.mark.usefixtures("quick")
+async def test_it_may_be_opened_before_its_server_is_up(own: ZookeeperServer) -> None:
+    await asyncio.to_thread(own.stop)
+    documents = ZookeeperDocuments(place_on(own.address))
+    for _ in range(2):
+        with pytest.raises(StoreUnavailable, match=r"cannot be reached \(write c/k\); nothing was sent") as caught:
+            await documents.put("c", "k", b"1")
+        assert caught.value.retriable
+    await asyncio.to_thread(own.start)
+    assert await insist(lambda: documents.put("c", "k", b"1", version=0)) == 1
+    await documents.close()
+
+
+@pytest.mark.usefixtures("quick")
+async def test_it_closes_while_the_server_stands_still_and_leaves_no_thread(own: ZookeeperServer) -> None:
+    before = {*threading.enumerate()}
+    documents = ZookeeperDocuments(place_on(own.address))
+    await insist(lambda: documents.put("c", "k", b"1"))
+    own.pause()
+    try:
+        asking = asyncio.create_task(documents.get("c", "k"))
+        async with asyncio.timeout(LONG):
+            await documents.close()
+            with pytest.raises(StoreUnavailable):
+                await asking
+            with pytest.raises(StoreUnavailable):
+                await documents.get("c", "k")
+    finally:
+        own.resume()
+    assert [thread.name for thread in {*threading.enumerate()} - before if "asyncio" not in thread.name] == []
+
+
+async def test_a_call_is_cancelled_at_once_while_the_server_stands_still(
+    own: ZookeeperServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    documents = ZookeeperDocuments(place_on(own.address))
+    await insist(lambda: documents.put("c", "k", b"1"))
+    for name in ("DEADLINE", "REACH"):
+        monkeypatch.setattr(connection, name, 2 * LONG)
+    own.pause()
+    try:
+        asking = [asyncio.create_task(documents.get("c", "k")) for _ in range(3)]
+        await asyncio.sleep(0)
+        for each in asking:
+            each.cancel()
+        _, late = await asyncio.wait(asking, timeout=LONG)
+        assert not late
+        assert all(each.cancelled() for each in asking)
+    finally:
+        own.resume()
+    assert await insist(lambda: documents.get("c", "k")) == Document("k", 1, b"1")
+    await documents.close()
+
+
+@pytest.mark.parametrize("fate", [Fate.ANSWER_KEPT, Fate.QUESTION_KEPT])
+async def test_a_change_whose_answer_is_lost_was_made_or_not(place: str, documents: ZookeeperDocuments, fate: Fate) -> None:
+    assert await documents.put("c", "k", b"1") == 1
+    async with relaying(place) as relay:
+        behind = ZookeeperDocuments(relay.address)
+        await behind.get("c", "k")
+        relay.meet(WORD, fate)
+        writing = asyncio.create_task(behind.put("c", "k", b"2", version=1))
+        await relay.met.wait()
+        if fate is Fate.ANSWER_KEPT:
+            await changed(documents)
+        relay.hang_up()
+        with pytest.raises(StoreUnavailable, match="whether it was done is not known") as caught:
+            await writing
+        assert "read the document before you repeat the change" in caught.value.hint
+        if fate is Fate.ANSWER_KEPT:
+            with pytest.raises(Conflict, match="has version 2, not 1"):
+                await insist(lambda: behind.put("c", "k", b"3", version=1))
+            assert await behind.get("c", "k") == Document("k", 2, b"2")
+        else:
+            assert await insist(lambda: behind.put("c", "k", b"3", version=1)) == 2
+            assert await documents.get("c", "k") == Document("k", 2, b"3")
+        await behind.close()
+
+
+async def changed(documents: ZookeeperDocuments) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while await documents.get("c", "k") != Document("k", 2, b"2"):
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("doing", ["put", "put any", "delete"])
+async def test_a_change_that_comes_late_changes_nothing_that_others_made(
+    place: str, documents: ZookeeperDocuments, doing: str
+) -> None:
+    assert await documents.put("c", "k", b"1") == 1
+    async with relaying(place) as relay:
+        behind = ZookeeperDocuments(relay.address)
+        assert await behind.get("c", "k") == Document("k", 1, b"1")
+        calls = {
+            "put": lambda: behind.put("c", "k", b"late", version=1),
+            "put any": lambda: behind.put("c", "k", b"late"),
+            "delete": lambda: behind.delete("c", "k"),
+        }
+        relay.meet(CHANGE_OF[doing], Fate.QUESTION_KEPT)
+        changing = asyncio.create_task(calls[doing]())
+        await relay.met.wait()
+        relay.hang_up()
+        with pytest.raises(StoreUnavailable, match="whether it was done is not known"):
+            await changing
+        assert await documents.put("c", "k", b"theirs", version=1) == 2
+        await relay.pass_on()
+        assert await documents.get("c", "k") == Document("k", 2, b"theirs")
+        await behind.close()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+async def test_an_answer_that_kazoo_does_not_know_ends_one_call_alone(place: str, documents: ZookeeperDocuments) -> None:
+    assert await documents.put("c", "k", b"1") == 1
+    async with relaying(place) as relay:
+        behind = ZookeeperDocuments(relay.address)
+        assert await behind.get("c", "k") == Document("k", 1, b"1")
+        relay.meet(WORD, Fate.ANSWER_SPOILED)
+        with pytest.raises(StoreUnavailable, match="does not answer"):
+            await behind.get("c", "k")
+        assert await insist(lambda: behind.get("c", "k")) == Document("k", 1, b"1")
+        await behind.close()
