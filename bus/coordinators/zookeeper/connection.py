@@ -89,8 +89,13 @@ class Connection:
 
     def _changed(self, state: str) -> None:
         """Hear, in kazoo's thread, of a connection that was made or lost."""
-        note = self._connected.set if state == KazooState.CONNECTED else self._connected.clear
-        self._loop.call_soon_threadsafe(note)
+        if state == KazooState.CONNECTED:
+            self._loop.call_soon_threadsafe(self._connected.set)
+            return
+        # A server that was wiped would refuse, for ever, a client that has seen more; one that is behind does no harm,
+        # for each read is synced.
+        self._client.last_zxid = 0
+        self._loop.call_soon_threadsafe(self._connected.clear)
 
     def _end(self) -> None:
         self._client.stop()

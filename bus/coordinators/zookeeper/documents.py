@@ -147,7 +147,9 @@ class ZookeeperDocuments:
                 size=size,
                 most=MOST_BYTES,
             )
-            raise StoreError(said, hint=sentence("a document of a coordinator is small: leave out what it need not have"))
+            raise StoreError(
+                said, hint=sentence("a document of a coordinator is small: leave out what it need not have")
+            )
 
 
 def _document(key: str, answer: Any) -> Document | None:

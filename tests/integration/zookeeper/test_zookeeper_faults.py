@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import struct
 import threading
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 import pytest
+from kazoo.protocol.serialization import Delete
 
 from bus.coordinators.zookeeper import ZookeeperDocuments, connection
 from bus.errors import Conflict, StoreUnavailable
@@ -152,7 +154,7 @@ async def test_it_may_be_opened_before_its_server_is_up(own: ZookeeperServer) ->
     documents = ZookeeperDocuments(place_on(own.address))
     for _ in range(2):
         with pytest.raises(StoreUnavailable, match=r"cannot be reached \(write c/k\); nothing was sent") as caught:
-            await documents.put("c", "k", b"1")
+            await documents.put("c", "k", b"1", version=0)
         assert caught.value.retriable
     await asyncio.to_thread(own.start)
     assert await insist(lambda: documents.put("c", "k", b"1", version=0)) == 1
@@ -201,7 +203,9 @@ async def test_a_call_is_cancelled_at_once_while_the_server_stands_still(
 
 
 @pytest.mark.parametrize("fate", [Fate.ANSWER_KEPT, Fate.QUESTION_KEPT])
-async def test_a_change_whose_answer_is_lost_was_made_or_not(place: str, documents: ZookeeperDocuments, fate: Fate) -> None:
+async def test_a_change_whose_answer_is_lost_was_made_or_not(
+    place: str, documents: ZookeeperDocuments, fate: Fate
+) -> None:
     assert await documents.put("c", "k", b"1") == 1
     async with relaying(place) as relay:
         behind = ZookeeperDocuments(relay.address)
@@ -231,6 +235,12 @@ async def changed(documents: ZookeeperDocuments) -> None:
             await asyncio.sleep(0.01)
 
 
+def deleting(place: str) -> bytes:
+    """Return how the question to delete the document begins: its kind, and the path with its length before it."""
+    path = b"/" + place.partition("/")[2].encode() + b"/" + WORD
+    return struct.pack(">ii", Delete.type, len(path)) + path
+
+
 @pytest.mark.parametrize("doing", ["put", "put any", "delete"])
 async def test_a_change_that_comes_late_changes_nothing_that_others_made(
     place: str, documents: ZookeeperDocuments, doing: str
@@ -240,12 +250,13 @@ async def test_a_change_that_comes_late_changes_nothing_that_others_made(
         behind = ZookeeperDocuments(relay.address)
         assert await behind.get("c", "k") == Document("k", 1, b"1")
         calls = {
-            "put": lambda: behind.put("c", "k", b"late", version=1),
-            "put any": lambda: behind.put("c", "k", b"late"),
-            "delete": lambda: behind.delete("c", "k"),
+            "put": (lambda: behind.put("c", "k", b"late", version=1), b"late"),
+            "put any": (lambda: behind.put("c", "k", b"late"), b"late"),
+            "delete": (lambda: behind.delete("c", "k"), deleting(place)),
         }
-        relay.meet(CHANGE_OF[doing], Fate.QUESTION_KEPT)
-        changing = asyncio.create_task(calls[doing]())
+        call, question = calls[doing]
+        relay.meet(question, Fate.QUESTION_KEPT)
+        changing = asyncio.ensure_future(call())
         await relay.met.wait()
         relay.hang_up()
         with pytest.raises(StoreUnavailable, match="whether it was done is not known"):
@@ -257,11 +268,14 @@ async def test_a_change_that_comes_late_changes_nothing_that_others_made(
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-async def test_an_answer_that_kazoo_does_not_know_ends_one_call_alone(place: str, documents: ZookeeperDocuments) -> None:
+async def test_an_answer_that_kazoo_does_not_know_ends_its_thread_and_another_is_begun(
+    place: str, documents: ZookeeperDocuments, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert await documents.put("c", "k", b"1") == 1
+    monkeypatch.setattr(connection, "REACH", 0.5)  # a call that finds the thread while it ends waits for nothing
     async with relaying(place) as relay:
         behind = ZookeeperDocuments(relay.address)
-        assert await behind.get("c", "k") == Document("k", 1, b"1")
+        assert await insist(lambda: behind.get("c", "k")) == Document("k", 1, b"1")
         relay.meet(WORD, Fate.ANSWER_SPOILED)
         with pytest.raises(StoreUnavailable, match="does not answer"):
             await behind.get("c", "k")

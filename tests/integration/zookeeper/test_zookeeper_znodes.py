@@ -15,7 +15,21 @@ from bus.coordinators.zookeeper.names import node_of
 from bus.errors import Conflict, StoreError, StoreUnavailable
 from bus.ports.store import Document
 
-KEYS = ["", " ", ".", "..", "/", "//", "a/../b", "zookeeper", "=", "%2F", "\x00\x1f\x7f", "\ufff0\ud7ff\U0001f600", "k" * 900]
+KEYS = [
+    "",
+    " ",
+    ".",
+    "..",
+    "/",
+    "//",
+    "a/../b",
+    "zookeeper",
+    "=",
+    "%2F",
+    "\x00\x1f\x7f",
+    "\ufff0\ud7ff\U0001f600",
+    "k" * 900,
+]
 
 
 @pytest.fixture
@@ -77,7 +91,9 @@ async def test_what_others_put_there_is_in_nobodys_way(
         await documents.delete("c", "k")
 
 
-async def test_without_the_right_to_write_it_says_so(documents: ZookeeperDocuments, place: str, client: KazooClient) -> None:
+async def test_without_the_right_to_write_it_says_so(
+    documents: ZookeeperDocuments, place: str, client: KazooClient
+) -> None:
     await documents.put("c", "k", b"")
     await asyncio.to_thread(client.set_acls, path_of(place, "c", "k"), READ_ACL_UNSAFE)
     with pytest.raises(StoreError, match=r"does not allow this \(write c/k\): NoAuthError") as caught:
@@ -86,9 +102,7 @@ async def test_without_the_right_to_write_it_says_so(documents: ZookeeperDocumen
     assert "all rights below its path" in caught.value.hint
 
 
-async def test_without_a_path_documents_are_below_the_bus_s(
-    zookeeper: str, place: str, client: KazooClient
-) -> None:
+async def test_without_a_path_documents_are_below_the_bus_s(zookeeper: str, place: str, client: KazooClient) -> None:
     collection = place.partition("/")[2]
     documents = ZookeeperDocuments(zookeeper)
     await documents.put(collection, "k", b"v")

@@ -57,7 +57,7 @@ async def test_it_is_opened_before_its_server_and_leaves_no_thread_behind(away: 
     async with open_coordinator(away, MemoryStore()) as coordinator:
         assert isinstance(coordinator, ZookeeperDocuments)
         with pytest.raises(StoreUnavailable, match=r"cannot be reached \(write leaders/x\); nothing was sent"):
-            await coordinator.put("leaders", "x", b"")
+            await coordinator.put("leaders", "x", b"", version=0)
     assert [thread.name for thread in {*threading.enumerate()} - before if "asyncio" not in thread.name] == []
     with pytest.raises(StoreUnavailable):
         await coordinator.get("leaders", "x")

@@ -67,7 +67,10 @@ def test_an_exception_that_a_later_kazoo_adds_is_mapped_as_its_parent() -> None:
 
 
 async def test_a_deadline_is_unavailable_and_a_cancellation_passes() -> None:
-    with pytest.raises(StoreUnavailable, match="no answer in time; whether it was done"), translating("w", changes=True):
+    with (
+        pytest.raises(StoreUnavailable, match="no answer in time; whether it was done"),
+        translating("w", changes=True),
+    ):
         async with asyncio.timeout(0):
             await asyncio.Event().wait()
     with pytest.raises(asyncio.CancelledError), translating("read", changes=False):
