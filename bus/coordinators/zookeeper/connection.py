@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -16,6 +17,9 @@ REACH: Final = 2.0  # seconds to wait for a connection
 # Nothing of the bus lives in a session; its time-out (seconds) says how soon a server that hangs is left for another.
 SESSION: Final = 4.0
 _RETRY: Final = {"max_tries": -1, "delay": 0.1, "max_delay": 1.0}
+
+# Where nobody set up logs, a command says by itself what is wrong.
+logging.getLogger("kazoo").addHandler(logging.NullHandler())
 
 Request = Callable[[KazooClient], Any]
 

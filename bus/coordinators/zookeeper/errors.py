@@ -77,7 +77,7 @@ REFUSED: Final[tuple[type[Exception], ...]] = (
     driver.UnimplementedError,
 )
 
-# What kazoo raises without a class of its own: a broken socket, an answer to another question (the session begins anew).
+# What kazoo raises without a class of its own: a broken socket, an answer to another question.
 BARE: Final[tuple[type[Exception], ...]] = (OSError, RuntimeError)
 
 _CAUGHT: Final[tuple[type[Exception], ...]] = (driver.KazooException, *UNAVAILABLE, *BARE)

@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Final
 
+from tests.harness.process import free_port
+
 _CHUNK: Final = 1 << 16
 _XID: Final = slice(4, 8)  # of an answer: which question it is for
 
@@ -108,9 +110,9 @@ class Relay:
 @asynccontextmanager
 async def relaying(server: str) -> AsyncIterator[Relay]:
     """Yield a relay in front of a server's address."""
-    listening = await asyncio.start_server(lambda *streams: relay.serve(*streams), "127.0.0.1", 0)
-    relay = Relay(server, listening.sockets[0].getsockname()[1])
-    async with listening:
+    port = free_port()
+    relay = Relay(server, port)
+    async with await asyncio.start_server(relay.serve, "127.0.0.1", port):
         try:
             yield relay
         finally:

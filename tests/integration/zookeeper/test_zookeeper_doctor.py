@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 
-import pytest
-
-from bus.cli import run
-from tests.harness.process import free_port
-
-
-def checked(capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
-    run(["doctor", "--json", "--url", f"http://127.0.0.1:{free_port()}"])
-    said = capsys.readouterr()
-    assert said.err == ""
-    return next(check for check in json.loads(said.out)["checks"] if check["name"] == "coordinator")
+from tests.harness.process import ROOT, free_port
 
 
-def test_one_that_answers(place: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setenv("BUS_ZOOKEEPER", place)
-    found = checked(capsys)
+def checked(coordinator: str) -> dict[str, object]:
+    """Return what the doctor finds of a coordinator, as a process without a bus."""
+    command = [sys.executable, "-m", "bus.cli", "doctor", "--json", "--url", f"http://127.0.0.1:{free_port()}"]
+    env = {**os.environ, "BUS_ZOOKEEPER": coordinator}
+    ran = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+    assert ran.stderr == ""
+    return next(check for check in json.loads(ran.stdout)["checks"] if check["name"] == "coordinator")
+
+
+def test_one_that_answers(place: str) -> None:
+    found = checked(place)
     assert (found["ok"], found["detail"]) == (True, f"ZooKeeper at {place} answers")
 
 
-def test_one_that_is_away(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setenv("BUS_ZOOKEEPER", f"127.0.0.1:{free_port()}")
-    found = checked(capsys)
+def test_one_that_is_away() -> None:
+    found = checked(f"127.0.0.1:{free_port()}")
     assert not found["ok"]
     assert "ZooKeeper cannot be reached" in str(found["detail"])
     assert "check that ZooKeeper runs" in str(found["do"])

@@ -1,4 +1,4 @@
-"""A server that is killed, stands still, is wiped or is away, and answers that are lost: an error in time, then all is right."""
+"""A server that is killed, stands still, is wiped or away, and lost answers: an error in time, then all is right."""
 
 from __future__ import annotations
 
@@ -231,7 +231,9 @@ async def test_a_change_whose_answer_is_lost_was_made_or_not(
 
 async def changed(documents: ZookeeperDocuments) -> None:
     async with asyncio.timeout(PATIENCE):
-        while await documents.get("c", "k") != Document("k", 2, b"2"):
+        while True:
+            if await documents.get("c", "k") == Document("k", 2, b"2"):
+                return
             await asyncio.sleep(0.01)
 
 

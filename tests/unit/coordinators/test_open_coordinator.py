@@ -5,8 +5,6 @@ from __future__ import annotations
 import importlib.abc
 import sys
 import threading
-from collections.abc import Sequence
-from types import ModuleType
 
 import pytest
 
@@ -21,7 +19,7 @@ from tests.harness.process import free_port
 class NotInstalled(importlib.abc.MetaPathFinder):
     """Finds no kazoo."""
 
-    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> None:
+    def find_spec(self, fullname: str, *_: object) -> None:
         if fullname.partition(".")[0] == "kazoo":
             raise ModuleNotFoundError(f"No module named {fullname!r}", name=fullname)
 
@@ -48,7 +46,7 @@ async def test_the_store_is_the_coordinator_and_kazoo_need_not_be_there() -> Non
 
 @pytest.mark.usefixtures("no_kazoo")
 async def test_an_extra_that_is_missing_is_named() -> None:
-    with pytest.raises(ConfigurationError, match="kazoo.* is not installed; the settings need the zookeeper extra"):
+    with pytest.raises(ConfigurationError, match=r"kazoo.* is not installed; the settings need the zookeeper extra"):
         await probe_coordinator(Settings(zookeeper="zk1:2181"))
 
 
