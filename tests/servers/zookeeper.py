@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from tests.harness.process import free_port
+from tests.harness.waiting import wait_until
 from tests.servers.cache import MAVEN, InstallFailed, cache_dir, install_once, run
 from tests.servers.running import LocalServer
 
@@ -94,19 +97,23 @@ class ZookeeperServer(LocalServer):
             "-Dzookeeper.preAllocSize=64",
             "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
             *("-cp", ":".join(map(str, sorted(self._jars.glob("*.jar"))))),
-            "org.apache.zookeeper.server.ZooKeeperServerMain",
+            "org.apache.zookeeper.server.quorum.QuorumPeerMain",
             str(self._config),
         ]
 
     def answers(self) -> bool:
         """Whether it says in which mode it serves."""
+        return bool(self.mode())
+
+    def mode(self) -> str:
+        """Return ``standalone``, ``leader`` or ``follower``; empty while it does not serve."""
         try:
             with socket.create_connection(("127.0.0.1", self._port), timeout=2) as connection:
                 connection.sendall(b"srvr")
                 with connection.makefile("rb") as answer:
-                    return b"Mode:" in answer.read()
+                    return answer.read().decode().partition("Mode: ")[2].partition("\n")[0]
         except OSError:
-            return False
+            return ""
 
     def prepare(self) -> None:
         """Write the configuration."""
@@ -122,6 +129,47 @@ class ZookeeperServer(LocalServer):
             "admin.enableServer": "false",
             "4lw.commands.whitelist": "srvr",
         }
+
+
+class ZookeeperMember(ZookeeperServer):
+    """One server of an ensemble, which serves while a majority runs.
+
+    Parameters
+    ----------
+    number
+        Its own, from 1.
+    peers
+        ``HOST:PORT:PORT`` of every member, by number.
+    """
+
+    def __init__(self, jars: Path, folder: Path, number: int, peers: Sequence[str]) -> None:
+        super().__init__(jars, folder)
+        self._number = number
+        self._peers = peers
+
+    def prepare(self) -> None:
+        """Write the configuration, and which member it is."""
+        super().prepare()
+        (self.data / "myid").write_text(str(self._number))
+
+    def _properties(self) -> dict[str, object]:
+        servers = {f"server.{number}": peer for number, peer in enumerate(self._peers, 1)}
+        return {**super()._properties(), "initLimit": 20, "syncLimit": 10, **servers}
+
+
+@contextmanager
+def ensemble(jars: Path, folder: Path, size: int = 3) -> Iterator[list[ZookeeperMember]]:
+    """Run an ensemble, and give its members once all of them serve."""
+    peers = [f"127.0.0.1:{free_port()}:{free_port()}" for _ in range(size)]
+    with ExitStack() as stack:
+        members = [ZookeeperMember(jars, folder / str(number), number, peers) for number in range(1, size + 1)]
+        for member in members:
+            member.prepare()
+            member.child.start()
+            stack.callback(member.close)
+        for member in members:
+            wait_until(member.answers, within=member.start_within, what="a member serves", state=member.child.output)
+        yield members
 
 
 def _fetch(work: Path) -> None:

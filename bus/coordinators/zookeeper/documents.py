@@ -27,8 +27,9 @@ class ZookeeperDocuments:
     """A ``DocumentStore`` in ZooKeeper. Make it in a running event loop; it connects by itself, for ever.
 
     A document's version is its znode's and one. What was acknowledged rests on the disks of a majority, and a read
-    sees all that was acknowledged to anybody before. A call takes a few seconds at most: then it raises
-    ``StoreUnavailable``, and a change says whether it may have been made. One that was made late changes only the
+    sees all that was acknowledged to anybody before, unless it comes through a leader that has not noticed yet that
+    there is another; no change can be made of what it says. A call takes a few seconds at most: then it raises
+    ``StoreUnavailable``, and a change says whether it may have been made. One that is made late changes only the
     version that it was meant for.
 
     Parameters

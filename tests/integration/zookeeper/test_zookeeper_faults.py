@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import struct
 import threading
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
 
 import pytest
 from kazoo.protocol.serialization import Delete
@@ -14,65 +12,12 @@ from kazoo.protocol.serialization import Delete
 from bus.coordinators.zookeeper import ZookeeperDocuments, connection
 from bus.errors import Conflict, StoreUnavailable
 from bus.ports.store import Document
-from tests.harness.waiting import until
+from tests.integration.zookeeper.counting import LONG, Counting, all_are_refused, all_go_on, insist
 from tests.integration.zookeeper.relay import Fate, relaying
 from tests.servers.zookeeper import ZookeeperServer
 from tests.servers.zookeeper_fixtures import PATIENCE, place_on
 
-Answer = TypeVar("Answer")
-LONG = 60.0  # seconds that no wait of a test may come to
 WORD = b"=c/=k"
-
-
-@pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Notice sooner than the bus does that a server is away or stands still."""
-    for name, seconds in {"SESSION": 1.0, "REACH": 0.5, "DEADLINE": 2.0}.items():
-        monkeypatch.setattr(connection, name, seconds)
-
-
-async def insist(call: Callable[[], Awaitable[Answer]]) -> Answer:
-    """Call again until there is an answer."""
-    async with asyncio.timeout(LONG):
-        while True:
-            try:
-                return await call()
-            except StoreUnavailable:
-                await asyncio.sleep(0.05)
-
-
-class Counting:
-    """Counts in a document, each time by compare-and-set with the version that it knows, over every failure."""
-
-    def __init__(self, documents: ZookeeperDocuments, key: str) -> None:
-        self.acknowledged = 0
-        self.refused = 0
-        self.over = False
-        self._documents = documents
-        self._key = key
-
-    async def run(self) -> None:
-        version = 0
-        while not self.over:
-            version = await self._counted(version)
-
-    async def _counted(self, version: int) -> int:
-        value = b"%d" % (version + 1)
-        try:
-            written = await self._documents.put("c", self._key, value, version=version)
-        except StoreUnavailable:
-            self.refused += 1
-            return await self._found(version)
-        assert written == version + 1
-        self.acknowledged = written
-        return written
-
-    async def _found(self, version: int) -> int:
-        """Read what became of a change without an answer: it was made as it was meant, or not at all."""
-        found = await insist(lambda: self._documents.get("c", self._key)) or Document(self._key, 0, b"0")
-        assert found.version in {version, version + 1}
-        assert found.value == b"%d" % found.version
-        return found.version
 
 
 @pytest.mark.usefixtures("quick")
@@ -83,29 +28,15 @@ async def test_a_kill_loses_nothing_that_was_acknowledged(own: ZookeeperServer) 
         for each in counting:
             tasks.create_task(each.run())
         for _ in range(2):
-            enough = [each.acknowledged + 5 for each in counting]
-            await until(
-                lambda: all(each.acknowledged > least for each, least in zip(counting, enough, strict=True)),  # noqa: B023
-                what="changes that were acknowledged",
-            )
-            refused = [each.refused for each in counting]
+            await all_go_on(counting)
             await asyncio.to_thread(own.kill)
-            await until(
-                lambda: all(each.refused > before for each, before in zip(counting, refused, strict=True)),  # noqa: B023
-                what="a refusal of each",
-            )
+            await all_are_refused(counting)
             await asyncio.to_thread(own.start)
-        acknowledged = [each.acknowledged for each in counting]
-        await until(
-            lambda: all(each.acknowledged > before for each, before in zip(counting, acknowledged, strict=True)),
-            what="changes after the last start",
-        )
+        await all_go_on(counting)
         for each in counting:
             each.over = True
-    for number, each in enumerate(counting):
-        found = await documents.get("c", f"k{number}")
-        assert found is not None
-        assert found.version >= each.acknowledged
+    for each in counting:
+        await each.check(documents)
     await documents.close()
 
 
