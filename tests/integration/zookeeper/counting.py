@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
 
 from bus.coordinators.zookeeper import ZookeeperDocuments
-from bus.errors import StoreUnavailable
+from bus.errors import Conflict, StoreUnavailable
 from bus.ports.store import Document
 from tests.harness.waiting import until
 
@@ -53,6 +53,8 @@ class Counting:
             written = await self._documents.put("c", self._key, value, version=version)
         except StoreUnavailable:
             self.refused += 1
+            return await self._found(version)
+        except Conflict:  # its own change came late, after it had looked
             return await self._found(version)
         assert written == version + 1
         self.acknowledged = written
