@@ -97,7 +97,7 @@ class Connection:
             self._loop.call_soon_threadsafe(self._connected.set)
             return
         # A server that was wiped would refuse, for ever, a client that has seen more; one that is behind does no harm,
-        # for each read is synced.
+        # for each read is behind a barrier.
         self._client.last_zxid = 0
         self._loop.call_soon_threadsafe(self._connected.clear)
 

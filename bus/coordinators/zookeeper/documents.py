@@ -27,10 +27,9 @@ class ZookeeperDocuments:
     """A ``DocumentStore`` in ZooKeeper. Make it in a running event loop; it connects by itself, for ever.
 
     A document's version is its znode's and one. What was acknowledged rests on the disks of a majority, and a read
-    sees all that was acknowledged to anybody before, unless it comes through a leader that has not noticed yet that
-    there is another; no change can be made of what it says. A call takes a few seconds at most: then it raises
-    ``StoreUnavailable``, and a change says whether it may have been made. One that is made late changes only the
-    version that it was meant for.
+    sees all that was acknowledged to anybody before: each costs a transaction, as a change does. A call takes a few
+    seconds at most: then it raises ``StoreUnavailable``, and a change says whether it may have been made. One that is
+    made late changes only the version that it was meant for.
 
     Parameters
     ----------
@@ -109,8 +108,8 @@ class ZookeeperDocuments:
 
     async def _asked(self, what: str, *requests: Request) -> builtins.list[Any]:
         """Return answers that know of all that was acknowledged before, whichever server gives them."""
-        sync = partial(KazooClient.sync_async, path=self._root)
-        return (await self._connection.ask(what, sync, *requests))[1:]
+        barrier = partial(_barrier, path=self._root)
+        return (await self._connection.ask(what, barrier, *requests))[1:]
 
     async def _written(self, collection: str, key: str, value: bytes, expected: int) -> bool:
         """Write a document whose version is still the expected one; whether it was."""
@@ -151,6 +150,16 @@ class ZookeeperDocuments:
             raise StoreError(
                 said, hint=sentence("a document of a coordinator is small: leave out what it need not have")
             )
+
+
+def _barrier(client: KazooClient, path: str) -> Any:
+    """Have a majority agree on a transaction that changes nothing; what the session reads behind it is not older.
+
+    ``sync`` does not do that: the leader answers it for its own clients before it has applied what others were told.
+    """
+    transaction = client.transaction()
+    transaction.check(path, -1)
+    return transaction.commit_async()
 
 
 def _document(key: str, answer: Any) -> Document | None:

@@ -77,9 +77,10 @@ async def all_go_on(counting: Sequence[Counting], by: int = 5) -> None:
     )
 
 
-async def all_are_refused(counting: Sequence[Counting]) -> None:
-    """Wait until each was told that there is no answer."""
+async def all_are_refused(counting: Sequence[Counting], harm: Callable[[], None]) -> None:
+    """Do harm, and wait until each was told that there is no answer."""
     before = [each.refused for each in counting]
+    await asyncio.to_thread(harm)
     await until(
         lambda: all(each.refused > count for each, count in zip(counting, before, strict=True)),
         what="a refusal of each",

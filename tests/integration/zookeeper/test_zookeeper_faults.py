@@ -29,8 +29,7 @@ async def test_a_kill_loses_nothing_that_was_acknowledged(own: ZookeeperServer) 
             tasks.create_task(each.run())
         for _ in range(2):
             await all_go_on(counting)
-            await asyncio.to_thread(own.kill)
-            await all_are_refused(counting)
+            await all_are_refused(counting, own.kill)
             await asyncio.to_thread(own.start)
         await all_go_on(counting)
         for each in counting:
