@@ -76,6 +76,27 @@ async def test_what_a_majority_has_goes_on_without_the_leader(members: list[Zook
 
 
 @pytest.mark.usefixtures("quick")
+async def test_a_leader_that_stood_still_gives_nothing_old(members: list[ZookeeperMember]) -> None:
+    path = place_on("")
+    leader = await asyncio.to_thread(leader_of, members)
+    through_it = ZookeeperDocuments(leader.address + path)
+    through_others = ZookeeperDocuments(",".join(each.address for each in members if each is not leader) + path)
+    await insist(lambda: through_it.put("c", "k", b"old"))
+    leader.pause()
+    try:
+        await insist(lambda: through_others.put("c", "k", b"new"))
+        asking = [asyncio.create_task(insist(lambda: through_it.get("c", "k"))) for _ in range(5)]
+        await asyncio.sleep(0)
+    finally:
+        leader.resume()
+    for found in await asyncio.gather(*asking):
+        assert found is not None
+        assert found.value == b"new"
+    await asyncio.gather(through_it.close(), through_others.close())
+    await until(lambda: all(member.answers() for member in members), what="all serve again")
+
+
+@pytest.mark.usefixtures("quick")
 async def test_without_a_majority_nothing_is_acknowledged(members: list[ZookeeperMember]) -> None:
     documents = ZookeeperDocuments(all_of(members))
     counting = [Counting(documents, "k")]
