@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import re
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +20,10 @@ from bus.errors import ConfigurationError
 
 _PREFIX = "BUS_"
 _MOST_PROCESSES: Final = 64
+_MOST_PORT: Final = 65_535
+_SERVER: Final = re.compile(r"(?:[A-Za-z0-9_-]{1,63}(?:\.[A-Za-z0-9_-]{1,63})*|\[[0-9A-Fa-f:.]+\]):([0-9]{1,5})")
+# What ZooKeeper keeps for itself, and names that stand for folders, are no places for documents.
+_ZNODES: Final = re.compile(r"(?!zookeeper(?:/|$))(?!(?:.*/)?\.\.?(?:/|$))[A-Za-z0-9._-]+(?:/[A-Za-z0-9._-]+)*")
 _PORTS = {"receiver": 8700, "admin": 8701}
 # Read by the SDK and the command line, not by the services.
 _CLIENT_VARIABLES = frozenset({"BUS_URL"})
@@ -43,6 +48,9 @@ class Settings(BaseSettings):
         Size at which a spool refuses new records; old ones are never dropped.
     disk_reserve
         Free disk kept for outcomes; receivers answer 507 below it. None: 256 MiB or 10 % of the disk, the smaller.
+    zookeeper
+        ``HOST:PORT,HOST:PORT/PATH`` of the ensemble in which strictly ordered destinations agree; without a path below
+        ``/bus``. Empty: in the store.
     kafka_bootstrap
         ``HOST:PORT`` of Kafka brokers, comma separated.
     kafka_prefix
@@ -115,6 +123,7 @@ class Settings(BaseSettings):
     spool_limit: int = Field(default=16 * 2**30, ge=2**20)
     disk_reserve: int | None = Field(default=None, ge=0)
     store_linger: float = Field(default=0.05, ge=0, le=0.5)
+    zookeeper: str = ""
     kafka_bootstrap: str = ""
     kafka_prefix: str = ""
     kafka_tls: bool = False
@@ -183,6 +192,15 @@ class Settings(BaseSettings):
             ipaddress.ip_network(entry, strict=False)
         return value
 
+    @field_validator("zookeeper")
+    @classmethod
+    def _is_ensemble(cls, value: str) -> str:
+        servers, slash, path = value.partition("/")
+        has_path = _ZNODES.fullmatch(path) if slash else not path
+        if value and not (all(map(_is_server, servers.split(","))) and has_path):
+            raise ValueError("HOST:PORT, several with commas between, and /PATH after the last: zk1:2181,zk2:2181/bus")
+        return value
+
     def reserve(self, total: int) -> int:
         """Return the free bytes that are kept for outcomes on a disk of ``total`` bytes."""
         return min(256 * 2**20, total // 10) if self.disk_reserve is None else self.disk_reserve
@@ -207,6 +225,11 @@ class Settings(BaseSettings):
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:
             return False
+
+
+def _is_server(text: str) -> bool:
+    found = _SERVER.fullmatch(text)
+    return found is not None and 0 < int(found[1]) <= _MOST_PORT
 
 
 def load_settings(config: Path | None, overrides: dict[str, Any]) -> Settings:

@@ -8,7 +8,7 @@ from typing import Final
 
 import structlog
 
-# These libraries log each request; and while a broker is away, its client logs ten lines a second, where the bus says
+# These libraries log each request; and while a server is away, its client logs ten lines a second, where the bus says
 # once what is wrong.
 QUIET: Final = {
     "uvicorn": logging.WARNING,
@@ -16,6 +16,7 @@ QUIET: Final = {
     "aiokafka": logging.CRITICAL,
     "aiormq": logging.CRITICAL,
     "aio_pika": logging.CRITICAL,
+    "kazoo": logging.CRITICAL,
 }
 
 

@@ -14,6 +14,7 @@ _WORDS: Final = {
         "rabbitmq",
         "nsq",
         "mongodb",
+        "zookeeper",
         "broker_faults",
         "degradation",
         "live_switch",

@@ -13,7 +13,7 @@ from typing import NamedTuple, NoReturn
 
 import pytest
 
-from tests.servers import axe, chromium, connectors, kafka, mongodb, nsq, payloads, rabbitmq, toxiproxy
+from tests.servers import axe, chromium, connectors, kafka, mongodb, nsq, payloads, rabbitmq, toxiproxy, zookeeper
 from tests.servers.cache import InstallFailed, cache_dir
 
 __all__ = ["KNOWN", "InstallFailed", "Known", "cache_dir", "missing", "need"]
@@ -37,6 +37,7 @@ KNOWN = {
     "payloads": Known(f"GitHub webhook payloads {payloads.VERSION}", payloads.find, payloads.install),
     "rabbitmq": Known(f"RabbitMQ {rabbitmq.VERSION} with Debian's Erlang", rabbitmq.find, rabbitmq.install),
     "toxiproxy": Known(f"toxiproxy {toxiproxy.VERSION}", toxiproxy.find, toxiproxy.install),
+    "zookeeper": Known(f"ZooKeeper {zookeeper.VERSION}", zookeeper.find, zookeeper.install),
 }
 
 

@@ -17,6 +17,7 @@ _COSTLY: Final = {
     "rabbitmq": "rabbitmq",
     "mongodb": "mongodb",
     "nsq": "nsq",
+    "zookeeper": "zookeeper",
 }
 _WITHOUT: Final = "tests/unit/"
 

@@ -69,6 +69,11 @@ def test_variables_of_the_client_and_of_tests_are_let_be(monkeypatch: pytest.Mon
         *(("port", 70_000), ("port", -1), ("port", "eighty"), ("spool_limit", 1), ("store_linger", 5)),
         *(("receive_timeout", 0), ("drain_timeout", -1), ("log_level", "loud"), ("disk_reserve", -1)),
         *(("audit_retention_days", 0), ("session_idle", 0), ("session_lifetime", 1), ("trusted_proxies", "proxy")),
+        *(
+            ("zookeeper", value)
+            for value in ("zk", "zk:0", "zk:65536", ":2181", "zk:2181,", "zk:2181/", "zk:2181,/bus")
+        ),
+        *(("zookeeper", f"zk:2181/{path}") for path in ("zookeeper/bus", "a//b", "..", "a/.", "bus/", "b s")),
     ],
 )
 def test_an_impossible_value_is_named_with_its_key(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import os
 import shutil
@@ -69,6 +70,8 @@ def doctor(
     checks = [_python(), _sqlite(), configuration, _disk(place or Path(), settings)]
     if place is not None:
         checks += [_permissions(place, mend=close_directory), *_spools(place)]
+    if settings is not None and settings.zookeeper:
+        checks.append(_coordinator(settings))
     checks += _bus(address, api_key)
     if as_json:
         print_json({"ok": all(check.ok for check in checks), "checks": [check._asdict() for check in checks]})
@@ -186,6 +189,16 @@ def _foreign(overview: Overview) -> list[Check]:
         for found in overview.consumers
         if found.records and foreign.has(found)
     ]
+
+
+def _coordinator(settings: Settings) -> Check:
+    from bus.bootstrap.coordinator import probe_coordinator  # noqa: PLC0415 - the server extra is there
+
+    try:
+        asyncio.run(probe_coordinator(settings))
+    except BusError as error:
+        return Check("coordinator", ok=False, detail=str(error), do=error.hint)
+    return Check("coordinator", ok=True, detail=f"ZooKeeper at {settings.zookeeper} answers")
 
 
 def _own_url(settings: Settings) -> str:

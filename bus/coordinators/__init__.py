@@ -1,0 +1,1 @@
+"""Coordinators: where strictly ordered destinations agree, when that is not the store."""
