@@ -13,7 +13,18 @@ from typing import NamedTuple, NoReturn
 
 import pytest
 
-from tests.servers import axe, chromium, connectors, kafka, mongodb, nsq, payloads, rabbitmq, rabbitmq_cluster, toxiproxy
+from tests.servers import (
+    axe,
+    chromium,
+    connectors,
+    kafka,
+    mongodb,
+    nsq,
+    payloads,
+    rabbitmq,
+    rabbitmq_cluster,
+    toxiproxy,
+)
 from tests.servers.cache import InstallFailed, cache_dir
 
 __all__ = ["KNOWN", "InstallFailed", "Known", "cache_dir", "missing", "need"]
