@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -71,12 +72,14 @@ class Epmd:
         self.port = free_port()
         argv = [str(_erts(home) / "epmd"), "-address", "127.0.0.1", "-port", str(self.port)]
         self._child = Child(argv, log=folder / "epmd.log")
+        self._starting = threading.Lock()
 
     def start(self) -> None:
         """Start it unless it runs."""
-        if not self._child.running:
-            self._child.start()
-            wait_until(lambda: _accepts(self.port), within=10, what="epmd answers", state=self._child.output)
+        with self._starting:
+            if not self._child.running:
+                self._child.start()
+                wait_until(lambda: _accepts(self.port), within=10, what="epmd answers", state=self._child.output)
 
     def close(self) -> None:
         """SIGKILL it."""

@@ -19,8 +19,8 @@ NODES: Final = ("one", "two", "three")
 _SETTINGS: Final = (
     "cluster_formation.peer_discovery_backend = classic_config",
     *(f"cluster_formation.classic_config.nodes.{n} = {name}@localhost" for n, name in enumerate(NODES, 1)),
-    # What two nodes of three go on with; the third one stops itself instead of going another way.
-    "cluster_partition_handling = pause_minority",
+    # One that others took for gone and that was only paused starts anew; pausing the minority leaves it as it is.
+    "cluster_partition_handling = autoheal",
     # Seconds after which nodes take one for gone that was paused; a minute by default.
     "net_ticktime = 8",
 )

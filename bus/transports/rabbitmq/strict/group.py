@@ -10,16 +10,14 @@ from bus.domain.destination import Destination
 from bus.domain.message import Message
 from bus.domain.routing_pattern import matches
 from bus.domain.subscription import Subscription
-from bus.errors import TransportRefused
 from bus.ports.broker_group import Standing
 from bus.ports.clock import Clock
 from bus.ports.quarantine import Quarantine
 from bus.ports.transport import Lag
-from bus.sentences import Said, sentence
+from bus.sentences import Said
 from bus.transports.rabbitmq.addresses import Addresses
 from bus.transports.rabbitmq.config import ClusterUrl, Host, Patience
 from bus.transports.rabbitmq.connection import Connection
-from bus.transports.rabbitmq.errors import Missing
 from bus.transports.rabbitmq.names import Lane
 from bus.transports.rabbitmq.strict.figures import Figures
 from bus.transports.rabbitmq.strict.nodes import Nodes
@@ -96,20 +94,13 @@ class RabbitmqGroup:
         Raises
         ------
         TransportUnavailable
-            A node is away; call again.
+            A node is away, or does not know the others; call again.
         TransportRefused
-            The URL does not name three nodes of one cluster, credentials are wrong, or something with other settings
-            has the name.
+            The URL does not name three nodes, credentials are wrong, or something with other settings has the name.
         """
-        first, *others = await self._nodes.ask()
+        session, *_ = await self._nodes.ask()
         patterns = {found.name: found.routing_pattern for found in subscriptions}
-        await self._topology.make(first, destination.code, patterns)
-        for session in others:
-            for name in patterns:
-                try:
-                    await self._topology.depth(session, Lane(destination.code, name))
-                except Missing as error:
-                    raise self._apart(str(session.address)) from error
+        await self._topology.make(session, destination.code, patterns)
         self._patterns.setdefault(destination.code, {}).update(patterns)
 
     async def remove(self, destination: str, subscription: str) -> None:
@@ -165,9 +156,3 @@ class RabbitmqGroup:
         if session is not None and (session.address.name, session.address.port) == host:
             self._addresses.failed(session.address)
             session.abort("its node does not answer")
-
-    def _apart(self, address: str) -> TransportRefused:
-        return TransportRefused(
-            sentence("{name}: {address} is not of the same cluster", name=self._name, address=address),
-            hint=sentence("name the three nodes of one cluster in its URL"),
-        )

@@ -19,7 +19,7 @@ from bus.transports.rabbitmq.strict.marks import Mark, mark_of
 DRAINED: Final = b"drained"
 # The same for all consumers of a queue, of all processes: what one had unacked goes to the next one in one go. To one
 # that takes fewer the broker would give the first of them, and put these behind the rest when that one goes as well.
-_PREFETCH: Final = 64
+PREFETCH: Final = 64
 
 
 class Intake:
@@ -77,9 +77,15 @@ class Intake:
         TransportError
             The broker does not answer, or the queue is not there.
         """
-        intake = cls(await session.channel(within=within, confirms=True), queue, arrived, changed, within=within)
         try:
-            await intake.consuming.consume(_PREFETCH)
+            channel = await session.channel(within=within, confirms=True)
+        except TransportUnavailable as error:
+            # A broker that waits for a node that is paused, as it does to close a channel, answers nothing else.
+            session.abort(str(error))
+            raise
+        intake = cls(channel, queue, arrived, changed, within=within)
+        try:
+            await intake.consuming.consume(PREFETCH)
             yield intake
         finally:
             if session.lost.is_set():

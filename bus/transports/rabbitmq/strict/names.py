@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import Final
 
 from bus.transports.rabbitmq.names import Lane
@@ -12,6 +13,11 @@ _PREFIX: Final = "pier-strict"
 def exchange_of(destination: str) -> str:
     """Return the name of a destination's topic exchange."""
     return f"{_PREFIX}.{destination}"
+
+
+def own_queue() -> str:
+    """Return a new name for a queue of one connection alone."""
+    return f"{_PREFIX}-own/{uuid.uuid4().hex}"
 
 
 def queue_of(lane: Lane) -> str:

@@ -1,91 +1,20 @@
-"""The three nodes of a group: a connection to each, which tells whether that node answers."""
+"""The three nodes of a group together."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from bus.errors import TransportError, TransportRefused
 from bus.ports.clock import Clock
 from bus.sentences import Said, sentence
-from bus.transports.rabbitmq.addresses import Addresses
 from bus.transports.rabbitmq.config import ClusterUrl, Host, Patience
-from bus.transports.rabbitmq.connection import Connection
-from bus.transports.rabbitmq.probe import Probe
 from bus.transports.rabbitmq.session import Session
+from bus.transports.rabbitmq.strict.node import Node
 from bus.transports.rabbitmq.strict.topology import COPIES
-from bus.waits import lasting
 
-_log = logging.getLogger(__name__)
 _Found = TypeVar("_Found")
-
-
-class Node:
-    """One node: it answers as long as its connection is up, which is cut when it confirms nothing any more.
-
-    Parameters
-    ----------
-    group
-        The group's name.
-    missed
-        Called when it does not answer any more.
-    noise
-        Random numbers from 0 to 1.
-    """
-
-    def __init__(
-        self,
-        group: str,
-        url: ClusterUrl,
-        host: Host,
-        missed: Callable[[Host], None],
-        patience: Patience,
-        clock: Clock,
-        noise: Callable[[], float],
-    ) -> None:
-        self._host = host
-        self._missed = missed
-        self._every = patience.probe_every
-        self._clock = clock
-        name = f"{group} ({host.name}:{host.port})"
-        self._probe = Probe(name, patience.answer)
-        addresses = Addresses((host,), clock, noise, within=patience.connect)
-        self.connection = Connection(
-            name, url, addresses, patience, clock, noise, prepare=self._probe.ask, changed=self._turned
-        )
-
-    async def run(self) -> None:
-        """Keep the connection up, and cut it when nothing is confirmed on it, until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            for name, work in (("the connection to", self.connection.run), ("the probe of", self._keep_probing)):
-                group.create_task(lasting(f"{name} {self._host}", work, self._clock.sleep))
-
-    async def ask(self) -> Session:
-        """Return its connection once it has confirmed something now.
-
-        Raises
-        ------
-        TransportError
-            It does not answer.
-        """
-        session = await self.connection.reach()
-        await self._probe.ask(session)
-        return session
-
-    async def _keep_probing(self) -> None:
-        while True:
-            session = await self.connection.up()
-            await self._clock.sleep(self._every)
-            try:
-                await self._probe.ask(session)
-            except TransportError as error:
-                session.abort(str(error))
-
-    def _turned(self, is_up: bool) -> None:
-        if not is_up:
-            self._missed(self._host)
 
 
 class Nodes:
@@ -139,9 +68,15 @@ class Nodes:
         return _all_of(await asyncio.gather(*(node.connection.reach() for node in self._nodes), return_exceptions=True))
 
     async def ask(self) -> list[Session]:
-        """Return a connection to each node once each has answered now; raises as ``reach`` does."""
+        """Return a connection to each node once each has answered now, and knows the others.
+
+        Raises as ``reach`` does; nodes that are apart are away as well.
+        """
         self._check()
-        return _all_of(await asyncio.gather(*(node.ask() for node in self._nodes), return_exceptions=True))
+        sessions = _all_of(await asyncio.gather(*(node.ask() for node in self._nodes), return_exceptions=True))
+        pairs = zip(self._nodes, [*self._nodes[1:], self._nodes[0]], strict=True)
+        _all_of(await asyncio.gather(*(one.meet(next_one) for one, next_one in pairs), return_exceptions=True))
+        return sessions
 
     async def reach_one(self) -> Session:
         """Return a connection to a node that answers; raises as ``reach`` does when there is none."""
@@ -183,6 +118,4 @@ def _all_of(results: Iterable[_Found | BaseException]) -> list[_Found]:
 
 
 def _rank(error: BaseException) -> int:
-    return isinstance(error, TransportError) + (
-        isinstance(error, TransportError) and not isinstance(error, TransportRefused)
-    )
+    return 1 + (not isinstance(error, TransportRefused)) if isinstance(error, TransportError) else 0

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Sequence
-from typing import Final
 
 from aiormq.abc import DeliveredMessage
 
@@ -16,24 +15,24 @@ from bus.sentences import sentence
 from bus.transports.rabbitmq.errors import answering
 from bus.transports.rabbitmq.names import Lane
 from bus.transports.rabbitmq.session import Channel, Session
-from bus.transports.rabbitmq.strict.intake import DRAINED, Intake
+from bus.transports.rabbitmq.strict.intake import DRAINED, PREFETCH, Intake
 from bus.transports.rabbitmq.strict.marks import Mark
-from bus.transports.rabbitmq.strict.names import queue_of
+from bus.transports.rabbitmq.strict.names import own_queue, queue_of
 from bus.transports.rabbitmq.strict.nodes import Nodes
 from bus.transports.rabbitmq.strict.topology import StrictTopology
 
 _log = logging.getLogger(__name__)
-_REPLIES: Final = "amq.rabbitmq.reply-to"
 
 
 class Survey:
     """Asks by AMQP alone, which does not tell of copies.
 
-    A node starts its copies before it listens, so those on nodes that answer are taken for being up, and a leader that
-    knows of messages or a consumer has a majority behind it. A queue of which its leader says neither is read by the
-    survey itself, on one node after the other: what a node's own copy has not applied, that node does not deliver, so
-    a mark that comes through each of them was in every copy, and nothing is before it in any. One that has a reader is
-    as empty as that one says.
+    A node starts its copies before it listens, so those on nodes that answer and know each other are taken for being
+    up, and a leader that knows of many messages or of a consumer has a majority behind it. A queue with few messages,
+    which may all be marks, or with none, as RabbitMQ says as well when no leader answers, is read by the survey itself,
+    on one node after the other: what a node's own copy has not applied, that node does not deliver, so a mark that
+    comes through each of them was in every copy, and nothing before it in any. One that has a reader is as empty as
+    that one says.
 
     Parameters
     ----------
@@ -64,10 +63,10 @@ class Survey:
     async def _is_empty(self, sessions: Sequence[Session], lane: Lane) -> bool:
         """Whether a queue holds nothing, unacked neither; raises ``TransportError`` when a copy does not answer."""
         depth = await self._topology.depth(sessions[0], lane)
-        if depth.ready:
-            return False
         if depth.consumers:
-            return await self._reader_says(sessions[0], lane)
+            return not depth.ready and await self._reader_says(sessions[0], lane)
+        if depth.ready > PREFETCH:
+            return False
         for session in sessions:
             async with Intake.opened(session, queue_of(lane), within=self._within) as intake:
                 if not await intake.is_drained():
@@ -94,7 +93,10 @@ class Survey:
             if not answer.done():
                 answer.set_result(delivered.body == DRAINED)
 
-        await channel.raw.basic_consume(_REPLIES, take, no_ack=True)
-        question = Mark(uuid.uuid4().hex, _REPLIES).properties()
+        # No direct reply-to: a reply to a node that is gone has RabbitMQ 3.10 close the connection of who replies.
+        replies = own_queue()
+        await channel.raw.queue_declare(queue=replies, exclusive=True, auto_delete=True)
+        await channel.raw.basic_consume(replies, take, no_ack=True)
+        question = Mark(uuid.uuid4().hex, replies).properties()
         await channel.raw.basic_publish(b"", routing_key=queue, properties=question, mandatory=True, wait=False)
         return bool(await answer)
