@@ -52,7 +52,7 @@ class Patience(NamedTuple):
     Attributes
     ----------
     heartbeat
-        A connection on which one side heard nothing for twice as long is given up by it.
+        A broker gives up a connection on which it heard nothing for two to three times as long.
     connect
         One attempt at one address, from the first packet to the open connection.
     answer

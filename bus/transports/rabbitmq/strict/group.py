@@ -27,8 +27,8 @@ from bus.transports.rabbitmq.strict.topology import StrictTopology
 from bus.transports.rabbitmq.strict.writer import RabbitmqGroupWriter
 from bus.waits import lasting
 
-PATIENCE: Final = Patience(heartbeat=5)
-"""A reader whose process stands still is replaced within two heartbeats."""
+PATIENCE: Final = Patience(heartbeat=3)
+"""A reader whose process stands still is replaced after two to three heartbeats."""
 
 
 class RabbitmqGroup:
@@ -64,6 +64,7 @@ class RabbitmqGroup:
         self._patience = patience
         self._patterns: dict[str, dict[str, str]] = {}
         self._readers: set[RabbitmqGroupReader] = set()
+        self._losses = 0
         self._nodes = Nodes(name, url, self._missed, patience, clock, noise)
         self._addresses = Addresses(url.hosts, clock, noise, within=patience.connect)
         # Apart from the nodes' own, since a broker that is short of memory stops reading from whoever publishes.
@@ -114,11 +115,14 @@ class RabbitmqGroup:
 
     async def writer(self, destination: str) -> RabbitmqGroupWriter:
         """Return a writer; raises as ``ensure`` does."""
+        losses = self._losses
         session, *_ = await self._nodes.reach()
         channel = await session.channel(within=self._patience.answer, confirms=True)
-        return RabbitmqGroupWriter(
-            session, channel, destination, lambda: self._nodes.are_whole, self._is_wanted, self._patience
-        )
+
+        def is_whole() -> bool:
+            return self._nodes.are_whole and self._losses == losses
+
+        return RabbitmqGroupWriter(session, channel, destination, is_whole, self._is_wanted, self._patience)
 
     async def reader(self, destination: str, subscription: str) -> RabbitmqGroupReader:
         """Return a reader, which is the active one once those before it are gone."""
@@ -152,6 +156,7 @@ class RabbitmqGroup:
 
     def _missed(self, host: Host) -> None:
         """Read on another node than one that does not answer, without waiting until heartbeats tell so."""
+        self._losses += 1
         session = self._reading.session
         if session is not None and (session.address.name, session.address.port) == host:
             self._addresses.failed(session.address)

@@ -74,8 +74,8 @@ class Nodes:
         """
         self._check()
         sessions = _all_of(await asyncio.gather(*(node.ask() for node in self._nodes), return_exceptions=True))
-        pairs = zip(self._nodes, [*self._nodes[1:], self._nodes[0]], strict=True)
-        _all_of(await asyncio.gather(*(one.meet(next_one) for one, next_one in pairs), return_exceptions=True))
+        for one, other in zip(self._nodes, [*self._nodes[1:], self._nodes[0]], strict=True):
+            await one.meet(other)
         return sessions
 
     async def reach_one(self) -> Session:

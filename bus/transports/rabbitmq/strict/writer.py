@@ -33,7 +33,7 @@ class RabbitmqGroupWriter:
     Parameters
     ----------
     is_whole
-        Whether no copy is missed now; nothing is written from when one is.
+        Whether no node was missed since it was made; nothing is written from when one is.
     is_wanted
         Whether a subscription's pattern takes a message, so that it must not come back.
     """
