@@ -13,7 +13,19 @@ from typing import NamedTuple, NoReturn
 
 import pytest
 
-from tests.servers import axe, chromium, connectors, kafka, mongodb, nsq, payloads, rabbitmq, toxiproxy, zookeeper
+from tests.servers import (
+    axe,
+    chromium,
+    connectors,
+    kafka,
+    mongodb,
+    nsq,
+    payloads,
+    rabbitmq,
+    rabbitmq_cluster,
+    toxiproxy,
+    zookeeper,
+)
 from tests.servers.cache import InstallFailed, cache_dir
 
 __all__ = ["KNOWN", "InstallFailed", "Known", "cache_dir", "missing", "need"]
@@ -36,6 +48,7 @@ KNOWN = {
     "nsq": Known(f"nsqd, nsqlookupd, nsqadmin, nsq_to_http {nsq.VERSION}", nsq.find, nsq.install),
     "payloads": Known(f"GitHub webhook payloads {payloads.VERSION}", payloads.find, payloads.install),
     "rabbitmq": Known(f"RabbitMQ {rabbitmq.VERSION} with Debian's Erlang", rabbitmq.find, rabbitmq.install),
+    "rabbitmq_cluster": Known("three RabbitMQ nodes of one cluster", rabbitmq_cluster.find, rabbitmq_cluster.install),
     "toxiproxy": Known(f"toxiproxy {toxiproxy.VERSION}", toxiproxy.find, toxiproxy.install),
     "zookeeper": Known(f"ZooKeeper {zookeeper.VERSION}", zookeeper.find, zookeeper.install),
 }

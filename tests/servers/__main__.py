@@ -45,7 +45,7 @@ def _install_one(name: str) -> bool:
 def _list() -> int:
     for name, known in KNOWN.items():
         found = known.find()
-        print(f"{name:10} {'installed' if found else 'missing':10} {known.about}  {found or ''}".rstrip())
+        print(f"{name:16} {'installed' if found else 'missing':10} {known.about}  {found or ''}".rstrip())
     return 0
 
 

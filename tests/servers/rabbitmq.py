@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.harness.process import Child, free_port
@@ -63,8 +65,29 @@ def _remove_plugins(folder: Path) -> None:
             shutil.rmtree(plugin)
 
 
+class Epmd:
+    """Where nodes register their names and find each other; the machine's own one would outlive the tests."""
+
+    def __init__(self, home: Path, folder: Path) -> None:
+        self.port = free_port()
+        argv = [str(_erts(home) / "epmd"), "-address", "127.0.0.1", "-port", str(self.port)]
+        self._child = Child(argv, log=folder / "epmd.log")
+        self._starting = threading.Lock()
+
+    def start(self) -> None:
+        """Start it unless it runs."""
+        with self._starting:
+            if not self._child.running:
+                self._child.start()
+                wait_until(lambda: _accepts(self.port), within=10, what="epmd answers", state=self._child.output)
+
+    def close(self) -> None:
+        """SIGKILL it."""
+        self._child.kill()
+
+
 class RabbitmqServer(LocalServer):
-    """One node, which is a cluster of its own, for the user ``guest`` with the password ``guest``.
+    """One node for the user ``guest`` with the password ``guest``; a cluster of its own unless it was told others.
 
     Parameters
     ----------
@@ -74,6 +97,10 @@ class RabbitmqServer(LocalServer):
         For its data, configuration and output.
     name
         Tells nodes on one machine apart.
+    epmd
+        Shared with the other nodes of its cluster; without it, it has one of its own.
+    settings
+        More lines of its configuration.
     """
 
     def __init__(
@@ -82,16 +109,15 @@ class RabbitmqServer(LocalServer):
         folder: Path,
         *,
         name: str = "rabbit",
+        epmd: Epmd | None = None,
+        settings: Sequence[str] = (),
     ) -> None:
         super().__init__(folder)
         self._home = home
         self.name = name
-        self.port, self._distribution, self._names = free_port(), free_port(), free_port()
-        # The node registers its name with this; a shared one would outlive the tests.
-        self._epmd = Child(
-            [str(self._erts / "epmd"), "-address", "127.0.0.1", "-port", str(self._names)],
-            log=folder / f"{name}-epmd.log",
-        )
+        self.port, self._distribution = free_port(), free_port()
+        self._epmd = epmd or Epmd(home, folder)
+        self._settings = settings
 
     @property
     def url(self) -> str:
@@ -114,25 +140,24 @@ class RabbitmqServer(LocalServer):
             "RABBITMQ_LOGS": "-",
             "RABBITMQ_DIST_PORT": str(self._distribution),
             "ERL_EPMD_ADDRESS": "127.0.0.1",
-            "ERL_EPMD_PORT": str(self._names),
+            "ERL_EPMD_PORT": str(self._epmd.port),
             # The script becomes the node, so that signals reach it, instead of staying as its parent.
             "RUNNING_UNDER_SYSTEMD": "true",
         }
 
     def prepare(self) -> None:
         lines = [f"listeners.tcp.local = 127.0.0.1:{self.port}", "disk_free_limit.absolute = 64MB"]
-        self._configuration.write_text("\n".join([*lines, ""]))
+        self._configuration.write_text("\n".join([*lines, *self._settings, ""]))
         self._plugins.write_text("[].\n")
-        if not self._epmd.running:
-            self._epmd.start()
-            wait_until(lambda: _accepts(self._names), within=10, what="epmd answers", state=self._epmd.output)
+        self._write_cookie()
+        self._epmd.start()
 
     def answers(self) -> bool:
         return _greets(self.port)
 
     def eval(self, expression: str) -> None:
         """Evaluate an Erlang expression that gives ``ok`` in the node; ``rabbitmqctl`` would take a hundredfold."""
-        argv = [str(self._erts / "erl_call"), "-address", f"127.0.0.1:{self._distribution}", "-e"]
+        argv = [str(_erts(self._home) / "erl_call"), "-address", f"127.0.0.1:{self._distribution}", "-e"]
         answer = run(argv, env=self.env(), given=f"{expression}.\n")
         if answer != "{ok, ok}":
             raise AssertionError(f"{expression}: {answer}")
@@ -151,12 +176,14 @@ class RabbitmqServer(LocalServer):
 
     def close(self) -> None:
         super().close()
-        self._epmd.kill()
+        self._epmd.close()
 
-    @property
-    def _erts(self) -> Path:
-        (folder,) = (self._home / ERLANG).glob("erts-*/bin")
-        return folder
+    def _write_cookie(self) -> None:
+        """Write what nodes know each other by."""
+        file = self.folder / ".erlang.cookie"
+        if not file.exists():
+            file.write_text("PIER")
+            file.chmod(0o400)
 
     @property
     def _configuration(self) -> Path:
@@ -165,6 +192,11 @@ class RabbitmqServer(LocalServer):
     @property
     def _plugins(self) -> Path:
         return self.folder / f"{self.name}.plugins"
+
+
+def _erts(home: Path) -> Path:
+    (folder,) = (home / ERLANG).glob("erts-*/bin")
+    return folder
 
 
 def _accepts(port: int) -> bool:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tests.servers import docker, need
 from tests.servers.rabbitmq import RabbitmqServer
+from tests.servers.rabbitmq_cluster import RabbitmqCluster
 
 IMAGE = "rabbitmq:3.13"
 
@@ -41,6 +42,15 @@ def local(name: str) -> RabbitmqServer:
     folder = Path(tempfile.mkdtemp(prefix=f"bus-rabbitmq-{name}-"))
     _running.callback(shutil.rmtree, folder, ignore_errors=True)
     return _running.enter_context(RabbitmqServer(home, folder, name=name))
+
+
+@functools.cache
+def cluster(name: str) -> RabbitmqCluster:
+    """Return the one local cluster of that name, for tests that harm its nodes and then start it again."""
+    home, data = need("rabbitmq"), need("rabbitmq_cluster")
+    folder = Path(tempfile.mkdtemp(prefix=f"bus-rabbitmq-{name}-"))
+    _running.callback(shutil.rmtree, folder, ignore_errors=True)
+    return _running.enter_context(RabbitmqCluster(home, folder, data))
 
 
 atexit.register(_running.close)

@@ -78,6 +78,11 @@ class ConsumerChannel:
         """Whether the broker would deliver what waits."""
         return self._settling.outstanding < self.prefetch
 
+    @property
+    def outstanding(self) -> int:
+        """How many deliveries the broker counts as unacked."""
+        return self._settling.outstanding
+
     async def consume(self, prefetch: int) -> None:
         """Consume from now on, with another prefetch than before.
 
@@ -142,6 +147,21 @@ class ConsumerChannel:
                 await self.flush()
                 # The broker hands acks on in its own time, and forgets them with the channel; this answer comes after.
                 await self.pause()
+            await self._channel.close()
+
+    async def leave(self) -> None:
+        """Ack what is finished, and have all else back in the queue before another consumer gets anything.
+
+        A consumer that is cancelled makes room for the next one while it still has what was delivered to it, which
+        would pass that by: so this one ends with its channel. Does nothing the second time.
+        """
+        self.end("closed")
+        if not self._channel.is_closed:
+            with suppress(TransportError):
+                await self.flush()
+                with answering(sentence("leaving {queue}", queue=self._queue)):
+                    async with asyncio.timeout(self._within):
+                        await self._channel.raw.basic_qos(prefetch_count=self.prefetch)
             await self._channel.close()
 
     async def _on_delivery(self, delivered: DeliveredMessage) -> None:

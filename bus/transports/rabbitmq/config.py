@@ -51,6 +51,8 @@ class Patience(NamedTuple):
 
     Attributes
     ----------
+    heartbeat
+        A broker gives up a connection on which it heard nothing for two to three times as long.
     connect
         One attempt at one address, from the first packet to the open connection.
     answer
@@ -80,6 +82,7 @@ class Patience(NamedTuple):
         What a cluster that is away was last known to hold is taken for true for so long.
     """
 
+    heartbeat: int = 10
     connect: float = 5.0
     answer: float = 5.0
     confirm: float = 5.0

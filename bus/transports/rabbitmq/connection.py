@@ -140,7 +140,9 @@ class Connection:
 
     async def _open(self, address: Address) -> Session:
         """Connect to one address and prepare the connection."""
-        session = await Session.open(self._url, address, self._name, within=self._patience.connect)
+        session = await Session.open(
+            self._url, address, self._name, heartbeat=self._patience.heartbeat, within=self._patience.connect
+        )
         try:
             if self._prepare is not None:
                 await self._prepare(session)

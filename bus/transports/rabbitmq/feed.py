@@ -7,19 +7,18 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from bus.domain.destination import TransportName
 from bus.domain.message import Message
-from bus.errors import SpoolError, TransportError, TransportUnavailable
+from bus.errors import TransportError, TransportUnavailable
 from bus.ports.clock import Clock
-from bus.ports.quarantine import Foreign, Quarantine
+from bus.ports.quarantine import Quarantine
 from bus.sentences import sentence
 from bus.transports.rabbitmq.buffer import Buffer, Held
 from bus.transports.rabbitmq.channel import ConsumerChannel
-from bus.transports.rabbitmq.codec import described
 from bus.transports.rabbitmq.config import Patience
 from bus.transports.rabbitmq.connection import Connection
 from bus.transports.rabbitmq.names import Lane, queue_of
 from bus.transports.rabbitmq.session import Session
+from bus.transports.rabbitmq.setting_aside import set_aside
 
 _log = logging.getLogger(__name__)
 _FIRST_BACKOFF: Final = 0.1
@@ -184,22 +183,8 @@ class Feed:
                 _log.info("reading %s again", self.place)
                 self._trouble = ""
         if consuming.unreadable:
-            await self._set_aside(consuming)
+            await set_aside(consuming, self.place, self._quarantine)
             await consuming.flush()
-
-    async def _set_aside(self, consuming: ConsumerChannel) -> None:
-        """Put what is not ours into the quarantine, and ack it then."""
-        while consuming.unreadable:
-            delivered, tag, reason = consuming.unreadable[0]
-            foreign = Foreign(TransportName.RABBITMQ, self.place, reason, described(delivered), delivered.body)
-            try:
-                await self._quarantine.keep(foreign)
-            except SpoolError as error:
-                _log.warning("a foreign message stays in %s, since it cannot be set aside: %s", self.place, error)
-                return
-            _log.warning("a foreign message of %s was set aside: %s", self.place, reason)
-            consuming.unreadable.pop(0)
-            consuming.finish([tag])
 
     def _arrived(self, message: Message, tag: int, redelivered: bool) -> None:
         self.delivered += 1

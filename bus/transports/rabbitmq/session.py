@@ -19,7 +19,6 @@ from bus.transports.rabbitmq.config import ClusterUrl
 from bus.transports.rabbitmq.errors import answering
 
 _log = logging.getLogger(__name__)
-_HEARTBEAT: Final = "10"
 _GOODBYE: Final = 1.0
 _SCHEMES: Final = {False: "amqp", True: "amqps"}
 
@@ -98,8 +97,8 @@ class Session:
         self._closing.add_done_callback(self._on_closed)
 
     @classmethod
-    async def open(cls, url: ClusterUrl, address: Address, name: str, *, within: float) -> Session:
-        """Connect to an address; ``name`` is what the broker's operator sees.
+    async def open(cls, url: ClusterUrl, address: Address, name: str, *, heartbeat: int, within: float) -> Session:
+        """Connect to an address; ``name`` is what the broker's operator sees; both times are in seconds.
 
         Raises
         ------
@@ -107,7 +106,7 @@ class Session:
             Nobody answers there in time, or not to us.
         """
         dialer = _Dialer(address)
-        connection = _Connection(_url(url, address), dialer, name)
+        connection = _Connection(_url(url, address, heartbeat), dialer, name)
         opened = False
         try:
             with answering(sentence("connecting to {address}", address=str(address))):
@@ -190,7 +189,7 @@ async def _abandon(connection: aio_pika.Connection, dialer: _Dialer) -> None:
     await connection.close()
 
 
-def _url(url: ClusterUrl, address: Address) -> URL:
+def _url(url: ClusterUrl, address: Address, heartbeat: int) -> URL:
     """Return a URL for the library with all settings; the address to connect to is the dialer's."""
     return URL.build(
         scheme=_SCHEMES[url.tls],
@@ -199,5 +198,5 @@ def _url(url: ClusterUrl, address: Address) -> URL:
         host=address.name,
         port=address.port,
         path="/" if url.vhost == "/" else f"/{url.vhost}",
-        query={**url.options, "heartbeat": _HEARTBEAT},
+        query={**url.options, "heartbeat": str(heartbeat)},
     )

@@ -11,8 +11,6 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from aio_pika.exceptions import PublishError
-
 from bus.errors import TransportError
 from bus.ports.clock import Clock
 from bus.sentences import Said, sentence
@@ -23,14 +21,14 @@ from bus.transports.rabbitmq.consumer import RabbitmqConsumer
 from bus.transports.rabbitmq.errors import answering
 from bus.transports.rabbitmq.lag import LagWatch
 from bus.transports.rabbitmq.names import Lane
+from bus.transports.rabbitmq.probe import Probe
 from bus.transports.rabbitmq.publisher import Publisher
-from bus.transports.rabbitmq.session import Channel, Session
+from bus.transports.rabbitmq.session import Session
 from bus.transports.rabbitmq.switching import Switch
 from bus.transports.rabbitmq.topology import Topology, Wanted
 from bus.waits import lasting
 
 _log = logging.getLogger(__name__)
-_NOBODY: Final = "pier/probe"
 _REFUSED_AGAIN: Final = 10.0
 
 
@@ -71,7 +69,7 @@ class Cluster:
         self.consuming = Connection(f"{name} (consuming)", url, addresses, patience, clock, noise)
         self.publisher = Publisher(name, self.publishing, self.topology, wanted, patience, clock)
         self.watch = LagWatch(name, self.consuming, self.topology, wanted, consumers, patience, clock)
-        self._probe_channel: tuple[Session, Channel] | None = None
+        self._probe = Probe(name, patience.answer)
 
     async def run(self) -> None:
         """Keep it up until cancelled; its connections stay open then, until ``close``."""
@@ -112,7 +110,7 @@ class Cluster:
     async def _prepare(self, session: Session) -> None:
         """Have everything in place before anybody publishes on a new connection, and see that it confirms."""
         await self.topology.make_all(session)
-        await self._probe(session)
+        await self._probe.ask(session)
 
     def _turned(self, is_up: bool) -> None:
         before = self._switch.active
@@ -149,30 +147,9 @@ class Cluster:
             if session.lost.is_set():
                 continue
             try:
-                await self._probe(session)
+                await self._probe.ask(session)
             except TransportError as error:
                 session.abort(str(error))
-
-    async def _probe(self, session: Session) -> None:
-        """Publish a message that no queue takes, and wait until it is returned.
-
-        Raises
-        ------
-        TransportError
-            The cluster does not confirm: it is away, or blocks publishers because of a memory or disk alarm.
-        """
-        with answering(sentence("{name} confirms nothing; it may be short of memory or disk", name=self.name)):
-            async with asyncio.timeout(self._patience.answer):
-                channel = await self._channel(session)
-                try:
-                    await channel.raw.basic_publish(b"", routing_key=_NOBODY, mandatory=True, wait=False)
-                except PublishError:
-                    return  # returned, so it answers
-
-    async def _channel(self, session: Session) -> Channel:
-        if self._probe_channel is None or self._probe_channel[0] is not session or self._probe_channel[1].is_closed:
-            self._probe_channel = session, await session.channel(within=self._patience.answer, confirms=True)
-        return self._probe_channel[1]
 
 
 def _state(is_up: bool) -> str:

@@ -1,0 +1,52 @@
+"""Whether a broker confirms anything at all."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from aio_pika.exceptions import PublishError
+
+from bus.sentences import sentence
+from bus.transports.rabbitmq.errors import answering
+from bus.transports.rabbitmq.session import Channel, Session
+
+_NOBODY: Final = "pier/probe"
+
+
+class Probe:
+    """Asks on a channel of its own, which is kept.
+
+    Parameters
+    ----------
+    name
+        The broker, for errors.
+    within
+        Seconds in which it must answer.
+    """
+
+    def __init__(self, name: str, within: float) -> None:
+        self._name = name
+        self._within = within
+        self._opened: tuple[Session, Channel] | None = None
+
+    async def ask(self, session: Session) -> None:
+        """Publish a message that no queue takes, and wait until it is returned.
+
+        Raises
+        ------
+        TransportError
+            The broker does not confirm: it is away, or blocks publishers because of a memory or disk alarm.
+        """
+        with answering(sentence("{name} confirms nothing; it may be short of memory or disk", name=self._name)):
+            async with asyncio.timeout(self._within):
+                channel = await self._channel(session)
+                try:
+                    await channel.raw.basic_publish(b"", routing_key=_NOBODY, mandatory=True, wait=False)
+                except PublishError:
+                    return  # returned, so it answers
+
+    async def _channel(self, session: Session) -> Channel:
+        if self._opened is None or self._opened[0] is not session or self._opened[1].is_closed:
+            self._opened = session, await session.channel(within=self._within, confirms=True)
+        return self._opened[1]

@@ -1,0 +1,34 @@
+"""What lies in a queue and is no message of the bus, on its way into the quarantine."""
+
+from __future__ import annotations
+
+import logging
+
+from bus.domain.destination import TransportName
+from bus.errors import SpoolError
+from bus.ports.quarantine import Foreign, Quarantine
+from bus.transports.rabbitmq.channel import ConsumerChannel
+from bus.transports.rabbitmq.codec import described
+
+_log = logging.getLogger(__name__)
+
+
+async def set_aside(consuming: ConsumerChannel, place: str, quarantine: Quarantine) -> None:
+    """Put what is not ours into the quarantine, and ack it then; what that does not take stays in the queue.
+
+    Parameters
+    ----------
+    place
+        The queue, for people.
+    """
+    while consuming.unreadable:
+        delivered, tag, reason = consuming.unreadable[0]
+        foreign = Foreign(TransportName.RABBITMQ, place, reason, described(delivered), delivered.body)
+        try:
+            await quarantine.keep(foreign)
+        except SpoolError as error:
+            _log.warning("a foreign message stays in %s, since it cannot be set aside: %s", place, error)
+            return
+        _log.warning("a foreign message of %s was set aside: %s", place, reason)
+        consuming.unreadable.pop(0)
+        consuming.finish([tag])

@@ -1,0 +1,107 @@
+"""The exchange and the queues of strictly ordered destinations on a group."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Final, NamedTuple
+
+from aio_pika import ExchangeType
+
+from bus.domain.routing_pattern import EVERY_KEY
+from bus.sentences import Said, sentence
+from bus.transports.rabbitmq.errors import answering
+from bus.transports.rabbitmq.names import Lane
+from bus.transports.rabbitmq.session import Channel, Session
+from bus.transports.rabbitmq.strict.names import exchange_of, queue_of
+from bus.transports.rabbitmq.topology import QUEUE_ARGUMENTS
+
+COPIES: Final = 3
+_ARGUMENTS: Final[Mapping[str, Any]] = {
+    **QUEUE_ARGUMENTS,
+    "x-single-active-consumer": True,
+    "x-quorum-initial-group-size": COPIES,
+}
+
+
+class Depth(NamedTuple):
+    """What a queue's leader says of it.
+
+    Both are 0 as well when there is no leader that answers: RabbitMQ 3.10 does not tell the one from the other.
+
+    Attributes
+    ----------
+    ready
+        How many messages nobody has.
+    consumers
+        How many get messages: one, or none.
+    """
+
+    ready: int
+    consumers: int
+
+
+class StrictTopology:
+    """Makes and deletes queues, and looks at them.
+
+    Parameters
+    ----------
+    group
+        Its name, for errors.
+    within
+        Seconds that each queue may take.
+    """
+
+    def __init__(self, group: str, within: float) -> None:
+        self._group = group
+        self._within = within
+        self._bound: dict[Lane, set[str]] = {}
+
+    async def make(self, session: Session, destination: str, patterns: Mapping[str, str]) -> None:
+        """Make a destination's exchange, and a queue for each subscription with its pattern; durable when it returns.
+
+        Raises
+        ------
+        TransportUnavailable
+            The broker does not answer.
+        TransportRefused
+            Something with other settings has the name, or the user may not do this.
+        """
+        async with self._channel(session, sentence("making queues on {name}", name=self._group)) as channel:
+            exchange, kind = exchange_of(destination), ExchangeType.TOPIC.value
+            await channel.raw.exchange_declare(exchange=exchange, exchange_type=kind, durable=True)
+            for name, pattern in patterns.items():
+                await self._make(channel, Lane(destination, name), pattern)
+
+    async def delete(self, session: Session, lane: Lane) -> None:
+        """Delete a queue with what it holds; raises as ``make`` does."""
+        async with self._channel(session, sentence("deleting a queue on {name}", name=self._group)) as channel:
+            await channel.raw.queue_delete(queue=queue_of(lane))
+        self._bound.pop(lane, None)
+
+    async def depth(self, session: Session, lane: Lane) -> Depth:
+        """Look at a queue; raises ``Missing`` when it is not there, and as ``make`` does."""
+        async with self._channel(session, sentence("looking at {queue}", queue=queue_of(lane))) as channel:
+            ok = await channel.raw.queue_declare(queue=queue_of(lane), passive=True)
+        return Depth(int(ok.message_count or 0), int(ok.consumer_count or 0))
+
+    async def _make(self, channel: Channel, lane: Lane, pattern: str) -> None:
+        queue, exchange = queue_of(lane), exchange_of(lane.destination)
+        await channel.raw.queue_declare(queue=queue, durable=True, arguments=dict(_ARGUMENTS))
+        await channel.raw.queue_bind(queue=queue, exchange=exchange, routing_key=pattern)
+        # First the new binding, then the old ones away, so that no message falls between. What an earlier process
+        # bound cannot be listed; most likely it was the default.
+        for old in sorted(self._bound.get(lane, {EVERY_KEY}) - {pattern}):
+            await channel.raw.queue_unbind(queue=queue, exchange=exchange, routing_key=old)
+        self._bound[lane] = {pattern}
+
+    @asynccontextmanager
+    async def _channel(self, session: Session, doing: Said) -> AsyncIterator[Channel]:
+        channel = await session.channel(within=self._within)
+        try:
+            with answering(doing):
+                async with asyncio.timeout(self._within):
+                    yield channel
+        finally:
+            await channel.close()
