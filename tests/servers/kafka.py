@@ -299,7 +299,10 @@ def free_ports(count: int) -> list[int]:
 
 
 def brokers_listed(port: int) -> int:
-    """Return how many brokers the one at a port knows; ask for metadata of no topic (version 1) by hand, so that no client library has a say in it."""
+    """Return how many brokers the one at a port knows.
+
+    Asks for metadata of no topic (version 1) by hand, so that no client library has a say in it.
+    """
     client = b"probe"
     request = struct.pack(">hhih", 3, 1, 7, len(client)) + client + struct.pack(">i", 0)
     with socket.create_connection(("127.0.0.1", port), timeout=2) as connection:

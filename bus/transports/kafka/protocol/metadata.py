@@ -46,11 +46,14 @@ class Copies(NamedTuple):
         None when nobody leads it now.
     in_step
         Those that have all that was acknowledged.
+    partitions
+        How many the topic has.
     """
 
     leader: int | None
     brokers: frozenset[int]
     in_step: frozenset[int]
+    partitions: int
 
 
 async def copies_of(cluster: Cluster, node: int, topic: str) -> Copies | None:
@@ -69,7 +72,7 @@ async def copies_of(cluster: Cluster, node: int, topic: str) -> Copies | None:
     if error is not kafka.NoError:
         raise error(topic)
     _, _, leader, _, brokers, in_step, *_ = min(partitions, key=lambda entry: entry[1])
-    return Copies(None if leader == _NO_LEADER else leader, frozenset(brokers), frozenset(in_step))
+    return Copies(None if leader == _NO_LEADER else leader, frozenset(brokers), frozenset(in_step), len(partitions))
 
 
 async def layouts(cluster: Cluster, topics: Collection[str]) -> dict[str, Layout]:

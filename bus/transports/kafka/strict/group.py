@@ -153,7 +153,9 @@ class KafkaGroup:
         return Cluster(self._options, self._config.request_timeout)
 
     def _missing(self) -> Said:
-        return sentence("kafka: {count} of 2 brokers of group {name} answer", count=len(self._cluster.nodes()), name=self.name)
+        return sentence(
+            "kafka: {count} of 2 brokers of group {name} answer", count=len(self._cluster.nodes()), name=self.name
+        )
 
     async def _opened(self) -> Cluster:
         """Return the connections for questions, made when there are none yet."""

@@ -9,7 +9,7 @@ _WRITERS: Final = "pier/"
 
 
 def strict_prefix(prefix: str) -> str:
-    """Return the prefix of their topics; no code of a destination becomes a name with it, since ``-`` is doubled there."""
+    """Return the prefix of their topics: that of no other topic of the bus, where each ``-`` of a code is doubled."""
     return prefix + _MARK
 
 

@@ -43,6 +43,8 @@ async def check_cluster(cluster: Cluster, topic: str, writer: str, *, fsync: boo
     """
     await cluster.ask(FindCoordinatorRequest(writer, OF_TRANSACTIONS))  # makes the topic of transactions
     await _check(cluster, topic, settings_of_topics(fsync=fsync), hint="")
+    if (count := (await _copies(cluster, topic)).partitions) != 1:
+        raise _refused(topic, f"{count} partitions", "1 partition", "")
     for name, hint in _BROKER.items():
         await _check(cluster, name, _ALONE, hint=hint)
 

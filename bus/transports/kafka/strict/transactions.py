@@ -45,15 +45,15 @@ class Producer:
     sequence: int = 0
 
 
-async def new_producer(cluster: Cluster, name: str, timeout: float) -> Producer:
+async def new_producer(cluster: Cluster, name: str, ends_within: float) -> Producer:
     """Shut out all producers of a name before, whose transaction under way is aborted, and return the one for now.
 
     Parameters
     ----------
-    timeout
+    ends_within
         Seconds after which the broker aborts a transaction of this one that does not end.
     """
-    answer = await _ask(cluster, name, InitProducerIdRequest(name, milliseconds(timeout)), _check_one)
+    answer = await _ask(cluster, name, InitProducerIdRequest(name, milliseconds(ends_within)), _check_one)
     return Producer(name, answer.producer_id, answer.producer_epoch)
 
 
@@ -69,18 +69,18 @@ async def end(cluster: Cluster, producer: Producer, *, commit: bool) -> None:
     await _ask(cluster, producer.name, request, _check_one)
 
 
-async def produce(cluster: Cluster, leader: int, topic: str, batch: bytes, producer: Producer, timeout: float) -> int:
+async def produce(cluster: Cluster, leader: int, topic: str, batch: bytes, producer: Producer, within: float) -> int:
     """Append a batch that ``batches`` made; return its first offset once all copies in step have it."""
-    request = ProduceRequest(
-        producer.name, _ALL_COPIES, milliseconds(timeout), [(topic, [(PARTITION, batch)])]
-    )
+    request = ProduceRequest(producer.name, _ALL_COPIES, milliseconds(within), [(topic, [(PARTITION, batch)])])
     answer = await cluster.ask_node(leader, request)
     ((_, ((_, error_code, offset, *_),)),) = answer.topics
     _raise(error_code)
     return int(offset)
 
 
-def batches(producer: Producer, records: Sequence[OutgoingRecord], now: int, max_bytes: int) -> Iterator[tuple[bytes, int]]:
+def batches(
+    producer: Producer, records: Sequence[OutgoingRecord], now: int, max_bytes: int
+) -> Iterator[tuple[bytes, int]]:
     """Yield records in order as batches, with how many are in each, of at most so many bytes, or of one larger record.
 
     Parameters

@@ -93,15 +93,14 @@ class KafkaWriter:
     async def _write(self, messages: Sequence[Message]) -> None:
         self._is_undecided = True
         await begin(self._cluster, self._producer, self._topic)
-        last, count = 0, 0
         records = [record_of(message) for message in messages]
-        for batch, count in batches(self._producer, records, self._clock.now(), self._config.batch_bytes):
-            last = await self._produce(batch)
+        made = batches(self._producer, records, self._clock.now(), self._config.batch_bytes)
+        ends = [await self._produce(batch) + count for batch, count in made]
         await end(self._cluster, self._producer, commit=True)
         self._is_undecided = False
-        producer = (self._producer.id, self._producer.epoch)
-        await wait_for_copy(self._cluster, self._copies.other, self._topic, last, producer)
-        self._on_confirmed(last + count)
+        by = (self._producer.id, self._producer.epoch)
+        await wait_for_copy(self._cluster, self._copies.other, self._topic, ends[-1] - 1, by)
+        self._on_confirmed(ends[-1])
 
     async def _produce(self, batch: bytes) -> int:
         """Append a batch, also after the brokers have changed places; return its offset."""
