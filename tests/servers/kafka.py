@@ -9,6 +9,7 @@ import shutil
 import socket
 import struct
 import uuid
+from abc import abstractmethod
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -82,7 +83,77 @@ def url() -> str | None:
     return os.environ.get("BUS_TEST_KAFKA")
 
 
-class KafkaServer(LocalServer):
+class KafkaProcess(LocalServer):
+    """A Kafka process of any role; where it listens, and what it is told, is of those that extend it.
+
+    Parameters
+    ----------
+    jars
+        The folder that ``install`` returned.
+    folder
+        For its data, configuration and output.
+    """
+
+    name = "kafka"
+    node_id = 1
+    largest_heap = "512m"
+
+    def __init__(self, jars: Path, folder: Path) -> None:
+        super().__init__(folder)
+        self._jars = jars
+        self._config = folder / "server.properties"
+
+    @abstractmethod
+    def properties(self) -> dict[str, object]:
+        """Return its configuration."""
+
+    def argv(self) -> list[str]:
+        """Run it with a small heap."""
+        heap = ("-Xms64m", f"-Xmx{self.largest_heap}")
+        return self._java(*heap, self._classes(), main="kafka.Kafka", arguments=[self._config])
+
+    def prepare(self) -> None:
+        """Write the configuration, and format the data's folder as a new cluster's unless it is one."""
+        (self.folder / "log4j2.properties").write_text(_LOGGING)
+        self._config.write_text("".join(f"{name}={value}\n" for name, value in self.properties().items()))
+        if not (self.data / "meta.properties").exists():
+            self._format()
+
+    def _cluster_id(self) -> str:
+        return new_id()
+
+    def _format(self) -> None:
+        """Make it a node of a new cluster out of the one that was formatted when Kafka was installed."""
+        shutil.copytree(cache_dir() / PREPARED / FORMATTED, self.data, dirs_exist_ok=True)
+        own = {"cluster.id": self._cluster_id(), "node.id": self.node_id, "directory.id": new_id()}
+        meta = self.data / "meta.properties"
+        text = meta.read_text()
+        for name, value in own.items():
+            text = re.sub(f"(?m)^{re.escape(name)}=.*$", f"{name}={value}", text)
+        meta.write_text(text)
+
+    def _classes(self) -> str:
+        """Return the option that takes the classes as they were when Kafka was installed, read and checked."""
+        return f"-XX:SharedArchiveFile={cache_dir() / PREPARED / CLASSES}"
+
+    def _java(self, *options: str, main: str, arguments: list[object]) -> list[str]:
+        logging = f"-Dlog4j2.configurationFile={self.folder / 'log4j2.properties'}"
+        return [
+            "java",
+            *options,
+            # Compiling well takes more than it gives in the minutes that a test or a measurement lasts.
+            "-XX:TieredStopAtLevel=1",
+            "-XX:+UseSerialGC",
+            logging,
+            "-cp",
+            # In the same order each time, or the classes that were kept are of no use.
+            ":".join(map(str, sorted(self._jars.glob("*.jar")))),
+            main,
+            *map(str, arguments),
+        ]
+
+
+class KafkaServer(KafkaProcess):
     """One node whose ports stay the same over restarts and wipes.
 
     Parameters
@@ -105,72 +176,36 @@ class KafkaServer(LocalServer):
         from the proxy stay behind it.
     """
 
-    name = "kafka"
-
     def __init__(self, jars: Path, folder: Path) -> None:
-        super().__init__(folder)
-        self._jars = jars
-        ports = _free_ports(6)
+        super().__init__(jars, folder)
+        ports = free_ports(6)
         self._port, self._sasl_port, self._tls_port, self._behind_port, self._controller_port, self.proxy_port = ports
         self.bootstrap = f"127.0.0.1:{self._port}"
         self.sasl_bootstrap = f"127.0.0.1:{self._sasl_port}"
         self.tls_bootstrap = f"127.0.0.1:{self._tls_port}"
         self.ca = trustme.CA()
         self.behind_proxy = f"127.0.0.1:{self._behind_port}"
-        self._config = folder / "server.properties"
-
-    def argv(self) -> list[str]:
-        """Run the broker with half a gigabyte."""
-        return self._java("-Xms128m", "-Xmx512m", self._classes(), main="kafka.Kafka", arguments=[self._config])
 
     def answers(self) -> bool:
         """Whether the broker answers a request for metadata with itself in it."""
         try:
-            return _lists_a_broker(self._port)
+            return brokers_listed(self._port) > 0
         except (OSError, struct.error):
             return False
 
     def prepare(self) -> None:
-        """Write the configuration, and format the data's folder as a new cluster unless it is one."""
-        (self.folder / "log4j2.properties").write_text(_LOGGING)
+        """Write its certificates as well."""
         (self.folder / "server.pem").write_bytes(_key_and_chain(self.ca.issue_cert("127.0.0.1")))
         self.ca.cert_pem.write_to_path(self.folder / "ca.pem")
-        self._config.write_text("".join(f"{name}={value}\n" for name, value in self._properties().items()))
-        if not (self.data / "meta.properties").exists():
-            self._format()
+        super().prepare()
 
-    def _format(self) -> None:
-        """Make a new cluster of the one that was formatted when Kafka was installed."""
-        shutil.copytree(cache_dir() / PREPARED / FORMATTED, self.data, dirs_exist_ok=True)
-        meta = self.data / "meta.properties"
-        meta.write_text(re.sub("(?m)^cluster.id=.*$", f"cluster.id={_new_id()}", meta.read_text()))
-
-    def _classes(self) -> str:
-        """Return the option that takes the classes as they were when Kafka was installed, read and checked."""
-        return f"-XX:SharedArchiveFile={cache_dir() / PREPARED / CLASSES}"
-
-    def _java(self, *options: str, main: str, arguments: list[object]) -> list[str]:
-        logging = f"-Dlog4j2.configurationFile={self.folder / 'log4j2.properties'}"
-        return [
-            "java",
-            *options,
-            # Compiling well takes more than it gives in the minutes that a test or a measurement lasts.
-            "-XX:TieredStopAtLevel=1",
-            "-XX:+UseSerialGC",
-            logging,
-            "-cp",
-            # In the same order each time, or the classes that were kept are of no use.
-            ":".join(map(str, sorted(self._jars.glob("*.jar")))),
-            main,
-            *map(str, arguments),
-        ]
-
-    def _properties(self) -> dict[str, object]:
+    def properties(self) -> dict[str, object]:
+        """Return what one node needs that is broker and controller."""
         login = "org.apache.kafka.common.security.plain.PlainLoginModule required"
         return {
             "process.roles": "broker,controller",
-            "node.id": 1,
-            "controller.quorum.voters": f"1@127.0.0.1:{self._controller_port}",
+            "node.id": self.node_id,
+            "controller.quorum.voters": f"{self.node_id}@127.0.0.1:{self._controller_port}",
             "controller.listener.names": "CONTROLLER",
             "listeners": f"PLAIN://{self.bootstrap},LOGIN://{self.sasl_bootstrap},SECURE://{self.tls_bootstrap},"
             f"PROXIED://{self.behind_proxy},CONTROLLER://127.0.0.1:{self._controller_port}",
@@ -219,7 +254,7 @@ class _FirstKafka(KafkaServer):
         self._kept = kept
 
     def _format(self) -> None:
-        arguments = ["format", "-t", _new_id(), "-c", self._config]
+        arguments = ["format", "-t", new_id(), "-c", self._config]
         run(self._java("-Xmx256m", main="kafka.tools.StorageTool", arguments=arguments))
         shutil.copytree(self.data, self._kept / FORMATTED)
 
@@ -243,7 +278,7 @@ def _fetch(work: Path) -> None:
         raise InstallFailed(f"Maven copied no Kafka {VERSION}")
 
 
-def _new_id() -> str:
+def new_id() -> str:
     """Return the id of a new cluster; one that begins with a dash would be taken for an option."""
     return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "a", 1)
 
@@ -255,7 +290,7 @@ def _key_and_chain(cert: trustme.LeafCert) -> bytes:
     return pkcs8 + b"".join(pem.bytes() for pem in cert.cert_chain_pems)
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     """Return ports that differ, though none of them is taken yet."""
     ports: set[int] = set()
     while len(ports) < count:
@@ -263,8 +298,11 @@ def _free_ports(count: int) -> list[int]:
     return list(ports)
 
 
-def _lists_a_broker(port: int) -> bool:
-    """Ask for metadata of no topic (version 1) by hand, so that no client library has a say in it."""
+def brokers_listed(port: int) -> int:
+    """Return how many brokers the one at a port knows.
+
+    Asks for metadata of no topic (version 1) by hand, so that no client library has a say in it.
+    """
     client = b"probe"
     request = struct.pack(">hhih", 3, 1, 7, len(client)) + client + struct.pack(">i", 0)
     with socket.create_connection(("127.0.0.1", port), timeout=2) as connection:
@@ -272,4 +310,4 @@ def _lists_a_broker(port: int) -> bool:
         with connection.makefile("rb") as answer:
             (size,) = struct.unpack(">i", answer.read(4))
             _, brokers = struct.unpack(">ii", answer.read(size)[:8])
-    return bool(brokers > 0)
+    return int(brokers)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import ssl
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -43,6 +44,8 @@ class KafkaConfig:
         Copies of each partition of a topic made here; None takes three, or as many as there are brokers.
     min_insync_replicas
         Copies that must confirm; None leaves it to the broker.
+    topic_settings
+        What else is set on a topic made here.
     retention
         How long a topic made here keeps records, read or not.
     request_timeout
@@ -65,6 +68,8 @@ class KafkaConfig:
         How long a rebalance waits for what a subscriber is just getting.
     revive_after
         A consumer that hears nothing for so long is made anew, from the bootstrap servers: the brokers may have moved.
+    read_committed
+        Consumers get only what was committed in a transaction, or written without one.
     session_timeout, heartbeat_interval, max_poll_interval
         As Kafka defines them: when the others take over from a process that died, or whose fetching stopped.
     """
@@ -82,6 +87,7 @@ class KafkaConfig:
     partitions: int = 6
     replication: int | None = None
     min_insync_replicas: int | None = None
+    topic_settings: Mapping[str, str] = field(default_factory=dict)
     retention: float = 7 * 86_400.0
     request_timeout: float = 5.0
     publish_timeout: float = 5.0
@@ -94,6 +100,7 @@ class KafkaConfig:
     commit_interval: float = 0.25
     drain_timeout: float = 5.0
     revive_after: float = 30.0
+    read_committed: bool = False
     session_timeout: float = 10.0
     heartbeat_interval: float = 3.0
     max_poll_interval: float = 300.0

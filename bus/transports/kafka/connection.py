@@ -16,7 +16,8 @@ from bus.errors import TransportError, TransportUnavailable
 from bus.sentences import sentence
 from bus.transports.kafka.errors import TROUBLE, transport_error
 
-_GROUP: Final = 0
+OF_GROUPS: Final = 0
+OF_TRANSACTIONS: Final = 1
 _BACKOFF: Final = 0.1
 _CLOSE_WITHIN: Final = 2.0
 _MOVED: Final = (
@@ -57,7 +58,7 @@ class Cluster:
         self._brokers: Brokers | None = None
         self._connections: dict[int, Any] = {}
         self._connecting: dict[int, asyncio.Lock] = {}
-        self._coordinators: dict[str, int] = {}
+        self._coordinators: dict[tuple[int, str], int] = {}
 
     @property
     def timeout(self) -> float:
@@ -129,20 +130,22 @@ class Cluster:
             return await self.ask(request)
         return await self.ask_node(self._brokers.controller_id, request)
 
-    async def ask_coordinator(self, group: str, request: Any, check: Callable[[Any], None]) -> Any:
-        """Send a request to a group's coordinator; asks again while the group is moving or loading.
+    async def ask_coordinator(
+        self, name: str, request: Any, check: Callable[[Any], None], *, kind: int = OF_GROUPS
+    ) -> Any:
+        """Send a request to the coordinator of a group, or of transactions; asks again while that is moving or loading.
 
         ``check`` raises the ``KafkaError`` that the answer contains. The caller sets the deadline.
         """
         while True:
             try:
-                answer = await self.ask_node(await self._coordinator(group), request)
+                answer = await self.ask_node(await self._coordinator(kind, name), request)
                 check(answer)
             except kafka.KafkaError as error:
                 if not error.retriable:
                     raise
                 if isinstance(error, _MOVED):
-                    self._coordinators.pop(group, None)
+                    self._coordinators.pop((kind, name), None)
             else:
                 return answer
             await asyncio.sleep(_BACKOFF)
@@ -200,13 +203,13 @@ class Cluster:
             self._connections[node] = connection
             return connection
 
-    async def _coordinator(self, group: str) -> int:
-        if group not in self._coordinators:
-            answer = await self.ask(FindCoordinatorRequest(group, _GROUP))
+    async def _coordinator(self, kind: int, name: str) -> int:
+        if (kind, name) not in self._coordinators:
+            answer = await self.ask(FindCoordinatorRequest(name, kind))
             if answer.error_code:
-                raise kafka.for_code(answer.error_code)(group)
-            self._coordinators[group] = answer.coordinator_id
-        return self._coordinators[group]
+                raise kafka.for_code(answer.error_code)(name)
+            self._coordinators[kind, name] = answer.coordinator_id
+        return self._coordinators[kind, name]
 
 
 def _brokers(answer: Any) -> Brokers:

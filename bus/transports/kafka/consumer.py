@@ -55,6 +55,10 @@ class KafkaConsumer:
         """Give messages back; they are the next to be received, in their order."""
         self._buffer.release(incoming)
 
+    async def prove(self) -> bool:
+        """Commit what was acked now; whether Kafka took it, so that what is read is still this consumer's alone."""
+        return await self._membership.prove()
+
     def restart(self) -> None:
         """Join the group again, because what it knew has changed."""
         self._membership.restart()

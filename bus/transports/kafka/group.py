@@ -91,6 +91,12 @@ class Membership:
             async with self._committing:
                 await self._commit(self._buffer.commits())
 
+    async def prove(self) -> bool:
+        """Commit all that has finished now; whether the group took it, so that the partitions are still ours."""
+        async with self._committing:
+            self._buffer.unconfirmed(self._buffer.partitions)
+            return await self._commit(self._buffer.commits())
+
     async def _take_part(self) -> None:
         while not await has_start(self._cluster, self._group):
             await self._clock.sleep(self._config.refresh)
@@ -115,6 +121,7 @@ class Membership:
             group_id=self._group.name,
             enable_auto_commit=False,
             auto_offset_reset="earliest",
+            isolation_level="read_committed" if config.read_committed else "read_uncommitted",
             partition_assignment_strategy=(self._assignor,),
             session_timeout_ms=milliseconds(config.session_timeout),
             heartbeat_interval_ms=milliseconds(config.heartbeat_interval),

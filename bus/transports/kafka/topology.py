@@ -234,6 +234,7 @@ class Topology:
             _LARGEST: str(self._largest(ensured)),
             _CLEANUP: "delete",
             "retention.ms": str(milliseconds(config.retention)),
+            **config.topic_settings,
         }
         if config.min_insync_replicas is not None:
             settings["min.insync.replicas"] = str(config.min_insync_replicas)

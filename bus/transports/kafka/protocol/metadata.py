@@ -37,6 +37,44 @@ class Layout(NamedTuple):
     leaders: dict[int, int | None]
 
 
+class Copies(NamedTuple):
+    """The copies of a topic's first partition, by the brokers that keep them, as one broker knows it.
+
+    Attributes
+    ----------
+    leader
+        None when nobody leads it now.
+    in_step
+        Those that have all that was acknowledged.
+    partitions
+        How many the topic has.
+    """
+
+    leader: int | None
+    brokers: frozenset[int]
+    in_step: frozenset[int]
+    partitions: int
+
+
+async def copies_of(cluster: Cluster, node: int, topic: str) -> Copies | None:
+    """Return what a broker knows of the copies of a topic, None when it does not exist.
+
+    Raises
+    ------
+    KafkaError
+        We may not see it, or the broker does not answer.
+    """
+    answer = await cluster.ask_node(node, _TopicsRequest([topic]))
+    ((error_code, _, _, _, partitions, *_),) = answer.topics
+    error = kafka.for_code(error_code)
+    if error is kafka.UnknownTopicOrPartitionError:
+        return None
+    if error is not kafka.NoError:
+        raise error(topic)
+    _, _, leader, _, brokers, in_step, *_ = min(partitions, key=lambda entry: entry[1])
+    return Copies(None if leader == _NO_LEADER else leader, frozenset(brokers), frozenset(in_step), len(partitions))
+
+
 async def layouts(cluster: Cluster, topics: Collection[str]) -> dict[str, Layout]:
     """Return how each topic is; one that does not exist, or that we may not see, is left out."""
     found, _ = await _look(cluster, topics)

@@ -1,0 +1,80 @@
+"""What a cluster has to be set to, so that one broker alone can be read to the end and both are needed for a write."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Final
+
+from aiokafka.protocol.coordination import FindCoordinatorRequest
+
+from bus.errors import TransportRefused
+from bus.sentences import sentence
+from bus.transports.kafka.connection import OF_TRANSACTIONS, Cluster
+from bus.transports.kafka.protocol.metadata import Copies, copies_of
+from bus.transports.kafka.protocol.requests import topic_settings
+from bus.transports.kafka.strict.copies import COPIES
+
+_COMMITS: Final = "__consumer_offsets"
+_TRANSACTIONS: Final = "__transaction_state"
+_BACKOFF: Final = 0.1
+_ALONE: Final = {"min.insync.replicas": "1", "unclean.leader.election.enable": "false"}
+_FSYNC: Final = {"flush.messages": "1"}
+_BROKER: Final = {
+    _COMMITS: "offsets.topic.replication.factor=2, min.insync.replicas=1",
+    _TRANSACTIONS: "transaction.state.log.replication.factor=2, transaction.state.log.min.isr=1",
+}
+
+
+def settings_of_topics(*, fsync: bool) -> dict[str, str]:
+    """Return what is set on a topic that is made for a strictly ordered destination."""
+    return _ALONE | (_FSYNC if fsync else {})
+
+
+async def check_cluster(cluster: Cluster, topic: str, writer: str, *, fsync: bool) -> None:
+    """Refuse a topic, or topics of Kafka's own, that lose what was confirmed or block when a broker is away.
+
+    Raises
+    ------
+    TransportRefused
+        Says which topic, what it is set to, and what to set.
+    KafkaError, OSError
+        The brokers do not answer.
+    """
+    await cluster.ask(FindCoordinatorRequest(writer, OF_TRANSACTIONS))  # makes the topic of transactions
+    await _check(cluster, topic, settings_of_topics(fsync=fsync), hint="")
+    if (count := (await _copies(cluster, topic)).partitions) != 1:
+        raise _refused(topic, f"{count} partitions", "1 partition", "")
+    for name, hint in _BROKER.items():
+        await _check(cluster, name, _ALONE, hint=hint)
+
+
+async def _check(cluster: Cluster, topic: str, wanted: Mapping[str, str], *, hint: str) -> None:
+    copies = await _copies(cluster, topic)
+    if len(copies.brokers) != COPIES:
+        raise _refused(topic, f"{len(copies.brokers)} copies", f"{COPIES} copies", hint)
+    settings = await topic_settings(cluster, topic)
+    for name, value in wanted.items():
+        if name in settings and settings[name].value != value:
+            raise _refused(topic, f"{name}={settings[name].value}", f"{name}={value}", hint)
+
+
+async def _copies(cluster: Cluster, topic: str) -> Copies:
+    """Return the copies of a topic that exists or is being made."""
+    while True:
+        for node in cluster.nodes():
+            if found := await copies_of(cluster, node, topic):
+                return found
+        await asyncio.sleep(_BACKOFF)
+
+
+def _refused(topic: str, found: str, wanted: str, hint: str) -> TransportRefused:
+    return TransportRefused(
+        sentence(
+            "kafka: topic {topic} has {found}, and a strict order needs {wanted}",
+            topic=topic,
+            found=found,
+            wanted=wanted,
+        ),
+        hint=sentence("set {settings}", settings=hint or wanted),
+    )
