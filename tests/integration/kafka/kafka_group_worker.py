@@ -41,7 +41,7 @@ async def main(bootstrap: list[str], prefix: str, *, pauses: bool) -> None:
 
 async def _stood_still() -> None:
     before = time.monotonic()
-    while (now := time.monotonic()) - before < _STOOD_STILL:  # noqa: ASYNC110 - nobody tells a process that it stood still
+    while (now := time.monotonic()) - before < _STOOD_STILL:
         before = now
         await asyncio.sleep(0.02)
 

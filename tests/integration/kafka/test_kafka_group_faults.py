@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-
 import pytest
 
 from bus.errors import TransportUnavailable
@@ -14,7 +12,6 @@ from tests.integration.kafka.kafka_group_world import (
     DESTINATION,
     NAME,
     assert_in_order,
-    ensure,
     opened_writer,
     read_to_the_end,
     receive,
@@ -23,7 +20,6 @@ from tests.integration.kafka.kafka_group_world import (
     who,
 )
 from tests.servers.kafka_cluster import KafkaCluster
-from tests.servers.kafka_cluster_fixtures import cluster, opened_group, settings
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -53,9 +49,7 @@ async def test_with_one_broker_killed_all_is_read_and_nothing_written(
     assert [item.message.biz_id for item in await receive(reader)] == ["order-6"]
 
 
-async def test_what_was_confirmed_is_there_when_both_were_killed(
-    brokers: KafkaCluster, group: KafkaGroup
-) -> None:
+async def test_what_was_confirmed_is_there_when_both_were_killed(brokers: KafkaCluster, group: KafkaGroup) -> None:
     reader = await group.reader(DESTINATION, NAME)
     writer = await group.writer(DESTINATION)
     written = run(0, 6)
