@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib.util
 import os
 import shutil
@@ -192,6 +191,8 @@ def _foreign(overview: Overview) -> list[Check]:
 
 
 def _coordinator(settings: Settings) -> Check:
+    import asyncio  # noqa: PLC0415 - not for `bus --help`
+
     from bus.bootstrap.coordinator import probe_coordinator  # noqa: PLC0415 - the server extra is there
 
     try:
