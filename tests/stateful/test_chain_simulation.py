@@ -9,11 +9,12 @@ import pytest
 from tests.stateful.chains.planted import BUGS
 from tests.stateful.chains.simulation import Simulation
 
+# After a change of the rules: python -m tests.stateful.chains
 FOUND_BY = {
     "a segment is appended after its group was returned": 183,
-    "a group joins before it is drained": 640,
+    "a group joins before it is drained": 658,
     "messages of older epochs are given": 170,
-    "a reader goes on without its lease": 1_069,
+    "a reader goes on without its lease": 13_652,
     "a lease is longer than the error of clocks": 9,
 }
 

@@ -70,6 +70,9 @@ class ChainReader:
 
     def leave(self, subscription: str, segment: Segment) -> Procedure[bool]:
         """Have a subscription done with a segment of which it has acked all that it got, if nothing more can come."""
+        chain = self.copy.chain
+        if chain is not None and chain.current == segment:
+            return False  # mostly so; asked anew only when it may be otherwise
         chain = yield from self.copy.read()
         if chain is None or not self._leads or chain.current == segment or chain.next_for(subscription) != segment:
             return False
