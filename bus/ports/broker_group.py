@@ -74,6 +74,10 @@ class BrokerGroup(Protocol):
         """The name by which chains know it."""
         ...
 
+    def check(self, destination: Destination) -> None:
+        """Raise ``InvalidDestination`` when this group cannot name or carry the destination; costs no network."""
+        ...
+
     async def run(self) -> None:
         """Keep connections and figures up until cancelled; never returns or raises for the network."""
         ...

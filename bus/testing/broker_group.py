@@ -146,6 +146,9 @@ class MemoryGroup:
         for queue in self._queues.values():
             queue.wake()
 
+    def check(self, destination: Destination) -> None:
+        """Take every destination."""
+
     async def run(self) -> None:
         """Wait: there is nothing to keep up."""
         await asyncio.Event().wait()

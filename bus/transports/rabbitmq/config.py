@@ -6,7 +6,10 @@ import re
 from typing import Final, NamedTuple
 from urllib.parse import parse_qsl, unquote
 
-from bus.errors import ConfigurationError
+from bus.domain.destination import Destination
+from bus.domain.message import check_destination
+from bus.errors import ConfigurationError, InvalidDestination
+from bus.sentences import sentence
 
 _PORTS: Final = {"amqp": 5672, "amqps": 5671}
 _OPTIONS: Final = ("cafile", "capath", "certfile", "keyfile", "no_verify_ssl")
@@ -16,6 +19,7 @@ _URL: Final = re.compile(
 )
 _HOST: Final = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<name>[^:\[\]]+))(?::(?P<port>[0-9]{1,5}))?")
 _MOST_PORT: Final = 65_535
+MAX_MESSAGE_BYTES: Final = 16 * 2**20
 
 
 class Host(NamedTuple):
@@ -110,7 +114,22 @@ class RabbitmqConfig(NamedTuple):
     primary: ClusterUrl
     backup: ClusterUrl | None = None
     patience: Patience = Patience()
-    max_message_bytes: int = 16 * 2**20
+    max_message_bytes: int = MAX_MESSAGE_BYTES
+
+
+def check_limits(destination: Destination, limit: int = MAX_MESSAGE_BYTES) -> None:
+    """Raise ``InvalidDestination`` for a code, or a size, that brokers do not take."""
+    check_destination(destination.code)
+    if destination.max_bytes > limit:
+        raise InvalidDestination(
+            sentence(
+                "messages of {size} bytes are more than the {limit} that RabbitMQ is sure to take",
+                size=destination.max_bytes,
+                limit=limit,
+            ),
+            hint=sentence("lower max_bytes, or choose another transport"),
+            field="max_bytes",
+        )
 
 
 def parse_cluster(text: str, setting: str) -> ClusterUrl:

@@ -8,15 +8,15 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 from bus.domain.destination import Destination, Ordering, TransportName
-from bus.domain.message import Message, check_destination
+from bus.domain.message import Message
 from bus.domain.subscription import Subscription
-from bus.errors import InvalidDestination, TransportError, TransportRefused
+from bus.errors import TransportError, TransportRefused
 from bus.ports.clock import Clock
 from bus.ports.quarantine import Quarantine
 from bus.ports.transport import Lag, Outgoing
-from bus.sentences import Said, sentence
+from bus.sentences import Said
 from bus.transports.rabbitmq.buffer import Buffer
-from bus.transports.rabbitmq.config import RabbitmqConfig
+from bus.transports.rabbitmq.config import RabbitmqConfig, check_limits
 from bus.transports.rabbitmq.consumer import RabbitmqConsumer
 from bus.transports.rabbitmq.feed import Feed
 from bus.transports.rabbitmq.names import Lane
@@ -87,17 +87,7 @@ class RabbitmqTransport:
 
     def check(self, destination: Destination) -> None:
         """Raise ``InvalidDestination`` for a size that brokers do not take by default."""
-        check_destination(destination.code)
-        if destination.max_bytes > self._config.max_message_bytes:
-            raise InvalidDestination(
-                sentence(
-                    "messages of {size} bytes are more than the {limit} that RabbitMQ is sure to take",
-                    size=destination.max_bytes,
-                    limit=self._config.max_message_bytes,
-                ),
-                hint=sentence("lower max_bytes, or choose another transport"),
-                field="max_bytes",
-            )
+        check_limits(destination, self._config.max_message_bytes)
 
     async def run(self) -> None:
         """Keep both clusters up until cancelled."""

@@ -70,6 +70,10 @@ class KafkaGroup:
         """The name of its cluster."""
         return self._config.cluster
 
+    def check(self, destination: Destination) -> None:
+        """Refuse a code whose topic's name would be too long."""
+        self._transport.check(destination)
+
     async def run(self) -> None:
         """Keep connections and figures up until cancelled."""
         async with asyncio.TaskGroup() as tasks:

@@ -16,7 +16,7 @@ from bus.ports.quarantine import Quarantine
 from bus.ports.transport import Lag
 from bus.sentences import Said
 from bus.transports.rabbitmq.addresses import Addresses
-from bus.transports.rabbitmq.config import ClusterUrl, Host, Patience
+from bus.transports.rabbitmq.config import ClusterUrl, Host, Patience, check_limits
 from bus.transports.rabbitmq.connection import Connection
 from bus.transports.rabbitmq.names import Lane
 from bus.transports.rabbitmq.strict.figures import Figures
@@ -77,6 +77,10 @@ class RabbitmqGroup:
     def name(self) -> str:
         """The name by which chains know it."""
         return self._name
+
+    def check(self, destination: Destination) -> None:
+        """Refuse a size that brokers do not take by default."""
+        check_limits(destination)
 
     async def run(self) -> None:
         """Keep connections and figures up until cancelled; the connections stay open then, until ``close``."""
