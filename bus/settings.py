@@ -11,9 +11,9 @@ import re
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, StringConstraints, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from bus.errors import ConfigurationError
@@ -27,6 +27,8 @@ _ZNODES: Final = re.compile(r"(?!zookeeper(?:/|$))(?!(?:.*/)?\.\.?(?:/|$))[A-Za-
 _PORTS = {"receiver": 8700, "admin": 8701}
 # Read by the SDK and the command line, not by the services.
 _CLIENT_VARIABLES = frozenset({"BUS_URL"})
+
+GroupName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,31}$")]
 
 
 class Settings(BaseSettings):
@@ -61,6 +63,11 @@ class Settings(BaseSettings):
         For SASL.
     kafka_partitions, kafka_replication, kafka_min_insync_replicas
         Of topics that the bus makes; copies: None for three or as many as there are brokers, and for the broker's own.
+    kafka_groups, rabbitmq_groups
+        Groups of brokers for strictly ordered destinations by name: ``HOST:PORT,HOST:PORT`` of two Kafka brokers,
+        ``amqp://USER:PASSWORD@HOST:PORT,HOST:PORT,HOST:PORT/VHOST`` of three RabbitMQ nodes.
+    kafka_fsync
+        Have Kafka groups write each message to disk before they confirm it.
     rabbitmq_primary, rabbitmq_backup
         ``amqp://USER:PASSWORD@HOST:PORT,HOST:PORT/VHOST`` of two clusters, ``amqps`` for TLS.
     nsq_lookupd, nsq_nsqd
@@ -136,6 +143,9 @@ class Settings(BaseSettings):
     kafka_partitions: int = Field(default=6, ge=1)
     kafka_replication: int | None = Field(default=None, ge=1)
     kafka_min_insync_replicas: int | None = Field(default=None, ge=1)
+    kafka_groups: dict[GroupName, str] = {}
+    kafka_fsync: bool = False
+    rabbitmq_groups: dict[GroupName, str] = {}
     rabbitmq_primary: str = ""
     rabbitmq_backup: str = ""
     nsq_lookupd: str = ""

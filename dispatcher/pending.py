@@ -137,6 +137,15 @@ class PendingDeliveries:
                 done.append(entry.incoming)
         self._consumer.ack(done)
 
+    def keep(self, entries: Iterable[Pending]) -> None:
+        """Ack deliveries that stay here only with the rest of them: another process may have to go on with them.
+
+        The outcome of this attempt is on the disk of this process alone.
+        """
+        for entry in entries:
+            if entry.incoming is not None:
+                self._held.setdefault(entry.delivery.message.id, []).append(entry.incoming)
+
     def release(self, entry: Pending) -> None:
         """Release a delivery that was not attempted to its transport, with its copies."""
         copies = self._forget(entry)

@@ -7,7 +7,6 @@ import itertools
 import logging
 import secrets
 from collections.abc import Iterator
-from functools import partial
 
 from bus.bootstrap import Context, Offers
 from bus.cluster.handover import WaitingHandover
@@ -47,10 +46,10 @@ class DispatcherService:
             gone=self._gone.put_nowait,
             passed=self._retrier.passed,
             may_start=lambda: context.members.may_start,
+            keeps=self._leads,
         )
         waiting = WaitingHandover(context.members, context.peers, context.leaders)
-        leads = partial(context.leaders.leads, Task.DELIVERING)
-        self._dispatcher = Dispatcher(context.router, dependencies, context.members.shares, waiting.hand, leads)
+        self._dispatcher = Dispatcher(context.router, dependencies, context.members.shares, waiting.hand, self._leads)
         registry = context.registry
         self._feed = context.feed
         self._feed.source(spool).written = self._retrier.written
@@ -58,7 +57,10 @@ class DispatcherService:
         context.members.beyond = self._dispatcher.beyond
         context.members.listen(self._dispatcher.reshare)
         context.leaders.listen(self._dispatcher.reshare)
-        handover = HandoverApp(_direct(context), self._dispatcher, self._dispatcher, registry, leads, context.peer_key)
+        context.chains.listen(self._dispatcher.reshare)
+        handover = HandoverApp(
+            _direct(context), self._dispatcher, self._dispatcher, registry, self._leads, context.peer_key
+        )
         self.offers = Offers(
             dispatching=self._dispatcher,
             sampling=self._dispatcher,
@@ -82,6 +84,12 @@ class DispatcherService:
             retrying.cancel()
             await self._feed.caught_up(_CATCH_UP)
             pausing.cancel()
+
+    def _leads(self, code: str) -> bool:
+        """Whether this process delivers the messages of a destination that keeps an order."""
+        if self._context.chains.is_strict(code):
+            return self._context.chains.reads(code)
+        return self._context.leaders.leads(Task.DELIVERING, code)
 
     def _offer(self, delivery: Delivery) -> bool:
         return self._dispatcher.take(delivery)

@@ -251,7 +251,8 @@ class SubscriptionWorker:
         entries = [token for token in tokens if isinstance(token, Pending)]
         self._unrecorded -= len(entries)
         self._pending.ack([entry for entry in entries if not entry.holds_up])
-        self._pending.settle([entry for entry in entries if entry.holds_up])
+        settle = self._pending.keep if self.ordering is Ordering.STRICT else self._pending.settle
+        settle([entry for entry in entries if entry.holds_up])
         if self._in_order is not None:
             self._in_order.recorded(entries)
         for entry in entries:
@@ -387,6 +388,8 @@ class SubscriptionWorker:
         if waiting and waiting[0].until < now:
             self._drop_overdue(now)
         if not waiting or self._stopping.is_set() or self.subscription.paused or not self._dependencies.may_start():
+            return False
+        if self._in_order is not None and not self._dependencies.keeps(self.subscription.destination):
             return False
         if len(self._started) + self._slot.count >= self.subscription.max_concurrency:
             return False

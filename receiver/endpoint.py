@@ -43,7 +43,7 @@ class MessageEndpoint:
             limit = self._ingest.limit(destination)
         except BusError:
             return None
-        if not self._ingest.is_here(destination):
+        if not self._ingest.awaits_disk_alone(destination):
             return None
         if int(named.get(b"content-length", b"0")) > limit:
             return None

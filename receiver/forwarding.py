@@ -14,6 +14,7 @@ from bus.errors import BusError, PeerUnavailable, RefusedElsewhere
 from bus.http.problem import Problem, problem_of
 from bus.security.principals import Principal
 from bus.sentences import sentence
+from bus.transports.chains.chains import Chains
 from receiver.draft import Draft
 from receiver.ingest import Accepted, Ingest
 
@@ -40,18 +41,26 @@ _answers: Final = msgspec.msgpack.Decoder(list[_Answer] | None)
 class Forwarding:
     """The way to the process that accepts the messages of a destination that keeps an order."""
 
-    def __init__(self, leaders: Leaders, peers: Peers) -> None:
+    def __init__(self, leaders: Leaders, chains: Chains, peers: Peers) -> None:
         self._leaders = leaders
+        self._chains = chains
         self._peers = peers
 
     def is_here(self, destination: str) -> bool:
         """Whether this process accepts a destination's messages itself."""
+        if self._chains.is_strict(destination):
+            return self._chains.sends(destination)
         return not self._leaders.is_ordered(destination) or self._leaders.leads(Task.ACCEPTING, destination)
 
     async def forward(
         self, destination: str, drafts: Sequence[Draft], principal: Principal
     ) -> Sequence[Accepted | BusError]:
-        """Have messages of one destination accepted where its order is kept; what was accepted is durable there."""
+        """Have messages of one destination accepted where its order is kept; what was accepted is durable there.
+
+        Those of a strictly ordered one are not forwarded: their producer is told where to send them.
+        """
+        if self._chains.is_strict(destination):
+            return [self._chains.elsewhere(destination)] * len(drafts)
         leader = self._leaders.leader(Task.ACCEPTING, destination)
         if leader is None:
             return [_nobody(destination)] * len(drafts)

@@ -42,6 +42,7 @@ from receiver.publishing import SpoolPublisher
 from receiver.quotas import Quotas
 from receiver.repetitions import Repetitions
 from receiver.source_counters import SourceCounters
+from receiver.strict_writing import StrictWriting
 
 _PATIENCE: Final = 0.1
 _SAID: Final = tuple(name for name in Message.__struct_fields__ if name in Draft.__struct_fields__)
@@ -125,6 +126,7 @@ class Ingest:
         self,
         registry: Registry,
         elsewhere: Elsewhere,
+        strict: StrictWriting,
         placement: Placement,
         recent: Recent,
         keys: IdempotencyKeys,
@@ -136,6 +138,7 @@ class Ingest:
     ) -> None:
         self._registry = registry
         self._elsewhere = elsewhere
+        self._strict = strict
         self._placement = placement
         self._recent = recent
         self._keys = keys
@@ -150,6 +153,10 @@ class Ingest:
         """Whether a destination's messages are accepted by this process, or forwarded."""
         return self._elsewhere.is_here(destination)
 
+    def awaits_disk_alone(self, destination: str) -> bool:
+        """Whether nothing but this process's disk has to be awaited for a message."""
+        return self.is_here(destination) and not self._strict.is_strict(destination)
+
     def limit(self, destination: str) -> int:
         """Return the largest body that a destination takes; raises ``InvalidDestination`` for one that is not there."""
         return self._destination(destination).max_bytes
@@ -162,7 +169,7 @@ class Ingest:
         BusError
             Why it is refused; nothing of it was stored.
         """
-        if draft.id or draft.repeats or not self.is_here(draft.destination):
+        if draft.id or draft.repeats or not self.awaits_disk_alone(draft.destination):
             (answer,) = await self.accept([draft], principal)
             if isinstance(answer, BusError):
                 raise answer
@@ -234,8 +241,9 @@ class Ingest:
             call = _Call(principal, self._places(drafts), stored, [], {}, {})
             answers = [self._consider(draft, scope, call) for draft, scope in zip(drafts, scopes, strict=True)]
             if call.fresh:
-                await self._store(call)
-                accepted = _names(call.fresh)
+                refused = await self._store(call)
+                accepted = _names([item for item in call.fresh if item.message.id not in refused])
+                answers = [refused.get(one.id, one) if isinstance(one, Accepted) else one for one in answers]
         finally:
             self._repetitions.settle(claimed, accepted)
         if claims := [(item.scope, item.claim) for item in call.fresh if item.claim is not None]:
@@ -313,11 +321,16 @@ class Ingest:
             _check_deliver_at(draft, destination, now)
         return _stamp(draft, destination, self._registry.catalog.expected(destination.code, draft.routing_key), now)
 
-    async def _store(self, call: _Call) -> None:
+    async def _store(self, call: _Call) -> dict[str, BusError]:
+        """Have what is fresh kept; return by id why not, of what no group of brokers holds for sure."""
         left: dict[Place, list[_Fresh]] = {}
         for item in call.fresh:
             left.setdefault(item.place, []).append(item)
         try:
+            refused = await self._strict.write([item.message for item in call.fresh])
+            for place, items in list(left.items()):
+                self._undo([item for item in items if item.message.id in refused])
+                left[place] = [item for item in items if item.message.id not in refused]
             for place in list(left):
                 positions = await place.spool.append([item.record for item in left[place]])
                 for item, position in zip(left.pop(place), positions, strict=True):
@@ -326,6 +339,7 @@ class Ingest:
             for fresh in left.values():
                 self._undo(fresh)
             call.stored.set_result(None)
+        return refused
 
     async def _keep(self, claims: Sequence[tuple[str, Claim]]) -> None:
         """Write the first uses as well as the store can in a moment; in memory they are known anyway."""

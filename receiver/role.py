@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from bus.bootstrap import Context, Offers
+from bus.cluster.writing_again import AGAIN, WritingAgainApp
 from bus.transports.publishing import DestinationPublisher
 from receiver.app import PREFIX, IngestApp
 from receiver.documented import PATHS
@@ -18,6 +19,7 @@ from receiver.placement import Placement
 from receiver.publishing import SpoolPublisher
 from receiver.quotas import Quotas
 from receiver.rejections import Rejections
+from receiver.strict_writing import StrictWriting
 from receiver.turned_away import TurnedAway
 
 _CATCH_UP = 1.0
@@ -35,7 +37,8 @@ class ReceiverService:
         turned_away = TurnedAway(clock)
         ingest = Ingest(
             registry,
-            Forwarding(context.leaders, context.peers),
+            Forwarding(context.leaders, context.chains, context.peers),
+            StrictWriting(context.chains),
             Placement(spool, context.router),
             Recent(context.store, clock),
             IdempotencyKeys(context.store, clock),
@@ -54,6 +57,7 @@ class ReceiverService:
             routes={
                 PREFIX: IngestApp(ingest, context.keyring, rejections),
                 ACCEPT: ForwardedApp(ingest, context.leaders, context.peer_key),
+                AGAIN: WritingAgainApp(context.chains, context.peer_key),
                 EVENTS_PATH: EventsApp(context.events, context.keyring),
             },
             endpoint=MessageEndpoint(ingest, context.keyring),

@@ -125,8 +125,8 @@ async def _plan_destination(
     if known is not None and "paused" not in body.model_fields_set:
         wanted = body.model_copy(update={"paused": known.paused}).to_domain(body.code, known.version)
     try:
-        context.router.check(wanted)
         check_order(known, wanted, kept)
+        context.router.check(wanted)
         await check_ending(context, known, wanted)
     except InvalidMessage as error:
         raise InvalidMessage(error.said, hint=error.hint_said, field=f"{where}.{error.field}") from error

@@ -97,10 +97,10 @@ async def release_order(
 
 async def _put(services: AdminServices, noting: Noting, destination: Destination) -> DestinationView:
     context = services.context
-    context.router.check(destination)
     registry = context.registry
     known = registry.catalog.destinations.get(destination.code)
     check_order(known, destination, registry.catalog.of(destination.code))
+    context.router.check(destination)
     await check_ending(context, known, destination)
 
     async def undo(stored: Destination) -> None:

@@ -63,10 +63,10 @@ async def get_transports(code: Code, services: ServicesDep, principal: Reader) -
 def _transport(
     context: Context,
     destination: Destination,
-    transport: TransportName,
+    transport: str,
     queued: Mapping[str, tuple[int, int | None]] | None,
 ) -> TransportView:
-    former = next((left for left in destination.former if left.transport is transport), None)
+    former = next((left for left in destination.former if left.transport == transport), None)
     lines = [
         _line(context, destination, found.name, transport, queued)
         for found in context.registry.catalog.of(destination.code)
@@ -84,17 +84,17 @@ def _transport(
     )
 
 
-def _role(destination: Destination, transport: TransportName, former: FormerTransport | None) -> str:
-    if transport is destination.transport:
+def _role(destination: Destination, transport: str, former: FormerTransport | None) -> str:
+    if transport == destination.carrier:
         return "present"
     return "former" if former is not None else "fallback"
 
 
-def _trouble(context: Context, destination: Destination, name: TransportName) -> Said:
+def _trouble(context: Context, destination: Destination, name: str) -> Said:
     publisher = context.router.publishers.get(name)
     if publisher is None:
         return sentence("its servers are not in the configuration of this process")
-    trouble = context.router.trouble(destination.code) if name is destination.transport else None
+    trouble = context.router.trouble(destination.code) if name == destination.carrier else None
     conditions = [
         sentence("{name}: {trouble}", name=cluster, trouble=said)
         for cluster, said in publisher.conditions().items()
@@ -107,13 +107,13 @@ def _line(
     context: Context,
     destination: Destination,
     name: str,
-    transport: TransportName,
+    transport: str,
     queued: Mapping[str, tuple[int, int | None]] | None,
 ) -> TransportLineView:
     """Return what waits on a transport for one subscription; for the direct one that is in the dispatchers' queues."""
     waiting: int | None = None
     oldest: int | None = None
-    if transport is TransportName.DIRECT:
+    if transport == TransportName.DIRECT:
         if queued is not None:
             waiting, oldest = queued.get(name, (0, None))
     elif (lag := context.router.lag(destination, name, transport)) is not None:

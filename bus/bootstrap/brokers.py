@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from bus.bootstrap.extras import extra
+from bus.domain.destination import TransportName
 from bus.errors import ConfigurationError
+from bus.ports.broker_group import BrokerGroup
 from bus.ports.clock import Clock
 from bus.ports.events import EventSink
 from bus.ports.quarantine import Quarantine
 from bus.ports.transport import Transport
 from bus.settings import Settings
+from bus.transports.chains.chains import Groups
 
 if TYPE_CHECKING:
     from bus.transports.kafka import KafkaConfig
@@ -31,6 +35,35 @@ def open_brokers(settings: Settings, quarantine: Quarantine, clock: Clock) -> li
     return found
 
 
+def open_groups(settings: Settings, quarantine: Quarantine, clock: Clock) -> Groups:
+    """Return the groups of brokers of each transport, for strictly ordered destinations; none connects before ``run``.
+
+    Raises
+    ------
+    ConfigurationError
+        A setting is impossible, or an extra is missing.
+    """
+    kafka = {name: _kafka_group(settings, name, quarantine, clock) for name in sorted(settings.kafka_groups)}
+    rabbitmq = {name: _rabbitmq_group(settings, name, quarantine, clock) for name in sorted(settings.rabbitmq_groups)}
+    found = {TransportName.KAFKA: kafka, TransportName.RABBITMQ: rabbitmq}
+    return {transport: groups for transport, groups in found.items() if groups}
+
+
+def _kafka_group(settings: Settings, name: str, quarantine: Quarantine, clock: Clock) -> BrokerGroup:
+    with extra("kafka"):
+        from bus.transports.kafka import parse_bootstrap, strict  # noqa: PLC0415
+    bootstrap = parse_bootstrap(settings.kafka_groups[name])
+    config = replace(_kafka_config(settings, bootstrap), cluster=name)
+    return strict.KafkaGroup(config, quarantine, clock, fsync=settings.kafka_fsync)
+
+
+def _rabbitmq_group(settings: Settings, name: str, quarantine: Quarantine, clock: Clock) -> BrokerGroup:
+    with extra("rabbitmq"):
+        from bus.transports.rabbitmq import parse_cluster, strict  # noqa: PLC0415
+    url = parse_cluster(settings.rabbitmq_groups[name], f"rabbitmq_groups.{name}")
+    return strict.RabbitmqGroup(name, url, quarantine, clock, random.random)
+
+
 def open_kafka_events(settings: Settings) -> EventSink:
     """Return the topic of trace events on the cluster that the settings name; it does not connect before a write.
 
@@ -43,20 +76,26 @@ def open_kafka_events(settings: Settings) -> EventSink:
         raise ConfigurationError("events = 'kafka' needs kafka_bootstrap", hint="name the brokers, or take files")
     with extra("kafka"):
         from bus.transports import kafka  # noqa: PLC0415
-    return kafka.KafkaEventSink(_kafka_config(settings), settings.events_topic)
+    return kafka.KafkaEventSink(_kafka_config(settings, _bootstrap(settings)), settings.events_topic)
 
 
 def _kafka(settings: Settings, quarantine: Quarantine, clock: Clock) -> Transport:
     with extra("kafka"):
         from bus.transports import kafka  # noqa: PLC0415
-    return kafka.KafkaTransport(_kafka_config(settings), quarantine, clock)
+    return kafka.KafkaTransport(_kafka_config(settings, _bootstrap(settings)), quarantine, clock)
 
 
-def _kafka_config(settings: Settings) -> KafkaConfig:
+def _bootstrap(settings: Settings) -> tuple[str, ...]:
+    from bus.transports import kafka  # noqa: PLC0415
+
+    return kafka.parse_bootstrap(settings.kafka_bootstrap)
+
+
+def _kafka_config(settings: Settings, bootstrap: tuple[str, ...]) -> KafkaConfig:
     from bus.transports import kafka  # noqa: PLC0415
 
     return kafka.KafkaConfig(
-        bootstrap=kafka.parse_bootstrap(settings.kafka_bootstrap),
+        bootstrap=bootstrap,
         prefix=settings.kafka_prefix,
         username=settings.kafka_username or None,
         password=settings.kafka_password or None,

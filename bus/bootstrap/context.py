@@ -20,6 +20,7 @@ from bus.security.keyring import Keyring
 from bus.settings import Settings
 from bus.stores.feed import StoreFeed
 from bus.stores.rollups import Rollups
+from bus.transports.chains.chains import Chains
 from bus.transports.router import TransportRouter
 
 
@@ -45,6 +46,7 @@ class Context:
     spools: dict[str, Spool]
     members: Members
     leaders: Leaders
+    chains: Chains
     peer_key: PeerKey
     peers: Peers
     rollups: Rollups

@@ -14,8 +14,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
-from bus.bootstrap.brokers import open_brokers
+from bus.bootstrap.brokers import open_brokers, open_groups
 from bus.bootstrap.context import Context
+from bus.bootstrap.coordinator import open_coordinator
 from bus.bootstrap.events import check_events, open_events
 from bus.bootstrap.feeding import make_feed
 from bus.bootstrap.identity import claim_name, gone_from
@@ -31,14 +32,18 @@ from bus.cluster.member import Member, node_of
 from bus.cluster.members import Members
 from bus.cluster.peers import PeerKey, Peers
 from bus.cluster.waiting import holds_any, unstored
+from bus.cluster.writing_again import WritingAgain
 from bus.domain.catalog import Catalog
+from bus.domain.ordering.chain import Role
 from bus.errors import ConfigurationError, StoreError, StoreUnavailable
 from bus.events.emitter import Emitter
 from bus.files import make_directory
 from bus.ports.claims import Claims
 from bus.ports.clock import Clock
+from bus.ports.quarantine import Quarantine
 from bus.ports.spool import Spool
 from bus.ports.store import Store
+from bus.ports.transport import Transport
 from bus.posters.http import HttpPoster
 from bus.posters.pool import PoolLimits
 from bus.registry import COLLECTIONS, MARK, Listener, Registry
@@ -49,6 +54,8 @@ from bus.settings import Settings
 from bus.stores.rollups import Rollups
 from bus.stores.snapshot import Snapshot, read_kept
 from bus.telemetry import metrics
+from bus.transports.chains.chains import Chains
+from bus.transports.chains.transport import ChainTransport
 from bus.transports.direct import DirectTransport
 from bus.transports.quarantine import NoQuarantine, SpoolQuarantine
 from bus.transports.router import TransportRouter
@@ -111,6 +118,12 @@ async def open_context(
         rollups = Rollups(store, clock, me.owner, partial(unstored, spools))
         members = Members(store, clock, me, peers.lives, ViewFile(settings.data / _PERMITS), is_first=is_first)
         leaders = Leaders(store, members, partial(holds_any, spools), clock)
+        quarantine = SpoolQuarantine(spools["quarantine"], clock) if "quarantine" in spools else NoQuarantine()
+        groups = open_groups(settings, quarantine, clock)
+        coordinator = await opened.enter_async_context(open_coordinator(settings, store))
+        again = WritingAgain(members, peers)
+        chains = Chains(coordinator, groups, me.owner, me.url, _chain_roles(roles), again.ask, clock)
+        carriers = [ChainTransport(name, found, chains) for name, found in groups.items()]
         context = Context(
             settings=settings,
             node=me.node,
@@ -120,12 +133,15 @@ async def open_context(
             store=store,
             registry=registry,
             keyring=keyring,
-            router=_router(settings, spools, HandoverPublisher(members, peers, leaders), registry, clock),
+            router=_router(
+                settings, spools, HandoverPublisher(members, peers, leaders), registry, quarantine, carriers, clock
+            ),
             poster=poster,
             egress=egress,
             spools=spools,
             members=members,
             leaders=leaders,
+            chains=chains,
             peer_key=peer_key,
             peers=peers,
             rollups=rollups,
@@ -195,6 +211,7 @@ async def _begin(context: Context, kept: Snapshot, opened: AsyncExitStack, forme
         await opened.enter_async_context(_running(events.run(), events.close))
     introspect(context, offers_of(context))
     registry.listen(context.leaders.apply)
+    registry.listen(context.chains.apply)
     registry.listen(_choosing(registry, router))
     registry.listen(router.apply)
     registry.listen(_telling(members))
@@ -206,6 +223,7 @@ async def _begin(context: Context, kept: Snapshot, opened: AsyncExitStack, forme
     await members.join()
     await opened.enter_async_context(_running(members.run(), members.leave))
     await opened.enter_async_context(_running(context.leaders.run(), context.leaders.leave))
+    await opened.enter_async_context(_running(context.chains.run(), context.chains.leave))
 
 
 def _refuse_open_bus(settings: Settings, *, is_open: bool) -> None:
@@ -261,13 +279,24 @@ def introspect(context: Context, offers: Offers) -> Introspection:
 
 
 def _router(
-    settings: Settings, spools: Mapping[str, Spool], handover: HandoverPublisher, registry: Registry, clock: Clock
+    settings: Settings,
+    spools: Mapping[str, Spool],
+    handover: HandoverPublisher,
+    registry: Registry,
+    quarantine: Quarantine,
+    carriers: Sequence[Transport],
+    clock: Clock,
 ) -> TransportRouter:
     """Return all transports; the direct one is a queue here with a dispatcher, else a hand-over to another process."""
+    brokers = [*open_brokers(settings, quarantine, clock), *carriers]
     if "direct" not in spools:
-        return TransportRouter(open_brokers(settings, NoQuarantine(), clock), clock, handover)
-    brokers = open_brokers(settings, SpoolQuarantine(spools["quarantine"], clock), clock)
+        return TransportRouter(brokers, clock, handover)
     return TransportRouter([DirectTransport(spools["direct"], registry.spool_share), *brokers], clock)
+
+
+def _chain_roles(roles: Sequence[str]) -> set[Role]:
+    """Return what this process may do for strictly ordered destinations."""
+    return {role for role, name in ((Role.SENDER, "receiver"), (Role.READER, "dispatcher")) if name in roles}
 
 
 @asynccontextmanager

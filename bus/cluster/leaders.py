@@ -104,7 +104,7 @@ class Leaders:
 
     async def apply(self, catalog: Catalog) -> None:
         """Take the tasks that a configuration brings, before anything is accepted by it."""
-        ordered = {code for code, found in catalog.destinations.items() if found.ordering is not Ordering.NONE}
+        ordered = {code for code, found in catalog.destinations.items() if found.ordering is Ordering.KEY}
         if ordered != self._ordered:
             self._ordered = frozenset(ordered)
             await self.step()

@@ -40,6 +40,11 @@ class Ordering(enum.StrEnum):
         return key if self is Ordering.KEY and key else None
 
 
+def strict_carrier(transport: str) -> str:
+    """Return the name of what carries the strictly ordered destinations of a transport: its groups of brokers."""
+    return f"{transport}-groups"
+
+
 class FormerTransport(msgspec.Struct, frozen=True):
     """A transport that a destination has left; consumed until it is empty, and at least until ``until``."""
 
@@ -93,9 +98,16 @@ class Destination(msgspec.Struct, frozen=True, kw_only=True):
     version: int = 0
 
     @property
-    def transports(self) -> tuple[TransportName, ...]:
+    def carrier(self) -> str:
+        """What its messages are published to: its transport, or that one's groups of brokers for a strict order."""
+        return strict_carrier(self.transport) if self.ordering is Ordering.STRICT else self.transport
+
+    @property
+    def transports(self) -> tuple[str, ...]:
         """Every transport on which its messages may be: the one in use first, then those left, then the fallback."""
-        names = (self.transport, *(left.transport for left in self.former), TransportName.DIRECT)
+        if self.ordering is Ordering.STRICT:
+            return (self.carrier,)
+        names: tuple[str, ...] = (self.transport, *(left.transport for left in self.former), TransportName.DIRECT)
         return tuple(dict.fromkeys(names))
 
 

@@ -42,6 +42,8 @@ class Message(msgspec.Struct, frozen=True, array_like=True, gc=False, omit_defau
         The mark of ``bus.domain.replay``, when a replay sent an earlier message again as this one.
     epoch
         Of a strictly ordered destination, that of who wrote it to a group of brokers (`bus.domain.ordering.chain`).
+    is_late
+        It was written again, since it had come behind messages of a newer epoch.
     """
 
     id: str
@@ -65,6 +67,7 @@ class Message(msgspec.Struct, frozen=True, array_like=True, gc=False, omit_defau
     edited_from: str = ""
     replay: str = ""
     epoch: int = 0
+    is_late: bool = False
 
     @property
     def ready_at(self) -> int:

@@ -18,6 +18,7 @@ from bus.errors import (
     IssuerUnavailable,
     MessageTooLarge,
     NotFound,
+    NotLeader,
     PeerUnavailable,
     QuotaUsedUp,
     RefusedElsewhere,
@@ -69,6 +70,7 @@ _STATUS: Final[tuple[tuple[type[BusError], int], ...]] = (
     (StoreUnavailable, 503),
     (TransportRefused, 409),
     (TransportError, 503),
+    (NotLeader, 503),
     (PeerUnavailable, 503),
     (IssuerUnavailable, 503),
     (NotFound, 404),
@@ -82,7 +84,15 @@ _FIRST_SERVER_ERROR: Final = 500
 
 
 class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What happened, what was not lost, what to do; ``retry_after`` is in how many seconds to try again."""
+    """What happened, what was not lost, what to do.
+
+    Attributes
+    ----------
+    retry_after
+        In how many seconds to try again; 0 when not said.
+    leader
+        The URL of the process to send to instead.
+    """
 
     title: str
     status: int
@@ -90,6 +100,7 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
     hint: str = ""
     field: str = ""
     retry_after: int = 0
+    leader: str = ""
     type: str = "about:blank"
 
 
@@ -98,9 +109,11 @@ def is_kept_trying(status: int) -> bool:
     return status in _PASSING or status >= _FIRST_SERVER_ERROR
 
 
-def problem(status: int, detail: str, *, hint: str = "", field: str = "", retry_after: int = 0) -> Problem:
+def problem(
+    status: int, detail: str, *, hint: str = "", field: str = "", retry_after: int = 0, leader: str = ""
+) -> Problem:
     """Return the document of a status."""
-    return Problem(_TITLES.get(status, "Error"), status, detail, hint, field, retry_after)
+    return Problem(_TITLES.get(status, "Error"), status, detail, hint, field, retry_after, leader)
 
 
 def problem_of(error: BusError) -> Problem:
@@ -114,7 +127,8 @@ def problem_of(error: BusError) -> Problem:
     if isinstance(error, EgressDenied):
         field = "url"
     status = next((code for kind, code in _STATUS if isinstance(error, kind)), 500)
-    return problem(status, str(error), hint=error.hint, field=field, retry_after=wait)
+    leader = error.url if isinstance(error, NotLeader) else ""
+    return problem(status, str(error), hint=error.hint, field=field, retry_after=wait, leader=leader)
 
 
 def failure() -> Problem:

@@ -9,8 +9,10 @@ from bus.cluster.member import Member
 from bus.cluster.members import Members
 from bus.domain.delivery.delivery import Delivery
 from bus.domain.delivery.shares import Shares, View
+from bus.domain.message import Message
 from bus.ports.clock import Clock
 from bus.ports.store import DocumentStore
+from bus.transports.chains.chains import Chains
 
 OWNER = "owner-1"
 
@@ -91,3 +93,12 @@ def alone(documents: DocumentStore, clock: Clock, *, roles: tuple[str, ...] = ("
 def leading(documents: DocumentStore, members: Members, clock: Clock) -> Leaders:
     """Return the tasks of a process whose queues are always empty."""
     return Leaders(documents, members, lambda _: False, clock)
+
+
+def without_groups(documents: DocumentStore, clock: Clock) -> Chains:
+    """Return the strictly ordered destinations of a process that knows no groups of brokers: none."""
+    return Chains(documents, {}, OWNER, "http://127.0.0.1:1", (), _nobody_writes, clock)
+
+
+async def _nobody_writes(_: str, __: str, ___: Message) -> bool:
+    return False

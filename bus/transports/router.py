@@ -93,11 +93,11 @@ class TransportRouter:
 
     def of(self, destination: Destination) -> Publisher:
         """Return what publishes a destination's messages; without its broker's servers, the fallback."""
-        return self._publishers.get(destination.transport) or self.fallback
+        return self._publishers.get(destination.carrier) or self.fallback
 
     def accepting(self, destination: Destination) -> Accepting | None:
         """Return the destination's transport when its queue is in this process."""
-        return self._accepting.get(destination.transport)
+        return self._accepting.get(destination.carrier)
 
     @property
     def fallback(self) -> Publisher:
@@ -106,12 +106,12 @@ class TransportRouter:
 
     def check(self, destination: Destination) -> None:
         """Raise ``InvalidMessage`` with the field when the destination's transport is not set up or cannot carry it."""
-        publisher = self._publishers.get(destination.transport)
+        publisher = self._publishers.get(destination.carrier)
         if publisher is None:
             raise InvalidMessage(
                 sentence(
                     "transport {transport} is not set up here; there are: {transports}",
-                    transport=destination.transport,
+                    transport=destination.carrier,
                     transports=", ".join(self._publishers),
                 ),
                 hint=sentence("name its servers in the configuration: docs/configuration.md"),
@@ -125,7 +125,7 @@ class TransportRouter:
     def trouble(self, code: str) -> TransportError | None:
         """Return what stops a destination's queues from being made on the transport that it takes."""
         destination = self._catalog.destinations.get(code)
-        return self._troubles.get(_Place(code, destination.transport)) if destination is not None else None
+        return self._troubles.get(_Place(code, destination.carrier)) if destination is not None else None
 
     def lag(self, destination: Destination, subscription: str, name: str) -> Lag | None:
         """Return what a transport holds for a subscription; None while it cannot be asked."""

@@ -38,7 +38,7 @@ from bus.security.secrets import SecretBox
 from bus.settings import Settings
 from bus.stores.rollups import Rollups
 from bus.testing.clock import ManualClock
-from bus.testing.cluster import alone, leading
+from bus.testing.cluster import alone, leading, without_groups
 from bus.testing.events import MemoryEvents
 from bus.testing.poster import MemoryPoster, MemoryTarget, Reply
 from bus.testing.spool import MemorySpool
@@ -176,6 +176,7 @@ class Life:
             spools={**world.spools},
             members=members,
             leaders=leaders,
+            chains=without_groups(world.store, world.clock),
             peer_key=(peer_key := PeerKey(world.store, world.clock)),
             peers=Peers(peer_key),
             rollups=(rollups := Rollups(world.store, world.clock, "owner-1", lambda: None)),

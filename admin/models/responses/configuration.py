@@ -122,7 +122,7 @@ class TransportLineView(View, kw_only=True):
 class TransportView(View, kw_only=True):
     """One transport of a destination: ``present``, ``former`` or ``fallback``."""
 
-    transport: TransportName
+    transport: str
     role: str
     left_at: str | None
     attached_until: str | None

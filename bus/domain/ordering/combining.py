@@ -9,17 +9,24 @@ from bus.domain.subscription import Subscription
 from bus.errors import InvalidMessage
 from bus.sentences import sentence
 
+_GROUPED = frozenset({TransportName.KAFKA, TransportName.RABBITMQ})
 _KEEPING = frozenset({TransportName.DIRECT, TransportName.KAFKA, TransportName.RABBITMQ})
 
 
 def check_order(known: Destination | None, wanted: Destination, subscriptions: Iterable[Subscription]) -> None:
     """Raise ``InvalidMessage`` when a destination cannot keep the order that it is to keep, or had."""
+    if known is not None and (known.ordering is Ordering.STRICT) is not (wanted.ordering is Ordering.STRICT):
+        raise InvalidMessage(
+            sentence("a destination is strictly ordered from its beginning, or not at all"),
+            hint=sentence("make another destination, and have its producers send to that"),
+            field="ordering",
+        )
     if wanted.ordering is Ordering.NONE:
         return
-    if wanted.ordering is Ordering.STRICT:
+    if wanted.ordering is Ordering.STRICT and wanted.transport not in _GROUPED:
         raise InvalidMessage(
-            sentence("the ordering {ordering} is not built yet", ordering=wanted.ordering),
-            hint=sentence("use key: messages of one key are delivered in order"),
+            sentence("the transport {transport} keeps no strict order", transport=wanted.transport),
+            hint=sentence("use Kafka or RabbitMQ with groups of brokers, or the ordering key"),
             field="ordering",
         )
     if wanted.transport not in _KEEPING:

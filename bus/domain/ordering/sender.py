@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from bus.domain.message import Message
 from bus.domain.ordering.chain import Chain, Lease, Role, Segment, joined, produced_by, with_current, without
@@ -11,6 +11,10 @@ from bus.domain.ordering.chain_copy import ChainCopy
 from bus.domain.ordering.effects import Open, Procedure, Stand, Write
 from bus.domain.ordering.tenure import TERMS, Tenure, Terms
 from bus.errors import NotLeader
+from bus.sentences import sentence
+
+_AGAIN: Final = sentence("send it again under the same id: it is delivered once")
+_PRODUCER: Final = sentence("wait until it has ended: one producer at a time keeps the order")
 
 
 class Admission(NamedTuple):
@@ -117,9 +121,13 @@ class ChainSender:
 
     def _check(self, chain: Chain, admission: Admission) -> None:
         if not self._is_in(admission) or not self.tenure.is_mine(chain):
-            raise NotLeader("another process sends to this destination; this message is not accepted")
+            raise NotLeader(
+                sentence("another process sends to this destination by now; this message is not accepted"), hint=_AGAIN
+            )
         if chain.producer.epoch != admission.producer:
-            raise NotLeader("another producer sends to this destination; this message is not accepted")
+            raise NotLeader(
+                sentence("another producer sends to this destination; this message is not accepted"), hint=_PRODUCER
+            )
 
     def _leads(self, chain: Chain) -> bool:
         return self.tenure.is_held and self.tenure.is_mine(chain)
@@ -169,7 +177,10 @@ class ChainSender:
         # Shutting others out is for who has the role by now, not for who had it.
         chain = yield from self.copy.read()
         if chain is None or not self._leads(chain):
-            raise NotLeader("the coordinator does not say who sends to this destination; this message is not accepted")
+            raise NotLeader(
+                sentence("the coordinator does not say who sends to this destination; this message is not accepted"),
+                hint=_AGAIN,
+            )
         if not (yield Open(current.group)):
             return False
         self._opened = wanted

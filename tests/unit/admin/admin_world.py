@@ -26,7 +26,7 @@ from bus.security.secrets import SecretBox
 from bus.settings import Settings
 from bus.stores.rollups import Rollups
 from bus.testing.clock import ManualClock
-from bus.testing.cluster import NoDispatching, alone, leading
+from bus.testing.cluster import NoDispatching, alone, leading, without_groups
 from bus.testing.events import MemoryEvents
 from bus.testing.poster import MemoryPoster
 from bus.testing.spool import MemorySpool
@@ -138,6 +138,7 @@ class World:
             spools=dict(self.spools),
             members=(members := alone(self.store, self.clock)),
             leaders=leading(self.store, members, self.clock),
+            chains=without_groups(self.store, self.clock),
             peer_key=(peer_key := PeerKey(self.store, self.clock)),
             peers=Peers(peer_key),
             rollups=(rollups := Rollups(self.store, self.clock, "owner-1", lambda: None)),

@@ -38,6 +38,7 @@ from receiver.placement import Placement
 from receiver.publishing import SpoolPublisher
 from receiver.quotas import Quotas
 from receiver.rejections import Rejections
+from receiver.strict_writing import StrictWriting
 from receiver.turned_away import TurnedAway
 from tests.unit.admin.admin_world import URL, World
 
@@ -79,7 +80,8 @@ async def _make() -> tuple[Gateway, str, dict[str, str]]:
     ingest = IngestApp(
         Ingest(
             context.registry,
-            Forwarding(context.leaders, context.peers),
+            Forwarding(context.leaders, context.chains, context.peers),
+            StrictWriting(context.chains),
             placement,
             recent,
             keys,

@@ -17,6 +17,7 @@ def test_no_field_of_a_message_is_lost_on_a_transport() -> None:
         retention_days=7,
         replay=f"again-1 {new_id(NOON)}",
         epoch=7,
+        is_late=True,
         **dict.fromkeys(texts, "text"),
     )
     assert not [each.name for each in fields(Message) if getattr(sent, each.name) == each.default], "of no use here"

@@ -25,6 +25,7 @@ STATUS = {
     "TransportError": 503,
     "PeerUnavailable": 503,
     "RefusedElsewhere": 503,
+    "NotLeader": 503,
     "IssuerUnavailable": 503,
     "TransportUnavailable": 503,
     "TransportRefused": 409,

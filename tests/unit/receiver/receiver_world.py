@@ -16,7 +16,7 @@ from bus.security.keyring import Keyring
 from bus.security.principals import ANYONE
 from bus.security.secrets import SecretBox
 from bus.testing.clock import ManualClock
-from bus.testing.cluster import NoOrder
+from bus.testing.cluster import NoOrder, without_groups
 from bus.testing.events import MemoryEvents
 from bus.testing.store import MemoryStore
 from bus.testing.transport import MemoryTransport
@@ -30,6 +30,7 @@ from receiver.placement import Placement
 from receiver.publishing import SpoolPublisher
 from receiver.quotas import Quotas
 from receiver.rejections import Rejections
+from receiver.strict_writing import StrictWriting, Writing
 from receiver.turned_away import TurnedAway
 from tests.harness.gated_spool import GatedSpool
 
@@ -72,6 +73,7 @@ class World:
         self.old = False
         self.claims: Claims | None = None
         self.elsewhere: Elsewhere = NoOrder()
+        self.chains: Writing = without_groups(self.store, self.clock)
         self.registry = Registry(self.store, SecretBox(None), lambda: self.old)
         self.registry.listen(self.router.apply)
         self.keyring = Keyring(self.store, self.clock.now)
@@ -90,6 +92,7 @@ class World:
         self.ingest = Ingest(
             self.registry,
             self.elsewhere,
+            StrictWriting(self.chains),
             Placement(self.spool, self.router),
             Recent(self.store, self.clock),
             IdempotencyKeys(self.store, self.clock),

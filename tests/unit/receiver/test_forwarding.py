@@ -17,6 +17,7 @@ from bus.http.problem import problem_of
 from bus.registry import Registry
 from bus.security.principals import ANYONE, Principal
 from bus.security.secrets import SecretBox
+from bus.testing.cluster import without_groups
 from receiver.draft import Draft
 from receiver.forwarding import ForwardedApp, Forwarding
 from receiver.ingest import Accepted
@@ -70,7 +71,7 @@ class Cluster:
             for crowd in (Crowd(*members), Crowd(*reversed(members)))
         ]
         for world, leaders in zip((self.first, self.second), self.leaders, strict=True):
-            world.elsewhere = Forwarding(leaders, self.network)  # type: ignore[arg-type]
+            world.elsewhere = Forwarding(leaders, without_groups(world.store, world.clock), self.network)  # type: ignore[arg-type]
             world.restart()
 
     async def begin(self) -> None:

@@ -1,0 +1,284 @@
+"""The strictly ordered destinations of a process: which of them it sends to, and which it reads."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from bus.domain.catalog import Catalog
+from bus.domain.destination import Ordering
+from bus.domain.message import Message
+from bus.domain.ordering.chain import Chain, Role
+from bus.domain.ordering.reader import ChainReader
+from bus.domain.ordering.sender import ChainSender
+from bus.domain.ordering.tenure import TERMS, Terms
+from bus.errors import NotLeader
+from bus.ports.broker_group import BrokerGroup
+from bus.ports.clock import Clock
+from bus.ports.store import DocumentStore
+from bus.sentences import sentence
+from bus.transports.chains.consumer import ChainConsumer
+from bus.transports.chains.driver import ChainDriver
+from bus.transports.chains.leftovers import Leftovers
+from bus.transports.chains.sender import StrictSender
+from bus.waits import lasting
+
+_log = logging.getLogger(__name__)
+_AROUND: Final = 5  # signs of life between two looks at groups that are not in use
+_SLACK: Final = 60_000
+Listener = Callable[[], Awaitable[None]]
+Groups = Mapping[str, Mapping[str, BrokerGroup]]
+
+
+class _Strict:
+    """One destination: its sender and its reader here, as far as this process has the roles."""
+
+    def __init__(self, chains: Chains, code: str, groups: Mapping[str, BrokerGroup]) -> None:
+        names, clock, terms = chains.names_of(code), chains.clock, chains.terms
+        self.groups = groups
+        self.driver = ChainDriver(code, chains.coordinator, groups, names, lambda group: (code, group) in chains.behind)
+        self.reading_since = 0
+        self.rules: ChainSender | None = None
+        self.sender: StrictSender | None = None
+        self.reader: ChainReader | None = None
+        self.leftovers: Leftovers | None = None
+        if Role.SENDER in chains.roles:
+            owner, url = chains.owner, chains.url
+            self.rules = ChainSender(owner, url, list(groups), clock.monotonic, clock.now, terms)
+            self.sender = StrictSender(code, self.rules, self.driver)
+        if Role.READER in chains.roles:
+            again = partial(chains.send_again, code)
+            self.reader = ChainReader(chains.owner, chains.url, names, clock.monotonic, clock.now, terms)
+            self.leftovers = Leftovers(code, self.reader, self.driver, groups, names, again)
+
+    @property
+    def held(self) -> tuple[bool, bool]:
+        """Whether this process sends, and whether it reads."""
+        return (
+            self.rules is not None and self.rules.tenure.is_held,
+            self.reader is not None and self.reader.tenure.is_held,
+        )
+
+    @property
+    def chain(self) -> Chain | None:
+        """The chain as it was known last."""
+        copies = [rules.copy.chain for rules in (self.rules, self.reader) if rules is not None]
+        return next((chain for chain in copies if chain is not None), None)
+
+    async def tend(self, now: int) -> None:
+        """Go on with the roles, or take them."""
+        if self.rules is not None:
+            await self.driver.perform(self.rules.tend())
+        if self.reader is not None:
+            was_held = self.reader.tenure.is_held
+            await self.driver.perform(self.reader.tend())
+            if self.reader.tenure.is_held and not was_held:
+                self.reading_since = now
+
+    async def look_around(self) -> None:
+        """Have groups that came back join, and what is left on others sent again."""
+        if self.rules is not None and self.rules.tenure.is_held:
+            await self.driver.perform(self.rules.look_around())
+        if self.leftovers is not None and self.reader is not None and self.reader.tenure.is_held:
+            await self.leftovers.clear()
+
+    async def leave(self) -> None:
+        """Give the roles up."""
+        for rules in (self.rules, self.reader):
+            if rules is not None:
+                await self.driver.perform(rules.copy.vacate(rules.tenure))
+        await self.driver.close()
+
+
+class Chains:
+    """Takes the roles that this process may have, keeps them up, and tells when they come and go.
+
+    Parameters
+    ----------
+    groups
+        The groups of brokers of each transport, by name.
+    owner, url
+        This process, as others know it and reach it.
+    again
+        Asks the process that sends to a destination to write a message that came too late; False when it did not.
+
+    Attributes
+    ----------
+    behind
+        Groups that lack something that a destination needs, by its code and their names: nothing is written there.
+    """
+
+    def __init__(
+        self,
+        coordinator: DocumentStore,
+        groups: Groups,
+        owner: str,
+        url: str,
+        roles: Collection[Role],
+        again: Callable[[str, str, Message], Awaitable[bool]],
+        clock: Clock,
+        terms: Terms = TERMS,
+    ) -> None:
+        self.coordinator = coordinator
+        self.owner = owner
+        self.url = url
+        self.roles = roles
+        self.clock = clock
+        self.terms = terms
+        self.behind: set[tuple[str, str]] = set()
+        self._groups = groups
+        self._again = again
+        self._catalog = Catalog()
+        self._strict: dict[str, _Strict] = {}
+        self._listeners: list[Listener] = []
+        self._group: asyncio.TaskGroup | None = None
+        self._tasks: dict[str, list[asyncio.Task[None]]] = {}
+
+    def listen(self, listener: Listener) -> None:
+        """Call ``listener`` when this process has got a role, or lost one."""
+        self._listeners.append(listener)
+
+    def names_of(self, code: str) -> Callable[[], Collection[str]]:
+        """Return what names the subscriptions of a destination."""
+        return lambda: self._catalog.names(code)
+
+    def is_strict(self, code: str) -> bool:
+        """Whether a destination keeps a strict order."""
+        return code in self._strict
+
+    def sends(self, code: str) -> bool:
+        """Whether this process sends to a strictly ordered destination."""
+        found = self._strict.get(code)
+        return found is not None and found.held[0]
+
+    def reads(self, code: str) -> bool:
+        """Whether this process reads a strictly ordered destination."""
+        found = self._strict.get(code)
+        return found is not None and found.held[1]
+
+    def chain(self, code: str) -> Chain | None:
+        """Return the chain of a destination, as this process knew it last."""
+        found = self._strict.get(code)
+        return found.chain if found is not None else None
+
+    async def send(self, code: str, messages: Sequence[Message], producer: int = 0) -> int:
+        """Have messages written in order; return how many, from the first, two copies hold for sure.
+
+        Raises
+        ------
+        NotLeader
+            Another process sends to it; nothing was written.
+        """
+        found = self._strict.get(code)
+        if found is None or found.sender is None:
+            raise _not_strict(code)
+        return await found.sender.send(messages, producer)
+
+    def elsewhere(self, code: str) -> NotLeader:
+        """Return the error that names who sends to a destination instead."""
+        found = self._strict.get(code)
+        if found is None or found.sender is None:
+            return _not_strict(code)
+        return found.sender.elsewhere()
+
+    def consumer(self, code: str, subscription: str) -> ChainConsumer:
+        """Return a subscription's consumer; raises ``LookupError`` where this process cannot read the destination."""
+        found = self._strict[code]
+        if found.reader is None:
+            raise LookupError(code)
+        return ChainConsumer(
+            subscription,
+            found.reader,
+            found.driver,
+            found.groups.get,
+            code,
+            self.clock,
+            lambda message: message.received_at < found.reading_since + _SLACK,
+            partial(self.send_again, code),
+        )
+
+    async def send_again(self, code: str, message: Message) -> bool:
+        """Have a message that came too late written behind all others; False when that did not work."""
+        late = msgspec.structs.replace(message, is_late=True)
+        chain = self.chain(code)
+        try:
+            if self.sends(code):
+                return await self.send(code, [late], chain.producer.epoch if chain is not None else 0) == 1
+            return chain is not None and await self._again(chain.sender.owner, code, late)
+        except NotLeader:
+            return False
+
+    async def apply(self, catalog: Catalog) -> None:
+        """Follow the configuration."""
+        self._catalog = catalog
+        wanted = {
+            code: groups
+            for code, found in catalog.destinations.items()
+            if found.ordering is Ordering.STRICT and (groups := self._groups.get(found.transport)) is not None
+        }
+        for code in [code for code in self._strict if code not in wanted]:
+            await self._end(code)
+        for code, groups in wanted.items():
+            if code not in self._strict:
+                self._strict[code] = _Strict(self, code, groups)
+                await self._strict[code].tend(self.clock.now())
+                self._begin(code)
+
+    async def run(self) -> None:
+        """Keep roles up until cancelled; a destination that waits for its brokers holds up no other."""
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            for code in self._strict:
+                self._begin(code)
+            await asyncio.Event().wait()
+
+    async def leave(self) -> None:
+        """Give up all roles, once nothing is under way; called after `run` was cancelled."""
+        self._group = None
+        for found in self._strict.values():
+            await found.leave()
+
+    def _begin(self, code: str) -> None:
+        if self._group is None or code in self._tasks:
+            return
+        found = self._strict[code]
+        works = [self._tend(found), self._look_around(found)] + ([found.sender.run()] if found.sender else [])
+        self._tasks[code] = [self._group.create_task(work) for work in works]
+
+    async def _end(self, code: str) -> None:
+        tasks = self._tasks.pop(code, [])
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        await self._strict.pop(code).leave()
+
+    async def _tend(self, found: _Strict) -> None:
+        before = found.held
+        while True:
+            await self.clock.sleep(self.terms.every)
+            await found.tend(self.clock.now())
+            if found.held != before:
+                before = found.held
+                for listener in self._listeners:
+                    await listener()
+
+    async def _look_around(self, found: _Strict) -> None:
+        async def work() -> None:
+            while True:
+                await self.clock.sleep(self.terms.every * _AROUND)
+                await found.look_around()
+
+        await lasting("looking after the groups of a chain", work, self.clock.sleep)
+
+
+def _not_strict(code: str) -> NotLeader:
+    return NotLeader(
+        sentence("this process sends to no destination {code} with a strict order", code=repr(code)),
+        hint=sentence("send to a receiver that knows its groups of brokers"),
+    )

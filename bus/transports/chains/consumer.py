@@ -1,0 +1,161 @@
+"""One subscription's end of a chain: reads one group after the other, in the order in which they were written to."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, NamedTuple
+
+from bus.domain.message import Message
+from bus.domain.ordering.chain import Segment
+from bus.domain.ordering.reader import ChainReader, Verdict
+from bus.ports.broker_group import BrokerGroup, GroupReader
+from bus.ports.clock import Clock
+from bus.ports.transport import Incoming
+from bus.transports.chains.driver import ChainDriver
+
+_IDLE: Final = 0.5
+_LOOK: Final = 0.2
+SendAgain = Callable[[Message], Awaitable[bool]]
+
+
+class _Token(NamedTuple):
+    """Which reader a message came by, and what that calls it."""
+
+    reader: GroupReader
+    incoming: Incoming
+
+
+class ChainConsumer:
+    """Gives messages in the order of the chain, and has those that come too late sent again behind all others.
+
+    Parameters
+    ----------
+    is_suspect
+        Whether a message may have been delivered by the process that read before.
+    send_again
+        Has a message that comes too late written anew, unless it was delivered; False to try later.
+    """
+
+    def __init__(
+        self,
+        subscription: str,
+        rules: ChainReader,
+        driver: ChainDriver,
+        groups: Callable[[str], BrokerGroup | None],
+        code: str,
+        clock: Clock,
+        is_suspect: Callable[[Message], bool],
+        send_again: SendAgain,
+    ) -> None:
+        self._subscription = subscription
+        self._rules = rules
+        self._driver = driver
+        self._group = groups
+        self._code = code
+        self._clock = clock
+        self._is_suspect = is_suspect
+        self._send_again = send_again
+        self._reader: GroupReader | None = None
+        self._segment: Segment | None = None
+        self._read_ahead: deque[Incoming] = deque()
+        self._unacked: set[object] = set()
+
+    async def receive(self, limit: int) -> list[Incoming]:
+        """Wait for the next messages; cancelling loses none."""
+        while True:
+            reader = await self._next_reader()
+            if reader is None:
+                await self._clock.sleep(_LOOK)
+                continue
+            if not self._read_ahead:
+                await self._read(reader, limit)
+            if found := await self._judged(reader, limit):
+                return found
+
+    def ack(self, incoming: Sequence[Incoming]) -> None:
+        """Finish messages, each on the group that it came from."""
+        for reader, items in _by_reader(incoming).items():
+            reader.ack(items)
+            self._unacked -= {item.token for item in items}
+
+    def release(self, incoming: Sequence[Incoming]) -> None:
+        """Give messages back; they come again, in order."""
+        for reader, items in _by_reader(incoming).items():
+            if reader is self._reader:
+                self._read_ahead.extendleft(reversed(items))
+            self._unacked -= {item.token for item in items}
+
+    async def close(self) -> None:
+        """Leave the group that is read."""
+        await self._leave()
+
+    async def _next_reader(self) -> GroupReader | None:
+        """Return a reader of the segment to read; None while there is none."""
+        segment = await self._driver.perform(self._rules.next_for(self._subscription))
+        if segment is not None and self._segment is not None and _is_same(segment, self._segment):
+            self._segment = segment
+            return self._reader
+        if self._unacked:
+            return None  # of the segment before, which nobody else reads as long as they are under way here
+        await self._leave()
+        group = self._group(segment.group) if segment is not None else None
+        if segment is None or group is None:
+            return None
+        self._reader = self._driver.readers[segment.group, self._subscription] = await group.reader(
+            self._code, self._subscription
+        )
+        self._segment = segment
+        return self._reader
+
+    async def _read(self, reader: GroupReader, limit: int) -> None:
+        """Read ahead; leave the segment when nothing comes and nothing can come any more."""
+        try:
+            async with asyncio.timeout(_IDLE):
+                self._read_ahead.extend(await reader.receive(limit))
+        except TimeoutError:
+            if self._segment is not None and not self._unacked and not self._read_ahead:
+                await self._driver.perform(self._rules.leave(self._subscription, self._segment))
+
+    async def _judged(self, reader: GroupReader, limit: int) -> list[Incoming]:
+        """Return what of that which was read ahead may be given."""
+        given: list[Incoming] = []
+        while self._read_ahead and len(given) < limit and self._segment is not None:
+            item = self._read_ahead[0]
+            epoch = item.message.epoch
+            verdict = await self._driver.perform(self._rules.judge(self._subscription, self._segment, epoch))
+            if verdict is Verdict.UNKNOWN or (verdict is Verdict.LATE and not await self._send_again(item.message)):
+                break
+            self._read_ahead.popleft()
+            if verdict is Verdict.LATE:
+                reader.ack([item])
+                continue
+            self._unacked.add(item.token)
+            suspect = item.suspect or self._is_suspect(item.message)
+            given.append(Incoming(item.message, _Token(reader, item), suspect))
+        if not given and self._read_ahead:
+            await self._clock.sleep(_LOOK)
+        return given
+
+    async def _leave(self) -> None:
+        reader, segment = self._reader, self._segment
+        self._reader = self._segment = None
+        self._read_ahead.clear()
+        self._unacked.clear()
+        if reader is not None and segment is not None:
+            self._driver.readers.pop((segment.group, self._subscription), None)
+            await reader.close()
+
+
+def _is_same(one: Segment, other: Segment) -> bool:
+    return (one.group, one.epoch) == (other.group, other.epoch)
+
+
+def _by_reader(incoming: Sequence[Incoming]) -> dict[GroupReader, list[Incoming]]:
+    found: dict[GroupReader, list[Incoming]] = {}
+    for item in incoming:
+        if not isinstance(item.token, _Token):
+            raise TypeError("this delivery came by another transport")
+        found.setdefault(item.token.reader, []).append(item.token.incoming)
+    return found

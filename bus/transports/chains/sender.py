@@ -1,0 +1,114 @@
+"""Has the messages of a strictly ordered destination written by the one process that sends them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from bus.domain.message import Message
+from bus.domain.ordering.sender import Admission, ChainSender
+from bus.errors import NotLeader
+from bus.sentences import sentence
+from bus.transports.chains.driver import ChainDriver
+
+_MOST: Final = 256
+
+
+class _Request(NamedTuple):
+    messages: Sequence[Message]
+    admission: Admission
+    answer: asyncio.Future[int]
+
+
+class StrictSender:
+    """One write at a time; what comes meanwhile goes with the next one, in the order in which it came.
+
+    ``run`` must be running.
+    """
+
+    def __init__(self, code: str, rules: ChainSender, driver: ChainDriver) -> None:
+        self._code = code
+        self._rules = rules
+        self._driver = driver
+        self._requests: deque[_Request] = deque()
+        self._came = asyncio.Event()
+
+    async def send(self, messages: Sequence[Message], producer: int = 0) -> int:
+        """Have messages written in order; return how many, from the first, two copies hold for sure.
+
+        Whether the others are held nobody knows; the one who sent them has to send them again.
+
+        Raises
+        ------
+        NotLeader
+            Another process or another producer sends; nothing was written.
+        """
+        if not self._rules.tenure.is_held:
+            raise self.elsewhere()
+        request = _Request(
+            messages, Admission(self._rules.tenure.epoch, producer), asyncio.get_running_loop().create_future()
+        )
+        self._requests.append(request)
+        self._came.set()
+        return await request.answer
+
+    def elsewhere(self) -> NotLeader:
+        """Return the error that names who sends instead."""
+        chain = self._rules.copy.chain
+        url = chain.sender.url if chain is not None else ""
+        return NotLeader(
+            sentence(
+                "another process sends to {code}, which keeps a strict order; this message is not accepted",
+                code=repr(self._code),
+            ),
+            hint=sentence("send it to {url}", url=url) if url else sentence("send it again: one will, within seconds"),
+            url=url,
+        )
+
+    async def run(self) -> None:
+        """Write what is asked for, until cancelled; what is under way then is unknown."""
+        try:
+            while True:
+                await self._came.wait()
+                self._came.clear()
+                while self._requests:
+                    await self._write(self._next())
+        finally:
+            for request in self._requests:
+                if not request.answer.done():
+                    request.answer.set_exception(_broken_off())
+
+    def _next(self) -> list[_Request]:
+        """Take requests that can be written together: of one tenure and one producer."""
+        first = self._requests.popleft()
+        taken, count = [first], len(first.messages)
+        while self._requests and self._requests[0].admission == first.admission and count < _MOST:
+            taken.append(self._requests.popleft())
+            count += len(taken[-1].messages)
+        return taken
+
+    async def _write(self, requests: Sequence[_Request]) -> None:
+        messages = [message for request in requests for message in request.messages]
+        try:
+            left = await self._driver.perform(self._rules.send(messages, requests[0].admission))
+        except BaseException as error:
+            for request in requests:
+                if not request.answer.done():
+                    request.answer.set_exception(error if isinstance(error, NotLeader) else _broken_off())
+            if not isinstance(error, NotLeader):
+                raise
+            return
+        for request in requests:
+            held = min(left, len(request.messages))
+            left -= held
+            if not request.answer.done():
+                request.answer.set_result(held)
+
+
+def _broken_off() -> NotLeader:
+    return NotLeader(
+        sentence("this process ends; nobody knows whether the message is held"),
+        hint=sentence("send it again under the same id: it is delivered once"),
+    )
