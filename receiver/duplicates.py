@@ -88,14 +88,18 @@ class Recent:
         made, now = id_time(message_id), self._clock.now()
         return (made < self._horizon() or made > now + MOST_AHEAD) and not self.knows(message_id)
 
-    async def recall(self, message_id: str) -> None:
-        """Ask the store about an id; without an answer it counts as new, since accepting it twice loses nothing."""
+    async def recall(self, message_id: str, *, is_strict: bool) -> None:
+        """Ask the store about an id; without an answer it counts as new, since accepting it twice loses nothing.
+
+        A message of a strictly ordered destination may be delivered before it is accepted, so its outcomes alone do
+        not say that it was.
+        """
         try:
             found = await self._store.trace(message_id)
             message = await self._store.message(message_id) if found is not None and found.message else None
         except StoreError:
             return
-        if found is not None and not self.knows(message_id):
+        if found is not None and (message is not None or not is_strict) and not self.knows(message_id):
             self._remember(name_of(message_id), content_of(message.destination, message.body) if message else None)
 
     def _content(self, key: bytes) -> bytes | None:

@@ -142,7 +142,7 @@ class Ingest:
         self._placement = placement
         self._recent = recent
         self._keys = keys
-        self._repetitions = Repetitions(recent, keys, claims, clock)
+        self._repetitions = Repetitions(recent, keys, claims, strict.is_strict, clock)
         self._quotas = quotas
         self._publisher = publisher
         self._events = events

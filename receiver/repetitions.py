@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -26,10 +26,20 @@ class Repetitions:
     ----------
     claims
         None for a process that shares its port with no other.
+    is_strict
+        Whether a destination keeps a strict order.
     """
 
-    def __init__(self, recent: Recent, keys: IdempotencyKeys, claims: Claims | None, clock: Clock) -> None:
+    def __init__(
+        self,
+        recent: Recent,
+        keys: IdempotencyKeys,
+        claims: Claims | None,
+        is_strict: Callable[[str], bool],
+        clock: Clock,
+    ) -> None:
         self._recent = recent
+        self._is_strict = is_strict
         self._keys = keys
         self._claims = claims
         self._clock = clock
@@ -40,10 +50,10 @@ class Repetitions:
         Until the caller awaits something, ``Recent`` and ``IdempotencyKeys`` know all of them that were accepted. The
         names that it returns are the caller's, who settles them.
         """
-        ids = {draft.id for draft in drafts if isinstance(draft, Draft) and draft.id}
+        ids = {draft.id: draft.destination for draft in drafts if isinstance(draft, Draft) and draft.id}
         keys = {scope for scope in scopes if scope}
         await self._recall(
-            [known for known in ids if self._recent.is_doubtful(known)],
+            {known: destination for known, destination in ids.items() if self._recent.is_doubtful(known)},
             [scope for scope in keys if self._keys.find(scope) is None],
         )
         asked: set[bytes] = set()
@@ -60,7 +70,7 @@ class Repetitions:
             doubtful = ({*claimed.doubtful, *claimed.storing} if is_late else set(claimed.doubtful)) - asked
             if doubtful:
                 told = [names[name] for name in doubtful]
-                await self._recall([one for one in told if one in ids], [one for one in told if one in keys])
+                await self._recall({one: ids[one] for one in told if one in ids}, [one for one in told if one in keys])
                 asked |= doubtful
             elif not claimed.storing:
                 return frozenset(names.keys() - claimed.known.keys())
@@ -74,9 +84,9 @@ class Repetitions:
         if self._claims is not None and claimed:
             self._claims.settle(accepted, [name for name in claimed if name not in accepted])
 
-    async def _recall(self, ids: Collection[str], keys: Collection[str]) -> None:
+    async def _recall(self, ids: Mapping[str, str], keys: Collection[str]) -> None:
         now = self._clock.now()
-        recalls = [self._recent.recall(known) for known in ids]
+        recalls = [self._recent.recall(known, is_strict=self._is_strict(code)) for known, code in ids.items()]
         recalls += [self._keys.recall(scope, now) for scope in keys]
         if recalls:
             await asyncio.gather(*recalls)

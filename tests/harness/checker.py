@@ -131,7 +131,7 @@ def check(
     subscriptions: Iterable[str],
     drained: bool,
     faults: Faults | None = None,
-    ordered: bool = False,
+    ordering: str = "none",
 ) -> Judgement:
     """Judge a run.
 
@@ -143,11 +143,11 @@ def check(
         Whether the run ended with nothing on its way; if not, nothing can be said to be lost.
     faults
         None for a run without a fault, which allows no duplicate.
-    ordered
-        Whether each key's messages had to arrive in the order of their numbers.
+    ordering
+        Whose messages had to arrive in the order of their numbers: ``key`` each key's, ``strict`` each producer's.
     """
     published = _published(history)
-    found = {name: _judge(published, _deliveries(history, name), ordered=ordered) for name in subscriptions}
+    found = {name: _judge(published, _deliveries(history, name), ordering) for name in subscriptions}
     return Judgement(
         verdict=_verdict(found.values(), drained=drained),
         drained=drained,
@@ -187,7 +187,7 @@ def _deliveries(history: Iterable[Event], subscription: str) -> list[Event]:
     return [e for e in history if e.f == "deliver" and e.type == "ok" and e.subscription == subscription]
 
 
-def _judge(published: Published, deliveries: list[Event], *, ordered: bool) -> Findings:
+def _judge(published: Published, deliveries: list[Event], ordering: str) -> Findings:
     values = [_delivered_value(published, event) for event in deliveries]
     delivered = Counter(values)
     unexpected = Counter({value: n for value, n in delivered.items() if value not in published.attempted})
@@ -200,7 +200,7 @@ def _judge(published: Published, deliveries: list[Event], *, ordered: bool) -> F
         recovered=(delivered & attempted) - published.ok,
         after_fail=Counter({value: n for value, n in delivered.items() if value in published.failed}),
         mismatched=Counter(value for value, e in zip(values, deliveries, strict=True) if _differs(published, value, e)),
-        misordered=_misordered(values) if ordered else [],
+        misordered=_misordered(values, ordering) if ordering != "none" else [],
     )
 
 
@@ -215,8 +215,8 @@ def _differs(published: Published, value: Value, event: Event) -> bool:
     return value in published.hashes and event.sha256 not in published.hashes[value]
 
 
-def _misordered(values: list[Value]) -> list[Value]:
-    """Return first deliveries that came before one of the same key with a smaller number."""
+def _misordered(values: list[Value], ordering: str) -> list[Value]:
+    """Return first deliveries that came before one of the same order with a smaller number."""
     highest: dict[str, int] = {}
     seen: set[Value] = set()
     wrong: list[Value] = []
@@ -225,9 +225,10 @@ def _misordered(values: list[Value]) -> list[Value]:
         if value in seen or not isinstance(seq, int):
             continue
         seen.add(value)
-        if seq < highest.get(key, seq):
-            wrong.append((key, highest[key]))
-        highest[key] = max(seq, highest.get(key, seq))
+        order = key.partition(".")[0] if ordering == "strict" else key
+        if seq < highest.get(order, seq):
+            wrong.append((order, highest[order]))
+        highest[order] = max(seq, highest.get(order, seq))
     return wrong
 
 

@@ -259,8 +259,8 @@ class KillRun:
         # In flight at a crash: messages of requests, and outcomes that wait for their commit, each as many at most.
         crashes = self.plan.kills + sum(harm.times * harm.crashes for harm in self.harms)
         faults = Faults(crashes=crashes, window=2 * self.plan.max_concurrency * self.plan.batch)
-        is_ordered = self.plan.ordering != "none"
-        found = check(history, subscriptions=self._paths, drained=drained, faults=faults, ordered=is_ordered)
+        ordering = self.plan.ordering
+        found = check(history, subscriptions=self._paths, drained=drained, faults=faults, ordering=ordering)
         if not self._is_planted:  # which loses messages on purpose
             note(self._figures(found))
         return found

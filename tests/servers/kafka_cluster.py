@@ -126,6 +126,11 @@ class KafkaCluster:
         """Where clients find the brokers."""
         return tuple(f"127.0.0.1:{broker.port}" for broker in self.brokers.values())
 
+    @property
+    def copies(self) -> list[KafkaBroker]:
+        """The brokers, each of which keeps all."""
+        return list(self.brokers.values())
+
     def start(self) -> Self:
         """Start what does not run, all at once, and wait until each broker knows both."""
         with ThreadPoolExecutor() as pool:

@@ -69,10 +69,19 @@ class RabbitmqCluster:
         """Where they serve AMQP."""
         return f"amqp://guest:guest@{','.join(f'127.0.0.1:{node.port}' for node in self.nodes)}/"
 
+    @property
+    def copies(self) -> Sequence[RabbitmqServer]:
+        """The nodes, each of which keeps all."""
+        return self.nodes
+
     def start(self) -> Self:
         """Start those that do not run, together since each waits for the others, and let paused ones go on."""
         _at_once(_revive, self.nodes)
         return self
+
+    def mend(self) -> None:
+        """Undo whatever was done to its nodes."""
+        self.start()
 
     def close(self) -> None:
         """SIGKILL all; their folder stays."""

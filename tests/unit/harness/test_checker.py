@@ -48,11 +48,11 @@ def got(seq: int | None, subscription: str = "a", *, sha256: str = "", id: str =
 
 
 def judge(
-    *parts: Event | list[Event], faults: Faults | None = None, drained: bool = True, **options: bool
+    *parts: Event | list[Event], faults: Faults | None = None, drained: bool = True, ordering: str = "none"
 ) -> Judgement:
     """Judge a history for the subscription ``a``."""
     history = list(itertools.chain.from_iterable(part if isinstance(part, list) else [part] for part in parts))
-    return check(history, subscriptions=["a"], drained=drained, faults=faults, **options)
+    return check(history, subscriptions=["a"], drained=drained, faults=faults, ordering=ordering)
 
 
 def test_everything_delivered_once_is_valid() -> None:
@@ -184,14 +184,22 @@ def test_a_value_sent_twice_may_arrive_twice() -> None:
 def test_order_counts_only_when_asked() -> None:
     parts = sent(1), sent(2), sent(3), got(2), got(1), got(3)
     assert judge(*parts).passed
-    found = judge(*parts, ordered=True)
+    found = judge(*parts, ordering="key")
     assert not found.passed
     assert found.subscriptions["a"].misordered == [(KEY, 2)]
 
 
+def test_a_strict_order_is_one_of_all_keys() -> None:
+    parts = sent(1), sent(2), got(2), got(1)
+    for event in (parts[0][0], parts[0][1], parts[3]):
+        event.key = f"{KEY}.1"
+    assert judge(*parts, ordering="key").passed
+    assert judge(*parts, ordering="strict").subscriptions["a"].misordered == [(KEY, 2)]
+
+
 def test_a_redelivery_does_not_break_the_order() -> None:
     parts = sent(1), sent(2), got(1), got(2), got(1)
-    assert not judge(*parts, ordered=True).subscriptions["a"].misordered
+    assert not judge(*parts, ordering="key").subscriptions["a"].misordered
 
 
 def test_refused_calls_are_no_deliveries() -> None:

@@ -5,10 +5,14 @@ from __future__ import annotations
 import asyncio
 import tracemalloc
 
+import pytest
+
+from bus.domain.delivery.delivery import Status
 from bus.domain.identity import new_id
 from bus.domain.times import DAY
 from bus.testing.clock import ManualClock
 from bus.testing.store import MemoryStore
+from bus.testing.writes import message, outcome
 from receiver.duplicates import _RECENT, MOST_AHEAD, Recent, content_of
 
 CONTENT = content_of("orders", b"{}")
@@ -53,6 +57,19 @@ async def test_an_id_that_could_not_be_stored_is_taken_back() -> None:
     recent.forget(one)
     assert not recent.knows(one)
     assert recent.in_flight(one) is None
+
+
+@pytest.mark.parametrize("is_strict", [False, True])
+async def test_an_outcome_alone_says_of_no_message_with_a_strict_order_that_it_was_accepted(*, is_strict: bool) -> None:
+    store, clock = MemoryStore(), ManualClock(0)
+    sent = message(1)
+    await store.write([outcome(sent, "billing", Status.DELIVERED)])
+    recent = Recent(store, clock)
+    await recent.recall(sent.id, is_strict=is_strict)
+    assert recent.knows(sent.id) is not is_strict
+    await store.write([sent])
+    await recent.recall(sent.id, is_strict=is_strict)
+    assert recent.knows(sent.id)
 
 
 async def test_an_id_takes_few_bytes() -> None:
