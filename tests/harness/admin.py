@@ -45,6 +45,10 @@ class Admin:
         path = f"/api/v1/destinations/{code}/subscriptions/{name}"
         return self._document("PUT", path, json={"name": name, "url": url, **fields})
 
+    def ordering(self, code: str) -> dict[str, Any]:
+        """Return the chain of a strictly ordered destination."""
+        return self._document("GET", f"/api/v1/destinations/{code}/ordering")
+
     def pause(self, code: str, name: str, *, paused: bool) -> None:
         """Pause or resume a subscription."""
         self._document("PATCH", f"/api/v1/destinations/{code}/subscriptions/{name}", json={"paused": paused})

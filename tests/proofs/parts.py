@@ -16,6 +16,7 @@ _WORDS: Final = {
         "mongodb",
         "zookeeper",
         "broker_faults",
+        "strict_order",
         "degradation",
         "live_switch",
         "bench_transports",

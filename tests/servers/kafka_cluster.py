@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, Self
 
+from bus.transports.rabbitmq.names import Lane
 from tests.harness.process import free_port
 from tests.harness.waiting import wait_until
 from tests.servers.kafka import KafkaProcess, brokers_listed, free_ports, new_id
@@ -137,6 +138,10 @@ class KafkaCluster:
             list(pool.map(_start, self._nodes()))
         wait_until(self._is_whole, within=60, what="both brokers know each other")
         return self
+
+    def keeps(self, _: Sequence[Lane]) -> bool:
+        """Return True: a topic is there when it was made."""
+        return True
 
     def mend(self) -> None:
         """Undo whatever was done to its processes."""

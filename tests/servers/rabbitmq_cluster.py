@@ -9,6 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final, Self
 
+from bus.transports.rabbitmq.names import Lane
+from bus.transports.rabbitmq.strict.names import queue_of
 from tests.servers import rabbitmq
 from tests.servers.cache import cache_dir, install_once
 from tests.servers.rabbitmq import Epmd, RabbitmqServer
@@ -82,6 +84,10 @@ class RabbitmqCluster:
     def mend(self) -> None:
         """Undo whatever was done to its nodes."""
         self.start()
+
+    def keeps(self, lanes: Sequence[Lane]) -> bool:
+        """Whether the queues of these would outlive a SIGKILL of all nodes."""
+        return all(node.remembers(queue_of(lane)) for node in self.nodes for lane in lanes)
 
     def close(self) -> None:
         """SIGKILL all; their folder stays."""
