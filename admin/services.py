@@ -17,6 +17,7 @@ from admin.repair.runner import ResendRunner
 from admin.showing.archives import Archives
 from admin.showing.causes import Causes
 from admin.showing.observatory import Observatory
+from admin.showing.strict_orders import StrictOrders
 from bus.bootstrap import Context, Introspection
 from bus.security.clients import networks_of
 from bus.security.login import Login
@@ -38,6 +39,7 @@ class AdminServices:
         self.rollups = RollupReader(context.store, context.clock)
         self.observatory = Observatory(context, introspection, self.rollups)
         self.causes = Causes(context, introspection)
+        self.strict_orders = StrictOrders(context)
         self.jobs = JobRepository(context.store)
         self.audit = AuditLog(context.store, context.clock)
         self.archives = Archives(context.store)

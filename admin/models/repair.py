@@ -78,6 +78,22 @@ class ReleaseBody(Body):
     reason: str = Field(default="", max_length=1000)
 
 
+class AbandonBody(Body):
+    """A group of brokers that nobody is to wait for any more, and why; ``force`` also though it may answer."""
+
+    group: str = Field(min_length=1, max_length=LONGEST_TEXT)
+    reason: str = Field(min_length=1, max_length=1000)
+    force: StrictBool = False
+    dry_run: StrictBool = False
+
+
+class ReleaseProducerBody(Body):
+    """Why a producer is not to send alone any more."""
+
+    reason: str = Field(min_length=1, max_length=1000)
+    dry_run: StrictBool = False
+
+
 class DeliveryName(Body):
     """One delivery, by its message's id and its subscription."""
 

@@ -166,6 +166,10 @@ class Chains:
         found = self._strict.get(code)
         return found.chain if found is not None else None
 
+    def groups_of(self, transport: str) -> Mapping[str, BrokerGroup]:
+        """Return the groups of brokers of a transport that are configured here, by name."""
+        return self._groups.get(transport, {})
+
     async def send(self, code: str, messages: Sequence[Message], producer: int = 0) -> int:
         """Have messages written in order; return how many, from the first, two copies hold for sure.
 
