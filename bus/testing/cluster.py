@@ -101,9 +101,11 @@ def without_groups(documents: DocumentStore, clock: Clock) -> Chains:
     return over_groups(documents, clock, {})
 
 
-def over_groups(documents: DocumentStore, clock: Clock, groups: Groups, roles: Collection[Role] = ()) -> Chains:
+def over_groups(
+    documents: DocumentStore, clock: Clock, groups: Groups, roles: Collection[Role] = (), *, is_apart: bool = False
+) -> Chains:
     """Return the strictly ordered destinations of a process over groups of brokers; by default it only looks on."""
-    return Chains(documents, groups, OWNER, "http://127.0.0.1:1", roles, _nobody_writes, clock)
+    return Chains(documents, groups, OWNER, "http://127.0.0.1:1", roles, _nobody_writes, clock, is_apart=is_apart)
 
 
 async def _nobody_writes(_: str, __: str, ___: Message) -> bool:
